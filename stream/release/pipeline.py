@@ -76,6 +76,15 @@ class _WithheldError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """An audited candidate and the decision of the gate on it, with its reasons as sentences."""
+
+    audited: Candidate
+    decision: Literal["passed", "warned", "repaired", "withheld"]
+    reasons: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Written:
     """Files of a candidate under temporary names: the release `prepared`, the operator's `temporary` folder, the
     manifest and audit in them, and the name of the `plan` that it is."""
@@ -167,8 +176,9 @@ class Pipeline:
         else:
             self._rename(written)
             self._publish(written)
-        judged.candidate.audit = written.document
-        self.audience.append(judged.candidate, seal, judged.build)
+        released, build = judged.audited.candidate, judged.audited.build
+        released.audit = written.document
+        self.audience.append(released, seal, build)
         self.thin(seal.sequence - documents.KEPT_WHOLE)
         return Decision(attempt.cut, "sealed", seal.sequence, tuple(found.reasons), written.document)
 
@@ -293,17 +303,20 @@ class Pipeline:
 
     # gate
 
-    def _gate(self, attempt: Attempt, found: Candidate) -> Candidate:
+    def _gate(self, attempt: Attempt, found: Candidate) -> Judged:
         """Let the candidate pass, repaired where the policy says so, or refuse it."""
         policy = self.spec.gate
         repairs = found.reasons and policy.on_violation == "repair"
-        judged = self._repaired(attempt, found) if repairs else found
-        audit, reasons = judged.audit, judged.reasons
-        audit["seconds"], audit["bounds"] = self.stages, policy.bounds
-        if reasons and policy.on_violation != "warn":
-            raise _WithheldError(reasons, audit)
-        audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": texts(reasons)})
-        return judged
+        last = self._repaired(attempt, found) if repairs else found
+        if last.reasons and policy.on_violation != "warn":
+            raise _WithheldError(last.reasons, self._measures(last))
+        if repairs:
+            return Judged(last, "repaired", texts(found.reasons))
+        return Judged(last, "warned" if last.reasons else "passed", texts(last.reasons))
+
+    def _measures(self, candidate: Candidate) -> AuditDocument:
+        """Return what was measured of a candidate, how long each stage took, and the bounds it was held against."""
+        return {**candidate.audit, "seconds": dict(self.stages), "bounds": self.spec.gate.bounds}
 
     def _repaired(self, attempt: Attempt, first: Candidate) -> Candidate:
         """The attempt with more suppressed, so that the gate passes it; else with reasons, and it is withheld."""
@@ -311,7 +324,7 @@ class Pipeline:
         audit = repair.main_audit(spec.audits)
         if audit is None:
             return first
-        found = repair.walk(
+        return repair.walk(
             first,
             spec.mechanism,
             attempt.exposure,
@@ -320,19 +333,15 @@ class Pipeline:
             self.earlier,
             lambda build: self._audit(attempt, self.builder.outer(build, attempt.exposure)),
         )
-        if not found.reasons:
-            found.audit["gate"] = {"decision": "repaired", "reasons": texts(first.reasons)}
-        return found
 
     # files
 
-    def _files(self, attempt: Attempt, judged: Candidate, slot: Slot | None) -> _Written:
+    def _files(self, attempt: Attempt, judged: Judged, slot: Slot | None) -> _Written:
         """Write the release and the operator's files under temporary names, durably, and read the release back."""
-        build, candidate, audit = judged.build, judged.candidate, judged.audit
+        build, candidate = judged.audited.build, judged.audited.candidate
         number = candidate.sequence
         mechanism = self.spec.mechanism
         public = self._manifest(build, number, slot)
-        self._complete(audit, attempt, build)
         released, order = shuffled(build)
         sources = dict(zip(released.case_ids, order.tolist(), strict=True))
         writers = documents.writers(self.spec.formats, released, build, mechanism)
@@ -356,10 +365,11 @@ class Pipeline:
         if faults:
             check_unfinished(prepared.tmp)  # a folder that was taken away is no fault of the mechanism
             self.store.quarantine(prepared)
-            audit["gate"] = {"decision": "withheld", "reasons": faults}
-            raise _WithheldError([Reason("mechanism", fault) for fault in faults], audit)
-        public["files"] = list(prepared.files)
-        document: AuditDocument = {**public, **audit}
+            broken = replace(judged, decision="withheld", reasons=faults)
+            raise _WithheldError([Reason("mechanism", fault) for fault in faults], self._audit_part(attempt, broken))
+        announced: Manifest = {**public, "files": list(prepared.files)}
+        audit = self._audit_part(attempt, judged)
+        document: AuditDocument = {**announced, **audit}
         temporary = self._operator_files(candidate, build, document)
         if self.spec.approval and self.mirror is not None:
             self.mirror.put_held(self.name, prepared.name, prepared.tmp)
@@ -369,14 +379,19 @@ class Pipeline:
             self.folder.discard(self.name)
             raise _WithheldError([Reason("mechanism", LATE)], audit)
         plan = None if build.plan is None else self.pseudonyms.plan(build.plan)
-        return _Written(number, prepared, temporary, public, document, plan)
+        return _Written(number, prepared, temporary, announced, document, plan)
 
-    def _complete(self, audit: AuditDocument, attempt: Attempt, build: Build) -> None:
-        """What audit.json says beside the measures: the cut, its counts, how resources are named."""
+    def _audit_part(self, attempt: Attempt, judged: Judged) -> AuditDocument:
+        """Build what audit.json says beside the manifest: measures, decision, the cut, its counts, resources."""
         raw, roles = self.spec.raw_resources, attempt.exposure.roles
-        audit["resources"] = documents.resources(self.account.resource_form, raw=raw, roles=roles)
-        audit.update(cast(AuditDocument, documents.cut_section(attempt)))
-        audit["counts"] = documents.accounting(attempt, build, self.spec.mechanism)
+        body = {
+            **self._measures(judged.audited),
+            "gate": {"decision": judged.decision, "reasons": judged.reasons},
+            "resources": documents.resources(self.account.resource_form, raw=raw, roles=roles),
+            **documents.cut_section(attempt),
+            "counts": documents.accounting(attempt, judged.audited.build, self.spec.mechanism),
+        }
+        return cast(AuditDocument, body)
 
     def _operator_files(self, candidate: ReleaseRecord, build: Build, document: AuditDocument) -> Path:
         """What later audits and builds need of the release: here, and in the mirror."""

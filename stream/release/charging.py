@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,16 +19,15 @@ from stream.release.spec import PublicationSpec
 
 @dataclass(frozen=True, slots=True)
 class Charging:
-    """The budget of one publication. `spent_elsewhere`: charges of the process's other publications, since a limit of
-    the process caps them together."""
+    """The budget of one publication."""
 
     spec: PublicationSpec
     account: Account
-    spent_elsewhere: Callable[[], Charge]
 
-    def refusals(self, cut: str, last_audit: AuditDocument) -> list[Reason]:
+    def refusals(self, cut: str, last_audit: AuditDocument, spent_elsewhere: Charge) -> list[Reason]:
         """Reasons of the budget and leakage gates against the draw of a cut. A charge that a crashed attempt of this
-        cut left is reused, not added. `last_audit`: of the last sealed release."""
+        cut left is reused, not added. `last_audit`: of the last sealed release; `spent_elsewhere`: charges of
+        the process's other publications, since a limit of the process caps them together."""
         once = self.spec.once
         if once is not None and self.account.redraws[cut]:
             return [Reason("mechanism", PAID)]
@@ -42,11 +40,12 @@ class Charging:
             "spent": spent,
         }
         leakage = [reason for audit in self.spec.audits for reason in audit.before_noise(facts, added)]
-        return [*gate.before_noise(self.spec.gate, spent, added, leakage, accounting), *self._of_process(spent, added)]
+        own = gate.before_noise(self.spec.gate, spent, added, leakage, accounting)
+        return [*own, *self._of_process(spent, added, spent_elsewhere)]
 
-    def _of_process(self, spent: Charge, added: Charge) -> list[Reason]:
+    def _of_process(self, spent: Charge, added: Charge, others: Charge) -> list[Reason]:
         """Reasons of the limits that all publications of the process share."""
-        others, loss = self.spent_elsewhere(), self.spec.accounting.loss
+        loss = self.spec.accounting.loss
         before, after = loss(spent + others), loss(spent + others + added)
         reasons = []
         for name, limit, used, reached in (

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,6 +52,7 @@ from stream.release.public_view import shuffled
 from stream.release.reason import Reason, of_record, ruled, texts
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
+from stream.release.stages import ProcessAccounts
 from stream.values.duration import SECOND
 from stream.values.pseudonym import Pseudonyms
 
@@ -72,6 +73,15 @@ class _WithheldError(Exception):
     def __init__(self, reasons: Sequence[Reason], audit: AuditDocument | None = None) -> None:
         super().__init__(*texts(reasons))
         self.reasons, self.audit = reasons, audit or AuditDocument()
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An audited candidate and the decision of the gate on it, with its reasons as sentences."""
+
+    audited: Candidate
+    decision: Literal["passed", "warned", "repaired", "withheld"]
+    reasons: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +106,15 @@ class Pipeline:
     store: Store
     folder: OperatorFolder
     pseudonyms: Pseudonyms
-    audience_of: Callable[[str], Audience]
-    """By name of a publication: the series that its releases belong to. Known once all publications are recovered."""
+    audiences: Mapping[str, Audience]
+    """The series of releases by name of a publication; complete once all publications are recovered."""
     at: Hook = nothing
     publish: Publisher | None = None
     mirror: Mirror | None = None
-    spent_elsewhere: Callable[[], Charge] = Charge
-    """Charges of the process's other publications: the process-level budget caps them together."""
+    accounts: ProcessAccounts = field(default_factory=ProcessAccounts)
+    """Accounts of all publications of the process: the process-level budget caps them together."""
     clock: ReleaseClock = field(default_factory=RealClock)
     """When a release that has a moment becomes visible."""
-    sealed_elsewhere: Callable[[bool], int] = lambda _charged: 0
-    """How many numbers the process's other publications have sealed; only those that were charged, where asked."""
     built_by: BuiltBy | None = None
     """Who builds in the place of the mechanism here: an engine."""
 
@@ -114,7 +122,8 @@ class Pipeline:
         self.name = self.spec.name
         self.account = Account(self.ledger, self.name)
         refuse_other_terms(self.name, self.spec.once, self.account.terms.values())
-        self.charging = Charging(self.spec, self.account, self.spent_elsewhere)
+        self.accounts.add(self.account)
+        self.charging = Charging(self.spec, self.account)
         self.builder = Builder(self.spec, self.account, self.pseudonyms, self.built_by)
         notes = (entry.body for entry in self.ledger.entries(self.name) if isinstance(entry, NoteEntry))
         self._gaps = {body.gap for body in notes if body.gap is not None}
@@ -125,12 +134,17 @@ class Pipeline:
     @property
     def audience(self) -> Audience:
         """The series that this publication's releases belong to."""
-        return self.audience_of(self.name)
+        return self.audiences[self.name]
 
     @property
     def earlier(self) -> Earlier:
         """The releases that audits look back at: all of the audience."""
         return self.audience.earlier
+
+    @property
+    def spent_elsewhere(self) -> Charge:
+        """Charges of the process's other publications."""
+        return self.accounts.spent_elsewhere(self.name)
 
     def attempt(self, attempt: Attempt) -> Decision:
         """Decide one cut, durably. Called again for a decided cut (after a crash), it answers as before."""
@@ -162,8 +176,9 @@ class Pipeline:
         else:
             self._rename(written)
             self._publish(written)
-        judged.candidate.audit = written.document
-        self.audience.append(judged.candidate, seal, judged.build)
+        released, build = judged.audited.candidate, judged.audited.build
+        released.audit = written.document
+        self.audience.append(released, seal, build)
         self.thin(seal.sequence - documents.KEPT_WHOLE)
         return Decision(attempt.cut, "sealed", seal.sequence, tuple(found.reasons), written.document)
 
@@ -196,7 +211,7 @@ class Pipeline:
 
     def _budget(self, attempt: Attempt) -> None:
         """Budget and leakage gates."""
-        reasons = self.charging.refusals(attempt.cut, self._last_audit())
+        reasons = self.charging.refusals(attempt.cut, self._last_audit(), self.spent_elsewhere)
         if reasons:
             raise _WithheldError(reasons)
 
@@ -290,17 +305,20 @@ class Pipeline:
 
     # gate
 
-    def _gate(self, attempt: Attempt, found: Candidate) -> Candidate:
+    def _gate(self, attempt: Attempt, found: Candidate) -> Judged:
         """Let the candidate pass, repaired where the policy says so, or refuse it."""
         policy = self.spec.gate
         repairs = found.reasons and policy.on_violation == "repair"
-        judged = self._repaired(attempt, found) if repairs else found
-        audit, reasons = judged.audit, judged.reasons
-        audit["seconds"], audit["bounds"] = self.stages, policy.bounds
-        if reasons and policy.on_violation != "warn":
-            raise _WithheldError(reasons, audit)
-        audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": texts(reasons)})
-        return judged
+        last = self._repaired(attempt, found) if repairs else found
+        if last.reasons and policy.on_violation != "warn":
+            raise _WithheldError(last.reasons, self._measures(last))
+        if repairs:
+            return Judged(last, "repaired", texts(found.reasons))
+        return Judged(last, "warned" if last.reasons else "passed", texts(last.reasons))
+
+    def _measures(self, candidate: Candidate) -> AuditDocument:
+        """Return what was measured of a candidate, how long each stage took, and the bounds it was held against."""
+        return {**candidate.audit, "seconds": dict(self.stages), "bounds": self.spec.gate.bounds}
 
     def _repaired(self, attempt: Attempt, first: Candidate) -> Candidate:
         """The attempt with more suppressed, so that the gate passes it; else with reasons, and it is withheld."""
@@ -308,7 +326,7 @@ class Pipeline:
         audit = repair.main_audit(spec.audits)
         if audit is None:
             return first
-        found = repair.walk(
+        return repair.walk(
             first,
             spec.mechanism,
             attempt.exposure,
@@ -317,19 +335,15 @@ class Pipeline:
             self.earlier,
             lambda build: self._audit(attempt, self.builder.outer(build, attempt.exposure)),
         )
-        if not found.reasons:
-            found.audit["gate"] = {"decision": "repaired", "reasons": texts(first.reasons)}
-        return found
 
     # files
 
-    def _files(self, attempt: Attempt, judged: Candidate, slot: Slot | None) -> _Written:
+    def _files(self, attempt: Attempt, judged: Judged, slot: Slot | None) -> _Written:
         """Write the release and the operator's files under temporary names, durably, and read the release back."""
-        build, candidate, audit = judged.build, judged.candidate, judged.audit
+        build, candidate = judged.audited.build, judged.audited.candidate
         number = candidate.sequence
         mechanism = self.spec.mechanism
         public = self._manifest(build, number, slot)
-        self._complete(audit, attempt, build)
         released, order = shuffled(build)
         sources = dict(zip(released.case_ids, order.tolist(), strict=True))
         writers = documents.writers(self.spec.formats, released, build, mechanism)
@@ -353,10 +367,11 @@ class Pipeline:
         if faults:
             check_unfinished(prepared.tmp)  # a folder that was taken away is no fault of the mechanism
             self.store.quarantine(prepared)
-            audit["gate"] = {"decision": "withheld", "reasons": faults}
-            raise _WithheldError([Reason("mechanism", fault) for fault in faults], audit)
-        public["files"] = list(prepared.files)
-        document: AuditDocument = {**public, **audit}
+            broken = replace(judged, decision="withheld", reasons=faults)
+            raise _WithheldError([Reason("mechanism", fault) for fault in faults], self._audit_part(attempt, broken))
+        announced: Manifest = {**public, "files": list(prepared.files)}
+        audit = self._audit_part(attempt, judged)
+        document: AuditDocument = {**announced, **audit}
         temporary = self._operator_files(candidate, build, document)
         if self.spec.approval and self.mirror is not None:
             self.mirror.put_held(self.name, prepared.name, prepared.tmp)
@@ -366,14 +381,19 @@ class Pipeline:
             self.folder.discard(self.name)
             raise _WithheldError([Reason("mechanism", LATE)], audit)
         plan = None if build.plan is None else self.pseudonyms.plan(build.plan)
-        return _Written(number, prepared, temporary, public, document, plan)
+        return _Written(number, prepared, temporary, announced, document, plan)
 
-    def _complete(self, audit: AuditDocument, attempt: Attempt, build: Build) -> None:
-        """What audit.json says beside the measures: the cut, its counts, how resources are named."""
+    def _audit_part(self, attempt: Attempt, judged: Judged) -> AuditDocument:
+        """Build what audit.json says beside the manifest: measures, decision, the cut, its counts, resources."""
         raw, roles = self.spec.raw_resources, attempt.exposure.roles
-        audit["resources"] = documents.resources(self.account.resource_form, raw=raw, roles=roles)
-        audit.update(cast(AuditDocument, documents.cut_section(attempt)))
-        audit["counts"] = documents.accounting(attempt, build, self.spec.mechanism)
+        body = {
+            **self._measures(judged.audited),
+            "gate": {"decision": judged.decision, "reasons": judged.reasons},
+            "resources": documents.resources(self.account.resource_form, raw=raw, roles=roles),
+            **documents.cut_section(attempt),
+            "counts": documents.accounting(attempt, judged.audited.build, self.spec.mechanism),
+        }
+        return cast(AuditDocument, body)
 
     def _operator_files(self, candidate: ReleaseRecord, build: Build, document: AuditDocument) -> Path:
         """What later audits and builds need of the release: here, and in the mirror."""
@@ -525,6 +545,8 @@ class Pipeline:
 
     def _manifest(self, build: Build, number: int, slot: Slot | None) -> Manifest:
         standing = self.account.standing
+        charged_only = not self.spec.mechanism.reads_data_in_gate
+        sealed_elsewhere = self.accounts.sealed_elsewhere(self.name, charged=charged_only)
         published = datetime.now(UTC) if slot is None else datetime.fromtimestamp(slot.moment // SECOND, UTC)
         window = self.spec.window
         walls = window.every is not None and window.time == "wall"
@@ -536,11 +558,11 @@ class Pipeline:
             published=published.isoformat(timespec="seconds"),
             spent=self.account.spent,
             process_budget=ProcessAccount(
-                self.account.spent + self.spent_elsewhere(),
+                self.account.spent + self.spent_elsewhere,
                 self.spec.max_epsilon,
                 self.spec.max_delta,
             ),
-            chain=chain(self.account, self.sealed_elsewhere(not self.spec.mechanism.reads_data_in_gate)),
+            chain=chain(self.account, sealed_elsewhere),
             accepted_gaps=self.gaps_accepted,
             simulated=self.clock.simulated and (walls or (slot is not None and slot.simulated)),
         )

@@ -122,7 +122,7 @@ class MetricsObserver:
         """Of all publications after each decision: they share the process's budget."""
         pipelines = {} if self._service is None else self._service.pipelines
         for name, pipeline in pipelines.items():
-            spec, spent, elsewhere = pipeline.spec, pipeline.account.spent, pipeline.spent_elsewhere()
+            spec, spent, elsewhere = pipeline.spec, pipeline.account.spent, pipeline.spent_elsewhere
             most = (spec.max_epsilon, spec.max_delta)
             asked = spec.mechanism.charge()
             if spec.once is not None:  # what the next release adds: after the first one nothing

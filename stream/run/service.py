@@ -19,7 +19,6 @@ from connectors.files import FileOps
 from connectors.store.open import open_store
 from connectors.times import offsets
 from models.anonymize.values import written
-from models.dp.budget import Charge
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
 from stream.config.settings import Publication, Settings
@@ -44,6 +43,7 @@ from stream.release.planned import BuiltBy
 from stream.release.public_view import GROUP, with_roles
 from stream.release.recovery import compare, publish_due, recover, supersede
 from stream.release.schedule import RealClock, ReleaseClock
+from stream.release.stages import ProcessAccounts
 from stream.release.verdict import PublicationSeries
 from stream.run.keeper import StateKeeper
 from stream.values.pseudonym import Pseudonyms, key_from_text
@@ -98,6 +98,9 @@ class ReleaseService:
             refuse_other_accounting(settings.process.name, settings.process.budget.accounting, self.ledger.entries())
             configured = [publication.name for publication in settings.publication]
             compare(self.ledger, self.store, settings.process.name, configured)
+            self.former = self._former()
+            accounts = ProcessAccounts(self.former)
+            by_publication: dict[str, Audience] = {}
             self.pipelines = {
                 publication.name: Pipeline(
                     spec=replace(settings.spec(publication), intake=intake),
@@ -105,22 +108,22 @@ class ReleaseService:
                     store=self.store,
                     folder=self.folder,
                     pseudonyms=self.pseudonyms,
-                    audience_of=self._audience_of,
+                    audiences=by_publication,
                     at=at,
                     publish=publish,
                     mirror=self.mirror,
-                    spent_elsewhere=self._spent_elsewhere(publication.name),
                     clock=self.clock,
-                    sealed_elsewhere=self._sealed_elsewhere(publication.name),
+                    accounts=accounts,
                     built_by=built_by,
                 )
                 for publication in settings.publication
             }
             for pipeline in self.pipelines.values():
                 recover(pipeline)
-            self.former = self._former()
             self.check_mirror(contents=True)  # before anything is read of earlier releases
             self.audiences = self._audiences()
+            # The record of an older release is read here, which needs the recovered folders and the mirror.
+            by_publication.update((name, audience) for audience in self.audiences for name in audience.members)
             finish(self)
             asked = any(publication.approval == "required" for publication in settings.publication)
             if asked and _claimed(self.ledger) in (None, settings.digest):
@@ -372,9 +375,6 @@ class ReleaseService:
         series = [self._audience(name, members) for name, members in linked.items()]
         return [*series, *(self._audience(None, [publication]) for publication in alone)]
 
-    def _audience_of(self, publication: str) -> Audience:
-        return next(one for one in self.audiences if publication in one.members)
-
     def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
         repairs = any(publication.gate.on_violation == "repair" for publication in members)
         far = None if repairs else reach(audit for publication in members for audit in publication.build_audits)
@@ -386,25 +386,6 @@ class ReleaseService:
             sharing = [one.name for one in members if one.build_mechanism.shares_memory]
             refuse_apart(audience.seals, name, sharing)
         return audience
-
-    def _spent_elsewhere(self, name: str) -> Callable[[], Charge]:
-        """Also of publications that the configuration no longer names: what they spent stays spent."""
-        gone = sum((account.spent for account in self._former()), Charge())
-
-        def spent() -> Charge:
-            others = (pipeline for other, pipeline in self.pipelines.items() if other != name)
-            return sum((pipeline.account.spent for pipeline in others), gone)
-
-        return spent
-
-    def _sealed_elsewhere(self, name: str) -> Callable[[bool], int]:
-        former = self._former()
-
-        def sealed(charged: bool) -> int:
-            others = [pipeline.account for other, pipeline in self.pipelines.items() if other != name]
-            return sum(account.sealed(charged=charged) for account in [*former, *others])
-
-        return sealed
 
     def series(self) -> dict[str, PublicationSeries]:
         """What has been released and refused so far, by publication, former ones too; reads every audit."""

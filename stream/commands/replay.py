@@ -42,7 +42,7 @@ class MetricsOptions:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """Where releases are built: here, by an engine, or elsewhere, from what is exported here and handed in."""
+    """Who builds the releases: the mechanism in memory, or an engine."""
 
     engine: Annotated[
         str,
@@ -55,27 +55,18 @@ class Built:
         ),
     ] = ""
     memory: _engine.Memory = None
-    export_cut: Annotated[
-        Path | None,
-        typer.Option(
-            "--export-cut",
-            metavar="FOLDER",
-            help="End at the first cut without a decision, and write its cases (raw data) for veilstream plan; exit 3.",
-            rich_help_panel=_engine.PANEL,
-        ),
-    ] = None
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan", metavar="FILE", help="What veilstream plan built of the open cut.", rich_help_panel=_engine.PANEL
-        ),
-    ] = None
 
     def built_by(self, settings: Settings, output: Path) -> BuiltBy | None:
-        """Who builds; None: the mechanisms, in memory. InputError for publications whose releases are no plans."""
-        from stream.engine import handing, plan_file
+        """Return who builds the releases, or None if the mechanisms do, in memory.
+
+        Raises
+        ------
+        InputError
+            For an unknown engine, for one that is not installed, and for publications that no engine can build.
+        """
         from stream.engine.building import builder
         from stream.engine.contract import KINDS
+        from stream.release.planned import refuse_unplanned
 
         kind = self.engine or settings.engine.kind
         if kind not in KINDS:
@@ -83,15 +74,18 @@ class Built:
         if kind == _engine.EMBEDDED and self.memory is not None:
             raise InputError("--memory is for --engine duckdb and spark")
         engine = builder(kind, output, self.memory or settings.engine.memory)
-        handed = self.export_cut is not None or self.plan is not None
-        if engine is not None or handed:
-            handing.refuse_unplannable([settings.spec(one) for one in settings.publication], handed=handed)
-        if not handed:
-            return engine
-        if self.export_cut is not None:
-            handing.refuse_target(self.export_cut)
-        plan = None if self.plan is None else plan_file.read(self.plan)
-        return handing.Handed(plan, self.export_cut, engine)
+        if engine is None:
+            return None
+        # The configuration was checked for the engine that it names; the flag may name another one.
+        for publication in settings.publication:
+            spec = settings.spec(publication)
+            refuse_unplanned(
+                spec.name,
+                spec.mechanism,
+                repairs=spec.gate.on_violation == "repair",
+                accumulates=spec.accumulation is not None,
+            )
+        return engine
 
 
 @options.grouped
@@ -162,8 +156,6 @@ def command(
             outcome = replay.run(handed.pop(), final=final, until=end)
     if outcome.warning:
         typer.echo(f"veilstream: {outcome.warning}; the checkpoint before it was used", err=True)
-    if outcome.unused:
-        typer.echo(f"veilstream: {outcome.unused}", err=True)
     rows = None if source is None else _compared(replay, outcome, source, output)
     if json:
         document = dict(outcome.document())

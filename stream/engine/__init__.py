@@ -2,7 +2,58 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from connectors.reading import Reading
+from models.errors import InputError
 from stream.engine.contract import KINDS, Engine
-from stream.engine.opening import open_engine
 
 __all__ = ["KINDS", "Engine", "open_engine"]
+
+
+def open_engine(kind: str, path: Path, reading: Reading, work: Path, memory: str | None = None) -> Engine:
+    """Open a data set with the engine of a name.
+
+    Parameters
+    ----------
+    kind
+        One of `KINDS`.
+    path
+        The data set: a file, folder, pattern or URL.
+    reading
+        How its rows are read.
+    work
+        A folder for what does not fit into memory; the caller removes it.
+    memory
+        Most that the engine may use, such as `2GB`.
+
+    Returns
+    -------
+    Engine
+        To be closed by the caller.
+
+    Raises
+    ------
+    InputError
+        For an unknown kind, for `memory` with an engine that keeps no limit, and for a data set that the engine
+        cannot read.
+    """
+    if kind not in KINDS:
+        raise InputError(f"--engine {kind!r} is not one of {', '.join(KINDS)}")
+    # Engines are imported where they are opened: their libraries are extras, and heavy.
+    if kind == "embedded":
+        from stream.engine.embedded import Embedded
+
+        if memory is not None:
+            raise InputError("--memory: the embedded engine holds the log as it is; --engine duckdb keeps to a limit")
+        return Embedded(path, reading)
+    from stream.engine.source import opened
+
+    source = opened(path, reading)
+    if kind == "duckdb":
+        from stream.engine.duckdb import DuckDb
+
+        return DuckDb(source, work, memory)
+    from stream.engine.spark import Spark
+
+    return Spark(source, work, memory)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,9 @@ from connectors.reading import Reading
 from models.errors import InputError, VeilstreamError
 from models.eventlog import EventLog, Ints
 from models.variants import VariantPlan, VariantTable
+from stream.engine import open_engine
 from stream.engine.contract import ID_DIGITS, CountQuery, Draws, Engine, Tell, silent
-from stream.engine.opening import open_engine
 from stream.engine.work import workspace
-from stream.ledger.entries import Entry
 from stream.ledger.folder import BUILDING
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.planned import Place, applied, built_on, classified
@@ -41,12 +40,6 @@ class EngineBuilds:
     kind: str
     near: Path
     memory: str | None = None
-
-    def check(self, entries: Iterable[Entry], named: Callable[[str], str]) -> None:
-        """It has nothing of any release."""
-
-    def unused(self) -> str:
-        return ""
 
     def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure) -> Build:
         """Errors as the mechanism's, and VeilstreamError where the engine fails: the cut then has no decision, and is

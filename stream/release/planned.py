@@ -1,25 +1,22 @@
 """A build that was made on a table of variants, and what it makes of the cases behind the table.
 
 Most mechanisms see of a case its variant and its sensitive classes only, so the table is enough to build on
-(`models.variants`), and another program or host may do it. What it came to is tied to the cases that it was made of:
-the digest of the table is in it, and a cut whose own table has another digest does not take it.
+(`models.variants`), and an engine may count it. The seal of the release names the digest of table and build together.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 
-from models.anonymize.sensitive import class_columns
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
-from models.variants import VariantTable, variant_table
-from stream.ledger.entries import Entry
+from models.variants import VariantTable
 from stream.ledger.folder import json_bytes
 from stream.release.contract import Applicability, Build, Exposure, Mechanism, TimeBasis
 
@@ -35,13 +32,6 @@ class Place:
 
 class BuiltBy(Protocol):
     """Who builds in the place of the mechanism on the cases in memory."""
-
-    def check(self, entries: Iterable[Entry], named: Callable[[str], str]) -> None:
-        """Called before anything is built. InputError where it has something for a release that the ledger knows
-        otherwise. `named`: what the ledger calls a plan (`Pseudonyms.plan`)."""
-
-    def unused(self) -> str:
-        """Called after the last cut: what it had for a release that did not come, as a sentence, or ""."""
 
     def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure) -> Build:
         """The build of an exposure, with the digest of its plan. Errors as `Mechanism.build`."""
@@ -81,12 +71,6 @@ def described(build: Build) -> Described:
     """What a build says beside its cases."""
     told = {name: getattr(build, name) for name in Described.__struct_fields__}
     return msgspec.json.decode(json_bytes(told), type=Described)
-
-
-def table_of_cut(mechanism: Mechanism, exposure: Exposure) -> tuple[VariantTable, Ints]:
-    """The table of an exposure in memory as an engine counts it, and the row of each case."""
-    classes = class_columns(exposure.log, classified(mechanism, exposure), getattr(mechanism, "bins", {}))
-    return variant_table(exposure.log, mechanism.variants_by(), classes)
 
 
 def classified(mechanism: Mechanism, exposure: Exposure) -> tuple[str, ...]:
@@ -164,43 +148,3 @@ def refuse_unplanned(name: str, mechanism: Mechanism, *, repairs: bool, accumula
         )
     if accumulates:
         raise InputError(f"{where}: accumulate adds releases up case by case; only --engine embedded can")
-
-
-def refuse_other(planned: Planned, mechanism: Mechanism, table: VariantTable) -> None:
-    """InputError where what somebody handed in is not of this table, or is not what a removal can come to: a case that
-    shows what it does not have, or counts that are not those of the cases."""
-    if planned.table != table_digest(table):
-        raise InputError("it was made of other cases than this cut shows")
-    build, source = planned.build, table.log
-    known = mechanism.variants_by()
-    basis = "relative" if known.structure == "rel" else "ordinal"
-    if (build.carries, build.time_basis, build.T) != (known.carries, basis, known.T):
-        raise InputError("it shows other parts of an event than the mechanism of this publication")
-    rows = build.origin
-    ascending = len(rows) == build.log.n_cases and (np.diff(rows) > 0).all()
-    if not ascending or (len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < source.n_cases):
-        raise InputError("its rows are not those of the table")
-    _refuse_added(build, source.select_cases(rows))
-    lost = source.lengths[rows] - build.log.lengths
-    gone = int(table.count.sum() - table.count[rows].sum())
-    if (build.n_actual, build.cases_dropped) != (int(lost.max(initial=0)), gone):
-        raise InputError("its counts are not those of its cases")
-
-
-def _refuse_added(build: Build, source: EventLog) -> None:
-    """InputError where a released trace is no part of its row of the table, in that order."""
-    released = list(_items(build.log, timed=build.time_basis != "ordinal"))
-    whole = list(_items(source, timed=build.time_basis != "ordinal"))
-    for (a, b), (c, d) in zip(_bounds(build.log), _bounds(source), strict=True):
-        rest = iter(whole[c:d])
-        if not all(item in rest for item in released[a:b]):
-            raise InputError("a trace in it shows what its cases do not have")
-
-
-def _items(log: EventLog, *, timed: bool) -> Any:
-    times = log.time.tolist() if timed else [0] * log.n_events
-    return zip(log.activity.decode(), log.resource.decode(), times, strict=True)
-
-
-def _bounds(log: EventLog) -> list[tuple[int, int]]:
-    return list(zip(log.starts[:-1].tolist(), log.starts[1:].tolist(), strict=True))

@@ -58,8 +58,6 @@ class ReplayOutcome:
     """Events before `process.earliest` or after the moment that the replay was asked to end at."""
     warning: str = ""
     """Why the run did not begin at the newest checkpoint, or ""."""
-    unused: str = ""
-    """What was handed in for a release that did not come, or ""."""
 
     @property
     def withheld(self) -> list[Decision]:
@@ -183,7 +181,6 @@ class Replay:
         if watch is not None:
             watch.attached(self.service)
         self._moment: int | None = None
-        self._built_by = built_by
 
     def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> ReplayOutcome:
         """Replay the whole log; with `until` (ns) what comes after that moment is left out, and the clock runs on to
@@ -192,8 +189,6 @@ class Replay:
         Once the fold has all events, the log is let go: where the caller does too, the last release has its memory."""
         started = time.monotonic()
         try:
-            if self._built_by is not None:
-                self._built_by.check(self.service.ledger.entries(), self.service.pseudonyms.plan)
             found, log = log.n_events, within(log, self.settings, until)
             events = log.n_events
             outcome = ReplayOutcome(events=events, cases=log.n_cases, left_out=found - events)
@@ -213,7 +208,6 @@ class Replay:
             self.service.publish_due()
             outcome.decisions = [*resume.before(run.decisions), *map(self._settled, run.decisions)]
             outcome.tail = {name: self.service.tail(fold, name) for name in fold.publications}
-            outcome.unused = "" if self._built_by is None else self._built_by.unused()
         finally:
             self.service.close()
         outcome.seconds = time.monotonic() - started

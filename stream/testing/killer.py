@@ -12,12 +12,9 @@ from pathlib import Path
 from connectors import read_log
 from connectors.files import FileOps
 from stream.config import sources
-from stream.engine import plan_file
 from stream.engine.building import EngineBuilds
-from stream.engine.handing import Handed
 from stream.release.approval import Order
 from stream.release.failpoints import BOUNDARIES, Failpoint
-from stream.release.planned import BuiltBy
 from stream.run.replay import Replay, ReplayOutcome
 from stream.run.service import ReleaseService
 from stream.testing.faults import FaultyDisk, at_nth, kill
@@ -35,17 +32,14 @@ def replay(
     nth: int = 1,
     operation: int = 0,
     engine: str = "",
-    plan: Path | None = None,
 ) -> ReplayOutcome:
     """Replay with a death planned at the n-th passing of a boundary, or at the n-th operation on the disk. `engine`:
-    who builds, in the place of the mechanisms; `plan`: what was handed in for the cut that it is of."""
+    who builds, in the place of the mechanisms."""
     loaded = sources.load(config)
     ops = FaultyDisk(operation, act=kill) if operation else FileOps()
     hook = at_nth(at, nth, kill) if at else _nothing
     process = loaded.process
-    built_by: BuiltBy | None = EngineBuilds(engine, output / "operator") if engine else None
-    if plan is not None:
-        built_by = Handed(plan_file.read(plan), None, built_by)
+    built_by = EngineBuilds(engine, output / "operator") if engine else None
     return Replay(loaded, output, at=hook, ops=ops, batch=BATCH, built_by=built_by).run(
         read_log(log, process.columns.changed, process.timezone)
     )

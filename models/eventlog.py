@@ -28,6 +28,59 @@ MISSING = -1
 """Code of a missing value in a `Column`."""
 
 
+def starts_of(lengths: npt.NDArray[Any]) -> Ints:
+    """Return where each of several consecutive runs begins, and where the last one ends.
+
+    Parameters
+    ----------
+    lengths
+        int64[N], elements of each run; a mask counts its elements.
+
+    Returns
+    -------
+    Ints
+        int64[N + 1]: run i has the places starts[i] .. starts[i + 1] - 1.
+
+    Examples
+    --------
+    >>> starts_of(np.asarray([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
+def places_of(starts: Ints, runs: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
+    """Return the places of the chosen runs, one run after the other.
+
+    Parameters
+    ----------
+    starts
+        int64[N + 1], as `starts_of` gives them.
+    runs
+        int64[M], the chosen runs in the wanted order; a run may occur more than once.
+
+    Returns
+    -------
+    chosen_starts : Ints
+        int64[M + 1], where each chosen run begins in `places`.
+    places : Ints
+        int64[P], the places of their elements.
+
+    Examples
+    --------
+    >>> chosen_starts, places = places_of(np.asarray([0, 2, 2, 5]), np.asarray([2, 0]))
+    >>> chosen_starts.tolist(), places.tolist()
+    ([0, 3, 5], [2, 3, 4, 0, 1])
+    """
+    lengths = np.diff(starts)[runs]
+    chosen_starts = starts_of(lengths)
+    places = np.arange(chosen_starts[-1])
+    places += np.repeat(starts[runs] - chosen_starts[:-1], lengths)
+    return chosen_starts, places
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """Dictionary-coded values: `values[codes[i]]` is the i-th value, code -1 is "missing".
@@ -172,10 +225,7 @@ class EventLog:
     def select_cases(self, cases: npt.NDArray[Any]) -> EventLog:
         """The chosen cases (mask or indices, in the given order) with all their events."""
         chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else np.asarray(cases, dtype=np.int64)
-        lengths = self.lengths[chosen]
-        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        events = np.arange(starts[-1])
-        events += np.repeat(self.starts[chosen] - starts[:-1], lengths)
+        starts, events = places_of(self.starts, chosen)
         return self._take(chosen, starts, events)
 
     def select_events(self, events: npt.NDArray[np.bool_], *, drop_empty: bool = False) -> EventLog:
@@ -283,7 +333,7 @@ class EventLog:
         ids = tuple(str(value) for value in owner.values)
         return cls(
             case_ids=ids,
-            starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            starts=starts_of(counts),
             activity=_reorder(Column.encode(activity), order),
             time=stamps[order],
             resource=_reorder(actors, order),
@@ -302,7 +352,7 @@ class EventLog:
         """A log from (trace, sensitive value) pairs, one event a second; for tests and notebooks."""
         pairs = [(list(trace), value) for trace, value in cases]
         lengths = np.asarray([len(trace) for trace, _ in pairs], dtype=np.int64)
-        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        starts = starts_of(lengths)
         total = int(starts[-1])
         within = np.arange(total) - np.repeat(starts[:-1], lengths)
         return cls(

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.content_free import content_free
-from models.eventlog import MISSING, Codes, Column, EventLog, Ints
+from models.eventlog import MISSING, Codes, Column, EventLog, Ints, starts_of
 from models.knowledge import NANOSECONDS, Knowledge, items
 
 GONE = -1
@@ -118,7 +118,7 @@ def variant_table(log: EventLog, knowledge: Knowledge, classes: Mapping[str, Col
     row_of_case = np.asarray(rows, dtype=np.int64)
     _, first = np.unique(row_of_case, return_index=True)
     lengths = log.lengths[first]
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    starts = starts_of(lengths)
     codes = np.frombuffer(b"".join(trace for trace, _ in index), dtype=np.int32)
     held = {name: part.take(first) for name, part in classes.items()}
     count = np.bincount(row_of_case, minlength=len(index)).astype(np.int64)

@@ -63,9 +63,10 @@ def common(one: Array, two: Array, table: Array) -> Array:
 def cheapest_partner(
     group: int, traces: Array, lengths: Array, sizes: Array, alive: Array, K: int, table: Array
 ) -> tuple[int, int]:
-    """The group whose merger with `group` loses the fewest events, or -1 where nothing is common with any.
+    """Return the group whose merger with `group` loses the fewest events, and that loss.
 
-    A group of K or more cases is no violating one: it may be joined, but loses nothing.
+    The group is -1 if `group` has nothing in common with any other. A group of K or more cases does not
+    violate: others may join it, but it loses no event.
     """
     best, found = -1, -1
     own, n = lengths[group], sizes[group]
@@ -91,7 +92,15 @@ Kept = npt.NDArray[np.bool_]
 
 
 def variants(log: EventLog, knowledge: Knowledge) -> tuple[list[tuple[int, ...]], Ints]:
-    """The distinct item traces of a log, and the index of the variant of each case, int64[C]."""
+    """Return the distinct item traces of a log, and the variant of each case.
+
+    Returns
+    -------
+    traces
+        the distinct traces as item codes, in order of first appearance.
+    variant_of_case
+        int64[C], index into `traces`.
+    """
     codes = items(log, knowledge).codes.tolist()
     index: dict[tuple[int, ...], int] = {}
     owner = [index.setdefault(tuple(codes[a:b]), len(index)) for a, b in itertools.pairwise(log.starts.tolist())]
@@ -101,8 +110,32 @@ def variants(log: EventLog, knowledge: Knowledge) -> tuple[list[tuple[int, ...]]
 def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases: Ints | None = None) -> Anonymized:
     """Drop every case whose variant occurs less than K times.
 
-    `cases`: int64[C], how many cases each one stands for (a table of variants); None: one each.
-    Raises InputError for K < 1 and BoundError when no case is left.
+    Parameters
+    ----------
+    log
+        the source log.
+    K
+        least number of cases of a released variant, at least 1.
+    knowledge
+        the perspectives in which two traces are compared.
+    cases
+        int64[C], number of cases that each case of `log` represents (a table of variants); None: one each.
+
+    Returns
+    -------
+    Anonymized
+        the cases of frequent variants, unchanged.
+
+    Raises
+    ------
+    InputError
+        K is below 1.
+    BoundError
+        no case is left.
+
+    References
+    ----------
+    tlkc-privacy-extended-2021, section 5.1 (Baseline-1).
     """
     check_k(K)
     _, owner = variants(log, knowledge)
@@ -114,7 +147,7 @@ def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, ca
 
 
 def _checked(result: Anonymized, what: str) -> Anonymized:
-    """The result. BoundError where nothing is left, or where the count from scratch does not find the promise."""
+    """Return the result; BoundError if nothing is left or the recount finds a trace below K."""
     if not result.satisfied:
         raise BoundError(f"{what}: the checker found a trace of fewer than K cases; not released")
     return refuse_empty(result, what)
@@ -162,14 +195,12 @@ def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, ca
 
 
 def _first_within(trace: tuple[int, ...], targets: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The first target that is a subtrace of `trace`, or the empty trace."""
+    """Return the first target that is a subtrace of `trace`, or the empty trace."""
     return next((target for target in targets if leftmost(trace, target).sum() == len(target)), ())
 
 
 def _grouped(traces: list[tuple[int, ...]], counts: Ints, K: int) -> list[tuple[int, ...]]:
-    """The released trace of each variant, empty where no partner was left."""
-    from models.anonymize.baselines import cheapest_partner, common
-
+    """Return the released trace of each variant, empty if no partner was left."""
     longest = max(map(len, traces), default=0)
     table = np.zeros((longest + 1, longest + 1), dtype=np.int64)
     lengths = np.asarray([len(trace) for trace in traces], dtype=np.int64)
@@ -253,7 +284,7 @@ def _prefix_counts(traces: list[tuple[int, ...]], counts: list[int]) -> dict[tup
 
 
 def _longest_path(trace: tuple[int, ...], paths: set[tuple[int, ...]]) -> tuple[int, ...]:
-    """The longest subtrace of `trace` that is a path, ties to the one that follows the trace longest."""
+    """Return the longest subtrace that is a path; ties go to the one that follows the trace longest."""
     if trace in paths or not trace:
         return trace
     reached: dict[tuple[int, ...], None] = {(): None}

@@ -17,7 +17,7 @@ import numpy as np
 from models.compiled import kernel
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Column, Ints
+from models.eventlog import Column, Ints, starts_of
 from models.keys import distinct
 
 # The compiled walk of the checker: every supported candidate, depth first.
@@ -55,7 +55,7 @@ def _tally(
 def _project(
     rows: Array, places: Array, size: int, starts: Array, flat: Array, item: int, new_rows: Array, new_places: Array
 ) -> int:
-    """The cases in which `item` follows, each with the place after its first occurrence."""
+    """Return the number of cases in which `item` follows; write each with its next place."""
     n = 0
     for k in range(size):
         for place in range(places[k], starts[rows[k] + 1]):
@@ -80,8 +80,32 @@ def walk(
     share_of: int,
     whole: int,
 ) -> tuple[Array, int, int, int]:
-    """(path, its length or 0, support, worst count) of the first violating candidate. `stands`: cases behind each row;
-    of `whole` cases `share_of` may have one value."""
+    """Find the first violating candidate, depth first.
+
+    Parameters
+    ----------
+    starts
+        int64[R + 1], where each row begins in `flat`.
+    flat
+        int64[P], item codes of the rows.
+    stands
+        int64[R], cases behind each row.
+    values
+        int64[A, R], class of each row by attribute, -1 if missing.
+    share_of
+        of `whole` cases `share_of` may have one value.
+
+    Returns
+    -------
+    path
+        codes of the candidate.
+    depth
+        its length, 0 if no candidate violates.
+    support
+        cases that match it.
+    worst
+        most of them that share one class.
+    """
     n = len(starts) - 1
     rows = np.empty((L + 1, n), dtype=np.int64)
     places = np.empty((L + 1, n), dtype=np.int64)
@@ -142,10 +166,45 @@ def first_violation(
     *,
     cases: Ints | None = None,
 ) -> Violation | None:
-    """The first violating candidate of a released log, or None where it satisfies TLKC-privacy.
+    """Return the first violating candidate of a released log, or None if it satisfies TLKC-privacy.
 
-    Cases without events are no part of a release and are left out. The empty candidate (the whole log) is included.
-    `cases`: int64[C], how many cases each one stands for; None: one each.
+    Cases without events are not part of a release and are ignored. The empty candidate (the whole log) is
+    checked too.
+
+    Parameters
+    ----------
+    starts
+        int64[C + 1], where the events of each case begin.
+    items
+        the item of each event.
+    structure
+        "set", "mult", "seq" or "rel".
+    classes
+        the class of each case, one column per sensitive attribute.
+    L
+        largest number of items that an adversary knows.
+    K
+        least number of matching cases.
+    C
+        largest share of one class among the matching cases.
+    cases
+        int64[C], number of cases that each case represents; None: one each.
+
+    Returns
+    -------
+    Violation or None
+        the candidate, its support and its largest class count.
+
+    Raises
+    ------
+    ValueError
+        an event has no item.
+    InputError
+        C has too many digits for exact 64-bit arithmetic.
+
+    References
+    ----------
+    tlkc-privacy-extended-2021, Def. 14.
     """
     order = sorted(range(len(items.values)), key=lambda code: repr(items.values[code]))
     rank = {code: place for place, code in enumerate(order)}
@@ -164,14 +223,12 @@ def first_violation(
         return None
     values, n_values = _side_by_side(classes, present)
     flat = codes
-    bounds = np.concatenate(([0], np.cumsum(lengths[present]))).astype(np.int64)
+    bounds = starts_of(lengths[present])
     stands = np.ones(len(present), dtype=np.int64) if cases is None else cases[present]
     total = int(stands.sum())
     whole = max((int(np.bincount(row[row >= 0], stands[row >= 0]).max(initial=0)) for row in values), default=0)
     if total < K or whole * C.denominator > C.numerator * total:
         return Violation((), total, whole)
-    from models.anonymize.check import walk
-
     longest = int(np.diff(bounds).max())
     share = _share(C, total)
     path, depth, support, worst = walk(
@@ -183,8 +240,10 @@ def first_violation(
 
 
 def _share(C: Fraction, total: int) -> tuple[int, int]:
-    """Numerator and denominator of the largest fraction up to C whose denominator is at most `total`: of 0 .. total
-    cases it allows as many as C does, in whole numbers that fit 64 bits."""
+    """Return the largest fraction up to C with a denominator of at most `total`, as two numbers.
+
+    Of 0 .. total cases it allows as many as C does, in whole numbers that fit 64 bits.
+    """
     near = C.limit_denominator(max(total, 1))
     if near > C:  # its left neighbour in the Farey sequence: a / b with near.numerator b - near.denominator a = 1
         b = pow(near.numerator, -1, near.denominator) if near.denominator > 1 else 0

@@ -32,7 +32,7 @@ from models.anonymize.view import TraceView
 from models.anonymize.violations import TlkcBounds
 from models.content_free import content_free
 from models.errors import BoundError, TooFewCasesError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Column, EventLog, Ints, places_of
 from models.keys import distinct
 
 TRIALS, WORK = 40, 1_000_000
@@ -72,8 +72,17 @@ MOST, MOST_FRESH = 0.5, 0.4
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """`releases` that a case waits at most by choice, `LONGER` times as many for an item that is owed (0: none waits);
-    `last`: no other cohort is to come, nobody waits by choice; `seed` of the search."""
+    """How long cases may wait by choice.
+
+    Attributes
+    ----------
+    releases
+        most releases that a case waits by choice, `LONGER` times as many for an owed item; 0: none waits.
+    last
+        no other cohort will follow, so nobody waits by choice.
+    seed
+        seed of the search.
+    """
 
     releases: int = 4
     last: bool = False
@@ -83,8 +92,15 @@ class Patience:
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`value` of an event by item, `PLAIN` where it is not named; `owed`: items that no cohort has shown yet and enough
-    cases have: their cases wait for one another."""
+    """Items that the division favours.
+
+    Attributes
+    ----------
+    value
+        value of an event by item; `PLAIN` if the item is not named.
+    owed
+        items that no cohort has shown yet and enough cases have; their cases wait for one another.
+    """
 
     value: Mapping[Any, int] = field(default_factory=dict)
     owed: frozenset[Any] = frozenset()
@@ -93,8 +109,15 @@ class Wanted:
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Who leaves: cases of the queue, int64. Of these, one that loses every event waits too. `first`: items that enter
-    before all others, in order; `value`: of an event by item; `owed` (see `Choice`)."""
+    """The cases that leave, and the preferences under which they do.
+
+    Attributes
+    ----------
+    cases
+        int64, indices of the queue; a case of them that loses every event waits too.
+    choice
+        items that enter first, value of events, and owed items.
+    """
 
     cases: Ints
     choice: Choice
@@ -103,9 +126,29 @@ class Division:
 @content_free()
 @dataclass(frozen=True, slots=True)
 class DivisionTrial:
-    """One division: the cases that were tried, bool[C]; items that entered first; the cases that leave (the others lost
-    every event); what each case keeps by the value of events, int64[C]; the bans; what it is worth. `share`: of the
-    events of those that leave; `paid`: due items that are shown."""
+    """One division that was tried.
+
+    Attributes
+    ----------
+    tried
+        bool[C], the cases that were to leave.
+    first
+        items that entered before all others.
+    leave
+        bool[C], the cases that leave; the others of `tried` lost every event.
+    stays
+        bool[E], the events that stay.
+    kept
+        int64[C], value of the events that each case keeps.
+    state
+        bans and priorities of local suppression.
+    worth
+        value kept now and expected later.
+    share
+        share of events kept, among the cases that leave.
+    paid
+        number of due items that are shown.
+    """
 
     tried: Chosen
     first: tuple[int, ...]
@@ -118,15 +161,43 @@ class DivisionTrial:
     paid: int
 
     def better(self, other: DivisionTrial, min_share: float) -> bool:
-        """An activity that is owed counts more than what it costs: it is missing from every release otherwise."""
+        """Compare two trials: first `min_share`, then due items shown, then worth.
+
+        A due item counts more than the events it costs, because it is missing from every release otherwise.
+        """
         return (self.share >= min_share, self.paid, self.worth) > (other.share >= min_share, other.paid, other.worth)
 
 
 def divided(
     queue: TlkcProblem, waited: Ints, patience: Patience, share: Fraction, min_share: float, want: Wanted
 ) -> Division:
-    """The division that keeps most. `waited`: int64[C], releases that each case has waited for; `share`: largest share
-    of a class. BoundError with the cause where no cohort can be formed."""
+    """Find the division of a queue that keeps most events over time.
+
+    Parameters
+    ----------
+    queue
+        the completed cases that wait.
+    waited
+        int64[C], releases that each case has waited for.
+    patience
+        how long cases may wait by choice.
+    share
+        largest share of a class in the cohort.
+    min_share
+        least share of events that must stay in the cases that leave.
+    want
+        items to favour.
+
+    Returns
+    -------
+    Division
+        the cases that leave, and the preferences of local suppression.
+
+    Raises
+    ------
+    BoundError
+        no cohort can be formed; the message names the cause.
+    """
     refuse_hopeless(queue, share)
     search = _Search(queue, share, want)
     search.claim(waited, patience)
@@ -157,8 +228,25 @@ def _cause(queue: TlkcProblem) -> str:
 
 
 def frequent(log: EventLog, classes: Iterable[Column], bounds: TlkcBounds) -> list[Any]:
-    """Activities of at least `FREQUENT` of the cases; but none that K cases have of which one class has more than C:
-    waiting cures no such share, and bans that read no value take the activity from all."""
+    """Return the frequent activities that are worth waiting for.
+
+    An activity is left out if K cases have it and one class has more than C of them: waiting does not cure
+    such a share, and value-blind bans take the activity from all cases.
+
+    Parameters
+    ----------
+    log
+        the completed cases.
+    classes
+        the class of each case, one column per sensitive attribute.
+    bounds
+        K and C.
+
+    Returns
+    -------
+    list
+        activities of at least `FREQUENT` of the cases.
+    """
     width = max(1, len(log.activity.values))
     case, item = np.divmod(distinct(log.case_of_event * width + log.activity.codes, log.n_cases * width), width)
     cases = np.bincount(item, minlength=width)
@@ -171,16 +259,37 @@ def frequent(log: EventLog, classes: Iterable[Column], bounds: TlkcBounds) -> li
 
 
 def wanted(came: Mapping[Any, int], shown: Mapping[Any, int], frequent: Collection[Any]) -> Wanted:
-    """What is lost in every cohort is wanted more. `came`, `shown`: events of published cases by item, as they came and
-    as they were published; `frequent`: items of at least `FREQUENT` of the completed cases."""
+    """Value the events of items that earlier cohorts lost.
+
+    Parameters
+    ----------
+    came
+        events of published cases by item, as they arrived.
+    shown
+        events of published cases by item, as they were published.
+    frequent
+        items of at least `FREQUENT` of the completed cases.
+
+    Returns
+    -------
+    Wanted
+        a higher value for items that lost more, and the frequent items that were never shown.
+    """
     lost = {item: OWED * (count - min(count, shown.get(item, 0))) // count for item, count in came.items()}
     owed = frozenset(item for item in frequent if not shown.get(item))
     return Wanted({**{item: PLAIN + more for item, more in lost.items()}, **dict.fromkeys(owed, PLAIN + OWED)}, owed)
 
 
 def refuse_hopeless(queue: TlkcProblem, share: Fraction) -> None:
-    """BoundError for a queue below K, and where a class is so frequent that fewer than K cases could leave beside the
-    others: that is the cause then, not how many cases wait."""
+    """Refuse a queue from which no K cases can leave.
+
+    Raises
+    ------
+    TooFewCasesError
+        fewer than K cases wait.
+    BoundError
+        one class is so frequent that fewer than K cases could leave beside the others.
+    """
     if queue.log.n_cases < queue.bounds.K:
         raise TooFewCasesError(
             f"{queue.log.n_cases} completed cases wait, and a cohort needs at least K = {queue.bounds.K} of them"
@@ -239,8 +348,11 @@ class _Search:
         self.due = self.owed & (self.holders >= self.queue.bounds.K) & late
 
     def tried(self, chosen: Chosen, first: tuple[int, ...]) -> DivisionTrial | None:
-        """The division in which the chosen cases leave, without those that lose every event and those that a class
-        has too many of; None where fewer than K are left."""
+        """Return the division in which the chosen cases leave, or None if fewer than K are left.
+
+        Cases that lose every event stay behind, and so do the last cases of a class that is too frequent.
+        Both are repeated until the cohort is stable.
+        """
         while True:
             chosen = balanced(chosen, self.classes, self.share)
             if chosen.sum() < self.queue.bounds.K:
@@ -311,8 +423,10 @@ class _Search:
         return paying
 
     def _raised(self, best: DivisionTrial, item: int) -> tuple[Chosen, tuple[int, ...]]:
-        """Toggle `item` as a priority item and release all its cases, except cases that still wait for another
-        item (if at least K cases remain)."""
+        """Toggle `item` as a priority item and release all its cases.
+
+        Cases that still wait for another item stay, if at least K cases remain.
+        """
         unpaid = self.owed.copy()
         unpaid[[*np.unique(self.codes[best.stays]), item]] = False
         owing = np.zeros(len(self.row), dtype=np.bool_)
@@ -326,8 +440,10 @@ class _Search:
         return chosen, others if item in best.first else (*others, item)
 
     def _lost_item(self, best: DivisionTrial, generator: np.random.Generator) -> int | None:
-        """An item that K cases have, by the value of its events that the division does not keep, or one that enters
-        first already."""
+        """Draw an item of K or more cases, by the value of its lost events.
+
+        Items that enter first already can be drawn too, so that a proposal can take them back.
+        """
         lost = self.value * np.maximum(0, self.count - np.bincount(self.codes[best.stays], minlength=len(self.value)))
         lost[self.holders < self.queue.bounds.K] = 0
         lost[list(best.first)] = np.maximum(lost[list(best.first)], 1)
@@ -362,11 +478,9 @@ def _some(cases: Ints, gain: npt.NDArray[np.float64], generator: np.random.Gener
 
 
 def _part(view: TraceView, weight: Ints) -> tuple[TraceView, Ints]:
-    """The rows of positive weight, and the position of each of theirs in the whole view."""
+    """Return the rows of positive weight, and the place of each of their positions in the view."""
     rows = np.flatnonzero(weight)
-    lengths = np.diff(view.starts)[rows]
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    places = np.repeat(view.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
+    starts, places = places_of(view.starts, rows)
     return replace(
         view,
         starts=starts,

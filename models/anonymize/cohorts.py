@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from models.anonymize.local import Choice
 from models.anonymize.result import Anonymized
-from models.anonymize.sensitive import InfeasibleError
+from models.anonymize.sensitive import InfeasibleError, is_numeric
 from models.anonymize.tlkc import SuppressionOptions, TlkcProblem
 from models.content_free import content_free
 from models.errors import BoundError, InputError, TooFewCasesError
@@ -44,8 +44,19 @@ that they may cost: at Sepsis .003 to .008 more events stay for a tenth of a sec
 @content_free()
 @dataclass(frozen=True, slots=True)
 class CohortRules:
-    """When a queue may leave: `min_share` of its events must stay. `alphabet`: items that any cohort may show, None
-    where each cohort chooses its own; `choice`: what local suppression prefers."""
+    """Conditions under which a queue may leave as a cohort.
+
+    Attributes
+    ----------
+    options
+        how suppression chooses.
+    min_share
+        least share of the queue's events that must stay.
+    alphabet
+        items that every cohort may show; None: each cohort chooses its own.
+    choice
+        preferences of local suppression.
+    """
 
     options: SuppressionOptions
     min_share: float = 0.0
@@ -54,9 +65,27 @@ class CohortRules:
 
 
 def cohort(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
-    """The queue as a cohort. BoundError says why it has to wait: K, C, or too few events would stay.
+    """Return the queue as a cohort.
 
     Cases that would lose every event are not in the cohort; they stay in the queue.
+
+    Parameters
+    ----------
+    queue
+        the completed cases that wait, with knowledge, bounds and classes.
+    rules
+        when the queue may leave.
+
+    Returns
+    -------
+    Anonymized
+        the cohort, verified by the independent checker.
+
+    Raises
+    ------
+    BoundError
+        the queue has to wait, because of K, of C, or because too few events would stay. The message names
+        which.
     """
     if not queue.log.n_events:
         raise TooFewCasesError("no completed case is waiting")
@@ -83,8 +112,11 @@ def _suppressed(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
 
 
 def _locally(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
-    """Local suppression with some search. What the search finds can lose whole cases, and with them the balance of a
-    class, or all events of an item that no cohort has shown yet: then what it began with stands."""
+    """Suppress locally, with some search.
+
+    The search can lose whole cases, and with them the balance of a class, or all events of an item that no
+    cohort has shown yet. In both situations the state from before the search is used.
+    """
     queue.refuse_infeasible()
     options = rules.options
     effort = options.effort or min(PROPOSALS, WORK // queue.log.n_events)
@@ -104,8 +136,11 @@ def _owed(result: Anonymized, rules: CohortRules) -> int:
 
 
 def _within(queue: TlkcProblem, alphabet: Collection[Any]) -> Anonymized:
-    """Only the items of the common alphabet. Nothing else may be suppressed: an item missing here and shown by
-    another cohort would tell the cohorts apart."""
+    """Keep only the items of the common alphabet.
+
+    Nothing else may be suppressed: an item that is missing here and shown by another cohort would tell the
+    cohorts apart.
+    """
     seen = queue.seen
     shown = np.asarray([item in alphabet for item in seen.alphabet], dtype=np.bool_)
     return Anonymized(
@@ -118,11 +153,29 @@ def _within(queue: TlkcProblem, alphabet: Collection[Any]) -> Anonymized:
 
 
 def balanced(among: Chosen, classes: Sequence[Column], share: Fraction) -> Chosen:
-    """bool[C]: of the cases `among`, in the order given, those that may leave together so that no class has more than
-    `share`.
+    """Return the cases that may leave together so that no class has more than `share` of them.
 
-    Suppression cannot cure a class that is too frequent in the queue itself (the empty candidate of Def. 14), waiting
-    can: the last cases of such a class stay in the queue. Each round holds back the fewest that mend one attribute.
+    Suppression cannot cure a class that is too frequent in the queue itself (the empty candidate of Def. 14).
+    Waiting can: the last cases of such a class stay in the queue. Each round holds back the fewest cases that
+    cure one attribute.
+
+    Parameters
+    ----------
+    among
+        bool[C], the cases that could leave, in queue order.
+    classes
+        the class of each case, one column per sensitive attribute.
+    share
+        largest share of one class.
+
+    Returns
+    -------
+    Chosen
+        bool[C], a subset of `among`; empty if nothing else balances.
+
+    References
+    ----------
+    tlkc-privacy-extended-2021, Def. 14.
     """
     chosen = among.copy()
     while True:
@@ -134,7 +187,10 @@ def balanced(among: Chosen, classes: Sequence[Column], share: Fraction) -> Chose
 
 
 def _excess(column: Column, chosen: Chosen, share: Fraction) -> tuple[Ints, int] | None:
-    """Chosen cases of a class with more than `share` of them, and how many must go: (m - x) <= share * (total - x)."""
+    """Return the chosen cases of a class above `share`, and how many of them must wait.
+
+    With m cases of the class among `total`, x of them must wait so that (m - x) <= share * (total - x).
+    """
     known = np.flatnonzero(chosen & (column.codes >= 0))
     if not len(known):
         return None
@@ -148,7 +204,14 @@ def _excess(column: Column, chosen: Chosen, share: Fraction) -> tuple[Ints, int]
 
 
 def refuse_moving_bins(name: str, column: Column) -> None:
-    """InputError for a numeric sensitive attribute without bins: quartiles move from cohort to cohort, and a share
-    over moving classes is no average."""
-    if column.values and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in column.values):
+    """Refuse a numeric sensitive attribute that has no fixed classes.
+
+    Quartiles differ from cohort to cohort, and an average of shares says nothing if the classes move.
+
+    Raises
+    ------
+    InputError
+        the attribute is numeric; the message asks for mechanism.bins.
+    """
+    if is_numeric(column):
         raise InputError(f"tlkc-cohorts: {name} is numeric; give its classes by mechanism.bins, fixed for all cohorts")

@@ -37,8 +37,17 @@ SPARE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Of the cases outside the release at `place` in the series (None: of all), none or at least `least` may match any
-    `length` items or fewer."""
+    """A number of cases that background knowledge must match, or none at all.
+
+    Attributes
+    ----------
+    place
+        index of the earlier release whose cases are not counted; None: all cases count.
+    least
+        least number of matching cases outside that release.
+    length
+        longest background knowledge, in items.
+    """
 
     place: int | None
     least: int
@@ -63,8 +72,21 @@ class Hiding:
             self.fixed = shown.fixed(log.case_ids, log.starts, seen.alphabet, self.codes)
 
     def close(self, plain: Kept) -> tuple[Kept, set[Bk]]:
-        """bool[E] of what may be shown, and the bk that some case can only lose with a fixed event: an item of each
-        has to go everywhere. `plain`: what TLKC alone keeps."""
+        """Hide events until no background knowledge is exposed.
+
+        Parameters
+        ----------
+        plain
+            bool[E], the events that TLKC suppression alone keeps.
+
+        Returns
+        -------
+        kept
+            bool[E], the events that may be shown.
+        given_up
+            background knowledge that some case can only lose with a fixed event: one item of each must be
+            suppressed everywhere.
+        """
         left = np.bincount(self.codes[plain], minlength=self.items)
         price, rank = np.where(left > 0, SPARE, 1).astype(np.int64), _ranks(left)
         kept, given_up = np.ones(len(self.codes), dtype=np.bool_), set[Bk]()
@@ -76,8 +98,22 @@ class Hiding:
             given_up |= self._hide(kept, found, price, rank)
 
     def close_locally(self, violating: Callable[[Kept], Iterable[Bk]]) -> tuple[Kept, set[Bk]]:
-        """The same where single cases lose what `violating` finds in what they show, too, and what too few of all cases
-        match: bool[E], and what only whole items can end. Every event costs the same, rare items go first."""
+        """Hide events until nothing is exposed and nothing violates TLKC-privacy.
+
+        Every event costs the same, and rare items go first.
+
+        Parameters
+        ----------
+        violating
+            returns the violating candidates of the events that are still shown.
+
+        Returns
+        -------
+        kept
+            bool[E], the events that may be shown.
+        given_up
+            candidates that only the suppression of whole items can end.
+        """
         price, rank = np.ones(self.items, dtype=np.int64), _ranks(np.bincount(self.codes, minlength=self.items))
         kept, given_up = np.ones(len(self.codes), dtype=np.bool_), set[Bk]()
         all_groups = np.ones((len(self.outside), len(self.of_all)), dtype=np.bool_)

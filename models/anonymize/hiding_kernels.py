@@ -114,8 +114,11 @@ def _goes_on(
 
 @kernel
 def _peeled(count: Array, outside: Array, least: Array, length: Array, size: int, alive: Array, lost: Array) -> bool:
-    """Fill the groups that must lose the sequence: those outside a target that counts too few of it, which takes them
-    from the counts of other targets, until each target counts none or enough. Returns whether there are any."""
+    """Fill `lost` with the groups that must lose the sequence; return whether there are any.
+
+    A group is lost if it is outside a target that counts too few of it. This takes the group from the counts of
+    other targets, so the step is repeated until each target counts none or enough.
+    """
     lost[:] = False
     changed = True
     while changed:
@@ -133,8 +136,10 @@ def _follow(
     rows: Array, places: Array, size: int, starts: Array, codes: Array, kept: Array, item: int, new_rows: Array,
     new_places: Array,
 ) -> int:  # fmt: skip
-    """The cases in which `item` follows, each with the place after its first occurrence. Its like in check_walk.py is
-    apart on purpose: the checker shares no code with what it checks."""
+    """Return the number of cases in which `item` follows; write each with its next place.
+
+    The checker has its own copy (check.py) on purpose: it shares no code with what it checks.
+    """
     n = 0
     for k in range(size):
         for place in range(places[k], starts[rows[k] + 1]):
@@ -189,7 +194,7 @@ def _best(
     codes: Array, kept: Array, fixed: Array, first: int, last: int, sizes: Array, bans: Array, present: Array, n: int,
     price: Array, rank: Array,
 ) -> int:  # fmt: skip
-    """The item to hide: most bans of the case for the price of its free events; -1 where no item ends any."""
+    """Return the item to hide: most bans of the case for the price of its free events, or -1."""
     best, hits, cost = -1, 0, 1
     for k in range(n):
         for j in range(sizes[present[k]]):
@@ -227,8 +232,11 @@ def _matches(codes: Array, kept: Array, fixed: Array, first: int, last: int, ban
 def embed(
     starts: Array, item: Array, most: Array, row: Array, trace_starts: Array, traces: Array, fixed: Array
 ) -> None:
-    """Fill `fixed`: of each case the events at which its trace (`row` of `traces`, -1: none) first fits into it; of an
-    item that the trace lacks, or where it does not fit, the first `most` ones."""
+    """Mark the events of each case that its newest trace shows.
+
+    The trace of a case is `row` of `traces` (-1: none), and its first embedding is marked in `fixed`. If it
+    does not fit, or for an item that it lacks, the first `most` events of the item are marked.
+    """
     for case in range(len(row)):
         first, last = starts[case], starts[case + 1]
         a = b = 0

@@ -21,10 +21,18 @@ Ints = Any
 
 @kernel
 def first_occurrences(starts: Ints, codes: Codes, n_items: int) -> tuple[Ints, Codes, Ints]:
-    """For each position p of each row (one past the end included): the items that still occur from p on, each with
-    the position after its first occurrence. Returns (offsets[P + R + 1], items, ends).
+    """List the items that still occur after each position, with their first occurrence.
 
-    Positions are shifted by the row number so that each row has an end position of its own.
+    Positions are shifted by the row number, so that each row has an end position of its own.
+
+    Returns
+    -------
+    offsets
+        int64[P + R + 1], where the entries of each position begin.
+    items
+        int32, the items that occur from the position on.
+    ends
+        int64, the position after the first occurrence of each.
     """
     rows = len(starts) - 1
     total = 0
@@ -134,8 +142,19 @@ def _shared(paths: Codes, parent: int, at: int, known: int) -> int:
 
 @content_free()
 class Parents(NamedTuple):
-    """`paths`: int32[N, k] items of each parent, in lexicographic order; `deletions`: int32[N, k] nodes of the level
-    above without one item each; `child_start`, `child_item`: children (items) of those nodes."""
+    """The parents of one level of the search.
+
+    Attributes
+    ----------
+    paths
+        int32[N, k], items of each parent, in lexicographic order.
+    deletions
+        int32[N, k], nodes of the level above without one item each.
+    child_start
+        where the children of each node of the level above begin.
+    child_item
+        items of these children.
+    """
 
     paths: Codes
     deletions: Codes
@@ -145,8 +164,19 @@ class Parents(NamedTuple):
 
 @content_free()
 class Cases(NamedTuple):
-    """The distinct rows: `occurrences` (see `first_occurrences`), where each starts, how many cases have it, and the
-    class of each sensitive attribute."""
+    """The distinct rows that are counted.
+
+    Attributes
+    ----------
+    occurrences
+        see `first_occurrences`.
+    starts
+        where each row begins.
+    weight
+        cases of each row.
+    values
+        class of each row, by sensitive attribute.
+    """
 
     occurrences: Any
     starts: Ints
@@ -234,8 +264,11 @@ def extend(
 
 @kernel
 def alone(starts: Ints, codes: Codes, weight: Ints, value: Codes, n_values: int, support: Ints, worst: Ints) -> None:
-    """support[item]: cases that have it; worst[item]: raised to the most of them that have one value of `value`
-    (class of each row, -1: none)."""
+    """Count the cases of each single item, and of its most frequent class.
+
+    `support` is set; `worst` is raised to the most cases of the item that share one `value` (class of each
+    row, -1: none).
+    """
     n_items = len(support)
     seen = np.full(n_items, -1, dtype=np.int64)
     shares = np.zeros((n_items, n_values), dtype=np.int64)

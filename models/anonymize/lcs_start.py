@@ -27,8 +27,11 @@ Kept = npt.NDArray[np.bool_]
 
 
 def common_subsequence(traces: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """A longest sequence found step by step in all traces: the common subsequence of the first two, then of it and
-    the next. Exact for two traces; for more a lower bound (the exact problem is NP-hard)."""
+    """Return a common subsequence of all traces.
+
+    It is the longest common subsequence of the first two, then of that and the next, and so on: exact for two
+    traces, a lower bound for more (the exact problem is NP-hard).
+    """
     distinct = sorted(set(traces), key=lambda trace: (len(trace), trace))
     common = distinct[0] if distinct else ()
     for trace in distinct[1:]:
@@ -56,9 +59,30 @@ def _longest_common(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def lcs_start(log: EventLog, knowledge: Knowledge, allowed: Callable[[Kept], bool]) -> Anonymized:
-    """The log from its common subsequence upwards. `allowed`: whether a mask of kept events (bool[E]) may be released.
+    """Build a release from the common subsequence of all cases upwards.
 
-    BoundError where neither the common subsequence nor any single item is allowed.
+    Parameters
+    ----------
+    log
+        the source log.
+    knowledge
+        the perspectives of an item.
+    allowed
+        whether a mask of kept events, bool[E], may be released.
+
+    Returns
+    -------
+    Anonymized
+        the largest mask that was allowed.
+
+    Raises
+    ------
+    BoundError
+        neither the common subsequence nor any single item is allowed.
+
+    References
+    ----------
+    correspondence-attacks-2021, section 7.
     """
     column = items(log, knowledge)
     codes = column.codes
@@ -80,7 +104,7 @@ def lcs_start(log: EventLog, knowledge: Knowledge, allowed: Callable[[Kept], boo
 
 
 def _embedded(log: EventLog, traces: Sequence[tuple[int, ...]], common: tuple[int, ...]) -> Kept:
-    """The leftmost embedding of the common subsequence in every case."""
+    """Return the leftmost embedding of the common subsequence in every case."""
     kept = np.zeros(log.n_events, dtype=np.bool_)
     for start, trace in zip(log.starts.tolist(), traces, strict=False):
         place = 0
@@ -92,8 +116,11 @@ def _embedded(log: EventLog, traces: Sequence[tuple[int, ...]], common: tuple[in
 
 
 def _order(log: EventLog, codes: npt.NDArray[Any], n_items: int) -> list[int]:
-    """Items by events gained per privacy lost, best first. Lost: how far the share of cases that have the item is
-    from telling nothing (all cases or none), p (1 - p); an item of every case costs nothing by itself."""
+    """Return the items by events gained per privacy lost, best first.
+
+    The loss is p (1 - p) for the share p of cases that have the item: an item of every case, or of none,
+    tells nothing.
+    """
     owner = log.case_of_event
     gain = np.bincount(codes, minlength=n_items)
     cases = np.bincount(np.unique(owner * max(n_items, 1) + codes) % max(n_items, 1), minlength=n_items)

@@ -12,19 +12,20 @@ who they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from models.anonymize.local_model import Bans, Kept, Reach, SafeState, close, project_onto
+from models.anonymize.local_model import Bans, Kept, Reach, SafeState, attempt, close, moved, project_onto
 from models.anonymize.suppression import losses
 from models.anonymize.view import TraceView
-from models.anonymize.violations import TlkcBounds
+from models.anonymize.violations import BELOW_K, TlkcBounds, minimal_violations
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Codes, Ints
+from models.eventlog import Codes, Ints, places_of
 from models.variants import amounts, of_events
 
 
@@ -45,9 +46,19 @@ PLAIN = 10
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What local suppression prefers, instead of what global suppression keeps: frequent items enter first, `first`
-    before them; the search looks for most `value`, by item, `PLAIN` where it is not named, and may lose none of `owed`
-    altogether."""
+    """Preferences of local suppression.
+
+    Without it, items enter in the order that global suppression suggests.
+
+    Attributes
+    ----------
+    first
+        items that enter before all others; the others enter by frequency.
+    value
+        value of an event by item, `PLAIN` if the item is not named; the search maximizes it.
+    owed
+        items of which the search may not lose all events.
+    """
 
     first: tuple[Any, ...] = ()
     value: Mapping[Any, int] = field(default_factory=dict)
@@ -75,19 +86,26 @@ def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) 
 
 
 def under(reach: Reach, state: SafeState) -> Kept:
-    """What stays of a view under the bans and priorities of a state of other rows; nothing says that it is safe."""
+    """Return the events of a view that stay under the bans and priorities of another state.
+
+    The state may come from other rows, so the result is not necessarily safe.
+    """
     kept = np.ones(len(reach.view.codes), dtype=np.bool_)
     project_onto(reach, state.priority, state.bans, state.bans.candidates, kept)
     return kept
 
 
 def one_case_per_row(view: TraceView) -> TraceView:
-    """The same view with equal cases in rows of their own (value-aware bans tell them apart)."""
+    """Return the view with one row per case, since value-aware bans distinguish equal cases.
+
+    Raises
+    ------
+    InputError
+        the view is a table of variants, which has no single cases.
+    """
     if view.cases is not None:
         raise InputError("value_aware tells cases of one variant apart: it needs the cases themselves")
-    lengths = np.diff(view.starts)[view.row_of_case]
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    source = np.repeat(view.starts[view.row_of_case] - starts[:-1], lengths) + np.arange(starts[-1])
+    starts, source = places_of(view.starts, view.row_of_case)
     cases = len(view.row_of_case)
     return replace(
         view,
@@ -138,8 +156,7 @@ def suppress(
     candidates that no case may match, whatever their counts; `max_minimality`: the most candidates that may have fewer
     than K possible cases for somebody who knows the rules (None: any number).
     """
-    from models.anonymize.known_rules import withstanding
-    from models.anonymize.local_search import improve
+    from models.anonymize.minimality import withstanding
 
     if not isinstance(preferred, Choice):
         priority = default_priority(view, preferred)
@@ -157,3 +174,132 @@ def suppress(
     if max_minimality is not None and not value_aware:
         state = withstanding(view, bounds, state, events, max_minimality)
     return view, state
+
+
+# Search: other priorities and fewer bans, kept when more events stay. Every state that is tried ends in `attempt`, so
+# every state is safe; the search only chooses among safe ones. It draws from a seeded generator: the choice is
+# reproducible and is no noise of the release.
+#
+# A proposal keeps the bans that no method can avoid and changes the rest of the current state in one of three ways:
+#
+# * `_reinserted`: an item, drawn by the events it has lost, enters earlier, free of the bans that name it;
+# * `_parted`: the bans that name two items of one ban go;
+# * `_thinned`: a random part of the bans goes, and half of the time one item changes its place.
+#
+# The rounds of `attempt` add again what a proposal drops in excess. Acceptance is simulated annealing on the events
+# kept (Kirkpatrick, Gelatt and Vecchi 1983), with a temperature that falls to 0.
+
+COOLING = 0.001
+"""Temperature at the start, as a share of all events (15 events of Sepsis). Tried on Sepsis only (Diagnose, seq)."""
+
+REINSERT, PART = 0.4, 0.3
+"""Shares of the first two kinds of proposals; the third has the rest."""
+
+Ban = tuple[int, ...]
+Proposal = tuple[Ints, list[Ban]]
+"""Priorities, and the avoidable bans that stay."""
+
+
+def improve(
+    view: TraceView,
+    bounds: TlkcBounds,
+    start: SafeState,
+    events: Ints,
+    effort: int,
+    generator: np.random.Generator,
+    *,
+    fixed: Collection[Ban] = (),
+    value_aware: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+) -> SafeState:
+    """Return the best of `start` and `effort` proposals of simulated annealing.
+
+    Most proposals cost less than closing from nothing: they keep bans, and they end once they fall behind.
+
+    Parameters
+    ----------
+    view
+        the log as the adversary sees it.
+    bounds
+        L, K and C.
+    start
+        a safe state.
+    events
+        int64[P], value of the events at each position.
+    effort
+        number of proposals.
+    generator
+        seeded; its draws are not noise of the release.
+    fixed
+        bans that every proposal keeps.
+    value_aware
+        whether a share above C is cured in the fewest holders only.
+    progress
+        called with the number of finished proposals.
+
+    References
+    ----------
+    Kirkpatrick, Gelatt and Vecchi (1983), Optimization by simulated annealing.
+    """
+    lasting = {**unavoidable(view, bounds), **dict.fromkeys(fixed)}
+    reach = Reach(view)
+    best = current = start
+    for step in range(effort):
+        heat = COOLING * float(events.sum()) * (1 - step / effort)
+        priority, kept = _proposal(view, current, _avoidable(current.bans, lasting), events, generator)
+        least = current.events + math.floor(heat * math.log(1 - generator.random()))
+        bans = Bans((*lasting, *kept))
+        trial = attempt(reach, bounds, priority, bans, events, value_aware=value_aware, least=least)
+        if trial is not None:
+            current = trial
+            best = max(best, trial, key=lambda state: state.events)
+        progress(step + 1)
+    return best
+
+
+def unavoidable(view: TraceView, bounds: TlkcBounds) -> dict[Ban, None]:
+    """Return the minimal candidates below K in the source, in order.
+
+    Removing events never raises a support, so every method must ban them.
+    """
+    found = minimal_violations(view, bounds)
+    return dict.fromkeys(
+        tuple(row) for level in found.levels for row in level.candidates[level.reason == BELOW_K].tolist()
+    )
+
+
+def _avoidable(bans: Bans, lasting: Collection[Ban]) -> list[Ban]:
+    """Return the other bans, without those that bind some rows only."""
+    return [ban for k, ban in enumerate(bans.candidates) if ban not in lasting and k not in bans.holders]
+
+
+def _proposal(
+    view: TraceView, current: SafeState, bans: list[Ban], events: Ints, generator: np.random.Generator
+) -> Proposal:
+    kind = generator.random()
+    lost = np.bincount(view.codes[~current.kept], events[~current.kept], len(view.alphabet))
+    if kind < REINSERT and lost.any():
+        return _reinserted(current.priority, bans, lost, generator)
+    if kind < REINSERT + PART and bans:
+        return current.priority, _parted(bans, generator)
+    return _thinned(current.priority, bans, generator)
+
+
+def _reinserted(priority: Ints, bans: list[Ban], lost: Ints, generator: np.random.Generator) -> Proposal:
+    item = int(generator.choice(len(lost), p=lost / lost.sum()))
+    place = int(generator.integers(priority[item] + 1))
+    return moved(priority, item, place), [ban for ban in bans if item not in ban]
+
+
+def _parted(bans: list[Ban], generator: np.random.Generator) -> list[Ban]:
+    ban = bans[int(generator.integers(len(bans)))]
+    pair = set(generator.choice(ban, min(2, len(ban)), replace=False).tolist())
+    return [other for other in bans if not pair.issubset(other)]
+
+
+def _thinned(priority: Ints, bans: Iterable[Ban], generator: np.random.Generator) -> Proposal:
+    share = generator.random()
+    if generator.random() < 1 / 2:
+        item, place = (int(number) for number in generator.integers(len(priority), size=2))
+        priority = moved(priority, item, place)
+    return priority, [ban for ban in bans if generator.random() < share]

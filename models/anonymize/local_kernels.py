@@ -88,9 +88,11 @@ def project(
     row_starts: Array,
     row_bans: Array,
 ) -> None:
-    """Rebuild `kept` for the chosen rows: events enter by priority of their item, then by place, and one that would
-    complete a ban stays out. `row_starts`, `row_bans`: the bans that bind each row.
-    """  # fmt: skip
+    """Rebuild `kept` for the chosen rows.
+
+    Events enter by priority of their item, then by place; one that would complete a ban stays out.
+    `row_starts` and `row_bans` give the bans that bind each row.
+    """
     masks = _masks(ban_starts, ban_codes)
     for row in chosen:
         first, last = starts[row], starts[row + 1]
@@ -168,7 +170,7 @@ def _longest(starts: Array) -> int:
 
 @kernel
 def _earlier(codes: Array, first: int, n: int, item: int, gap: int, priority: Array, trial: Array) -> int:
-    """The events that had entered before an event of `item` at `gap`, with that event itself; returns how many."""
+    """Write the events that entered before `item` at `gap`, and that event; return their number."""
     size = 0
     for k in range(n + 1):
         if k == gap:
@@ -236,7 +238,7 @@ def possible_cases(
 
 @kernel
 def _after(item: int, gap: int, n: int, trace: Array, hidden: Array, once: Array) -> int:
-    """The earliest gap after `item`, seen in the trace or hidden by the rules, or -1."""
+    """Return the earliest gap after `item`, shown in the trace or hidden by the rules, or -1."""
     seen = -1
     for place in range(gap, n):
         if trace[place] == item:

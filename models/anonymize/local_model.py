@@ -11,7 +11,7 @@ import numpy.typing as npt
 from models.anonymize.view import TraceView
 from models.anonymize.violations import ABOVE_C, TlkcBounds, Violations, minimal_violations
 from models.content_free import content_free
-from models.eventlog import Codes, Ints
+from models.eventlog import Codes, Ints, starts_of
 
 Kept = npt.NDArray[np.bool_]
 """bool[P]: which positions of the rows' traces stay."""
@@ -26,13 +26,25 @@ class Bans:
     holders: dict[int, frozenset[int]] = field(default_factory=dict)
 
     def plus(self, new: Iterable[tuple[int, ...]], holders: Sequence[frozenset[int] | None] = ()) -> Bans:
-        """These bans and more; `holders[k]` limits the k-th new one to some rows."""
+        """Return these bans and more; `holders[k]` limits the k-th new one to some rows."""
         added = tuple(new)
         limited = {len(self.candidates) + k: rows for k, rows in enumerate(holders) if rows is not None}
         return Bans(self.candidates + added, {**self.holders, **limited})
 
     def by_item(self, items: int) -> tuple[Ints, Codes, Ints, Ints]:
-        """(starts, codes, starts by item, bans by item)."""
+        """Return the bans in compressed form, by ban and by item.
+
+        Returns
+        -------
+        starts
+            int64[N + 1], where each ban begins in `codes`.
+        codes
+            int32, items of the bans.
+        item_starts
+            int64[items + 1], where the bans of each item begin in `item_bans`.
+        item_bans
+            int64, numbers of the bans that contain each item.
+        """
         starts, codes = flat(self.candidates)
         member = [(item, number) for number, ban in enumerate(self.candidates) for item in set(ban)]
         member.sort()
@@ -58,7 +70,7 @@ class Reach:
         return [self.rows[candidate] for candidate in candidates]
 
     def by_row(self, bans: Bans) -> tuple[Ints, Ints]:
-        """The bans that bind each row, as starts and ban numbers."""
+        """Return the bans that bind each row, as starts and ban numbers."""
         rows = self.of(bans.candidates)
         for number, holders in bans.holders.items():
             rows[number] = np.asarray([row for row in rows[number].tolist() if row in holders], dtype=np.int64)
@@ -71,7 +83,7 @@ class Reach:
 
 def flat(candidates: Sequence[tuple[int, ...]]) -> tuple[Ints, Codes]:
     """Candidates one after the other: starts and codes."""
-    starts = np.concatenate(([0], np.cumsum([len(candidate) for candidate in candidates]))).astype(np.int64)
+    starts = starts_of(np.asarray([len(candidate) for candidate in candidates], dtype=np.int64))
     return starts, np.asarray([code for candidate in candidates for code in candidate], dtype=np.int32)
 
 
@@ -128,8 +140,8 @@ def attempt(
 
 
 def projected(view: TraceView, kept: Kept) -> TraceView:
-    """The view of what stays; rows may then repeat or be empty."""
-    counts = np.concatenate(([0], np.cumsum(kept))).astype(np.int64)
+    """Return the view of the events that stay; rows may then repeat or be empty."""
+    counts = starts_of(kept)
     return replace(view, starts=counts[view.starts], codes=view.codes[kept])
 
 
@@ -141,6 +153,15 @@ def project_onto(reach: Reach, priority: Ints, bans: Bans, new: Sequence[tuple[i
         return
     rows = np.unique(np.concatenate(reach.of(new)))
     project(rows, reach.view.starts, reach.view.codes, priority, kept, *flat(bans.candidates), *reach.by_row(bans))
+
+
+def moved(priority: Ints, item: int, place: int) -> Ints:
+    """Return the same order but for one item, which now has rank `place`."""
+    order = [int(other) for other in np.argsort(priority) if other != item]
+    order.insert(place, item)
+    result = np.empty(len(order), dtype=np.int64)
+    result[order] = np.arange(len(order))
+    return result
 
 
 def _new_bans(
@@ -159,9 +180,14 @@ def _new_bans(
 def fewest_holders(
     view: TraceView, kept: Kept, candidate: tuple[int, ...], bounds: TlkcBounds
 ) -> frozenset[int] | None:
-    """The fewest matching rows whose removal brings every share to at most C, or None where fewer than K would stay.
+    """Return the fewest matching rows whose removal brings every share to at most C.
 
-    For a value with count c among s matching cases, x removed holders suffice when c - x <= C * (s - x).
+    For a value with count c among s matching cases, x removed holders suffice if c - x <= C * (s - x).
+
+    Returns
+    -------
+    frozenset or None
+        row numbers; None if fewer than K matching cases would stay.
     """
     from models.anonymize.local_kernels import touched
 

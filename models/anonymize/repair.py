@@ -80,9 +80,40 @@ def repaired(
     mode: Mode,
     local: bool = False,
 ) -> Anonymized:
-    """The log with no more than it may show. `gone`: items that go anyway; `options`: how whole items are chosen;
-    `local`: single cases lose what violates TLKC, too (`mode` "events"). `details["hidden"]`: how many events of items
-    that stay left single cases, and how many cases. BoundError where nothing would be left."""
+    """Return the log without the events that no release may show yet.
+
+    Parameters
+    ----------
+    problem
+        the log, knowledge, bounds and classes.
+    shown
+        items that earlier releases showed of each case.
+    targets
+        numbers of cases that background knowledge must match outside earlier releases.
+    options
+        how whole items are chosen.
+    gone
+        items that are suppressed in any case.
+    mode
+        whether single cases may lose events, or only whole items go.
+    local
+        single cases also lose what violates TLKC-privacy; needs `mode` "events".
+
+    Returns
+    -------
+    Anonymized
+        the release; `details["hidden"]` counts events of remaining items that left single cases, and these
+        cases.
+
+    Raises
+    ------
+    BoundError
+        nothing would be left.
+
+    References
+    ----------
+    correspondence-attacks-2021, Def. 10-12.
+    """
     problem.refuse_infeasible()
     hiding = Hiding(problem, shown, targets, mode)
     if local:
@@ -101,8 +132,11 @@ def repaired(
 
 
 def _violating(problem: TlkcProblem, kept: Kept) -> list[tuple[int, ...]]:
-    """What violates TLKC in the kept events, for the knowledge itself and every weaker kind of `also`: every order in
-    which a case can match it, as codes of `problem.seen`."""
+    """Return the TLKC violations of the kept events, as codes of `problem.seen`.
+
+    The knowledge itself and every weaker structure of `also` is checked. A candidate appears in every order
+    in which a case can match it.
+    """
     if not kept.any():
         return []
     code = {item: number for number, item in enumerate(problem.seen.alphabet)}
@@ -140,13 +174,19 @@ def fresh_violations(problem: TlkcProblem, published: Collection[str], K: int, l
 
 
 def _view(problem: TlkcProblem, cases: npt.NDArray[np.bool_]) -> TraceView:
-    """The chosen cases as an attacker sees them: in order, whatever structure the mechanism protects."""
+    """Return the chosen cases in order, as an attacker sees them, whatever structure is protected."""
     column = items(problem.log, problem.knowledge).take(cases[problem.log.case_of_event])
     return view_of_items(problem.log.select_cases(cases).starts, column, "seq", {})
 
 
 def choose(problem: TlkcProblem, worst: Sequence[Banned], gone: Collection[Any]) -> Any | None:
-    """The item of the worst background knowledge with the most of it per event lost; None where none is left."""
+    """Return the item that occurs in most of the worst background knowledge per event lost.
+
+    Returns
+    -------
+    item or None
+        None if no item is left.
+    """
     seen = problem.seen
     loss = {item: int(one.sum()) for item, one in zip(seen.alphabet, losses(seen), strict=True)}
     count: dict[Any, int] = {}

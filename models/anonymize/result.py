@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from models.content_free import content_free
 from models.errors import BoundError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Column, EventLog, Ints, starts_of
 from models.knowledge import NANOSECONDS, Knowledge, items, relative_times
 from models.variants import total
 
@@ -42,7 +42,7 @@ class Anonymized:
     @property
     def kept_per_case(self) -> Ints:
         """Events that stay in each source case, int64[C]."""
-        return np.diff(np.concatenate(([0], np.cumsum(self.kept)))[self.source.starts])
+        return np.diff(starts_of(self.kept)[self.source.starts])
 
     @property
     def origin(self) -> Ints:
@@ -93,7 +93,13 @@ class Anonymized:
 
 
 def refuse_empty(result: Anonymized, what: str) -> Anonymized:
-    """The result, or BoundError where nothing is left: an empty log is never a success."""
+    """Return the result if anything is left.
+
+    Raises
+    ------
+    BoundError
+        every event would be suppressed; an empty log is never a success.
+    """
     if result.source.n_events and not result.kept.any():
         cases = total(result.source.lengths >= 0, result.cases)
         raise BoundError(f"{what}: all {cases} cases would be suppressed, nothing is released")

@@ -33,10 +33,29 @@ class FewerThanKError(InfeasibleError):
 def class_columns(
     log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None, cases: Ints | None = None
 ) -> dict[str, Column]:
-    """The class of each case by attribute. `cases`: int64[C], how many cases each one stands for; None: one each.
+    """Return the class of each case, by sensitive attribute.
 
-    `bins`: ascending upper edges by attribute; a value belongs to the first edge that it does not exceed, and above
-    the last edge to one more class. InputError for unknown attributes, edges that do not ascend, bins of text.
+    Parameters
+    ----------
+    log
+        the source log.
+    names
+        the sensitive attributes.
+    bins
+        ascending upper edges by attribute; a value belongs to the first edge that it does not exceed, and
+        above the last edge to one more class.
+    cases
+        int64[C], number of cases that each case represents; None: one each.
+
+    Returns
+    -------
+    dict
+        one column of classes per attribute.
+
+    Raises
+    ------
+    InputError
+        an unknown attribute, edges that do not ascend, or bins of an attribute that is not numeric.
     """
     given = dict(bins or {})
     if unknown := sorted(set(given) - set(names)):
@@ -52,7 +71,7 @@ def check_edges(name: str, edges: Edges) -> None:
 
 def _classes(name: str, column: Column, edges: Edges | None, cases: Ints | None) -> Column:
     if edges is None:
-        return quartile_classes(column, cases) if _numeric(column) else column
+        return quartile_classes(column, cases) if is_numeric(column) else column
     check_edges(name, edges)
     try:
         # Logs often write numbers as text; whoever gives bins says that they are numbers.
@@ -63,14 +82,18 @@ def _classes(name: str, column: Column, edges: Edges | None, cases: Ints | None)
     return _relabel(column, [labels[k] for k in np.searchsorted(np.asarray(edges, dtype=np.float64), numbers).tolist()])
 
 
-def _numeric(column: Column) -> bool:
+def is_numeric(column: Column) -> bool:
+    """Whether an attribute has values and all of them are numbers."""
     return bool(column.values) and all(
         isinstance(value, (int, float)) and not isinstance(value, bool) for value in column.values
     )
 
 
 def quartile_classes(column: Column, cases: Ints | None = None) -> Column:
-    """low (<= Q1), high (>= Q3), middle; quartiles of the known values of all cases. Where Q1 = Q3, <= Q1 wins."""
+    """Cut a numeric attribute at the quartiles of its known values.
+
+    The classes are low (<= Q1), high (>= Q3) and middle. If Q1 = Q3, a value of Q1 is low.
+    """
     numbers = np.asarray(column.values, dtype=np.float64)
     known = column.codes >= 0
     stands = amounts(column.codes[known], None if cases is None else cases[known], len(numbers))
@@ -79,7 +102,7 @@ def quartile_classes(column: Column, cases: Ints | None = None) -> Column:
 
 
 def _quartile(numbers: npt.NDArray[np.float64], stands: Ints, quarters: int) -> float:
-    """The quartile of numbers that each stand so many times, between two of them as `numpy.quantile` has it."""
+    """Return a quartile of weighted numbers, interpolated as `numpy.quantile` does."""
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(stands[order])
     place, rest = divmod((int(ends[-1]) - 1) * quarters, 4)
@@ -97,8 +120,27 @@ ENOUGH_CASES = 50
 def refuse_identifying(
     log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None, cases: Ints | None = None
 ) -> None:
-    """InputError for an attribute with nearly as many values as cases: it names them, and no share of a value can be
-    bounded. Measurements with given bins are counted by class, and pass. `cases`: as `class_columns`."""
+    """Refuse an attribute that names single cases.
+
+    An attribute with nearly as many values as cases identifies them, and no share of a value can be bounded.
+    Measurements with given bins are counted by class, and pass.
+
+    Parameters
+    ----------
+    log
+        the source log.
+    names
+        the sensitive attributes.
+    bins
+        attributes with given bins are not checked.
+    cases
+        as for `class_columns`.
+
+    Raises
+    ------
+    InputError
+        the message names the attribute.
+    """
     for name in names:
         if name in (bins or {}):
             continue
@@ -120,10 +162,32 @@ def _relabel(column: Column, labels: list[str]) -> Column:
 def refuse_infeasible(
     n_cases: int, classes: Mapping[str, Column], bounds: TlkcBounds, cases: Ints | None = None
 ) -> None:
-    """InfeasibleError where the whole log already violates (the empty candidate of Def. 14): no suppression cures that.
+    """Refuse bounds that the whole log already violates.
 
-    Names the number that makes it so: cases against K, the largest class against C, the number of classes against 1/C.
-    `cases`: how many cases each entry of a column stands for; None: one each.
+    This is the empty candidate of Def. 14, which no suppression cures. The message names the number that
+    makes it so: cases against K, the largest class against C, or the number of classes against 1/C.
+
+    Parameters
+    ----------
+    n_cases
+        number of cases.
+    classes
+        the class of each case, by sensitive attribute.
+    bounds
+        K and C.
+    cases
+        int64[C], number of cases that each entry of a column represents; None: one each.
+
+    Raises
+    ------
+    FewerThanKError
+        the log has fewer than K cases.
+    InfeasibleError
+        a class has more than C of the cases.
+
+    References
+    ----------
+    tlkc-privacy-extended-2021, Def. 14.
     """
     if n_cases < bounds.K:
         raise FewerThanKError(f"K = {bounds.K} is infeasible: the log has {n_cases} cases")

@@ -77,8 +77,24 @@ class ShownItems:
         return np.concatenate((self.group, [0]))[number]
 
     def fixed(self, case_ids: Sequence[str], starts: Ints, alphabet: Sequence[Any], item: Ints) -> Mask:
-        """bool[E]: the events of a log that some release showed; `starts`, `item`: of its cases, as indices into
-        `alphabet`."""
+        """Return the events of a log that some release showed.
+
+        Parameters
+        ----------
+        case_ids
+            case ids of the log.
+        starts
+            int64[C + 1], where the events of each case begin.
+        alphabet
+            items of the log.
+        item
+            int64[E], item of each event as an index into `alphabet`.
+
+        Returns
+        -------
+        Mask
+            bool[E].
+        """
         from models.anonymize.hiding_kernels import embed
 
         names = np.asarray([self.case.get(name, -1) for name in case_ids], dtype=np.int64)

@@ -30,6 +30,7 @@ from models.anonymize.suppression import (
     algorithm_2,
     cases_with,
     losses,
+    minimum_cover,
     prune,
     raise_caps,
 )
@@ -37,7 +38,7 @@ from models.anonymize.view import TraceView, view
 from models.anonymize.violations import BELOW_K, LevelSearch, TlkcBounds, Violations, minimal_violations, single_items
 from models.content_free import content_free
 from models.errors import BoundError, InputError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Column, EventLog, Ints, starts_of
 from models.knowledge import Attribute, Clock, Knowledge, Structure, Unit
 from models.variants import total
 
@@ -49,9 +50,26 @@ if TYPE_CHECKING:
 
 
 def maximal_frequent(view: TraceView, theta: float | str | Fraction) -> list[tuple[int, ...]]:
-    """The frequent traces (in at least `theta` of the cases) that no longer trace extends, as code tuples.
+    """Return the maximal frequent traces as code tuples.
 
-    `view` is ordered (`seq` or `rel`). The search walks every frequent trace, so a low theta on long traces is slow.
+    A trace is frequent if at least `theta` of the cases contain it, and maximal if no longer frequent trace extends
+    it. The search walks every frequent trace, so a low theta on long traces is slow.
+
+    Parameters
+    ----------
+    view
+        an ordered view (`seq` or `rel`).
+    theta
+        least share of the cases, in (0, 1].
+
+    Raises
+    ------
+    InputError
+        theta is out of range.
+
+    References
+    ----------
+    tlkc-privacy-extended-2021, Def. 17 (the utility measure of Algorithm 1).
     """
     share = Fraction(str(theta))
     if not 0 < share <= 1:
@@ -82,7 +100,7 @@ class SuppressionOptions:
     `algorithm`: 1 scores PG / (UL + 1) over maximal frequent traces of share `theta`, 2 scores
     alpha * rPG + beta * nUL (both for `greedy` and `pruned`); `capping`: cap multiplicities under `mult` instead of
     removing items (`pruned`, `exact`); `work`: seconds of branch and bound of `exact`; `effort`: proposals,
-    `value_aware` and `seed`: of `local`; `max_minimality`: of `local`, see `models.anonymize.known_rules`.
+    `value_aware` and `seed`: of `local`; `max_minimality`: of `local`, see `models.anonymize.minimality`.
     """
 
     suppression: Suppression = "exact"
@@ -141,11 +159,52 @@ def anonymize(
     also: Sequence[Structure] = (),
     **options: Any,
 ) -> Anonymized:
-    """Remove events until the log satisfies TLKC-privacy for `sensitive` attributes, each separately.
+    """Remove events until the log satisfies TLKC-privacy.
 
-    `knowledge`: the type (then `attribute`, `T` and `clock` complete it) or the whole; `also`: weaker types for which
-    the bounds must hold too. `options`: the fields of `SuppressionOptions`.
-    Raises InputError for infeasible K or C (before any work) and BoundError where nothing would be left.
+    Each sensitive attribute is bounded separately.
+
+    Parameters
+    ----------
+    log
+        the source log.
+    L
+        largest number of items that an adversary knows of a case.
+    K
+        least number of released cases that match such knowledge.
+    C
+        largest share of one sensitive value among the matching cases, in (0, 1].
+    sensitive
+        names of sensitive attributes.
+    knowledge
+        structure of the knowledge (then `attribute`, `T` and `clock` complete it), or the whole `Knowledge`.
+    attribute
+        which perspectives an item has.
+    T
+        unit of relative times.
+    bins
+        upper edges of the classes of numeric attributes; quartiles if not given.
+    clock
+        clock in which relative times are read.
+    also
+        weaker structures for which the bounds must hold too.
+    options
+        the fields of `SuppressionOptions`.
+
+    Returns
+    -------
+    Anonymized
+        the released log, verified by an independent checker.
+
+    Raises
+    ------
+    InputError
+        K or C is infeasible, which is reported before any work, or an option is out of range.
+    BoundError
+        nothing would be left.
+
+    References
+    ----------
+    tlkc-privacy-extended-2021, Def. 14 and Algorithms 1 and 2.
     """
     if not isinstance(knowledge, Knowledge):
         knowledge = Knowledge(knowledge, attribute, T, clock)
@@ -173,7 +232,7 @@ class TlkcProblem:
     cases: Ints | None = field(default=None, kw_only=True)
 
     def only(self, cases: npt.NDArray[Any]) -> TlkcProblem:
-        """The same for some of the cases (mask or indices)."""
+        """Return the same problem for some of the cases (mask or indices)."""
         chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else cases
         classes = {name: column.take(chosen) for name, column in self.classes.items()}
         log, stands = self.log.select_cases(chosen), None if self.cases is None else self.cases[chosen]
@@ -192,27 +251,42 @@ class TlkcProblem:
 
     @cached_property
     def candidates(self) -> Candidates:
-        """The same as plain tuples."""
+        """Return the minimal violating candidates and the bans, as tuples."""
         found = self.violations.candidates()
         return [*found, *(ban for ban in self.bans if ban not in set(found))]
 
     def reasons(self) -> dict[str, int]:
-        """How many minimal violating candidates of the source have fewer than K cases, and a share above C."""
+        """Count the minimal violating candidates below K, and those with a share above C."""
         below = sum(int((level.reason == BELOW_K).sum()) for level in self.violations.levels)
         return {"below_k": below, "above_c": len(self.violations) - below}
 
     def refuse_infeasible(self) -> None:
-        """InfeasibleError where the whole log already violates."""
+        """Refuse bounds that the whole log already violates (InfeasibleError)."""
         n_cases = total(self.log.lengths >= 0, self.cases)
         refuse_infeasible(n_cases, self.classes, self.bounds, self.cases)
 
     def solve(self, options: SuppressionOptions, progress: Callable[[int], None] = lambda _: None) -> Anonymized:
-        """Feasibility, suppression, and the verdict of the independent checker on what stays."""
+        """Suppress events until the bounds hold, and verify the result.
+
+        Parameters
+        ----------
+        options
+            how suppression chooses.
+        progress
+            called with the number of finished proposals of local search.
+
+        Raises
+        ------
+        InfeasibleError
+            the whole log already violates.
+        BoundError
+            nothing would be left, or the checker found a violation.
+        """
         self.refuse_infeasible()
         return self.settled(lambda problem: problem._once(options, progress))
 
     def settled(self, once: Callable[[TlkcProblem], Anonymized]) -> Anonymized:
-        """`once`, again with more bans until no weaker knowledge of `also` violates; then verified."""
+        """Repeat `once` with more bans until no weaker knowledge of `also` violates; then verify."""
         problem = self
         while True:
             result = once(problem)
@@ -228,14 +302,17 @@ class TlkcProblem:
         return self.local(options, caps, progress)
 
     def banning(self, candidates: Iterable[tuple[int, ...]]) -> TlkcProblem:
-        """The same log with more bans; what was found of it stays known."""
+        """Return the same problem with more bans; what was computed of the log is kept."""
         again = replace(self, bans=(*self.bans, *candidates))
         vars(again).update({name: vars(self)[name] for name in ("seen", "violations") if name in vars(self)})
         return again
 
     def weaker_violations(self, result: Anonymized) -> list[tuple[int, ...]]:
-        """Every way in which a case can match a candidate of `also` that violates in the result, as candidates of this
-        structure: all orders of its items."""
+        """Return the candidates that violate in the result for a weaker structure of `also`.
+
+        They are expressed as candidates of this problem's own structure: every order of the items in which a
+        case can match.
+        """
         if not result.kept.any():
             return []
         shown = result.kept_per_case > 0
@@ -252,7 +329,10 @@ class TlkcProblem:
         return list(found)
 
     def suppress(self, options: SuppressionOptions) -> Anonymized:
-        """Whole items (or occurrences above a cap) go, so that no candidate is left; not verified yet."""
+        """Suppress whole items, or occurrences above a cap, until no candidate is left.
+
+        The result is not verified yet.
+        """
         seen = self.seen
         caps, warnings = _caps(self, options)
         limit = np.full(len(seen.alphabet), np.iinfo(np.int64).max)
@@ -279,8 +359,19 @@ class TlkcProblem:
         preferred: Iterable[int] | Choice,
         progress: Callable[[int], None] = lambda _: None,
     ) -> Anonymized:
-        """Events leave single cases, so that no candidate is left; not verified yet. `preferred`: as
-        `local.suppress` takes it."""
+        """Suppress events of single cases until no candidate is left.
+
+        The result is not verified yet.
+
+        Parameters
+        ----------
+        options
+            effort, seed and variant of local suppression.
+        preferred
+            as for `local.suppress`.
+        progress
+            called with the number of finished proposals.
+        """
         from models.anonymize.local import kept_events, shortened_by_value, suppress
         from models.anonymize.minimality import audit
 
@@ -306,7 +397,13 @@ class TlkcProblem:
         )
 
     def verified(self, result: Anonymized) -> Anonymized:
-        """The result with the checker's verdict. BoundError where nothing is left or the promise does not hold."""
+        """Return the result with the verdict of the independent checker.
+
+        Raises
+        ------
+        BoundError
+            nothing is left, or the promise does not hold.
+        """
         refuse_empty(result, self.name)
         faults = (violation_in(self, result.kept, one) for one in (self.knowledge.structure, *self.also))
         found = next((fault for fault in faults if fault is not None), None)
@@ -331,9 +428,24 @@ class TlkcProblem:
 
 
 def violation_in(problem: TlkcProblem, kept: npt.NDArray[np.bool_], structure: Structure | None = None) -> Any:
-    """The first violation the independent checker finds in the kept events, or None; `structure`: a weaker one."""
+    """Return the first violation that the independent checker finds in the kept events.
+
+    Parameters
+    ----------
+    problem
+        the log, knowledge, bounds and classes.
+    kept
+        bool[E], the events that would be released.
+    structure
+        a weaker structure to check; that of the problem if not given.
+
+    Returns
+    -------
+    Violation or None
+        None if the promise holds.
+    """
     released = Anonymized(problem.log, kept, problem.knowledge)
-    starts = np.concatenate(([0], np.cumsum(released.kept_per_case))).astype(np.int64)
+    starts = starts_of(released.kept_per_case)
     bounds = problem.bounds
     return first_violation(
         starts,
@@ -359,8 +471,6 @@ def _caps(problem: TlkcProblem, options: SuppressionOptions) -> tuple[Caps, list
     loss = losses(seen)
     capping = options.capping and seen.structure == "mult"
     if options.suppression == "exact":
-        from models.anonymize.hitting import minimum_cover
-
         cover = minimum_cover(candidates, loss, capping=capping, time_limit=options.work)
         if cover.caps is not None:
             return cover.caps, []
@@ -379,8 +489,6 @@ def _greedy(problem: TlkcProblem, options: SuppressionOptions) -> list[int]:
     if options.algorithm == 2:
         weights = Weights(Fraction(str(options.alpha)), Fraction(str(options.beta)))
         return algorithm_2(candidates, cases_with(seen), seen.n_cases, weights)
-    from models.anonymize.tlkc import maximal_frequent
-
     known = problem.knowledge
     ordered = replace(known, structure="rel" if known.structure == "rel" else "seq")
     frequent = maximal_frequent(view(problem.log, ordered, {}, problem.cases), options.theta)

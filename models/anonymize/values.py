@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from models.eventlog import MISSING, Codes, Column, EventLog
+from models.knowledge import NANOSECONDS, Unit
 
 REPLACEMENT = "\ufffd"
 
@@ -47,23 +48,30 @@ _LARGEST = 2**53
 
 
 def label(text: str) -> str:
-    """The text as a label may stand in any file; "" where nothing is left of it."""
+    """Return the text as a label that any file can hold; empty if no character is left."""
     if text.isascii() and text.isprintable():
         return text.strip(" ")
     return unicodedata.normalize("NFC", _UNFIT.sub(REPLACEMENT, _BLANK.sub(" ", text)).strip())
 
 
 def text_of(value: Any) -> str:
-    """The text with which a value stands in a table."""
+    """Return the text that a table shows for a value."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC)
     return label(value.isoformat() if isinstance(value, (datetime, date)) else str(value))
 
 
 def written(log: EventLog, sensitive: Sequence[str] = ()) -> EventLog:
-    """The log with activities, resources and the named attributes of cases in their written form.
+    """Return the log with activities, resources and sensitive attributes in written form.
 
-    The attributes become those of cases (`EventLog.case_values`), since that is how releases carry them.
+    The attributes become those of cases (`EventLog.case_values`), since releases carry them so.
+
+    Parameters
+    ----------
+    log
+        the source log.
+    sensitive
+        names of the attributes to convert.
     """
     own, of_events = dict(log.case_attributes), dict(log.event_attributes)
     for columns in (own, of_events):
@@ -81,7 +89,10 @@ def written(log: EventLog, sensitive: Sequence[str] = ()) -> EventLog:
 
 
 def attribute(column: Column) -> Column:
-    """The values of one attribute in one type: booleans, ints or floats where all are, else texts."""
+    """Return the values of one attribute in one type.
+
+    All become booleans, ints or floats if every value is one, and texts otherwise.
+    """
     known = [value for value in column.values if not (isinstance(value, float) and math.isnan(value))]
     kinds = {_kind(value) for value in known}
     if len(kinds) == 1 and kinds <= {bool, int}:
@@ -109,9 +120,34 @@ def _labels(column: Column, empty: str | None) -> Column:
 
 
 def _merged(column: Column, values: Iterable[Any]) -> Column:
-    """The column with these values in place of its own; equal ones share a code, None and NaN are missing."""
+    """Return the column with new values; equal ones share a code, None and NaN are missing."""
     again = Column.encode(values)
     if again.values == column.values and np.array_equal(again.codes, np.arange(len(again.values))):
         return column
     table: Codes = np.append(again.codes, np.int32(MISSING))
     return Column(table[column.codes], again.values)
+
+
+def coarser_unit(log: EventLog, T: Unit) -> str | None:
+    """Return the unit in which the log records its times, if it is coarser than `T`.
+
+    Relative times in a finer unit than the log records show the same values under another name, so `T` protects less
+    than it promises.
+
+    Returns
+    -------
+    str or None
+        The coarsest unit of which all times of the log are whole multiples apart; None if none is coarser than `T`, or
+        if all times are equal.
+    """
+    if log.n_events < 2:
+        return None
+    steps = np.asarray(np.diff(np.sort(log.time)), dtype=np.int64)
+    if not steps.any():
+        return None
+    coarsest = None
+    for unit, nanoseconds in NANOSECONDS.items():
+        divides_all = not (steps % nanoseconds).any()
+        if nanoseconds > NANOSECONDS[T] and divides_all:
+            coarsest = unit
+    return coarsest

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from models.content_free import content_free
-from models.eventlog import Codes, Column, EventLog, Ints
+from models.eventlog import Codes, Column, EventLog, Ints, places_of
 from models.keys import case_blocks
 from models.knowledge import Knowledge, Structure, items
 from models.variants import amounts
@@ -50,6 +50,7 @@ class TraceView:
 
     @property
     def n_cases(self) -> int:
+        """Number of cases."""
         return int(self.weight.sum())
 
     @property
@@ -81,7 +82,7 @@ class TraceView:
         return ordinals
 
     def decode(self, candidate: Iterable[int]) -> tuple[Any, ...]:
-        """The items of a candidate in canonical form."""
+        """Return the items of a candidate in canonical form."""
         return tuple(self.alphabet[code] for code in candidate)
 
 
@@ -97,26 +98,53 @@ def canonical(item: Any) -> tuple[Any, ...]:
 
 
 def view(log: EventLog, knowledge: Knowledge, sensitive: Mapping[str, Column], cases: Ints | None = None) -> TraceView:
-    """The log seen through `knowledge`, with one class column per sensitive attribute. `cases`: see `TraceView`."""
+    """Return the log as seen through `knowledge`, with one class column per attribute.
+
+    Parameters
+    ----------
+    log
+        the source log.
+    knowledge
+        structure and perspectives of what an adversary knows.
+    sensitive
+        the class of each case, by sensitive attribute.
+    cases
+        int64[C], number of cases that each case represents; None: one each.
+    """
     return view_of_items(log.starts, items(log, knowledge), knowledge.structure, sensitive, cases)
 
 
 def view_of_items(
     starts: Ints, column: Column, structure: Structure, sensitive: Mapping[str, Column], cases: Ints | None = None
 ) -> TraceView:
-    """The same from given items (one per event), e.g. of a simple log whose relative times are already numbers."""
+    """Return the view of given items, one per event.
+
+    A simple log whose relative times are already numbers has no events to read them from: its view is made here.
+
+    Parameters
+    ----------
+    starts
+        int64[C + 1], where the events of each case begin.
+    column
+        the item of each event.
+    structure
+        "set", "mult", "seq" or "rel".
+    sensitive
+        the class of each case, by sensitive attribute.
+    cases
+        as for `view`.
+    """
     alphabet, codes = _canonical_codes(column)
     ordered, ends, slots = _traces(starts, codes, structure)
     columns = list(sensitive.values())
     classes = np.asarray([part.codes for part in columns], dtype=np.int32).reshape(len(columns), len(starts) - 1)
     first, row_of_case = _distinct(ordered, ends, classes)
-    lengths = np.diff(ends)[first]
-    begins = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    begins, places = places_of(ends, first)
     return TraceView(
         structure=structure,
         alphabet=alphabet,
         starts=begins,
-        codes=ordered[np.repeat(ends[first] - begins[:-1], lengths) + np.arange(begins[-1])],
+        codes=ordered[places],
         weight=amounts(row_of_case, cases, len(first)),
         values=np.ascontiguousarray(classes[:, first]),
         names=tuple(sensitive),
@@ -136,8 +164,17 @@ def _canonical_codes(column: Column) -> tuple[tuple[Any, ...], Codes]:
 
 
 def _traces(starts: Ints, codes: Codes, structure: Structure) -> tuple[Codes, Ints, Codes]:
-    """The traces of all cases in the common structure, end to end, where each begins, and the place in it of each
-    event."""
+    """Return the traces of all cases in the common structure.
+
+    Returns
+    -------
+    codes
+        the traces end to end.
+    ends
+        int64[C + 1], where each begins.
+    slots
+        the place of each event in the trace of its case.
+    """
     if structure not in ("set", "mult"):
         return codes, starts, _places(starts)
     lengths = np.diff(starts)
@@ -154,15 +191,18 @@ def _traces(starts: Ints, codes: Codes, structure: Structure) -> tuple[Codes, In
 
 
 def _places(starts: Ints) -> Codes:
-    """The place of each event in its case, int32[E]."""
+    """Return the place of each event in its case, int32[E]."""
     places = np.arange(starts[-1], dtype=np.int32)
     places -= np.repeat(starts[:-1].astype(np.int32), np.diff(starts))
     return places
 
 
 def _distinct(codes: Codes, ends: Ints, classes: Codes) -> tuple[Ints, Ints]:
-    """(first case of each distinct trace with its classes, in their order; which of them each case is). They are told
-    apart as bytes: classes before, of one width, then the trace."""
+    """Return the first case of each distinct row, and the row of each case.
+
+    A row is a trace with its classes. Rows are compared as bytes: the classes first, which have a fixed width, then the
+    trace.
+    """
     codes = codes.astype(np.int32, copy=False)
     width = codes.itemsize
     traces, own = codes.tobytes(), np.ascontiguousarray(classes.T).tobytes()

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from models.anonymize.view import TraceView
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Codes, Ints
+from models.eventlog import Codes, Ints, starts_of
 
 CHUNK = 1 << 20
 """Entries of the output buffers of one pass; a pass that fills them continues in the next."""
@@ -44,7 +44,22 @@ class TlkcBounds:
 
     @classmethod
     def of(cls, L: int, K: int, C: float | str | Fraction) -> TlkcBounds:
-        """Checked bounds; InputError names the parameter."""
+        """Return checked bounds.
+
+        Parameters
+        ----------
+        L
+            largest number of items that an adversary knows, at least 1.
+        K
+            least number of matching cases, at least 1.
+        C
+            largest share of one sensitive value, in (0, 1]; a float is read as the decimal that it prints.
+
+        Raises
+        ------
+        InputError
+            a parameter is out of range; the message names it.
+        """
         try:
             share = C if isinstance(C, Fraction) else Fraction(str(C))
         except (ValueError, ZeroDivisionError):
@@ -58,8 +73,10 @@ class TlkcBounds:
         return cls(L, K, share)
 
     def most(self, cases: int) -> Ints:
-        """int64[cases + 1]: how many of so many cases may have one value. Exact for any denominator of C, whose
-        products with counts may not fit into 64 bits."""
+        """Return how many of 0 .. `cases` cases may have one value, int64[cases + 1].
+
+        The table is exact for any denominator of C, whose products with counts may not fit into 64 bits.
+        """
         return _most(self.C, cases)
 
 
@@ -84,6 +101,7 @@ class CandidateLevel:
         return len(self.candidates)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> CandidateLevel:
+        """Return the chosen candidates of the level."""
         return CandidateLevel(self.candidates[chosen], self.support[chosen], self.reason[chosen])
 
 
@@ -105,9 +123,30 @@ class Violations:
 
 
 def minimal_violations(view: TraceView, bounds: TlkcBounds, *, max_candidates: int = MAX_CANDIDATES) -> Violations:
-    """The minimal violating candidates of sizes 1..L.
+    """Return the minimal violating candidates of sizes 1..L.
 
-    Raises InputError where more than `max_candidates` candidates survive in one level: no promise is made then.
+    Parameters
+    ----------
+    view
+        the log as the adversary sees it.
+    bounds
+        L, K and C.
+    max_candidates
+        most candidates that may survive in one level.
+
+    Returns
+    -------
+    Violations
+        by size, in lexicographic order.
+
+    Raises
+    ------
+    InputError
+        more than `max_candidates` candidates survive in one level: no promise is made then.
+
+    References
+    ----------
+    tlkc-privacy-extended-2021, Def. 14-16.
     """
     single = single_items(view, bounds)
     fine = single.reason == 0
@@ -185,7 +224,7 @@ class LevelSearch:
         return CandidateLevel(self.alive[self.next_paths], support, reason)
 
     def _pairs(self) -> Extensions:
-        """The candidates of two items, all in one pass over the rows."""
+        """Return the candidates of two items, all counted in one pass over the rows."""
         from models.anonymize.kernels import followed, judged
 
         items = len(self.alive)
@@ -198,7 +237,7 @@ class LevelSearch:
         return parent.astype(np.int32), item.astype(np.int32), support[parent, item], bad[parent, item]
 
     def _extended(self) -> Extensions:
-        """The candidates of any size, parent by parent."""
+        """Return the candidates of any size, counted parent by parent."""
         from models.anonymize.kernels import Cases, Extended, Parents, extend, first_occurrences
 
         if self.occurrences is None:
@@ -227,18 +266,18 @@ class LevelSearch:
             deletions[:, k] = np.searchsorted(self.keys, shorter)
         deletions[:, -1] = parent
         counts = np.bincount(parent, minlength=len(self.paths))
-        self.child_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        self.child_start = starts_of(counts)
         self.child_item = item.astype(np.int32)
         self.keys = parent * len(self.alive) + item
         self.paths, self.deletions = self.next_paths[chosen], deletions
 
 
 def _only(view: TraceView, alive: Codes) -> tuple[Ints, Codes]:
-    """Starts and recoded codes of the traces without the items that do not survive alone."""
+    """Return starts and recoded codes of the traces, without items that do not survive alone."""
     rank = np.full(len(view.alphabet), -1, dtype=np.int32)
     rank[alive] = np.arange(len(alive), dtype=np.int32)
     keep = rank[view.codes] >= 0
-    counts = np.concatenate(([0], np.cumsum(keep))).astype(np.int64)
+    counts = starts_of(keep)
     return counts[view.starts], rank[view.codes[keep]]
 
 

@@ -37,7 +37,7 @@ from models.dp.priors import Prior, prior_probabilities
 from models.dp.sampling import Sampled, sample_cases
 from models.dp.timestamps import case_times, compressed, compression_factor, noise_times, order_of_times
 from models.errors import BoundError, InputError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Column, EventLog, Ints, places_of, starts_of
 
 Design = Literal["sampling", "filtering", "oversampling"]
 """sampling: copy and delete cases; filtering: the same after risky cases were dropped (the proposal); oversampling:
@@ -139,7 +139,7 @@ def _release(log: EventLog, settings: AmunSettings, draw: NoiseSource) -> AmunRe
     if not sampled.copies.any():
         raise BoundError(f"the noise deleted all {len(sampled.copies)} cases, nothing is left to release; raise delta")
     instances = np.repeat(np.arange(annotated.log.n_cases, dtype=np.int64), sampled.copies)
-    events = _events_of(annotated.log, instances)
+    _, events = places_of(annotated.log.starts, instances)
     shared = epsilon / _shares(sampled.copies, settings)[annotated.log.case_of_event]
     times = noise_times(annotated.group, annotated.relative, shared, events, draw)
     released, order = _assemble(annotated, instances, times.relative, settings, draw)
@@ -196,18 +196,12 @@ def _shares(copies: Ints, settings: AmunSettings) -> Ints:
     return share
 
 
-def _events_of(log: EventLog, cases: Ints) -> Ints:
-    lengths = log.lengths[cases]
-    shift = log.starts[cases] - (np.cumsum(lengths) - lengths)
-    return np.repeat(shift, lengths) + np.arange(int(lengths.sum()))
-
-
 def _assemble(
     annotated: AnnotatedLog, instances: Ints, relative: Ints, settings: AmunSettings, draw: NoiseSource
 ) -> tuple[EventLog, Ints]:
     """The released log, its cases in order of released start (ties at random), and that order of the instances."""
     lengths = annotated.log.lengths[instances]
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    starts = starts_of(lengths)
     if settings.compression == "equation-4":
         factor = compression_factor(_extent(annotated.relative[annotated.first]), _extent(relative[starts[:-1]]))
         relative = compressed(relative, factor)
@@ -216,12 +210,13 @@ def _assemble(
     order = shuffled[np.argsort(starting[shuffled], kind="stable")]
     times = case_times(starts, order, relative, annotated.origin_ms)
     labels, rank = sorted_alphabet(annotated.log.activity.values)
-    codes = rank[annotated.log.activity.codes[_events_of(annotated.log, instances[order])]]
+    _, events = places_of(annotated.log.starts, instances[order])
+    codes = rank[annotated.log.activity.codes[events]]
     row = np.empty(len(times), dtype=np.int64)
     row[order_of_times(times)] = np.arange(len(times))
     released = EventLog(
         case_ids=draw.identifiers(len(instances)),
-        starts=np.concatenate(([0], np.cumsum(lengths[order]))).astype(np.int64),
+        starts=starts_of(lengths[order]),
         activity=Column(codes, labels).take(slice(None)),  # without the labels that no released event has
         time=times,
         resource=Column(np.full(len(times), -1, dtype=np.int32), ()),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from models.compiled import kernel
 from models.content_free import content_free
-from models.eventlog import Codes, Ints
+from models.eventlog import Codes, Ints, starts_of
 
 
 @content_free()
@@ -45,7 +45,7 @@ class Dafsa:
 def minimal_dafsa(variants: Sequence[tuple[int, ...]]) -> Dafsa:
     """The minimal automaton that accepts exactly `variants` (distinct sequences of labels >= 0)."""
     lengths = np.asarray([len(variant) for variant in variants], dtype=np.int64)
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    starts = starts_of(lengths)
     symbols = np.asarray([label for variant in variants for label in variant], dtype=np.int64)
     order = np.asarray(sorted(range(len(variants)), key=variants.__getitem__), dtype=np.int64)
     entered, parent, label, final = _trie(starts, symbols, order)

@@ -20,7 +20,7 @@ from models.content_free import content_free
 from models.dp.dafsa import Dafsa
 from models.dp.entropy import Words
 from models.dp.noise import NoiseSource
-from models.eventlog import Codes, Ints
+from models.eventlog import Codes, Ints, starts_of
 
 SPARE_WORDS = 64
 """Words beyond one a move: a word is drawn again with chance below 2^-32, so these are never used up."""
@@ -56,7 +56,7 @@ def sample_cases(dafsa: Dafsa, variant_of_case: Ints, needed: Ints, draw: NoiseS
         dafsa.starts,
         dafsa.path,
         np.argsort(variant_of_case, kind="stable"),
-        np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        starts_of(counts),
         draw.words(int(np.abs(needed[pending]).sum()) + SPARE_WORDS),
         copies,
         moves,

@@ -32,7 +32,7 @@ from models.dp.counts import NoisyCounts, release_counts, rule_of, threshold
 from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
 from models.dp.zcdp import Gaussian
 from models.errors import BoundError, InputError
-from models.eventlog import Column, EventLog, Ints, SimpleLog
+from models.eventlog import Column, EventLog, Ints, SimpleLog, starts_of
 
 MAX_BOUND_MS = 1 << 40
 """35 years: a public bound of times beyond it is a mistake, and its noise could leave 64 bits."""
@@ -310,7 +310,7 @@ def assembled(
     """Released cases as a log under fresh ids, in order of start, ties at random. `rows[i]`: int64[cases, length],
     times in nanoseconds of the cases of `variants[i]`, whose labels are places in `alphabet`."""
     lengths = np.concatenate([np.zeros(0, dtype=np.int64), *(np.full(len(r), r.shape[1]) for r in rows)])
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    starts = starts_of(lengths)
     names, rank = sorted_alphabet(tuple(alphabet))
     labels = [np.tile(rank[np.asarray(v, dtype=np.int64)], len(r)) for v, r in zip(variants, rows, strict=True)]
     times = np.concatenate([np.zeros(0, dtype=np.int64), *(r.ravel() for r in rows)])

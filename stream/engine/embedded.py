@@ -9,9 +9,8 @@ import numpy as np
 
 from connectors import read_log
 from connectors.reading import Reading
-from models.anonymize.accuracy import coarser_unit
 from models.anonymize.sensitive import class_columns, refuse_identifying
-from models.anonymize.values import written
+from models.anonymize.values import coarser_unit, written
 from models.eventlog import Column, EventLog, Ints
 from models.variants import GONE, VariantPlan, variant_table
 from stream.engine.contract import ID_DIGITS, Counted, CountQuery, Draws, Leaving, Tell, silent

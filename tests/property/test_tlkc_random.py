@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.anonymize import hitting
+from models.anonymize import suppression
 from models.anonymize.sensitive import InfeasibleError
 from models.anonymize.tlkc import SuppressionOptions, TlkcProblem
 from models.anonymize.violations import TlkcBounds
@@ -140,7 +140,7 @@ def test_capping_is_the_cheapest_there_is() -> None:
 
 def test_exact_that_does_not_finish_is_pruned_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where optimality is not proven in time, the release is as safe as any, and the warning stands with it."""
-    monkeypatch.setattr(hitting, "_solve", lambda *_: None)
+    monkeypatch.setattr(suppression, "_solve", lambda *_: None)
     generator = np.random.default_rng(29)
     bounded = 0
     for _ in range(60):

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.anonymize.accuracy import coarser_unit
 from models.anonymize.sensitive import InfeasibleError, class_columns, quartile_classes, refuse_infeasible
-from models.anonymize.special_cases import alpha_k_anonymity, confidence_bounding, k_anonymity, l_diversity
 from models.anonymize.suppression import Weights, algorithm_2
 from models.anonymize.tlkc import TlkcProblem, anonymize, violation_in
+from models.anonymize.values import coarser_unit
 from models.anonymize.violations import TlkcBounds
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
@@ -121,23 +120,13 @@ def test_given_bins_are_upper_edges() -> None:
         class_columns(log, ["age"], {"age": [20, 10]})
 
 
-def test_special_cases_are_bounds_of_tlkc() -> None:
-    """k-anonymity, confidence bounding, (alpha, k)-anonymity and l-diversity by their parameters."""
-    assert k_anonymity(5, 3) == TlkcBounds(3, 5, Fraction(1))
-    assert confidence_bounding("0.3", 3) == TlkcBounds(3, 1, Fraction(3, 10))
-    assert alpha_k_anonymity("0.3", 4, 3) == TlkcBounds(3, 4, Fraction(3, 10))
-    assert l_diversity(3, 2) == TlkcBounds(2, 3, Fraction(1, 3))
-    with pytest.raises(InputError, match="l = 0"):
-        l_diversity(0, 2)
-
-
 def test_l_diversity_asks_for_l_values_in_every_group() -> None:
     """A group of two values is 2-diverse and not 3-diverse, whatever its size."""
     cases = [("ab", value) for value in "xyz"] + [("b", value) for value in "xyz"] + [("ac", value) for value in "xyxy"]
     log = EventLog.from_traces(cases)
     classes = {"sensitive": log.case_values("sensitive")}
-    three = TlkcProblem(log, Knowledge("set", "ac"), l_diversity(3, 2), classes)
-    two = TlkcProblem(log, Knowledge("set", "ac"), l_diversity(2, 2), classes)
+    three = TlkcProblem(log, Knowledge("set", "ac"), TlkcBounds.of(2, 3, Fraction(1, 3)), classes)
+    two = TlkcProblem(log, Knowledge("set", "ac"), TlkcBounds.of(2, 2, Fraction(1, 2)), classes)
     assert {three.seen.decode(candidate) for candidate in three.candidates} == {("a",), ("c",)}
     assert two.candidates == []
 

@@ -32,7 +32,7 @@ from models.dp.noise import NoiseSource
 from models.dp.synthesis.table import Variant
 from models.dp.zcdp import scale_of
 from models.errors import BoundError, InputError
-from models.eventlog import Ints
+from models.eventlog import Ints, starts_of
 
 UNIT = 1 << 16
 """Weights are whole multiples of 1 / UNIT, rounded down: a case never weighs more than B."""
@@ -80,7 +80,7 @@ class VariantSteps:
     def of(cls, variants: Sequence[Variant], labels: int) -> VariantSteps:
         """The steps of each variant, one after another."""
         lengths = np.asarray([len(variant) + 1 for variant in variants], dtype=np.int64)
-        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        starts = starts_of(lengths)
         after = np.full(starts[-1], labels, dtype=np.int64)
         inner = np.ones(len(after), dtype=np.bool_)
         inner[starts[1:] - 1] = False

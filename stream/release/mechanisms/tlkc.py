@@ -8,13 +8,13 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from models.anonymize.accuracy import coarser_unit
 from models.anonymize.hiding import Mode, Target
 from models.anonymize.repair import Banned, choose, repaired
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import FewerThanKError, InfeasibleError, check_edges, class_columns
 from models.anonymize.shown import ShownItems
 from models.anonymize.tlkc import Suppression, SuppressionOptions, TlkcProblem
+from models.anonymize.values import coarser_unit
 from models.anonymize.violations import TlkcBounds
 from models.errors import BoundError, InputError, TooFewCasesError
 from models.eventlog import EventLog

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -81,8 +81,24 @@ class LogClient:
         """Every partition of the topics; a topic that does not exist has none. UnavailableError, InputError as
         `connectors.kafka.faults.fault` has them."""
         with self._lock:
-            found: dict[Place, Leader] = self._run(self._leaders, sorted(topics))
+            found: dict[Place, Leader] = self._run(lambda admin: admin._manager.run(self._leaders, sorted(topics)))
             return found
+
+    def begins(self, places: Collection[Place]) -> dict[Place, int]:
+        """Return the first offset that each partition still has.
+
+        Raises
+        ------
+        UnavailableError, InputError
+            As `leaders` raises them.
+        """
+        from kafka import TopicPartition
+        from kafka.admin import OffsetSpec
+
+        asked = {TopicPartition(*place): OffsetSpec.EARLIEST for place in places}
+        with self._lock:
+            found = self._run(lambda admin: admin.list_partition_offsets(asked))
+        return {(partition.topic, partition.partition): int(answer.offset) for partition, answer in found.items()}
 
     def lineages(self, places: Collection[Place]) -> dict[Place, Lineage]:
         """The logs of some partitions; those that do not exist are left out. UnavailableError where a leader does not
@@ -90,7 +106,7 @@ class LogClient:
         with self._lock:
             deadline = time.monotonic() + PATIENCE_SECONDS
             while True:
-                found = self._run(self._lineages, sorted(places))
+                found = self._run(lambda admin: admin._manager.run(self._lineages, sorted(places)))
                 if None not in found.values():
                     return {place: lineage for place, lineage in found.items() if lineage is not None}
                 if time.monotonic() > deadline:
@@ -102,7 +118,7 @@ class LogClient:
         with self._lock:
             self._close()
 
-    def _run(self, work: Any, argument: Any) -> Any:
+    def _run(self, question: Callable[[Any], Any]) -> Any:
         from kafka import errors
         from kafka.admin import KafkaAdminClient
 
@@ -119,7 +135,7 @@ class LogClient:
                         bootstrap_timeout_ms=int(PATIENCE_SECONDS * 1000),
                         **self._source.security.kafka_python(),
                     )
-                return self._admin._manager.run(work, argument)
+                return question(self._admin)
             except errors.KafkaError as error:
                 self._close()  # the next question begins with a connection of its own
                 if not isinstance(error, errors.RetriableError):

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,7 +43,7 @@ from connectors.kafka.lineage import leader_epochs
 from connectors.kafka.source import Source
 from stream.daemon.unreadable import unreadable_partitions
 
-__all__ = ["ISOLATION", "TP", "App", "SeekingConsumer", "first_record", "leader_epoch", "log_begins"]
+__all__ = ["ISOLATION", "TP", "App", "SeekingConsumer", "first_record", "leader_epoch"]
 
 HOLE_SECONDS = 30.0
 """How long the broker may take to say where a partition goes on."""
@@ -232,14 +232,6 @@ class App(faust.App):
 
     def _new_transport(self) -> Any:
         return _SeekingTransport(self.conf.broker_consumer, self)
-
-
-def log_begins(source: Source, partitions: Collection[TP]) -> dict[TP, int]:
-    """Return the first offset that each partition still has. Asked over its own connection: on the one that fetches,
-    each request would wait up to 1.5 s for a fetch to end (Faust 0.15 sets this wait)."""
-    with _without_group(source) as consumer:
-        begins = consumer.beginning_offsets([TopicPartition(tp.topic, tp.partition) for tp in partitions])
-    return {TP(place.topic, place.partition): int(offset) for place, offset in begins.items()}
 
 
 def first_record(source: Source, partition: TP, offset: int, until: int) -> int:

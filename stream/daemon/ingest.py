@@ -30,7 +30,7 @@ from stream.daemon.broker_contact import BrokerContact, no_contact
 from stream.daemon.delta_batches import BatchWriter, SourceBatch
 from stream.daemon.delta_topic import seen_in_delta_topic
 from stream.daemon.deltas import LogState
-from stream.daemon.faust_consumer import TP, App, first_record, leader_epoch, log_begins
+from stream.daemon.faust_consumer import TP, App, first_record, leader_epoch
 from stream.daemon.health import ProgressCheck, faulty_state, patience
 from stream.daemon.unreadable import unreadable_partitions
 from stream.daemon.worker_status import WorkerStatusFile
@@ -114,12 +114,18 @@ class Ingest:
         await self._look(by_partition)
         covered = await self._positions(by_partition)
         for tp, mine in by_partition.items():
-            if unreadable_partitions.was_stopped(tp) and mine[0].offset > covered[tp] + 1:
-                covered[tp] = await self._show_deleted(tp, covered[tp])
             await self._begin(tp, covered[tp] + 1, mine[0].offset)
-            for run in _runs(mine):
-                sends += await self._write_run(tp, ends.get(tp, covered[tp]), run)
-                ends[tp] = run[-1].offset
+            runs = list(_runs(mine))
+            begin = await self._begin_behind_holes(tp, covered[tp], runs)
+            for run in runs:
+                for part in _parts(run, begin):
+                    position = ends.get(tp, covered[tp])
+                    first = part[0].offset
+                    if position + 1 < min(begin, first):
+                        position = min(begin, first) - 1
+                        sends.append(self._send(self.delta, self._deleted(tp, position)))
+                    sends += await self._write_run(tp, position, part)
+                    ends[tp] = part[-1].offset
         sent = [await send for send in sends]  # in this order, also on the topic: the producer keeps it
         if self._current_generation() == generation:
             self._covered.update(ends)
@@ -306,7 +312,7 @@ class Ingest:
         missing = [tp for tp in partitions if tp not in found]
         if missing:
             thread: Any = self.app.consumer._thread  # type: ignore[attr-defined]  # Faust gives no other way to ask
-            begins = await asyncio.get_running_loop().run_in_executor(None, log_begins, self.source, missing)
+            begins = await self._asked(self._client.begins, [(tp.topic, tp.partition) for tp in missing])
             for tp in missing:
                 committed = await thread.call_thread(thread._consumer.committed, tp)
                 if begins[tp] > (committed or 0):
@@ -330,14 +336,25 @@ class Ingest:
         delta = self.writer.opening(tp.topic, tp.partition, prev, begin - 1, self._tell_log(tp, -1))
         await self._taken([await self._send(self.delta, delta)])
 
-    async def _show_deleted(self, tp: TP, covered: int) -> int:
-        """Return the position of a partition that stopped and goes on behind it. Where an operator deleted records
-        meanwhile, a delta without events shows the fold that they are missing."""
-        (begin,) = (await asyncio.get_running_loop().run_in_executor(None, log_begins, self.source, [tp])).values()
-        if begin <= covered + 1:
-            return covered
-        await self._tell_begin(tp, begin, promised=True)
-        return int(begin) - 1
+    async def _begin_behind_holes(self, tp: TP, covered: int, runs: Sequence[Sequence[Any]]) -> int:
+        """Return where the log begins if offsets are missing in what was fetched, else 0.
+
+        Transactions and compaction leave holes in a log. Retention does, too, while nobody reads: the client goes on
+        at the new begin without an error, and the fold must learn that events are missing. If retention has passed a
+        hole of another kind, it counts as missing events: nobody can tell any more.
+        """
+        position = covered
+        for run in runs:
+            first, last = run[0].offset, run[-1].offset
+            if first > position + 1 or last - first >= len(run):
+                found = await self._asked(self._client.begins, [(tp.topic, tp.partition)])
+                return int(found[tp.topic, tp.partition])
+            position = last
+        return 0
+
+    def _deleted(self, tp: TP, position: int) -> bytes:
+        """Return a delta without events that begins behind deleted ones: a gap to the fold."""
+        return self.writer.opening(tp.topic, tp.partition, position, position, self._tell_log(tp, -1))
 
     async def report(self) -> None:
         """Heartbeats of the partitions with nothing new, and the tick of whoever owns the first partition."""
@@ -421,6 +438,17 @@ class Ingest:
 
 def _message(record: Any) -> Message:
     return Message(record.topic, record.key, record.value)
+
+
+def _parts(records: Sequence[Any], begin: int) -> Iterator[Sequence[Any]]:
+    """The records of a run, split at each hole that lies below the begin of the log."""
+    last = 0
+    for i in range(1, len(records)):
+        behind = records[i - 1].offset + 1
+        if behind < begin and behind < records[i].offset:
+            yield records[last:i]
+            last = i
+    yield records[last:]
 
 
 def _runs(records: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -43,7 +43,6 @@ class UnreadablePartitions:
         self._clock = clock
         self._lock = threading.Lock()
         self._stopped: dict[Place, UnreadableBatch] = {}
-        self._were_stopped: set[Place] = set()
         self._logged: set[tuple[Place, int]] = set()
         """A batch is tried many times, and logged once."""
 
@@ -52,7 +51,6 @@ class UnreadablePartitions:
         cause = type(error).__name__
         with self._lock:
             self._stopped[partition] = UnreadableBatch(offset, cause, self._clock())
-            self._were_stopped.add(partition)
             new = (partition, offset) not in self._logged
             self._logged.add((partition, offset))
         if new:
@@ -84,10 +82,6 @@ class UnreadablePartitions:
         """Forget all of them: after a rebalance each partition is fetched from where its group is."""
         with self._lock:
             self._stopped.clear()
-
-    def was_stopped(self, partition: Place) -> bool:
-        """Whether it was stopped once in this process: its log may have lost records meanwhile."""
-        return partition in self._were_stopped
 
     @property
     def partitions(self) -> set[Place]:

@@ -7,6 +7,7 @@ import secrets
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -149,27 +150,37 @@ def test_events_deleted_before_a_running_worker_read_them_are_a_gap(
     """A worker that hangs for some seconds keeps its partition. What retention takes meanwhile must not pass unseen:
     its client goes on at the new begin of the log without a word."""
     one = scenario.site(broker.bootstrap, name, tmp_path, partitions=1)
-    values = scenario.events(cases=10)
-    more = scenario.events(first=10, cases=10)
-    later = scenario.events(first=20, cases=10)
-    begin = len(values) + len(more)
     one.config.write_text(one.config.read_text().replace('session_timeout = "3s"', 'session_timeout = "60s"'))
+    read = scenario.events(cases=10)
+    deleted = scenario.events(first=10, cases=10)
+    later = scenario.events(first=20, cases=10)
+    begin = len(read) + 2 * len(deleted)
+    end = begin + len(later)
     try:
         ingest = one.start("ingest")
-        scenario.send(one, values, partitions=1)
-        one.wait(lambda: one.covered() == len(values), "the first events")
+        scenario.send(one, read, partitions=1)
+        one.wait(lambda: one.covered() == len(read), "the first events")
         ingest.send_signal(signal.SIGSTOP)
-        scenario.send(one, more, partitions=1)
+        for _ in range(2):  # the broker may answer an open fetch with the first ones
+            scenario.send(one, deleted, partitions=1)
         _delete(one, one.topic, begin)
         scenario.send(one, later, partitions=1)
         ingest.send_signal(signal.SIGCONT)
-        one.wait(lambda: one.covered() == len(values) + len(later), "the events behind the deleted ones")
-        deltas = [delta for _, delta in one.json("delta") if delta["t"] == "delta"]
+        one.wait(lambda: max(delta["last"] for delta in _deltas(one)) == end - 1, "the last event")
+        deltas = _deltas(one)
     finally:
         one.close()
-    # A delta covers what lies between `prev` and `last`. Nothing may cover the events that nobody read.
+    # A delta covers what lies between `prev` and `last`. None may cover an event that nobody read.
     covered = {offset for delta in deltas for offset in range(delta["prev"] + 1, delta["last"] + 1)}
-    assert covered == {*range(len(values)), *range(begin, begin + len(later))}
+    seen = {row[0] for delta in deltas for row in delta["rows"]} | {
+        offset for delta in deltas for offset in delta["dlq"]
+    }
+    assert covered == seen
+    assert covered < set(range(end))
+
+
+def _deltas(one: Site) -> list[Any]:
+    return [record for _, record in one.json("delta") if record["t"] == "delta"]
 
 
 def test_a_sleeping_coordinator_is_fenced_by_its_successor(broker: AnyBroker, name: str, tmp_path: Path) -> None:

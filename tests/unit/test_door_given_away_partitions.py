@@ -42,6 +42,9 @@ class Log:
     def lineages(self, places: Any) -> Mapping[tuple[str, int], Lineage]:
         return {place: Lineage(place[0], ((0, 0),), 99) for place in places}
 
+    def begins(self, places: Any) -> Mapping[tuple[str, int], int]:
+        return dict.fromkeys(places, 0)
+
 
 def _lag(metrics: Metrics) -> dict[str, float]:
     """The gauge by partition, as it is scraped."""
@@ -53,7 +56,6 @@ def _lag(metrics: Metrics) -> dict[str, float]:
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> tuple[App, Ingest, Metrics]:
     """A worker that has two partitions, of which it has taken nothing yet."""
-    monkeypatch.setattr(ingest_module, "log_begins", lambda _source, places: dict.fromkeys(places, 0))
     monkeypatch.setattr(ingest_module, "first_record", lambda _source, _place, begin, _end: begin)
     monkeypatch.setattr(ingest_module, "LogClient", lambda _source: Log())
     app, metrics = App(), Metrics("p", live=True)

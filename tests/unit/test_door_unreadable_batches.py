@@ -85,7 +85,6 @@ def test_a_partition_is_tried_again_after_a_while_and_goes_on_behind_its_batch()
     assert stopped.partitions == {PLACE}
     stopped.read(PLACE, 5)
     assert stopped.partitions == set()
-    assert stopped.was_stopped(PLACE)
 
 
 def test_a_batch_is_named_once_and_without_content(caplog: pytest.LogCaptureFixture) -> None:

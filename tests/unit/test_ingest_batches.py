@@ -92,18 +92,13 @@ def worker(app: App) -> Ingest:
     return Ingest(app, "p", Source(topics=("orders",)), BatchWriter(writer, batch_decoder(Schema())))  # type: ignore[arg-type]
 
 
-@pytest.fixture(autouse=True)
-def begins(monkeypatch: pytest.MonkeyPatch) -> dict[TP, int]:
-    """Where the log begins, as the broker would say."""
-    where = {PLACE: 0}
-    monkeypatch.setattr(ingest_module, "log_begins", lambda _source, _places: dict(where))
-    return where
-
-
 class Log:
     """What the broker says of the topic: its id, its leader epochs and its end; tests change it."""
 
     topic, epochs, end = "first", ((0, 0),), 99
+
+    def __init__(self) -> None:
+        self.first = {PLACE: 0}
 
     def leaders(self, _topics: Any) -> dict[Any, Leader]:
         own = {(f"veilstream.p.{kind}", 0): Leader("own", 0, 1) for kind in ("delta", "dlq")}
@@ -112,6 +107,9 @@ class Log:
     def lineages(self, _places: Any) -> dict[Any, Lineage]:
         return {tuple(PLACE): Lineage(self.topic, self.epochs, self.end)}
 
+    def begins(self, _places: Any) -> dict[TP, int]:
+        return dict(self.first)
+
 
 @pytest.fixture(autouse=True)
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
@@ -119,6 +117,12 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     found = Log()
     monkeypatch.setattr(ingest_module, "LogClient", lambda _source: found)
     return found
+
+
+@pytest.fixture
+def begins(log: Log) -> dict[TP, int]:
+    """Where the log begins, as the broker would say."""
+    return log.first
 
 
 async def settle() -> None:
@@ -220,6 +224,34 @@ def test_what_a_log_has_lost_is_told_before_its_events(
         app.producer, app.committed = Broker(), committed
         await worker(app).batch(app.events(7, 1))
         assert [(one["prev"], one["last"], len(one["rows"])) for one in app.producer.sent] == first
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("begin", "told"),
+    [
+        (0, [(-1, 2, 3), (2, 6, 2)]),  # transactions and compaction leave holes: nothing is missing
+        (3, [(-1, 2, 3), (2, 6, 2)]),  # all that was deleted had been read
+        (4, [(-1, 2, 3), (3, 3, 0), (3, 6, 2)]),  # 3 was deleted before it was read
+        (6, [(-1, 2, 3), (3, 3, 0), (3, 4, 1), (5, 5, 0), (5, 6, 1)]),  # so was 5, between two events of a fetch
+        (9, [(-1, 2, 3), (3, 3, 0), (3, 4, 1), (5, 5, 0), (5, 6, 1)]),  # what was read goes out nevertheless
+    ],
+)
+def test_events_deleted_while_a_worker_runs_are_a_gap(
+    begins: dict[TP, int], begin: int, told: list[tuple[int, int, int]]
+) -> None:
+    """Offsets 3 and 5 are missing in the fetches of one worker. A gap to the fold is a `prev` above what it has."""
+
+    async def scenario() -> None:
+        app = App()
+        app.producer = Broker()
+        ingest = worker(app)
+        await ingest.batch(app.events(0, 3))
+        begins[PLACE] = begin
+        events = [record for first in (4, 6) for record in app.events(first, 1).records[PLACE]]
+        await ingest.batch(FetchMessage({PLACE: events}, 1))
+        assert [(one["prev"], one["last"], len(one["rows"])) for one in app.producer.sent] == told
 
     asyncio.run(scenario())
 

@@ -175,7 +175,6 @@ def test_transitions_of_a_topic(lifecycle: Lifecycle | None, kept: list[str]) ->
 
 def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the registry is away a batch is neither sent nor acknowledged nor refused; then it goes on as it was."""
-    monkeypatch.setattr(ingest_module, "log_begins", lambda _source, places: dict.fromkeys(places, 0))
     monkeypatch.setattr(ingest_module, "LogClient", lambda _source: Log())
     plain = decoder(Schema())
     outages, naps = iter([True, True, False]), []

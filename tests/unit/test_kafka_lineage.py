@@ -136,7 +136,7 @@ def test_two_threads_share_one_client() -> None:
     inside: list[int] = []
     most: list[int] = []
 
-    def run(_work: Any, _argument: Any) -> dict[Any, Any]:
+    def run(_question: Any) -> dict[Any, Any]:
         inside.append(1)
         most.append(len(inside))
         threading.Event().wait(0.01)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -348,10 +348,15 @@ class ReleaseService:
 
     def tail(self, fold: Fold, name: str) -> dict[str, int | None]:
         """Return where every event is after the last one: released and suppressed by the last release, pending, late.
-        Released and suppressed are None after a dp release, whose records are not those of the source."""
+        Released and suppressed are None after a dp release, whose records are not those of the source, and where the
+        audit of the last release cannot be read: its events then count as pending."""
         accounting, pipeline = fold.accounting(name), self.pipelines[name]
         standing = pipeline.account.standing
-        counts = pipeline.audit_of(standing[-1])["counts"] if standing else {}
+        counts: Mapping[str, Any] = {}
+        if standing:
+            last = self._audit_of(name, standing[-1]) or {}
+            # Without its audit nobody knows what the last release shows: the publication is paused.
+            counts = last.get("counts", {"released": None, "suppressed_events": None})
         exposed = counts.get("exposed") or 0
         if pipeline.spec.once is not None:  # a release shows its own cases only
             exposed = accounting["exposed"]

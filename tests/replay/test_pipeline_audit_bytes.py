@@ -31,10 +31,10 @@ KINDS: dict[str, dict[str, Any]] = {
 RUNS, EVENTS, ALPHA = 40, 5, 1e-3
 
 
-def _flagged(settings: Settings, victim: Victim) -> Finding | None:
+def _flagged(settings: Settings, kind: str, victim: Victim) -> Finding | None:
     """The finding, where it refutes what the releases of the declared pipeline are charged."""
     scene = Scene()
-    claim = claimed(small_configuration(VARIANTS), scene)
+    claim = claimed(small_configuration(KINDS[kind]), scene)
     seen = power(RUNS, float(claim.epsilon), delta=float(claim.delta), alpha=ALPHA, events=EVENTS)
     assert seen.probability is not None, "so few runs could refute nothing"
     (pair,) = pipeline_pairs(settings, scene, (victim,))
@@ -42,10 +42,11 @@ def _flagged(settings: Settings, victim: Victim) -> Finding | None:
     return finding if finding.refutes(float(claim.epsilon)) else None
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("victim", BYTE_VICTIMS, ids=lambda victim: victim.name)
-def test_no_row_is_seen_beyond_the_claim(victim: Victim) -> None:
+def test_no_row_is_seen_beyond_the_claim(kind: str, victim: Victim) -> None:
     """Control: with the format declared, rows in another format, encoding or none at all change nothing."""
-    finding = _flagged(small_configuration(VARIANTS), victim)
+    finding = _flagged(small_configuration(KINDS[kind]), kind, victim)
     assert finding is None, finding
 
 
@@ -80,22 +81,28 @@ def test_the_others_are_read_alike(victim: Victim, tmp_path: Any) -> None:
     assert without.n_events == 2 * Scene().common
 
 
-def _guessing(monkeypatch: pytest.MonkeyPatch) -> Settings:
+def _guessing(monkeypatch: pytest.MonkeyPatch, kind: str) -> Settings:
     """Planted bug: what is declared does not reach the reader, which finds it out from all rows, as it did."""
     monkeypatch.setattr(Settings, "promises_epsilon", property(lambda _: False))
-    return small_configuration(VARIANTS).model_copy(update={"file": LogFile()})
+    return small_configuration(KINDS[kind]).model_copy(update={"file": LogFile()})
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("victim", BYTE_VICTIMS[:2], ids=lambda victim: victim.name)
-def test_a_reader_that_guesses_the_order_of_dates_is_caught(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_guesses_the_order_of_dates_is_caught(
+    kind: str, victim: Victim, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without her row nothing tells day and month apart, and there is no release; with it there are, or others."""
-    finding = _flagged(_guessing(monkeypatch), victim)
+    finding = _flagged(_guessing(monkeypatch, kind), kind, victim)
     assert finding is not None
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("victim", BYTE_VICTIMS[1:], ids=lambda victim: victim.name)
-def test_a_reader_that_refuses_a_log_for_one_row_is_caught(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_refuses_a_log_for_one_row_is_caught(
+    kind: str, victim: Victim, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Planted bug: the format is declared, and one row that cannot be read refuses the log."""
     monkeypatch.setattr(Settings, "promises_epsilon", property(lambda _: False))
-    finding = _flagged(small_configuration(VARIANTS), victim)
+    finding = _flagged(small_configuration(KINDS[kind]), kind, victim)
     assert finding is not None

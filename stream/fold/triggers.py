@@ -200,10 +200,10 @@ class PublicationState:
         """Whether a guard says not yet."""
         window = rules.window
         interval = window.min_interval
-        # without a tick nobody knows how long ago the last cut was: hold
-        if interval is not None and self.cuts and (clock.now is None or self._since(clock.now) < interval):
-            return True
+        if interval is not None and self.cuts:
+            if clock.now is None:  # without a tick nobody knows how long ago the last cut was
+                return True
+            # A cut before the first tick has no moment. Were it taken for now, the guard would hold for ever.
+            if self.last_cut is not None and clock.now - self.last_cut < interval:
+                return True
         return window.min_new_cases is not None and not window.tumbling and self.new_cases < window.min_new_cases
-
-    def _since(self, now: int) -> int:
-        return 0 if self.last_cut is None else now - self.last_cut

@@ -325,7 +325,7 @@ def test_when_enough_cases_are_ready(rule: EventsPerCase, fields: Any, now: int 
         ({"new_cases": 1, "min_interval": 9}, {"cuts": 1, "last_cut": 5}, 13, True),
         ({"new_cases": 1, "min_interval": 9}, {"cuts": 1, "last_cut": 5}, 14, False),
         ({"new_cases": 1, "min_interval": 9}, {"cuts": 1, "last_cut": 5}, None, True),  # nobody knows how long ago
-        ({"new_cases": 1, "min_interval": 9}, {"cuts": 1}, 99, False),  # the cut before had no clock: held for ever else
+        ({"new_cases": 1, "min_interval": 9}, {"cuts": 1}, 99, False),  # the cut before had no clock
         ({"new_cases": 1, "min_interval": 1}, {"cuts": 1}, 99, False),
         ({"new_cases": 1, "min_interval": 9}, {"cuts": 0}, None, False),  # the first release waits for nothing
         ({"new_cases": 1, "min_interval": 9}, {"cuts": 0, "last_cut": 5}, 6, False),

@@ -15,7 +15,7 @@ from stream.fold.patches import merged
 from stream.fold.records import AnyRecord, Command, Config, Delta, Heartbeat, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from tests.oracles.fold_runs import S
-from tests.property.test_fold_oracle import WINDOWS
+from tests.property.test_fold_oracle import WINDOWS, of_a_configuration
 
 PARTITIONS = [("s", 0), ("s", 1), ("t", 0)]
 ONCE = PublicationRules("once", window_of({"every": "6s", "time": "wall"}), start=0, private=True, once=True)
@@ -55,7 +55,7 @@ publications = st.lists(
         st.sampled_from(WINDOWS),
         st.sampled_from(["next_release", "drop", "dlq"]),
         st.booleans(),
-    ),
+    ).filter(of_a_configuration),
     max_size=2,
 ).map(lambda made: tuple(PublicationRules(f"p{i}", *one) for i, one in enumerate(made)))
 rules = st.builds(

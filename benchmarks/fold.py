@@ -22,7 +22,8 @@ from connectors import read_log
 from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Delta
-from stream.fold.rules import FoldRules, PublicationRules, Window
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.window import Window
 from stream.run.log_source import records_from_log
 
 DAY = 86_400_000_000_000

@@ -9,19 +9,21 @@ from pydantic import ValidationError
 
 from models.errors import InputError
 
-SAID = {
+WORDING = {
     "extra_forbidden": "unknown key",
-    "missing": "is missing, and has no default: say what it is",
+    "unexpected_keyword_argument": "unknown key",
+    "missing": "is missing, and has no default; set it",
     "model_type": "must be a table of keys",
+    "dataclass_type": "must be a table of keys",
 }
-"""Kinds of faults in words of ours."""
+"""Our own wording for kinds of faults, of models and of dataclasses."""
 
 
 def explain(error: ValidationError, root: str = "settings") -> Iterator[str]:
     """Every fault as `place: what is wrong`; what concerns the whole table is said of `root`."""
     for fault in error.errors(include_url=False, include_input=False, include_context=False):
         place = ".".join(str(part) for part in fault["loc"]) or root
-        message = SAID.get(fault["type"], fault["msg"].removeprefix("Value error, "))
+        message = WORDING.get(fault["type"], fault["msg"].removeprefix("Value error, "))
         yield f"{place}: {message}"
 
 

@@ -19,8 +19,9 @@ from models.dp.budget import Charge
 from models.errors import InputError
 from stream.config.faults import naming
 from stream.config.process import ConfigTable, kept_moment, plain_name
-from stream.config.window import WindowTable
-from stream.fold.rules import Window
+from stream.config.window import read_window
+from stream.fold.rules import Late
+from stream.fold.window import Window
 from stream.release.audits import audits
 from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy, refuse_impossible
@@ -61,7 +62,7 @@ class Publication(ConfigTable):
     charge. `sum` adds noisy counts up; `tree` divides epsilon so that noise grows less over a declared horizon"""
     horizon: int | None = Field(default=None, ge=1, le=MOST_RELEASES)
     """releases that accumulated logs are planned for"""
-    late: Literal["next_release", "drop", "dlq"] = "next_release"
+    late: Late = "next_release"
     formats: tuple[Format, ...] = Field(default=("xes",), min_length=1)
     first: dict[str, Any] | None = None
     release_attributes: tuple[str, ...] = ()
@@ -144,7 +145,7 @@ class Publication(ConfigTable):
                 )
             table["first"] = self.first
         with naming(self.name, "window"):
-            return WindowTable.model_validate(table).window()
+            return read_window(table)
 
     @property
     def start_ns(self) -> int | None:

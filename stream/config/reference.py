@@ -23,7 +23,7 @@ from connectors.kafka.mapping import EventMapping
 from connectors.kafka.registry import RegistryOptions
 from connectors.kafka.source import Source
 from stream.config import settings
-from stream.fold.rules import Window
+from stream.fold.window import Window
 from stream.release import audits, mechanisms
 from stream.release.gate import GatePolicy
 
@@ -205,9 +205,13 @@ def _window() -> str:
 
 
 def _plain(field: Any) -> str:
-    durations = {"every", "allowed_lateness", "idle_timeout", "min_interval"}
-    names = {"EventsPerCase | None": "table", "First | None": "table"}
-    return "duration" if field.name in durations else names.get(str(field.type), str(field.type)).replace("|", "\\|")
+    """Return the type of a window's key as a reader writes it."""
+    text = str(field.type).replace("Count", "int").replace("Flag", "bool")
+    if "EventsPerCase" in text or "First" in text:
+        return "table"
+    if "Duration" in text or "Lateness" in text:
+        return "duration"
+    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ from stream.fold.cases import DROPPED, EXPOSED, PENDING, RETIRED, Array, Attribu
 from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions, silent_now
 from stream.fold.intake import State
-from stream.fold.rules import EventsPerCase, PublicationRules
+from stream.fold.rules import PublicationRules
 from stream.fold.triggers import PublicationState, TriggerClock
+from stream.fold.window import EventsPerCase
 
 Flags = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.fold.rules import PublicationRules
+from stream.fold.window import First
 
 NEVER = (1 << 63) - 1
 """A deadline that no clock reaches (event times are int64 ns)."""
@@ -111,7 +112,7 @@ class PublicationState:
         """Watermark at which the current event-time window (or `first.until`) closes."""
         first = rules.window.first
         if first is not None and not self.first_done:
-            return int(first.value) + 1 if first.kind == "until" and not rules.private else NEVER
+            return first.until + 1 if first.until is not None and not rules.private else NEVER
         if rules.window.tumbling and self.window_end is not None:
             return self.window_end + rules.window.allowed_lateness
         return NEVER
@@ -119,10 +120,10 @@ class PublicationState:
     def wall_bounds(self, rules: PublicationRules) -> list[int]:
         """Clocks at which a wall window closes, `max_wait` is over or `min_interval` sets a held trigger free; for dp
         releases `first.until` too, which no event may bring nearer."""
-        window, bounds = rules.window, []
-        if not self.first_done and window.first is not None and window.first.kind == "until" and rules.private:
-            bounds.append(int(window.first.value) + 1)
-        if self.first_done or window.first is None:
+        window, first, bounds = rules.window, rules.window.first, []
+        if first is not None and first.until is not None and rules.private and not self.first_done:
+            bounds.append(first.until + 1)
+        if self.first_done or first is None:
             if window.every is not None and window.time == "wall" and self.window_end is not None:
                 bounds.append(self.window_end)
             rule = window.events_per_case
@@ -138,8 +139,7 @@ class PublicationState:
         window, first = rules.window, rules.window.first
         cases, events = window.new_cases, window.new_events
         if first is not None and not self.first_done:
-            cases = int(first.value) if first.kind == "new_cases" else None
-            events = int(first.value) if first.kind == "new_events" else None
+            cases, events = first.new_cases, first.new_events
         rows = count
         for goal in (cases, window.min_new_cases):
             missing = NEVER if goal is None else goal - self.new_cases
@@ -151,19 +151,17 @@ class PublicationState:
 
     def firing(self, rules: PublicationRules, clock: TriggerClock) -> Firing | None:
         """The trigger that holds now, guards aside."""
-        if rules.window.first is not None and not self.first_done:
-            return self._first(rules, clock)
+        first = rules.window.first
+        if first is not None and not self.first_done:
+            return self._first(first, clock.now if rules.private else clock.watermark)
         return self._timed(rules, clock) or self._counted(rules) or self._ready(rules, clock)
 
-    def _first(self, rules: PublicationRules, clock: TriggerClock) -> Firing | None:
-        first = rules.window.first
-        if first is None:
-            return None
-        if first.kind == "until":
-            reads = clock.now if rules.private else clock.watermark
-            return Firing("first", end=int(first.value) + 1) if reads is not None and reads > first.value else None
-        reached = self.new_cases if first.kind == "new_cases" else self.new_events
-        return Firing("first") if reached >= first.value else None
+    def _first(self, first: First, time: int | None) -> Firing | None:
+        if first.until is not None:
+            return Firing("first", end=first.until + 1) if time is not None and time > first.until else None
+        by_cases = first.new_cases is not None and self.new_cases >= first.new_cases
+        by_events = first.new_events is not None and self.new_events >= first.new_events
+        return Firing("first") if by_cases or by_events else None
 
     def _timed(self, rules: PublicationRules, clock: TriggerClock) -> Firing | None:
         every, end = rules.window.every, self.window_end

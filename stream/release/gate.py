@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from models.dp.budget import Charge
 from models.dp.zcdp import PURE, Accounting
 from models.errors import InputError
-from stream.fold.rules import MOST
+from stream.fold.window import MOST
 from stream.release.contract import Mechanism, Reads
 from stream.release.documents import (
     AnonymitySection,

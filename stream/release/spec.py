@@ -9,7 +9,7 @@ from typing import Literal
 
 from models.dp.accumulation import Shape
 from models.dp.zcdp import PURE, Accounting
-from stream.fold.rules import Window
+from stream.fold.window import Window
 from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy
 from stream.release.intake import Intake

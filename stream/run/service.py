@@ -288,7 +288,7 @@ class ReleaseService:
     def _moment(self, fold: Fold, cut: Cut) -> int | None:
         """The clock at the cut. In a replay the clock is moved by events; only cuts at a deadline are at its moment."""
         window = self.pipelines[cut.publication].spec.window
-        fixed = cut.trigger == "first" and window.first is not None and window.first.kind == "until"
+        fixed = cut.trigger == "first" and window.first is not None and window.first.until is not None
         return fold.now if not fold.rules.embedded or cut.trigger == "every" or fixed else None
 
     def _read(self, log: EventLog, publication: str) -> EventLog:

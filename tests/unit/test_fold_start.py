@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from stream.fold.rules import First, PublicationRules, Window
+from stream.fold.rules import PublicationRules
 from stream.fold.triggers import NEVER, Firing, PublicationState, TriggerClock
+from stream.fold.window import First, Window
 
 
 def _rules(start: int | None = None, *, private: bool = True, **window: Any) -> PublicationRules:
@@ -72,10 +73,10 @@ def test_the_next_window_from_a_start(start: int | None, time: Any, now: int | N
 @pytest.mark.parametrize(
     ("first", "private", "done", "bounds", "watermark"),
     [
-        (First("until", 17.0), True, False, [18], NEVER),  # by a tick, after the moment itself
-        (First("until", 17.0), False, False, [], 18),  # by an event: the watermark
-        (First("until", 17.0), True, True, [], NEVER),
-        (First("new_cases", 17), True, False, [], NEVER),
+        (First(until=17), True, False, [18], NEVER),  # by a tick, after the moment itself
+        (First(until=17), False, False, [], 18),  # by an event: the watermark
+        (First(until=17), True, True, [], NEVER),
+        (First(new_cases=17), True, False, [], NEVER),
         (None, True, False, [], NEVER),
         (None, True, True, [], NEVER),
     ],
@@ -101,5 +102,5 @@ def test_the_clock_that_a_private_first_release_waits_for(
 )
 def test_what_a_private_first_release_reads(private: bool, clock: TriggerClock, fires: Firing | None) -> None:
     """Ticks for a dp release, the watermark for others."""
-    rules = _rules(new_cases=9, first=First("until", 50), private=private)
+    rules = _rules(new_cases=9, first=First(until=50), private=private)
     assert PublicationState("p").firing(rules, clock) == fires

@@ -9,8 +9,9 @@ import pytest
 
 from stream.fold.fold import Fold
 from stream.fold.records import Cut, Delta, Row, Tick
-from stream.fold.rules import EventsPerCase, First, FoldRules, PublicationRules, Window
+from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.triggers import NEVER, Firing, PublicationState, TriggerClock
+from stream.fold.window import EventsPerCase, First, Window
 
 HOUR = 3_600_000_000_000
 
@@ -177,9 +178,9 @@ def test_windows_that_a_guard_skips_are_skipped_one_by_one() -> None:
         ({"every": 10}, {}, NEVER),
         ({"every": 10, "time": "wall"}, {"window_end": 30}, NEVER),
         ({"new_cases": 1}, {"window_end": 30}, NEVER),
-        ({"every": 10, "first": First("until", 17.0)}, {"window_end": 30}, 18),
-        ({"every": 10, "first": First("until", 17.0)}, {"window_end": 30, "first_done": True}, 30),
-        ({"every": 10, "first": First("new_cases", 3)}, {"window_end": 30}, NEVER),
+        ({"every": 10, "first": First(until=17)}, {"window_end": 30}, 18),
+        ({"every": 10, "first": First(until=17)}, {"window_end": 30, "first_done": True}, 30),
+        ({"every": 10, "first": First(new_cases=3)}, {"window_end": 30}, NEVER),
     ],
 )
 def test_the_watermark_at_which_a_window_closes(window: Any, fields: Any, bound: int) -> None:
@@ -205,8 +206,8 @@ RULE = EventsPerCase(2, max_wait=7)
         ({"new_cases": 3, "min_interval": 9}, {}, []),
         ({"new_cases": 3}, {"last_cut": 5}, []),
         ({"every": 10, "time": "wall", "min_interval": 9}, {"window_end": 30, "last_cut": 5}, [30, 14]),
-        ({"every": 10, "time": "wall", "first": First("new_cases", 1)}, {"window_end": 30}, []),
-        ({"every": 10, "time": "wall", "first": First("new_cases", 1)}, {"window_end": 30, "first_done": True}, [30]),
+        ({"every": 10, "time": "wall", "first": First(new_cases=1)}, {"window_end": 30}, []),
+        ({"every": 10, "time": "wall", "first": First(new_cases=1)}, {"window_end": 30, "first_done": True}, [30]),
     ],
 )
 def test_the_clocks_at_which_time_triggers(window: Any, fields: Any, bounds: list[int]) -> None:
@@ -231,10 +232,10 @@ def test_the_clocks_at_which_time_triggers(window: Any, fields: Any, bounds: lis
         ({"new_events": 4, "new_cases": 2}, {}, [0, 1], 1),
         ({"new_events": 2, "new_cases": 2}, {}, [0, 5], 1),
         ({"completed_cases": 2}, {}, [0], 9),
-        ({"new_cases": 1, "first": First("new_cases", 2)}, {}, [3, 6], 6),
-        ({"new_cases": 1, "first": First("new_cases", 2)}, {"first_done": True}, [3, 6], 3),
-        ({"new_cases": 1, "new_events": 1, "first": First("until", 2)}, {}, [3, 6], 9),
-        ({"new_cases": 1, "first": First("new_events", 5)}, {}, [3, 6], 4),
+        ({"new_cases": 1, "first": First(new_cases=2)}, {}, [3, 6], 6),
+        ({"new_cases": 1, "first": First(new_cases=2)}, {"first_done": True}, [3, 6], 3),
+        ({"new_cases": 1, "new_events": 1, "first": First(until=2)}, {}, [3, 6], 9),
+        ({"new_cases": 1, "first": First(new_events=5)}, {}, [3, 6], 4),
     ],
 )
 def test_rows_that_surely_fire_nothing(window: Any, fields: Any, fresh: list[int], rows: int) -> None:
@@ -269,20 +270,20 @@ def test_rows_that_surely_fire_nothing(window: Any, fields: Any, fresh: list[int
         ({"every": 10, "new_cases": 1}, {"window_end": 30, "new_cases": 1}, TriggerClock(None, 3), Firing("new_cases")),
         ({"manual": True}, {"new_cases": 9}, TriggerClock(99, 99), None),
         # the first release is shaped by `first` alone, and by nothing of it afterwards
-        ({"new_cases": 1, "first": First("new_cases", 2)}, {"new_cases": 1}, TriggerClock(None, None), None),
-        ({"new_cases": 1, "first": First("new_cases", 2)}, {"new_cases": 2}, TriggerClock(None, None), Firing("first")),
-        ({"new_cases": 1, "first": First("new_events", 2)}, {"new_cases": 2}, TriggerClock(None, None), None),
+        ({"new_cases": 1, "first": First(new_cases=2)}, {"new_cases": 1}, TriggerClock(None, None), None),
+        ({"new_cases": 1, "first": First(new_cases=2)}, {"new_cases": 2}, TriggerClock(None, None), Firing("first")),
+        ({"new_cases": 1, "first": First(new_events=2)}, {"new_cases": 2}, TriggerClock(None, None), None),
         (
-            {"new_cases": 1, "first": First("new_events", 2)},
+            {"new_cases": 1, "first": First(new_events=2)},
             {"new_events": 2},
             TriggerClock(None, None),
             Firing("first"),
         ),
-        ({"new_cases": 9, "first": First("until", 50)}, {}, TriggerClock(99, 50), None),
-        ({"new_cases": 9, "first": First("until", 50)}, {}, TriggerClock(None, 51), Firing("first", end=51)),
-        ({"new_cases": 9, "first": First("until", 50)}, {}, TriggerClock(99, None), None),
+        ({"new_cases": 9, "first": First(until=50)}, {}, TriggerClock(99, 50), None),
+        ({"new_cases": 9, "first": First(until=50)}, {}, TriggerClock(None, 51), Firing("first", end=51)),
+        ({"new_cases": 9, "first": First(until=50)}, {}, TriggerClock(99, None), None),
         (
-            {"new_cases": 1, "first": First("until", 50)},
+            {"new_cases": 1, "first": First(until=50)},
             {"new_cases": 1, "first_done": True},
             TriggerClock(None, 51),
             Firing("new_cases"),

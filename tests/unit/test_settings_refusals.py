@@ -83,7 +83,7 @@ def test_a_ba_bound_above_what_a_window_brings_is_refused(tmp_path: Path) -> Non
             ),
             "window.events_per_case cannot fire by itself for dp-variants",
         ),
-        ((WEEKLY,), "mechanism: is missing, and has no default: say what it is"),
+        ((WEEKLY,), "mechanism: is missing, and has no default; set it"),
     ],
 )
 def test_a_fault_names_the_publication_and_the_table(tmp_path: Path, lines: tuple[str, ...], place: str) -> None:

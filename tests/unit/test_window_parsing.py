@@ -8,7 +8,7 @@ import pytest
 
 from models.errors import InputError
 from stream.config.window import window_of
-from stream.fold.rules import First, Window
+from stream.fold.window import First, Window
 
 DAY = 86_400_000_000_000
 
@@ -23,8 +23,8 @@ def test_durations_become_nanoseconds():
 def test_first_until_is_exact_to_the_nanosecond():
     """A moment survives as an integer: a float would be off by up to 256 ns today."""
     window = window_of({"new_cases": 1, "first": {"until": "2014-05-01T00:00:00.000001Z"}})
-    assert window.first == First("until", 1_398_902_400_000_001_000)
-    assert Window.from_state(window.to_mapping()) == window
+    assert window.first == First(until=1_398_902_400_000_001_000)
+    assert Window.from_mapping(window.to_mapping()) == window
 
 
 @pytest.mark.parametrize(

@@ -41,11 +41,19 @@ class FileOps:
         os.replace(source, target)
 
     def stamp(self, path: Path, moment: int) -> None:
-        """Say that a file or directory was read and written at `moment` (ns since 1970-01-01 UTC)."""
+        """Set the access and modification time of a file or directory.
+
+        Parameters
+        ----------
+        path
+            The file or directory.
+        moment
+            ns since 1970-01-01 UTC.
+        """
         os.utime(path, ns=(moment, moment))
 
     def free_bytes(self, path: Path) -> int:
-        """Space left for an ordinary user on the file system of `path`."""
+        """Return the space left for an ordinary user on the file system of `path`, in bytes."""
         return shutil.disk_usage(path).free
 
 

@@ -15,13 +15,16 @@ BLOCK = 1024
 
 
 class Chance:
-    """A source of draws. Make one for each use, and let it go: nobody can foresee its words or draw them again."""
+    """A source of random numbers for one use.
+
+    Make one for each use, and drop it afterwards: nobody can foresee its words or draw them again.
+    """
 
     def __init__(self) -> None:
         self._words: Iterator[int] = iter(())
 
     def below(self, bound: int) -> int:
-        """A number from 0 to `bound` - 1, each as likely. `bound`: 1 to 2^64."""
+        """Draw a number from 0 to `bound` - 1, uniformly. `bound` is 1 to 2^64."""
         shift = 64 - (bound - 1).bit_length()
         while True:  # a word's first bits, until they are below the bound: less than two words on average
             word = next(self._words, None)

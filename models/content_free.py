@@ -1,4 +1,7 @@
-"""Short representations of records that hold cases: notebooks, log lines and tracebacks show sizes, never content."""
+"""Short representations of records that hold cases.
+
+Notebooks, log lines and tracebacks show the sizes of such records, never their content.
+"""
 
 from __future__ import annotations
 

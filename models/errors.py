@@ -66,8 +66,11 @@ _SHORT: Final = {
 
 
 def kind_of(error: OSError) -> type[VeilstreamError]:
-    """What an error of the system is to the user: a wrong path is input (2); where a disk, the memory or a limit is
-    used up the path is right and a later try may go well (1: a service manager starts again)."""
+    """Return the error class for an error of the operating system.
+
+    A wrong path is an error of the input (exit code 2). If a disk, the memory or a limit is used up, the path is
+    right and a later try may succeed (exit code 1: a service manager starts again).
+    """
     return VeilstreamError if error.errno in _SHORT else InputError
 
 

@@ -83,9 +83,14 @@ def places_of(starts: Ints, runs: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Dictionary-coded values: `values[codes[i]]` is the i-th value, code -1 is "missing".
+    """Dictionary-coded values: value i is `values[codes[i]]`.
 
-    `values` are distinct; their order carries no meaning.
+    Parameters
+    ----------
+    codes
+        int32[N]; -1 is a missing value.
+    values
+        Distinct values. Their order has no meaning.
     """
 
     codes: Codes
@@ -93,7 +98,16 @@ class Column:
 
     @classmethod
     def encode(cls, raw: Iterable[Hashable | None]) -> Column:
-        """Code `raw` in order of first appearance; None and NaN become missing."""
+        """Return the column of `raw`, coded in order of first appearance.
+
+        None and NaN are missing.
+
+        Examples
+        --------
+        >>> column = Column.encode(["a", "b", None, "a"])
+        >>> column.codes.tolist(), column.values
+        ([0, 1, -1, 0], ('a', 'b'))
+        """
         given = raw if isinstance(raw, (list, tuple)) else list(raw)
         distinct = dict.fromkeys(given)
         values = tuple(value for value in distinct if value is not None and value == value)
@@ -102,18 +116,20 @@ class Column:
         return cls(np.fromiter(map(code.__getitem__, given), np.int32, count=len(given)), values)
 
     def __len__(self) -> int:
+        """Return the number of entries."""
         return len(self.codes)
 
     def __repr__(self) -> str:
+        """Return the sizes alone: a notebook shows no values of persons."""
         return f"Column(entries={len(self.codes)}, distinct={len(self.values)})"
 
     def decode(self) -> list[Any]:
-        """The values, None where missing."""
+        """Return the values, None if missing."""
         table = (*self.values, None)
         return [table[code] for code in self.codes.tolist()]
 
     def take(self, rows: npt.NDArray[Any] | slice) -> Column:
-        """The chosen rows (indices, mask or slice), with unused values dropped."""
+        """Return the chosen rows (indices, mask or slice), without values that no row has."""
         codes = self.codes[rows]
         there = np.zeros(len(self.values) + 1, dtype=np.bool_)
         there[codes] = True  # MISSING is the place behind the last value
@@ -128,12 +144,22 @@ class Column:
 class EventLog:
     """Cases and their events.
 
-    * `case_ids`: name of each case (C of them);
-    * `starts`: int64[C + 1], events of case c are the rows starts[c] .. starts[c+1]-1, in trace order;
-    * `activity`, `resource`: one code per event (resource may be all missing);
-    * `time`: int64 nanoseconds since 1970-01-01 UTC, per event;
-    * `row`: int64 position of the event in its source (file order), per event;
-    * `case_attributes` / `event_attributes`: further columns by name, per case / per event.
+    Parameters
+    ----------
+    case_ids
+        Name of each case, C of them.
+    starts
+        int64[C + 1]: the events of case c are rows starts[c] .. starts[c + 1] - 1, in trace order.
+    activity, resource
+        One code per event, E of them. All resources may be missing.
+    time
+        int64[E], ns since 1970-01-01 UTC.
+    row
+        int64[E], position of each event in its source (file order).
+    case_attributes, event_attributes
+        Further columns by name, per case and per event.
+    offset
+        int32[E], minutes by which the clock of each event, as the file writes it, is ahead of UTC. None if unknown.
     """
 
     case_ids: tuple[str, ...]
@@ -148,6 +174,7 @@ class EventLog:
     """Minutes by which each event's clock, as the file writes it, is ahead of UTC; None where nothing is known."""
 
     def __post_init__(self) -> None:
+        """Check that `starts` partitions the events, and that all columns have their length."""
         events = len(self.time)
         if len(self.starts) != len(self.case_ids) + 1 or self.starts[0] != 0 or self.starts[-1] != events:
             raise ValueError("starts does not partition the events into the cases")
@@ -164,10 +191,12 @@ class EventLog:
 
     @property
     def n_cases(self) -> int:
+        """Number of cases, C."""
         return len(self.case_ids)
 
     @property
     def n_events(self) -> int:
+        """Number of events, E."""
         return len(self.time)
 
     @property
@@ -181,21 +210,42 @@ class EventLog:
         return np.repeat(np.arange(self.n_cases, dtype=np.int64), self.lengths)
 
     def traces(self) -> list[tuple[str, ...]]:
-        """The activity sequence of each case."""
+        """Return the activity sequence of each case.
+
+        Examples
+        --------
+        >>> EventLog.from_traces([("ab", None), ("b", None)]).traces()
+        [('a', 'b'), ('b',)]
+        """
         names = self.activity.decode()
         return [tuple(names[a:b]) for a, b in itertools.pairwise(self.starts.tolist())]
 
     def trace_keys(self, labels: dict[Any, int]) -> list[bytes]:
-        """The activity sequence of each case as bytes, over labels numbered in `labels`, which takes in new ones: equal
-        keys are equal traces, also of two logs."""
+        """Return the activity sequence of each case as bytes.
+
+        Equal keys are equal traces, also of two logs that share `labels`.
+
+        Parameters
+        ----------
+        labels
+            Number of each activity; new activities are added to it.
+        """
         known = [labels.setdefault(value, len(labels)) for value in self.activity.values]
         code = np.asarray([*known, MISSING], dtype=np.int32)
         written, width = code[self.activity.codes].tobytes(), code.itemsize
         return [written[a:b] for a, b in itertools.pairwise((self.starts * width).tolist())]
 
     def case_values(self, name: str) -> Column:
-        """Value of attribute `name` for each case: the case attribute where the case has one, else the last
-        non-missing event value in trace order. InputError when the log has no such attribute."""
+        """Return the value of an attribute for each case.
+
+        It is the case attribute if the case has one, and otherwise the last event value in trace order that is not
+        missing.
+
+        Raises
+        ------
+        InputError
+            The log has no such attribute.
+        """
         if name not in self.case_attributes and name not in self.event_attributes:
             known = sorted({*self.case_attributes, *self.event_attributes})
             raise InputError(f"attribute {name!r} is not in the log; it has {', '.join(known) or 'none'}")
@@ -211,8 +261,14 @@ class EventLog:
         return Column.encode(result)
 
     def sensitive(self, names: Sequence[str]) -> Column:
-        """The joint sensitive value of each case. One name gives its values with missing kept missing; several
-        give tuples (None inside for a missing part, missing only where all parts are missing)."""
+        """Return the joint sensitive value of each case.
+
+        Parameters
+        ----------
+        names
+            One name gives the values of that attribute. Several give tuples with None for a missing part; a tuple is
+            missing if all its parts are.
+        """
         if not names:
             return Column(np.full(self.n_cases, MISSING, dtype=np.int32), ())
         if len(names) == 1:
@@ -223,13 +279,27 @@ class EventLog:
         )
 
     def select_cases(self, cases: npt.NDArray[Any]) -> EventLog:
-        """The chosen cases (mask or indices, in the given order) with all their events."""
+        """Return the chosen cases with all their events.
+
+        Parameters
+        ----------
+        cases
+            bool[C], or indices in the wanted order.
+        """
         chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else np.asarray(cases, dtype=np.int64)
         starts, events = places_of(self.starts, chosen)
         return self._take(chosen, starts, events)
 
     def select_events(self, events: npt.NDArray[np.bool_], *, drop_empty: bool = False) -> EventLog:
-        """The events of a boolean mask; cases stay, also empty ones, unless `drop_empty`."""
+        """Return the chosen events.
+
+        Parameters
+        ----------
+        events
+            bool[E].
+        drop_empty
+            Whether cases without events are dropped.
+        """
         chosen = np.flatnonzero(events)
         starts = np.searchsorted(chosen, self.starts).astype(np.int64, copy=False)
         cases = np.arange(self.n_cases)
@@ -257,7 +327,13 @@ class EventLog:
         case: Mapping[str, Column] | None = None,
         event: Mapping[str, Column] | None = None,
     ) -> EventLog:
-        """The same events with other case and event attributes (None keeps, a mapping replaces all)."""
+        """Return the same events with other case and event attributes.
+
+        Parameters
+        ----------
+        case, event
+            All attributes of the result; None keeps those of this log.
+        """
         return replace(
             self,
             case_attributes=self.case_attributes if case is None else dict(case),
@@ -265,8 +341,10 @@ class EventLog:
         )
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The log as pm4py takes it: one row an event under the XES names, times in UTC, attributes of a case as
-        `case:X`. Cases without events have no row."""
+        """Return the log in the form of pm4py: one row per event, XES names, times in UTC.
+
+        Attributes of a case are columns `case:X`. Cases without events have no row.
+        """
         import pandas as pd
 
         cases = self.case_of_event
@@ -349,7 +427,10 @@ class EventLog:
     def from_traces(
         cls, cases: Iterable[tuple[Sequence[str], Hashable | None]], sensitive: str = "sensitive"
     ) -> EventLog:
-        """A log from (trace, sensitive value) pairs, one event a second; for tests and notebooks."""
+        """Return a log of (trace, sensitive value) pairs, for tests and notebooks.
+
+        It has one event per second.
+        """
         pairs = [(list(trace), value) for trace, value in cases]
         lengths = np.asarray([len(trace) for trace, _ in pairs], dtype=np.int64)
         starts = starts_of(lengths)
@@ -373,13 +454,24 @@ def _reorder(column: Column, order: npt.NDArray[Any]) -> Column:
 @content_free("n_cases")
 @dataclass(frozen=True, slots=True)
 class SimpleLog:
-    """The simple event log (correspondence-attacks-2021, Def. 5) as a bag: variant x sensitive value -> count.
+    """The simple event log as a bag: (variant, sensitive value) -> count.
 
-    * `alphabet`: the items (activities, or tuples of activity, resource, relative time);
-    * `variants`: distinct item-code sequences;
-    * `values`: distinct sensitive values; a missing value is a value of its own, `None`;
-    * `variant`, `value`, `count`: int32/int32/int64[R], one row per pair that occurs, count >= 1;
-    * `row_of_case`: int32[C], the row in which each case of the source log is counted.
+    Parameters
+    ----------
+    alphabet
+        The items: activities, or tuples of activity, resource, relative time.
+    variants
+        Distinct sequences of item codes.
+    values
+        Distinct sensitive values. A missing value is a value of its own, None.
+    variant, value, count
+        int32[R], int32[R], int64[R]: one row per pair that occurs, count >= 1.
+    row_of_case
+        int32[C], the row in which each case of the source log is counted.
+
+    References
+    ----------
+    correspondence-attacks-2021, Def. 5.
     """
 
     alphabet: tuple[Any, ...]
@@ -392,12 +484,22 @@ class SimpleLog:
 
     @property
     def n_cases(self) -> int:
+        """Number of cases of all rows."""
         return int(self.count.sum())
 
     @classmethod
     def from_items(cls, starts: Ints, items: Column, sensitive: Column, cases: Ints | None = None) -> SimpleLog:
-        """Count the traces `items[starts[c]:starts[c+1]]` by sensitive value. Cases may be empty. `cases`: int64[C],
-        how many cases each stands for (a table of variants); None: one each."""
+        """Count the traces `items[starts[c]:starts[c + 1]]` by sensitive value.
+
+        Parameters
+        ----------
+        starts
+            int64[C + 1]. Cases may be empty.
+        items, sensitive
+            Item of each event, and sensitive value of each case.
+        cases
+            int64[C], how many cases each one represents (rows of a table of variants); one by default.
+        """
         variants: dict[bytes, int] = {}
         written, width = items.codes.tobytes(), items.codes.itemsize
         variant = np.asarray(
@@ -422,11 +524,18 @@ class SimpleLog:
 
     @classmethod
     def from_log(cls, log: EventLog, sensitive: Sequence[str] = (), cases: Ints | None = None) -> SimpleLog:
-        """Activity sequences against the joint value of the named attributes."""
+        """Count the activity sequences by the joint value of the named attributes.
+
+        Examples
+        --------
+        >>> simple = SimpleLog.from_log(EventLog.from_traces([("ab", None), ("ab", None), ("a", None)]))
+        >>> simple.decoded()
+        {(('a', 'b'), None): 2, (('a',), None): 1}
+        """
         return cls.from_items(log.starts, log.activity, log.sensitive(sensitive), cases)
 
     def decoded(self) -> dict[tuple[tuple[Any, ...], Any], int]:
-        """{(trace, sensitive value): count}, for tests and small logs."""
+        """Return {(trace, sensitive value): count}, for tests and small logs."""
         return {
             (tuple(self.alphabet[i] for i in self.variants[v]), self.values[s]): int(c)
             for v, s, c in zip(self.variant, self.value, self.count, strict=True)

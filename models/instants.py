@@ -1,8 +1,9 @@
-"""Times of notebooks and tables as int64 nanoseconds since 1970-01-01 UTC, converted by their type.
+"""Times as int64 nanoseconds since 1970-01-01 UTC, converted by their type.
 
-A column of datetimes says itself in which unit and zone it counts: numpy and pandas hold seconds to nanoseconds, pm4py
-under pandas 3 holds microseconds. Integers say nothing. Reading them in a guessed unit moves a log of 2025 to 1970 and
-leaves all its cases alike, so that every measured risk is too low. They are therefore refused without a unit.
+The type of a column of datetimes states its unit and zone: numpy and pandas hold seconds to nanoseconds, pm4py under
+pandas 3 holds microseconds. Integers state nothing. Reading them in a guessed unit moves a log of 2025 to 1970 and
+makes the times of all its cases alike, so that every measured risk is too low. They are therefore refused without a
+unit.
 """
 
 from __future__ import annotations

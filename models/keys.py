@@ -27,7 +27,25 @@ WIDE = 8
 
 
 def distinct(keys: npt.NDArray[np.integer], size: int) -> Ints:
-    """The distinct `keys`, ascending, int64. Each key lies in 0..size-1."""
+    """Return the distinct `keys`, ascending.
+
+    Parameters
+    ----------
+    keys
+        int[N], each from 0 to size - 1.
+    size
+        Number of possible keys.
+
+    Returns
+    -------
+    Ints
+        int64[D].
+
+    Examples
+    --------
+    >>> distinct(np.asarray([3, 0, 3]), 4).tolist()
+    [0, 3]
+    """
     if size > WIDE * len(keys):
         return np.unique(keys).astype(np.int64)
     there = np.zeros(size, dtype=np.bool_)
@@ -36,7 +54,28 @@ def distinct(keys: npt.NDArray[np.integer], size: int) -> Ints:
 
 
 def grouped(keys: npt.NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
-    """(`distinct(keys, size)`, for each key its place among them, int64[len(keys)])."""
+    """Return the distinct keys, and the place of each key among them.
+
+    Parameters
+    ----------
+    keys
+        int[N], each from 0 to size - 1.
+    size
+        Number of possible keys.
+
+    Returns
+    -------
+    keys : Ints
+        int64[D], as `distinct` returns them.
+    place : Ints
+        int64[N].
+
+    Examples
+    --------
+    >>> keys, place = grouped(np.asarray([3, 0, 3]), 4)
+    >>> keys.tolist(), place.tolist()
+    ([0, 3], [1, 0, 1])
+    """
     if size > len(keys):
         found, place = np.unique(keys, return_inverse=True)
         return found.astype(np.int64), place
@@ -47,14 +86,25 @@ def grouped(keys: npt.NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
 
 
 def case_blocks(starts: Ints) -> Iterator[tuple[int, int]]:
-    """(first case, last + 1) of all cases in blocks of some `BLOCK` events. `starts`: int64[C + 1], as in EventLog."""
+    """Yield all cases in blocks of about `BLOCK` events, as (first case, last case + 1).
+
+    Parameters
+    ----------
+    starts
+        int64[C + 1], as in EventLog.
+    """
     events = np.arange(0, int(starts[-1]), BLOCK)
     return pairwise([*np.unique(np.searchsorted(starts[:-1], events)).tolist(), len(starts) - 1])
 
 
 class KeyTotals:
-    """How often each key comes, and the sum of what comes with it, of keys that come in blocks. Each lies in
-    0..size-1."""
+    """Counts and sums by key, for keys that arrive in blocks.
+
+    Parameters
+    ----------
+    size
+        Number of possible keys; each key is from 0 to size - 1.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -64,7 +114,17 @@ class KeyTotals:
         self._count, self._sum = np.zeros(dense, dtype=np.int64), np.zeros(dense, dtype=np.float64)
 
     def add(self, keys: Ints, times: Ints | None = None, values: Floats | None = None) -> None:
-        """One block. `times`: how often each key counts (None: once); `values`: what comes with it (None: 0)."""
+        """Add one block of keys.
+
+        Parameters
+        ----------
+        keys
+            int64[N].
+        times
+            int64[N], how often each key counts; once by default.
+        values
+            float64[N], what is summed; 0 by default.
+        """
         if not len(self._there):
             self._blocks.append((keys, times, np.zeros(len(keys)) if values is None else values))
             return
@@ -74,7 +134,15 @@ class KeyTotals:
             np.add.at(self._sum, keys, values if times is None else values * times)
 
     def found(self) -> tuple[Ints, Ints, Floats]:
-        """The distinct keys, ascending; how often each came; its sum, added in the order in which they came."""
+        """Return the distinct keys, ascending, with their counts and sums.
+
+        Returns
+        -------
+        keys, counts : Ints
+            int64[D].
+        sums : Floats
+            float64[D], added in the order in which the values arrived.
+        """
         if not self._blocks:
             found = np.flatnonzero(self._there)
             return found, self._count[found], self._sum[found]

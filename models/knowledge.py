@@ -1,7 +1,7 @@
-"""Background knowledge: what an adversary is assumed to know of a victim's case.
+"""Background knowledge: the items of a person's case that an adversary knows.
 
-Source: tlkc-privacy-extended-2021, section 4.1. Type (how much of the structure of the trace is known) x
-attribute (of which items) -> the perspective that a release protects and may therefore carry.
+Source: tlkc-privacy-extended-2021, section 4.1. A type (how much of the structure of the trace is known) and an
+attribute (of which items) give the perspective that a release protects and may therefore carry.
 """
 
 from __future__ import annotations
@@ -38,7 +38,15 @@ NANOSECONDS: dict[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """Type x attribute, with the accuracy T of relative times and its clock (used by `rel` only)."""
+    """Type and attribute of background knowledge.
+
+    Parameters
+    ----------
+    structure, attribute
+        How much of a trace is known, and of which items.
+    T, clock
+        Accuracy of relative times, and the clock by which days and hours begin. Used by `rel` only.
+    """
 
     structure: Structure = "seq"
     attribute: Attribute = "ac"
@@ -46,6 +54,7 @@ class Knowledge:
     clock: Clock = "utc"
 
     def __post_init__(self) -> None:
+        """Check that each field has one of its values."""
         for value, allowed, name in (
             (self.structure, get_args(Structure), "knowledge"),
             (self.attribute, get_args(Attribute), "attribute"),
@@ -57,17 +66,34 @@ class Knowledge:
 
     @property
     def carries(self) -> tuple[str, ...]:
-        """The perspectives that a release protected against this knowledge may carry."""
+        """Perspectives that a release protected against this knowledge may carry."""
         names = {"ac": ("activity",), "re": ("resource",), "ar": ("activity", "resource")}[self.attribute]
         return (*names, "relative_time") if self.structure == "rel" else names
 
 
 def relative_times(log: EventLog, T: Unit, clock: Clock = "utc") -> Ints:
-    """Relative time of each event to the start of its case in units of T, int64[E].
+    """Return the time of each event since the start of its case, in whole units of T.
 
-    Truncate, then subtract (semantics of TLKC, `rel`): floor(t / T) - floor(t0 / T). Days and hours begin by `clock`;
-    minutes and seconds begin together everywhere. InputError for an unknown unit, or a log that does not say how its
-    clock goes.
+    Truncate, then subtract (semantics of TLKC, `rel`): floor(t / T) - floor(t0 / T).
+
+    Parameters
+    ----------
+    log
+        The log, times in ns.
+    T
+        The unit.
+    clock
+        The clock by which days and hours begin. Minutes and seconds begin together everywhere.
+
+    Returns
+    -------
+    Ints
+        int64[E].
+
+    Raises
+    ------
+    InputError
+        The unit is unknown, or the log does not state its clock.
     """
     if T not in NANOSECONDS:
         raise InputError(f"T = {T!r} is not one of {', '.join(NANOSECONDS)}")
@@ -81,17 +107,30 @@ def relative_times(log: EventLog, T: Unit, clock: Clock = "utc") -> Ints:
 
 
 def items(log: EventLog, knowledge: Knowledge) -> Column:
-    """The item of each event: activity, resource, (activity, resource), each with the relative time for `rel`.
+    """Return the item of each event.
 
-    A missing resource is the item value None (an adversary sees that there is none).
+    It is the activity, the resource or both, with the relative time for `rel`. A missing resource is the item value
+    None: an adversary sees that there is none.
     """
     return perspective(log, knowledge.carries, knowledge.T, knowledge.clock)
 
 
 def perspective(log: EventLog, carries: tuple[str, ...], T: Unit = "minutes", clock: Clock = "utc") -> Column:
-    """The joint item of each event over the named perspectives (`activity`, `resource`, `relative_time`).
+    """Return the joint item of each event over the named perspectives.
 
-    One perspective gives its plain values, several give tuples in the given order.
+    Parameters
+    ----------
+    log
+        The log.
+    carries
+        Any of `activity`, `resource` and `relative_time`.
+    T, clock
+        Unit and clock of relative times.
+
+    Returns
+    -------
+    Column
+        For one perspective its plain values; for several, tuples in the given order.
     """
     if not carries:
         raise InputError("no perspective is named; use activity, resource or relative_time")
@@ -123,7 +162,10 @@ def _numbers(values: Ints) -> Column:
 
 
 def joint(parts: list[Column]) -> Column:
-    """One column whose values are the tuples of the parts' values (a single part stays as it is)."""
+    """Return one column of the tuples of several columns' values.
+
+    A single column stays as it is.
+    """
     if len(parts) == 1:
         return parts[0]
     joint = np.zeros(len(parts[0]), dtype=np.int64)

@@ -1,13 +1,14 @@
-"""A log as its variants, and a release as a plan on them: what mechanisms and attacks need of a log that is too large.
+"""A log as its variants, and a release as a plan on them.
 
-The variant table has one row for each distinct (variant, sensitive classes), with the number of its cases; a variant is
-the sequence of items that an adversary sees (`models.knowledge`). It adds up: parts of a log, counted apart, give the
-table of the whole. A mechanism builds on the table as on a log whose cases count more than once, and what it builds is
-a plan: which released traces the cases of a row get, and how many get each. Which case gets which is drawn where the
-cases are (`Plan.assigned`).
+Some logs are too large to process case by case. The variant table has one row for each distinct (variant, sensitive
+classes), with the number of its cases; a variant is the sequence of items that an adversary sees
+(`models.knowledge`). Tables add up: the tables of the parts of a log give the table of the log. A mechanism builds on
+the table as on a log whose cases count more than once. The result of such a build is a plan: the released traces that
+the cases of a row get, and how many cases get each. The assignment to cases is drawn where the cases are
+(`VariantPlan.assigned`).
 
-Rows stand in the order in which their first cases begin in the source: where a mechanism breaks a tie by the order of
-variants, it breaks it as on the log itself.
+Rows are in the order in which their first cases begin in the source: a mechanism that breaks a tie by the order of
+variants breaks it as on the log itself.
 """
 
 from __future__ import annotations
@@ -29,26 +30,53 @@ GONE = -1
 
 
 def amounts(codes: npt.NDArray[Any], cases: Ints | None, size: int = 0) -> Ints:
-    """How often each code occurs, each time counted as often as `cases` says (None: once)."""
+    """Return how often each code occurs.
+
+    Parameters
+    ----------
+    codes
+        int[N], not negative.
+    cases
+        int64[N], how often each entry counts; once by default.
+    size
+        Least length of the result.
+    """
     # floats hold whole numbers up to 2^53, more than any log has cases
     return np.bincount(codes, cases, minlength=size).astype(np.int64)
 
 
 def of_events(cases: Ints | None, starts: Ints) -> Ints | None:
-    """`cases` (one number a case) for each event."""
+    """Repeat a number of each case for each of its events."""
     return None if cases is None else np.repeat(cases, np.diff(starts))
 
 
 def total(each: npt.NDArray[Any], cases: Ints | None) -> int:
-    """The sum over all cases, each counted as often as `cases` says (None: once)."""
+    """Return the sum over all cases.
+
+    Parameters
+    ----------
+    each
+        int[N], a value of each row.
+    cases
+        int64[N], cases of each row; one by default.
+    """
     return int(each.sum() if cases is None else (each * cases).sum())
 
 
 @content_free("knowledge")
 @dataclass(frozen=True)
 class VariantTable:
-    """`log`: one case for each row, with its classes as case attributes; `count`: int64[rows], cases of each row;
-    `knowledge`: through which the variants are seen."""
+    """Distinct variants with their classes and numbers of cases.
+
+    Parameters
+    ----------
+    log
+        One case for each row, with its classes as case attributes.
+    count
+        int64[R], cases of each row.
+    knowledge
+        The knowledge whose items make the variants.
+    """
 
     log: EventLog
     count: Ints
@@ -56,14 +84,16 @@ class VariantTable:
 
     @property
     def n_cases(self) -> int:
+        """Number of cases of all rows."""
         return int(self.count.sum())
 
     @property
     def n_events(self) -> int:
+        """Number of events of all rows."""
         return total(self.log.lengths, self.count)
 
     def decoded(self) -> dict[tuple[Any, ...], int]:
-        """{(items of the variant, class by attribute): cases}, for tests and small logs."""
+        """Return {(items, class by attribute): cases}, for tests and small logs."""
         column = items(self.log, self.knowledge).decode()
         traces = [tuple(column[a:b]) for a, b in itertools.pairwise(self.log.starts.tolist())]
         names = sorted(self.log.case_attributes)
@@ -80,7 +110,21 @@ def table_of(
     classes: Mapping[str, Column],
     count: Ints,
 ) -> VariantTable:
-    """The table of variants that are given as items: `alphabet[codes[starts[r] : starts[r + 1]]]` of row r."""
+    """Return the table of variants that are given as coded items.
+
+    Parameters
+    ----------
+    knowledge
+        The knowledge whose items these are.
+    alphabet
+        The items.
+    starts, codes
+        int64[R + 1] and int32[I]: row r has the items `alphabet[codes[starts[r] : starts[r + 1]]]`.
+    classes
+        Class of each row by sensitive attribute.
+    count
+        int64[R], cases of each row.
+    """
     parts = {
         name: Column.encode(item if len(knowledge.carries) == 1 else item[place] for item in alphabet)
         for place, name in enumerate(knowledge.carries)
@@ -104,8 +148,24 @@ def table_of(
 
 
 def variant_table(log: EventLog, knowledge: Knowledge, classes: Mapping[str, Column]) -> tuple[VariantTable, Ints]:
-    """The table of a log in memory, and the row of each of its cases, int64[C]. `classes`: the class of each case by
-    sensitive attribute."""
+    """Return the table of a log in memory, and the row of each case.
+
+    Parameters
+    ----------
+    log
+        The log, C cases.
+    knowledge
+        The knowledge whose items make the variants.
+    classes
+        Class of each case by sensitive attribute.
+
+    Returns
+    -------
+    table : VariantTable
+        R rows.
+    row_of_case : Ints
+        int64[C].
+    """
     column = items(log, knowledge)
     width = column.codes.itemsize
     written = column.codes.astype(np.int32, copy=False).tobytes()
@@ -128,12 +188,16 @@ def variant_table(log: EventLog, knowledge: Knowledge, classes: Mapping[str, Col
 @content_free()
 @dataclass(frozen=True)
 class VariantPlan:
-    """Which released traces the cases of each row of a table get.
+    """The released traces that the cases of each row of a table get.
 
-    * `traces`: the distinct released traces, one case each, times as they leave;
-    * `row`, `trace`, `count`: int64[parts]; `count` cases of `row` get `trace`. Rows ascend; the counts of a row add up
-      to its cases, those included that do not leave (`trace` is GONE). `row` is GONE where what leaves is no one's
-      case: a noisy count, drawn where the plan was made.
+    Parameters
+    ----------
+    traces
+        The distinct released traces, one case each, with released times.
+    row, trace, count
+        int64[P]: `count` cases of `row` get `trace`. Rows ascend. The counts of a row add up to its cases, including
+        those that are not released (`trace` is GONE). `row` is GONE for records of no case: noisy counts that were
+        drawn when the plan was made.
     """
 
     traces: EventLog
@@ -143,8 +207,17 @@ class VariantPlan:
 
     @classmethod
     def of(cls, released: EventLog, origin: Ints, count: Ints) -> VariantPlan:
-        """The plan behind a build on a table. `released`: its cases; `origin`: the row of each, or -1; `count`:
-        int64[rows]."""
+        """Return the plan of a build on a table.
+
+        Parameters
+        ----------
+        released
+            The released cases.
+        origin
+            int64, the row of each released case, or -1.
+        count
+            int64[R], cases of each row.
+        """
         index: dict[bytes, int] = {}
         parts = np.stack([released.activity.codes, released.resource.codes, released.time], axis=1).astype(np.int64)
         written, width = parts.tobytes(), parts.itemsize * 3
@@ -161,23 +234,36 @@ class VariantPlan:
 
     @property
     def is_made(self) -> bool:
-        """Whether what leaves is no one's case."""
+        """Whether the released records belong to no case."""
         return bool(len(self.row)) and bool((self.row == GONE).any())
 
     @property
     def cases(self) -> int:
-        """Cases that leave."""
+        """Number of released cases."""
         return int(self.count[self.trace != GONE].sum())
 
     @property
     def events(self) -> int:
-        """Events that leave."""
+        """Number of released events."""
         leaving = self.trace != GONE
         return int((self.traces.lengths[self.trace[leaving]] * self.count[leaving]).sum())
 
     def assigned(self, row: Ints, draw: npt.NDArray[Any]) -> Ints:
-        """The released trace of each case, int64[cases], GONE for none. `row`: of each case; `draw`: what each case
-        drew, distinct within a row and unknown outside: the cases of a row are taken in the order of their draws."""
+        """Return the released trace of each case, GONE for none.
+
+        Parameters
+        ----------
+        row
+            int64[C], the row of each case.
+        draw
+            The draw of each case, distinct within a row and unknown outside. The cases of a row are taken in the
+            order of their draws.
+
+        Returns
+        -------
+        Ints
+            int64[C].
+        """
         first = np.searchsorted(self.row, np.arange(int(row.max(initial=-1)) + 2))
         if (np.diff(first) == 1).all():
             return self.trace[first[row]]
@@ -190,5 +276,5 @@ class VariantPlan:
         return result
 
     def made(self) -> Ints:
-        """The trace of each record of a plan without rows, int64[records]."""
+        """Return the trace of each record of a plan without rows, int64[records]."""
         return np.repeat(self.trace, self.count)

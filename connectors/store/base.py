@@ -1,11 +1,11 @@
-"""Where releases lie: a folder, or any fsspec URL.
+"""The store of releases: a local folder, or any fsspec URL.
 
 Layout: `<root>/public/<publication>/release-000012/`. A release becomes visible at once or not at all:
 
-* in a local folder its files are written into `.000012.<uuid>.tmp` beside it, each file and the directory are
-  fsynced, and `commit` renames the directory onto its final name. The rename refuses an existing target
+* In a local folder, the files are written into `.000012.<uuid>.tmp` beside the releases. Each file and the directory
+  are fsynced, and `commit` renames the directory to its final name. The rename refuses an existing target
   (`renameat2` with RENAME_NOREPLACE); `os.rename` would replace an empty directory. Then the parent is fsynced.
-* on an object store there is no rename. `prepare` keeps the files in a local staging folder; `commit` creates each
+* On an object store there is no rename. `prepare` keeps the files in a local staging folder; `commit` creates each
   object exclusively (fsspec's mode "create": a conditional put where the store has one) and `manifest.json` last: a
   release exists if and only if its manifest does. File systems that ignore the mode are protected by the check for
   the manifest before the upload only; two coordinators that lost their fence could then both pass it.
@@ -13,15 +13,18 @@ Layout: `<root>/public/<publication>/release-000012/`. A release becomes visible
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
 import shutil
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import Any, TypedDict
 
 from connectors.files import FileOps, Writer
 from models.errors import InputError, RefusedError, TakenOverError
@@ -35,11 +38,6 @@ _RELEASE = re.compile(r"release-(\d{6,})")
 _TEMPORARY = re.compile(r"\.(\d{6,})\.[0-9a-f]{32}\.tmp")
 
 
-def release_name(sequence: int) -> str:
-    """`release-000012`."""
-    return f"release-{sequence:06d}"
-
-
 class FileEntry(TypedDict):
     """One file of a release, as manifest and ledger list it."""
 
@@ -50,10 +48,22 @@ class FileEntry(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A release whose bytes are durable and which nobody can see yet.
+    """A release whose bytes are durable and not yet visible.
 
-    `moment` (ns): when its files shall say that they were written; None: as it was. `files`:
-    everything but the manifest, which lists them itself.
+    Parameters
+    ----------
+    publication
+        Name of the publication.
+    candidate
+        Number that the release may get.
+    tmp
+        Its temporary folder.
+    files
+        All files but the manifest, which lists them itself.
+    manifest_sha256
+        Digest of the manifest, hexadecimal.
+    moment
+        Modification time that the visible files get, in ns since 1970-01-01 UTC. If None, they keep their own.
     """
 
     publication: str
@@ -69,8 +79,80 @@ class Prepared:
         return self.tmp.name
 
 
-class Store(Protocol):
-    """What the release pipeline asks of the place where releases lie (see LocalStore for each)."""
+class Store(ABC):
+    """A place for releases. Unsealed releases wait in a local folder, whatever the place.
+
+    A release waits in one of two folders: in the operator's folder while a person has to approve it (held), or in the
+    staging folder from which `commit` and `resume` publish it.
+
+    Attributes
+    ----------
+    ops
+        The steps that touch the disk.
+    private
+        The operator's folder, with held releases and quarantined bytes.
+    """
+
+    __slots__ = ()
+
+    ops: FileOps
+    private: Path
+
+    @abstractmethod
+    def staging_folder(self, publication: str) -> Path:
+        """Return the local folder in which unsealed releases of a publication are written."""
+
+    @abstractmethod
+    def location(self, publication: str, sequence: int) -> str:
+        """Return the folder or URL of a release, whether it exists or not."""
+
+    @abstractmethod
+    def commit(self, prepared: Prepared, sequence: int) -> str:
+        """Make a release visible under its number, and return its location.
+
+        Raises
+        ------
+        RefusedError
+            The number already exists.
+        TakenOverError
+            Another coordinator has moved the unfinished release away.
+        """
+
+    @abstractmethod
+    def resume(
+        self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None
+    ) -> bool:
+        """Finish a commit that was interrupted or had to wait.
+
+        Returns
+        -------
+        bool
+            False if the staged bytes are gone or differ from what was sealed.
+        """
+
+    @abstractmethod
+    def exists(self, publication: str, sequence: int) -> bool:
+        """Return whether the number of a release is taken."""
+
+    @abstractmethod
+    def releases(self, publication: str) -> list[int]:
+        """Return the numbers of the visible releases, ascending."""
+
+    @abstractmethod
+    def publications(self) -> list[str]:
+        """Return the names of all publications in the store, of any process."""
+
+    @abstractmethod
+    def manifest_bytes(self, publication: str, sequence: int) -> bytes:
+        """Return `manifest.json` of a release. Raise InputError if it is missing."""
+
+    @abstractmethod
+    def free_bytes(self) -> int | None:
+        """Return the space left in the folder that takes new releases, in bytes."""
+
+    def held_folder(self, publication: str) -> Path:
+        """Return the operator's folder of releases that a person has not yet approved."""
+        return self.private / check_name(publication) / HELD
 
     def prepare(
         self,
@@ -80,36 +162,110 @@ class Store(Protocol):
         manifest: Mapping[str, Any],
         *,
         held: bool = False,
-    ) -> Prepared: ...
-    def commit(self, prepared: Prepared, sequence: int) -> str: ...
-    def resume(
-        self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None
-    ) -> bool: ...
-    def holds(self, publication: str, temporary: str, manifest_sha256: str) -> bool: ...
-    def keeps(self, publication: str, temporary: str, manifest_sha256: str | None = None) -> bool: ...
-    def keep(self, publication: str, temporary: str, files: Mapping[str, bytes]) -> None: ...
-    def let_go(self, publication: str, temporary: str) -> None: ...
-    def drop(self, publication: str, temporary: str) -> None: ...
-    def location(self, publication: str, sequence: int) -> str: ...
-    def exists(self, publication: str, sequence: int) -> bool: ...
-    def releases(self, publication: str) -> list[int]: ...
-    def publications(self) -> list[str]: ...
-    def read_manifest(self, publication: str, sequence: int) -> dict[str, Any]: ...
-    def manifest_sha256(self, publication: str, sequence: int) -> str: ...
-    def quarantine(self, prepared: Prepared) -> Path: ...
-    def leftovers(self, publication: str) -> list[Path]: ...
-    def clear_leftovers(self, publication: str, keep: Collection[str] = ()) -> None: ...
-    def free_bytes(self) -> int | None: ...
+    ) -> Prepared:
+        """Write the files of a release, then its manifest, durably.
+
+        Parameters
+        ----------
+        publication, candidate
+            The publication, and the number that the release may get.
+        files
+            File name to writer, in the order of writing.
+        manifest
+            The manifest; the list of files is added.
+        held
+            Write into the operator's folder, where the release stays until `move_to_staging`.
+        """
+        folder = self.held_folder(publication) if held else self.staging_folder(publication)
+        return _write_release(folder, publication, candidate, files, manifest, self.ops)
+
+    def has_held_bytes(self, publication: str, temporary: str, manifest_sha256: str | None = None) -> bool:
+        """Return whether a held release is in the operator's folder.
+
+        With `manifest_sha256`, all its bytes must be as they were sealed; without it, any of them count.
+        """
+        folder = self.held_folder(publication) / temporary
+        return folder.exists() if manifest_sha256 is None else _is_sealed(folder, manifest_sha256)
+
+    def has_staged_bytes(self, publication: str, temporary: str, manifest_sha256: str) -> bool:
+        """Return whether a sealed release is in the staging folder, with all bytes as they were sealed."""
+        return _is_sealed(self.staging_folder(publication) / temporary, manifest_sha256)
+
+    def put_held(self, publication: str, temporary: str, files: Mapping[str, bytes]) -> None:
+        """Write the files of a held release that this host lacks, durably."""
+        folder = self.held_folder(publication) / temporary
+        shutil.rmtree(folder, ignore_errors=True)
+        _make_durable_folder(folder.parent, self.ops)
+        folder.mkdir(mode=0o700)
+        for name, body in files.items():
+            self.ops.write(folder / check_name(name), partial(_write_bytes, body))
+            self.ops.fsync(folder / name)
+        self.ops.fsync(folder)
+        self.ops.fsync(folder.parent)
+
+    def move_to_staging(self, publication: str, temporary: str) -> None:
+        """Move a held release to the staging folder. Do nothing if that happened before."""
+        source = self.held_folder(publication) / temporary
+        target = self.staging_folder(publication) / temporary
+        if not source.exists():
+            return
+        _make_durable_folder(target.parent, self.ops)
+        # The target can only be a copy that a crash cut off: the source still exists.
+        shutil.rmtree(target, ignore_errors=True)
+        try:
+            self.ops.rename_noreplace(source, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            # The recipients' folder is on another file system.
+            self._copy(source, target)
+            shutil.rmtree(source)
+        self.ops.fsync(target.parent)
+        self.ops.fsync(source.parent)
+
+    def _copy(self, source: Path, target: Path) -> None:
+        target.mkdir(mode=0o700)
+        for file in source.iterdir():
+            self.ops.write(target / file.name, partial(shutil.copyfile, file))
+            self.ops.fsync(target / file.name)
+        self.ops.fsync(target)
+        self.ops.fsync(target.parent)
+
+    def drop_held(self, publication: str, temporary: str) -> None:
+        """Delete the bytes of a held release that is never published."""
+        folder = self.held_folder(publication) / temporary
+        if folder.exists():
+            shutil.rmtree(folder)
+            self.ops.fsync(folder.parent)
+
+    def read_manifest(self, publication: str, sequence: int) -> dict[str, Any]:
+        """Return the manifest of a release. Raise InputError if it is missing or no JSON object."""
+        return parse_manifest(self.manifest_bytes(publication, sequence), self.location(publication, sequence))
+
+    def manifest_sha256(self, publication: str, sequence: int) -> str:
+        """Return the SHA-256 of `manifest.json` as stored. Raise InputError if it is missing."""
+        return hashlib.sha256(self.manifest_bytes(publication, sequence)).hexdigest()
+
+    def quarantine(self, prepared: Prepared) -> Path:
+        """Move a release that lost its number into quarantine, and return its new folder."""
+        return _set_aside(prepared.tmp, self.private / "quarantine" / prepared.publication, self.ops)
+
+    def leftovers(self, publication: str) -> list[Path]:
+        """Return the temporary folders of unsealed releases, lowest candidate first."""
+        return _leftovers_in(self.staging_folder(publication))
+
+    def clear_leftovers(self, publication: str, keep: Collection[str] = ()) -> None:
+        """Move all leftovers into quarantine, except those named in `keep`.
+
+        They are not deleted: nobody has seen them, and an operator may want to know why they exist.
+        """
+        held = _leftovers_in(self.held_folder(publication))
+        for tmp in [*self.leftovers(publication), *held]:
+            if tmp.name not in keep:
+                _set_aside(tmp, self.private / "quarantine" / publication, self.ops)
 
 
-def check_name(name: str) -> str:
-    """The name itself, when it can be that of a folder or file; InputError for slashes, leading dots and the like."""
-    if not _NAME.fullmatch(name):
-        raise InputError(f"name {name!r}: use letters, digits, dot, dash and underscore only")
-    return name
-
-
-def write_release(
+def _write_release(
     folder: Path,
     publication: str,
     candidate: int,
@@ -117,28 +273,30 @@ def write_release(
     manifest: Mapping[str, Any],
     ops: FileOps,
 ) -> Prepared:
-    """Write files and manifest into a new `.<candidate>.<uuid>.tmp` inside `folder`, and make everything durable.
+    """Write files and manifest durably into a new `.<candidate>.<uuid>.tmp` inside `folder`.
 
-    On any error nothing of them stays; OSError of the disk passes through. TakenOverError if the temporary folder was
-    taken away meanwhile.
+    After an error nothing of them remains; OSError of the disk passes through. TakenOverError if the temporary folder
+    was moved away meanwhile.
     """
-    make_durable_folder(folder, ops)
+    _make_durable_folder(folder, ops)
     tmp = folder / f".{candidate:06d}.{uuid.uuid4().hex}.tmp"
-    tmp.mkdir(mode=0o700)  # it may wait here for its moment, in a folder that recipients read
+    # Only the operator may look into it: it can wait here for its moment, in a folder that recipients read.
+    tmp.mkdir(mode=0o700)
     try:
         listed = tuple(_write_durably(tmp / check_name(name), writer, ops) for name, writer in files.items())
-        body = encoded({**manifest, "files": listed})
-        own = _write_durably(tmp / MANIFEST, lambda path: _write_bytes(path, body), ops)
+        body = encode_manifest({**manifest, "files": listed})
+        manifest_entry = _write_durably(tmp / MANIFEST, partial(_write_bytes, body), ops)
         ops.fsync(tmp)
         ops.fsync(folder)
     except (OSError, InputError):
-        check_unfinished(tmp)  # first: without its folder, every step fails in its own words
+        # First, because without its folder every step fails with a message of its own.
+        check_unfinished(tmp)
         shutil.rmtree(tmp, ignore_errors=True)
         raise
     except BaseException:
         shutil.rmtree(tmp, ignore_errors=True)
         raise
-    return Prepared(publication, candidate, tmp, listed, own["sha256"])
+    return Prepared(publication, candidate, tmp, listed, manifest_entry["sha256"])
 
 
 def check_unfinished(tmp: Path) -> None:
@@ -159,7 +317,7 @@ def check_unfinished(tmp: Path) -> None:
         )
 
 
-def make_durable_folder(folder: Path, ops: FileOps) -> None:
+def _make_durable_folder(folder: Path, ops: FileOps) -> None:
     """Make a folder and those above it, durably."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -173,12 +331,87 @@ def _write_durably(path: Path, writer: Writer, ops: FileOps) -> FileEntry:
     return {"path": path.name, "sha256": digest(path), "bytes": path.stat().st_size}
 
 
-def _write_bytes(path: Path, body: bytes) -> None:
+def _write_bytes(body: bytes, path: Path) -> None:
     path.write_bytes(body)
 
 
-def encoded(manifest: Mapping[str, Any]) -> bytes:
-    """A manifest as it stands in its file."""
+def check_name(name: str) -> str:
+    """Return a name that a folder or file can have.
+
+    Raises
+    ------
+    InputError
+        The name has slashes, a leading dot or other characters that are not allowed.
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(f"name {name!r}: use letters, digits, dot, dash and underscore only")
+    return name
+
+
+def release_name(sequence: int) -> str:
+    """Return the name of a release's folder, such as `release-000012`."""
+    return f"release-{sequence:06d}"
+
+
+def release_number(name: str) -> int | None:
+    """Return 12 for `release-000012`, and None for any other name."""
+    match = _RELEASE.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def publication_names(names: Iterable[str]) -> list[str]:
+    """Return the names that publications can have, sorted."""
+    return sorted(name for name in names if _NAME.fullmatch(name))
+
+
+def folder_names(folder: Path) -> list[str]:
+    """Return the names of the folders inside a folder; none if it does not exist."""
+    if not folder.is_dir():
+        return []
+    return [entry.name for entry in folder.iterdir() if entry.is_dir()]
+
+
+def _leftovers_in(folder: Path) -> list[Path]:
+    """Return the temporary release folders inside a folder."""
+    return [folder / name for name in sorted(folder_names(folder)) if _TEMPORARY.fullmatch(name)]
+
+
+def _is_sealed(folder: Path, manifest_sha256: str) -> bool:
+    """Return whether a temporary folder holds exactly the files that its sealed manifest lists."""
+    manifest = folder / MANIFEST
+    if not _TEMPORARY.fullmatch(folder.name) or not manifest.is_file():
+        return False
+    if digest(manifest) != manifest_sha256:
+        return False
+    listed = parse_manifest(manifest.read_bytes(), str(manifest))["files"]
+    return all((folder / file["path"]).is_file() and digest(folder / file["path"]) == file["sha256"] for file in listed)
+
+
+def _set_aside(tmp: Path, quarantine: Path, ops: FileOps) -> Path:
+    """Move an unsealed release into the quarantine folder, out of the public tree."""
+    quarantine.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target = quarantine / tmp.name.lstrip(".")
+    ops.rename_noreplace(tmp, target)
+    ops.fsync(quarantine)
+    return target
+
+
+def number_taken(target: str) -> RefusedError:
+    """Return the error for a release number that already exists."""
+    return RefusedError(
+        f"{target} exists already; a release number is never published twice. "
+        "Compare it with the ledger (veilstream releases) before going on"
+    )
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file, hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def encode_manifest(manifest: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a manifest's file."""
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=_plain), indent=2) + b"\n"
@@ -190,60 +423,8 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a manifest cannot hold {type(value).__name__}")
 
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def refused(target: str) -> RefusedError:
-    """Error for a release number that already exists."""
-    return RefusedError(
-        f"{target} exists already; a release number is never published twice. "
-        "Compare it with the ledger (veilstream releases) before going on"
-    )
-
-
-def release_number(name: str) -> int | None:
-    """12 of `release-000012`, None of any other name."""
-    match = _RELEASE.fullmatch(name)
-    return int(match[1]) if match else None
-
-
-def names_only(found: Iterable[str]) -> list[str]:
-    """Those that can be names of publications, sorted."""
-    return sorted(name for name in found if _NAME.fullmatch(name))
-
-
-def folder_names(folder: Path) -> list[str]:
-    return [entry.name for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
-
-
-def leftovers_in(folder: Path) -> list[Path]:
-    """The temporary release folders inside `folder`."""
-    return [folder / name for name in sorted(folder_names(folder)) if _TEMPORARY.fullmatch(name)]
-
-
-def is_sealed(folder: Path, manifest_sha256: str) -> bool:
-    """Whether a temporary folder holds exactly what its sealed manifest says."""
-    manifest = folder / MANIFEST
-    if not _TEMPORARY.fullmatch(folder.name) or not manifest.is_file() or digest(manifest) != manifest_sha256:
-        return False
-    listed = parse_manifest(manifest.read_bytes(), str(manifest))["files"]
-    return all((folder / file["path"]).is_file() and digest(folder / file["path"]) == file["sha256"] for file in listed)
-
-
-def set_aside(tmp: Path, quarantine: Path, ops: FileOps) -> Path:
-    """Move an unsealed release into the quarantine folder, out of the public tree."""
-    quarantine.mkdir(parents=True, exist_ok=True, mode=0o700)
-    target = quarantine / tmp.name.lstrip(".")
-    ops.rename_noreplace(tmp, target)
-    ops.fsync(quarantine)
-    return target
-
-
 def parse_manifest(data: bytes, where: str) -> dict[str, Any]:
-    """The manifest's JSON object; InputError otherwise."""
+    """Return the JSON object of a manifest. Raise InputError, which names `where`, if it is none."""
     try:
         manifest = json.loads(data)
     except ValueError as error:

@@ -1,6 +1,7 @@
-"""Private objects in a place that several hosts reach: a folder, or any fsspec URL. Names are slash-separated.
+"""Private objects that several hosts reach, in a folder or under an fsspec URL.
 
-Each `put` is whole or not there: written aside, made durable and renamed in a folder; one object put elsewhere.
+Names are slash-separated. Each `put` writes the whole object or nothing: in a folder the bytes are written beside it,
+made durable and renamed; elsewhere it is one object.
 """
 
 from __future__ import annotations
@@ -19,19 +20,40 @@ ASIDE = ".new"
 
 
 class Blobs(Protocol):
-    """What a mirror asks of the place where it lies (see FolderBlobs for each)."""
+    """A place for the objects of a mirror.
+
+    Attributes
+    ----------
+    private
+        Whether only the owner of the process can read the objects.
+    where
+        The place, as messages name it.
+    """
 
     private: bool
     where: str
 
-    def put(self, name: str, body: bytes) -> None: ...
-    def get(self, name: str) -> bytes | None: ...
-    def names(self, folder: str) -> list[str]: ...
-    def delete(self, name: str) -> None: ...
+    def put(self, name: str, body: bytes) -> None:
+        """Create or replace an object, durably and at once."""
+
+    def get(self, name: str) -> bytes | None:
+        """Return the bytes of an object, or None if it does not exist."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the objects directly in a folder, sorted."""
+
+    def delete(self, name: str) -> None:
+        """Remove an object. Do nothing if it does not exist."""
 
 
 def open_blobs(url: str | Path, prefix: str, ops: FileOps | None = None) -> Blobs:
-    """The objects below `prefix` of a path, a `file://` URL or any other fsspec URL. InputError for an unknown kind."""
+    """Open the objects below `prefix` of a path, a `file://` URL or an fsspec URL.
+
+    Raises
+    ------
+    InputError
+        The kind of URL is unknown.
+    """
     text = str(url)
     if "://" in text and not text.startswith("file://"):
         return UrlBlobs(text, prefix)
@@ -55,7 +77,10 @@ class FolderBlobs:
         return self.root.joinpath(*_parts(name))
 
     def put(self, name: str, body: bytes) -> None:
-        """Create or replace an object, durably and at once. OSError of the disk passes through."""
+        """Create or replace an object, durably and at once.
+
+        OSError of the disk passes through.
+        """
         path = self._path(name)
         self._folder(path.parent)
         aside = path.with_name(path.name + ASIDE)
@@ -72,27 +97,30 @@ class FolderBlobs:
             self._ops.fsync(one.parent)
 
     def get(self, name: str) -> bytes | None:
-        """The object's bytes, None where there is none."""
+        """Return the bytes of an object, or None if it does not exist."""
         try:
             return self._path(name).read_bytes()
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """Names of the objects directly in a folder, sorted."""
+        """Return the names of the objects directly in a folder, sorted."""
         path = self._path(folder)
         found = [entry.name for entry in path.iterdir() if entry.is_file()] if path.is_dir() else []
         return sorted(f"{folder}/{name}" for name in found if not name.endswith(ASIDE))
 
     def delete(self, name: str) -> None:
-        """Remove an object; nothing where there is none."""
+        """Remove an object. Do nothing if it does not exist."""
         self._path(name).unlink(missing_ok=True)
         if self._path(name).parent.is_dir():
             self._ops.fsync(self._path(name).parent)
 
 
 class UrlBlobs:
-    """Objects under an fsspec URL: who may read them is the store's affair, so they are `private` only if sealed."""
+    """Objects under an fsspec URL.
+
+    The store decides who can read them, so they are `private` only if they are encrypted.
+    """
 
     private = False
 
@@ -111,6 +139,13 @@ class UrlBlobs:
         return "/".join((self._root, *_parts(name)))
 
     def put(self, name: str, body: bytes) -> None:
+        """Create or replace an object.
+
+        Raises
+        ------
+        InputError
+            The bucket or container does not exist.
+        """
         path = self._path(name)
         make_folder(self._fs, os.path.dirname(path))
         try:
@@ -119,12 +154,14 @@ class UrlBlobs:
             raise InputError(f"{self.where}: cannot be written (no such bucket or container); make it first") from None
 
     def get(self, name: str) -> bytes | None:
+        """Return the bytes of an object, or None if it does not exist."""
         try:
             return bytes(self._fs.cat_file(self._path(name)))
         except FileNotFoundError:
             return None
 
     def names(self, folder: str) -> list[str]:
+        """Return the names of the objects directly in a folder, sorted."""
         self._fs.invalidate_cache()
         try:
             entries = self._fs.ls(self._path(folder), detail=True)
@@ -134,6 +171,7 @@ class UrlBlobs:
         return sorted(f"{folder}/{name}" for name in files)
 
     def delete(self, name: str) -> None:
+        """Remove an object. Do nothing if it does not exist."""
         if self.get(name) is not None:
             self._fs.rm_file(self._path(name))
 

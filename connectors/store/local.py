@@ -11,21 +11,21 @@ from connectors.files import FileOps
 from connectors.store.base import (
     MANIFEST,
     Prepared,
+    Store,
     check_name,
     check_unfinished,
     folder_names,
-    names_only,
-    refused,
+    number_taken,
+    publication_names,
     release_name,
     release_number,
 )
-from connectors.store.unsealed import UnsealedReleases
 from models.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class LocalStore(UnsealedReleases):
-    """Releases in a folder of this machine; `private` takes quarantined bytes."""
+class LocalStore(Store):
+    """Releases in a folder of this machine."""
 
     root: Path
     ops: FileOps
@@ -37,16 +37,16 @@ class LocalStore(UnsealedReleases):
     def _release(self, publication: str, sequence: int) -> Path:
         return self._folder(publication) / release_name(sequence)
 
-    def waiting(self, publication: str) -> Path:
-        """Beside the releases: a rename makes one visible."""
+    def staging_folder(self, publication: str) -> Path:
+        """Return the folder beside the releases: a rename makes a release visible."""
         return self._folder(publication)
 
     def location(self, publication: str, sequence: int) -> str:
-        """The folder of a release, whether it exists or not."""
+        """Return the folder of a release, whether it exists or not."""
         return str(self._release(publication, sequence))
 
     def commit(self, prepared: Prepared, sequence: int) -> str:
-        """Make the release visible under its number; RefusedError when that number is there already."""
+        """Rename the release to its number; RefusedError if that number already exists."""
         self._rename(prepared.tmp, self._release(prepared.publication, sequence), prepared.moment)
         return self.location(prepared.publication, sequence)
 
@@ -60,7 +60,7 @@ class LocalStore(UnsealedReleases):
             self.ops.rename_noreplace(source, target)
         except FileExistsError as error:
             check_unfinished(source)  # a successor has published these very bytes
-            raise refused(str(target)) from error
+            raise number_taken(str(target)) from error
         except FileNotFoundError:
             check_unfinished(source)
             raise
@@ -69,27 +69,35 @@ class LocalStore(UnsealedReleases):
     def resume(
         self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None
     ) -> bool:
-        """Finish a commit that was cut off, or had to wait; False when the sealed bytes are gone or are not what was
-        sealed."""
-        if not self.holds(publication, temporary, manifest_sha256):
+        """Finish a commit that was interrupted or had to wait.
+
+        Returns
+        -------
+        bool
+            False if the staged bytes are gone or differ from what was sealed.
+        """
+        if not self.has_staged_bytes(publication, temporary, manifest_sha256):
             return False
         self._rename(self._folder(publication) / temporary, self._release(publication, sequence), moment)
         return True
 
     def exists(self, publication: str, sequence: int) -> bool:
-        """Whether the release's folder is there (a foreign folder of that name counts: it must not be hidden)."""
+        """Return whether a folder of the release's name exists.
+
+        A folder of another program counts: the rename must not hide it.
+        """
         return os.path.lexists(self._release(publication, sequence))
 
     def publications(self) -> list[str]:
-        """Names of the publications that have a folder here, of whatever process."""
-        return names_only(folder_names(self.root / "public"))
+        """Return the names of all publications with a folder, of any process."""
+        return publication_names(folder_names(self.root / "public"))
 
     def releases(self, publication: str) -> list[int]:
-        """Numbers of the releases that are visible, ascending."""
+        """Return the numbers of the visible releases, ascending."""
         return sorted(number for name in folder_names(self._folder(publication)) if (number := release_number(name)))
 
     def manifest_bytes(self, publication: str, sequence: int) -> bytes:
-        """`manifest.json` of a release; InputError when it is missing."""
+        """Return `manifest.json` of a release. Raise InputError if it is missing."""
         path = self._release(publication, sequence) / MANIFEST
         try:
             return path.read_bytes()
@@ -97,5 +105,5 @@ class LocalStore(UnsealedReleases):
             raise InputError(f"{path}: cannot be read ({error.strerror})") from error
 
     def free_bytes(self) -> int | None:
-        """Space left where the releases lie."""
+        """Return the space left on the file system of the releases, in bytes."""
         return self.ops.free_bytes(self.root)

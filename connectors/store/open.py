@@ -1,4 +1,4 @@
-"""The store of a path or URL."""
+"""Open the store of a path or URL."""
 
 from __future__ import annotations
 
@@ -12,11 +12,23 @@ from models.errors import InputError
 
 
 def open_store(url: str | Path, ops: FileOps | None = None, private: Path | None = None) -> Store:
-    """The store at a path, a `file://` URL or any other fsspec URL (`memory://`, `s3://bucket/prefix`).
+    """Open the store at a path or URL.
 
-    `private` is a local folder for what nobody may see: quarantined bytes, and on object stores the unsealed ones too.
-    It defaults to `<root>/operator` of a local store, and to a temporary folder for an object store.
-    The local folder is made. InputError when it cannot be made or written, or the URL's kind is unknown.
+    Parameters
+    ----------
+    url
+        A path, a `file://` URL or any other fsspec URL (`memory://`, `s3://bucket/prefix`). A local folder is made if
+        it does not exist.
+    ops
+        The steps that touch the disk; tests replace them.
+    private
+        Local folder for quarantined bytes and held releases, and on object stores for unsealed ones too. The default
+        is `<root>/operator` of a local store, and a temporary folder for an object store.
+
+    Raises
+    ------
+    InputError
+        The folder cannot be made or written, or the kind of URL is unknown.
     """
     ops = ops or FileOps()
     text = str(url)

@@ -1,4 +1,4 @@
-"""A file system of fsspec whose clients' errors are ours: one line each, and whether a later try may go well."""
+"""A file system of fsspec with the error classes of this program."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ _BUCKETS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"}
 
 
 class ReachedFileSystem:
-    """Calls go to the file system as they are. What its client raises becomes UnavailableError (the network, the store:
-    a later try may go well, and the client has tried several times) or InputError (what is not allowed). Each client
-    has exceptions of its own, which are no OSError: s3fs lets those of botocore through."""
+    """A file system whose errors are UnavailableError or InputError.
+
+    Calls go to the file system as they are. A failure of the network or of the store becomes UnavailableError (a
+    later try may succeed; the client has tried several times). What is not allowed becomes InputError. A wrapper is
+    necessary because each client has exceptions that are no OSError: s3fs lets those of botocore through.
+    """
 
     def __init__(self, fs: Any) -> None:
         self._fs = fs
 
     def __getattr__(self, name: str) -> Any:
+        """Return the attribute of the file system; a method reports its errors as above."""
         found = getattr(self._fs, name)
         if not callable(found):
             return found
@@ -42,7 +46,10 @@ class ReachedFileSystem:
 
 @contextmanager
 def reaching(where: str) -> Iterator[None]:
-    """Errors of a client become ours; for files that are open, too, which read later."""
+    """Raise errors of a client as errors of this program.
+
+    Use it also around files that are open: they read later.
+    """
     try:
         yield
     except (VeilstreamError, *_ANSWERS):
@@ -52,14 +59,14 @@ def reaching(where: str) -> Iterator[None]:
 
 
 def make_folder(fs: Any, path: str) -> None:
-    """Make a folder where the file system has such."""
+    """Make a folder, if the file system has folders."""
     kinds = fs.protocol
     if not _BUCKETS & ({kinds} if isinstance(kinds, str) else set(kinds)):
         fs.makedirs(path, exist_ok=True)
 
 
 def _ours(where: str, error: Exception) -> Exception:
-    """The error as one of ours; itself where it is a fault of the program."""
+    """Return the error to raise; the error itself if it is a defect of the program."""
     name = type(error).__name__
     if isinstance(error, PermissionError):
         return InputError(f"{where}: the store does not allow this ({name}); look at its credentials and rights")

@@ -19,7 +19,7 @@ import numpy as np
 
 from connectors import parquet
 from connectors.files import FileOps
-from connectors.store.base import MANIFEST, FileEntry, digest, encoded
+from connectors.store.base import MANIFEST, FileEntry, digest, encode_manifest
 from models.errors import InputError, RefusedError, VeilstreamError, kind_of
 from models.eventlog import MISSING, Column, EventLog
 from models.variants import VariantPlan
@@ -134,7 +134,7 @@ def write(
         folder.mkdir()
         files = _parts(folder, plan, leaving, shown, privacy, tell)
         listed = [_durable(path, disk) for path in files]
-        (folder / MANIFEST).write_bytes(encoded(manifest(listed)))
+        (folder / MANIFEST).write_bytes(encode_manifest(manifest(listed)))
         disk.fsync(folder / MANIFEST)
         disk.fsync(folder)
         if is_url(target):

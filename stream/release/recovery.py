@@ -116,25 +116,27 @@ def _keep_held(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
     are gone its number is burned."""
     bring_own(pipeline, number, seal)
     _bring_held(pipeline, number, seal)
-    if not pipeline.store.keeps(pipeline.name, seal.body.temporary, seal.body.manifest):
+    if not pipeline.store.has_held_bytes(pipeline.name, seal.body.temporary, seal.body.manifest):
         pipeline.account.append(BurnedEntry(publication=pipeline.name, cut=seal.cut, sequence=number))
 
 
 def _bring_held(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
     name, temporary, manifest = pipeline.name, seal.body.temporary, seal.body.manifest
-    if pipeline.mirror is None or pipeline.store.keeps(name, temporary, manifest):
+    if pipeline.mirror is None or pipeline.store.has_held_bytes(name, temporary, manifest):
         return
     files = pipeline.mirror.held(name, number, temporary)
     if files is not None:
-        pipeline.store.keep(name, temporary, files)
+        pipeline.store.put_held(name, temporary, files)
 
 
 def let_go(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
     """Move the bytes of an approved release from the operator's folder to where `finish` takes them."""
     name, body = pipeline.name, seal.body
-    if not pipeline.store.exists(name, number) and not pipeline.store.holds(name, body.temporary, body.manifest):
+    if not pipeline.store.exists(name, number) and not pipeline.store.has_staged_bytes(
+        name, body.temporary, body.manifest
+    ):
         _bring_held(pipeline, number, seal)
-        pipeline.store.let_go(name, body.temporary)
+        pipeline.store.move_to_staging(name, body.temporary)
     pipeline.at(Failpoint.LET_GO)
 
 
@@ -170,14 +172,14 @@ def shows_cases(pipeline: Holder, number: int) -> bool:
     name, seal = pipeline.name, pipeline.account.seals[number]
     own, unnamed = pipeline.folder.release(name, number), pipeline.folder.path / name / seal.body.operator
     left = any((own / file).exists() for file in SHOWING) or unnamed.exists()
-    return left or pipeline.store.keeps(name, seal.body.temporary)
+    return left or pipeline.store.has_held_bytes(name, seal.body.temporary)
 
 
 def clear(pipeline: Holder, number: int) -> None:
     """Delete what shows cases of a rejected release; its audit stays, which says why."""
     name, seal = pipeline.name, pipeline.account.seals[number]
     bring_own(pipeline, number, seal)
-    pipeline.store.drop(name, seal.body.temporary)
+    pipeline.store.drop_held(name, seal.body.temporary)
     for file in SHOWING:
         (pipeline.folder.release(name, number) / file).unlink(missing_ok=True)
     if pipeline.mirror is not None:
@@ -193,7 +195,7 @@ def _waits(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
     if moment is None or number in pipeline.account.published or pipeline.store.exists(pipeline.name, number):
         return False
     due = not pipeline.waiting and pipeline.clock.due(moment)
-    return not due and pipeline.store.holds(pipeline.name, seal.body.temporary, seal.body.manifest)
+    return not due and pipeline.store.has_staged_bytes(pipeline.name, seal.body.temporary, seal.body.manifest)
 
 
 def _refuse_unknown(pipeline: Pipeline) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import json
 import os
 import resource
@@ -36,6 +37,7 @@ from stream.release import final_bytes
 from stream.release.contract import Attempt, Exposure
 from stream.release.pipeline import Pipeline
 from stream.release.schedule import RealClock, Slot
+from stream.release.stages import Audited, Built, Charged
 from stream.run.service import ReleaseService
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -130,20 +132,23 @@ def start(output: Path) -> dict[str, float]:
 def again(pipeline: Pipeline) -> None:
     """Let a pipeline that has built and audited once give the same build to each later cut, with lists that grow."""
     builder, auditor = pipeline._build, pipeline._audit
-    known: dict[str, Any] = {}
+    first: dict[str, Any] = {}
 
-    def build(attempt: Attempt) -> Any:
-        return known["build"] if "build" in known else known.setdefault("build", builder(attempt))
+    def build(charged: Charged) -> Built:
+        if "built" not in first:
+            first["built"] = builder(charged)
+        return replace(first["built"], charged=charged)
 
-    def audit(attempt: Attempt, built: Any) -> Any:
-        if "found" not in known:
-            return known.setdefault("found", auditor(attempt, built))
-        found, number = known["found"], pipeline.account.last_number + 1
-        leakage = dict(found.audit.get("leakage") or {})
+    def audit(built: Built) -> Audited:
+        if "audited" not in first:
+            first["audited"] = auditor(built)
+        audited, number = first["audited"], built.charged.inputs.number
+        leakage = dict(audited.measures.get("leakage") or {})
         if "epsilon" in leakage:
             leakage["epsilon"] = leakage["epsilon"][:1] * number
-        candidate = replace(found.candidate, sequence=number)
-        return replace(found, candidate=candidate, audit={**found.audit, "leakage": leakage})
+        record = copy.copy(audited.record)
+        record.sequence = number
+        return replace(audited, built=built, record=record, measures={**audited.measures, "leakage": leakage})
 
     pipeline._build, pipeline._audit = build, audit  # type: ignore[method-assign]
 

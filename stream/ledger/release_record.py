@@ -109,10 +109,29 @@ class ReleaseRecord:
         """`log.case_ids`, without the rest of the log where that has left memory."""
         return self.stored.case_ids() if self._log is None and self.stored is not None else self.log.case_ids
 
-    def stands(self, audit: Mapping[str, Any], stored: StoredRelease) -> None:
-        """It was released: of its audit stays what later ones ask of it, and its log is in a file."""
-        self.audit = {name: audit[name] for name in ASKED if name in audit}
-        self.stored = stored
+    def released(
+        self, audit: Mapping[str, Any], stored: StoredRelease, publication: str | None = None
+    ) -> ReleaseRecord:
+        """Return the record of a sealed release, whose log is in a file and may leave memory.
+
+        It keeps the log and the cache of this record.
+
+        Parameters
+        ----------
+        audit
+            Audit of the release. Only what later audits ask of it is kept.
+        stored
+            The file of the release.
+        publication
+            Name of its publication, if this record does not have it.
+        """
+        kept = {name: audit[name] for name in ASKED if name in audit}
+        name = self.publication if publication is None else publication
+        record = ReleaseRecord(
+            self.sequence, self.log, self.carries, self.T, self.sensitive, kept, self.cache, publication=name
+        )
+        record.stored = stored
+        return record
 
     def leave_memory(self) -> None:
         """Let go of the log, where a file has it."""

@@ -148,7 +148,8 @@ def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
         raise InputError(f"release {number} of {pipeline.name}: its bytes are gone, so its number is burned")
     if pipeline.mirror is not None:
         pipeline.mirror.drop(pipeline.name, seal.body.temporary)
-    pipeline.audience.append(pipeline.audience.record((pipeline.name, number), seal), seal)
+    record = pipeline.audience.record((pipeline.name, number), seal)
+    pipeline.audience.append(record, record.audit, seal)
     pipeline.thin(number - KEPT_WHOLE)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -116,18 +117,36 @@ class Audience:
         mirror: Mirror | None = None,
     ) -> None:
         self.name, self.members, self.folder, self.mirror = name, tuple(members), folder, mirror
-        self.seals = _standing(ledger.entries(), name, self.members)
-        self.earlier = Earlier(self._read, self.seals, far)
+        self._ledger, self._reach = ledger, far
         self._memory: tuple[Key, Any] | None = None
         """What the mechanism of one release left: it grows with the log, and is not read again for every cut."""
 
-    def append(self, record: ReleaseRecord, seal: SealEntry, build: Build | None = None) -> None:
-        """The release that was sealed last; what its mechanism left is in `build`, or read when it is asked for."""
+    @cached_property
+    def seals(self) -> dict[Key, SealEntry]:
+        """Seals of the releases of the series, in order. They are read at the first use, after recovery."""
+        return _standing(self._ledger.entries(), self.name, self.members)
+
+    @cached_property
+    def earlier(self) -> Earlier:
+        """The releases that audits look back at. They are read at the first use, after recovery brought their files."""
+        return Earlier(self._read, self.seals, self._reach)
+
+    def append(
+        self, record: ReleaseRecord, audit: Mapping[str, Any], seal: SealEntry, build: Build | None = None
+    ) -> None:
+        """Add the release that was sealed last.
+
+        Parameters
+        ----------
+        record, audit, seal
+            The release as audits see it, its audit and its seal.
+        build
+            Its build, with the state that the mechanism left; that is read from its file if not given.
+        """
         self.seals[record.key] = seal
-        record.stands(record.audit, release_record.VariantsFile(self._file(record.key)))
         if build is not None:
             self._memory = record.key, build.memory
-        self.earlier.append(record)
+        self.earlier.append(record.released(audit, release_record.VariantsFile(self._file(record.key))))
 
     def memory(self, publication: str | None) -> tuple[Any, Key] | None:
         """What the mechanism of the last release (of one publication, or of all) left, and which release that is."""
@@ -164,10 +183,8 @@ class Audience:
         folder = self.folder.release(*key)
         if self.mirror is not None and not folder.exists():  # of a publication that is configured no more
             self.mirror.bring(*key, seal.body.operator, self.folder)
-        record = release_record.read(self._file(key))
-        record.publication = key[0]
-        record.stands(self.audit_of(key), release_record.VariantsFile(self._file(key)))
-        return record
+        stored = release_record.VariantsFile(self._file(key))
+        return release_record.read(stored.path).released(self.audit_of(key), stored, publication=key[0])
 
     def _file(self, key: Key) -> Path:
         return self.folder.release(*key) / "variants.parquet"

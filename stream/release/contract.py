@@ -368,16 +368,3 @@ class Audit(BaseModel, ABC):
     def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[Reason]:
         """Reasons to refuse before any noise is drawn, from ledger facts alone (leakage, budget)."""
         return []
-
-
-# A build with its audit and what the gate says of it.
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A build with its audit and the gate's reasons against it."""
-
-    build: Build
-    candidate: ReleaseRecord
-    audit: AuditDocument
-    reasons: list[Reason]

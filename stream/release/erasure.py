@@ -151,5 +151,4 @@ def _rewritten(service: AffectedReleases, record: ReleaseRecord, cases: set[str]
     rest = release_record.without_cases(record, cases)
     path = service.folder.release(*record.key) / "variants.parquet"
     rewrite(service.folder.ops, path, partial(release_record.write, record=rest))
-    rest.stands(record.audit, release_record.VariantsFile(path))
-    return rest
+    return rest.released(record.audit, release_record.VariantsFile(path))

@@ -152,6 +152,33 @@ def before_noise(
     return reasons
 
 
+def over_process_limits(
+    limits: tuple[Fraction | None, Fraction | None], spent: Charge, asked: Charge, accounting: Accounting
+) -> list[Reason]:
+    """Return reasons to refuse a draw by the limits that all publications of the process share.
+
+    Parameters
+    ----------
+    limits
+        The most epsilon and delta of the whole process; None if not set.
+    spent, asked
+        Charges of all publications so far, and what the draw adds to them.
+    accounting
+        How charges add up.
+    """
+    before, after = accounting.loss(spent), accounting.loss(spent + asked)
+    reasons = []
+    for name, limit, used, reached in (
+        ("epsilon", limits[0], before.epsilon, after.epsilon),
+        ("delta", limits[1], before.delta, after.delta),
+    ):
+        more = reached - used
+        if limit is not None and more and reached > limit:
+            text = f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
+            reasons.append(Reason("process_budget", text, limit, reached))
+    return reasons
+
+
 def releases_left(
     policy: GatePolicy,
     asked: Charge,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import cast
 
 from models.dp.budget import Charge, shown
-from models.dp.zcdp import Accounting
-from stream.ledger.sqlite import Account
 from stream.release.contract import Build, Mechanism
-from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection, ProcessSpending
+from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection
 from stream.release.intake import STATEMENTS
 from stream.release.once import OncePerCase
 from stream.release.public_view import GROUP, public_parameters
 from stream.release.spec import PublicationSpec
+from stream.release.stages import Charged, ReleaseInputs
 
 VERSION = 1
 
@@ -36,23 +34,28 @@ DECIDED = (
 
 
 def manifest(
-    spec: PublicationSpec,
-    build: Build,
-    *,
-    sequence: int,
-    previous: int | None,
-    published: str,
-    spent: Charge,
-    process_budget: ProcessAccount,
-    chain: Chain,
-    accepted_gaps: int = 0,
-    simulated: bool = False,
+    spec: PublicationSpec, charged: Charged, build: Build, *, published: str, accepted_gaps: int, simulated: bool
 ) -> Manifest:
-    """The public manifest without its files (the store adds path, sha256 and bytes of each).
+    """Build the public manifest without its files (the store adds path, sha256 and bytes of each).
 
     For dp mechanisms it holds nothing that was computed from the data: no counts, no suppressed items.
+
+    Parameters
+    ----------
+    spec
+        Configuration of the publication.
+    charged
+        The attempt: number, earlier releases, and what was spent with its charge.
+    build
+        What the mechanism built.
+    published
+        Moment of publication (ISO 8601).
+    accepted_gaps
+        How many gaps in the source events the operator has accepted.
+    simulated
+        Whether the moment of publication is of a simulated clock.
     """
-    mechanism, audience = spec.mechanism, spec.audience
+    mechanism, audience, inputs = spec.mechanism, spec.audience, charged.inputs
     parameters = public_parameters(mechanism, tuple(build.attributes))
     promised = {**promise(mechanism, build, sensitive=spec.sensitive, once=spec.once), "audience": audience}
     if "resource" in build.carries:
@@ -68,13 +71,13 @@ def manifest(
         "process": spec.process,
         "publication": spec.name,
         "audience": audience,
-        "sequence": sequence,
-        "previous": previous,
-        "chain": chain,
+        "sequence": inputs.number,
+        "previous": None if inputs.previous is None else inputs.previous.sequence,
+        "chain": chain(inputs),
         "published": published,
         "mechanism": cast(MechanismSection, {"kind": mechanism.kind, "parameters": parameters, **build.public}),
         "promise": promised,
-        "budget": _budget(mechanism.charge(), spent, spec, process_budget),
+        "budget": _budget(spec, charged),
         "time_basis": build.time_basis,
         "reading": reading_notes(build),
         "carries": [*build.carries, *build.attributes],
@@ -131,17 +134,15 @@ def employees(spec: PublicationSpec) -> str:
     )
 
 
-def chain(account: Account, elsewhere: int) -> Chain:
-    """What ties the next release to those before it: the digest of the last one's manifest, and how many numbers the
-    process has sealed, the next one included. `elsewhere`: by its other publications.
+def chain(inputs: ReleaseInputs) -> Chain:
+    """Return what ties the next release to those before it.
 
-    Where nothing in the manifest may depend on the data, only releases that were paid for count elsewhere: how many of
-    the others there are, the data decided.
+    The digest of the last manifest, and how many numbers the process has sealed, the next one included.
     """
-    standing = account.standing
+    previous = inputs.previous
     return {
-        "previous_manifest": account.seals[standing[-1]].body.manifest if standing else None,
-        "releases": len(account.seals) + elsewhere + 1,
+        "previous_manifest": None if previous is None else previous.body.manifest,
+        "releases": inputs.sealed_numbers + 1,
     }
 
 
@@ -162,39 +163,30 @@ def public_counts(build: Build) -> dict[str, int]:
     return {"cases": log.n_cases, "events": log.n_events, "variants": len(variants)}
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessAccount:
-    """What all publications of the process spent together, former names included, and what caps them."""
-
-    spent: Charge
-    max_epsilon: Fraction | None
-    max_delta: Fraction | None
-
-    def json(self, accounting: Accounting) -> ProcessSpending:
-        return {
-            "spent": _amount(accounting.loss(self.spent)),
-            "limit": {"epsilon": _limit(self.max_epsilon), "delta": _limit(self.max_delta)},
-        }
-
-
-def _budget(charge: Charge, spent: Charge, spec: PublicationSpec, process_budget: ProcessAccount) -> Budget | None:
+def _budget(spec: PublicationSpec, charged: Charged) -> Budget | None:
+    """Return what the release spends, and what was spent with it; None if it spends nothing."""
+    charge = spec.mechanism.charge()
     if charge == Charge():
         return None
-    accounting = spec.accounting
+    accounting, spent = spec.accounting, charged.spent
+    process_spent = spent + charged.inputs.spent_elsewhere
     alone = accounting.loss(charge)
     budget: Budget = {
         "epsilon": shown(alone.epsilon),
         "delta": shown(alone.delta),
         "spent": _amount(accounting.loss(spent)),
         "limit": _limit(spec.gate.max_epsilon),
-        "process": process_budget.json(accounting),
+        "process": {
+            "spent": _amount(accounting.loss(process_spent)),
+            "limit": {"epsilon": _limit(spec.max_epsilon), "delta": _limit(spec.max_delta)},
+        },
     }
     if accounting.kind == "zcdp":
         budget["accounting"] = "zcdp"
         budget["zcdp"] = {
             "rho": shown(charge.rho),
             "spent": shown(spent.rho),
-            "process": shown(process_budget.spent.rho),
+            "process": shown(process_spent.rho),
             "conversion_delta": shown(accounting.conversion_delta),
         }
     if spec.once is not None:

@@ -1,10 +1,13 @@
-"""One cut's way: budget -> charge -> build -> audit -> gate -> files -> seal -> rename -> publish.
+"""The stages of one release, in order (values: `stream.release.stages`).
 
-With `approval = "required"` the way ends at the seal, and a person's decision continues it (stream.release.approval).
+    inputs -> budget -> charge -> build -> audit -> gate -> files -> seal -> rename -> announce
 
-The order is the guarantee (docs/guarantees.md). What is published can never be published twice with other bytes,
-nor uncharged: the charge is durable before any noise is drawn, the seal before anybody can see the bytes, and a cut
-that has a decision is never decided again.
+With `approval = "required"` an attempt ends at the seal, and a person's decision continues it
+(`stream.release.approval`).
+
+The order is the guarantee (docs/guarantees.md). A release is never published twice with different bytes, and never
+without a charge: the charge is durable before any noise is drawn, the seal is durable before anybody can see the bytes,
+and a cut that has a decision is never decided again.
 """
 
 from __future__ import annotations
@@ -15,12 +18,17 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-from connectors.store.base import Prepared, Store, check_unfinished
+import msgspec
+
+from connectors.store.base import Store, check_unfinished
+from models.anonymize.sensitive import refuse_identifying
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError, TooFewCasesError, UnavailableError, UnreadableError
+from models.eventlog import EventLog
 from stream.ledger import release_record
 from stream.ledger.entries import (
     CutSection,
@@ -31,6 +39,7 @@ from stream.ledger.entries import (
     SealEntry,
     WithheldBody,
     WithheldEntry,
+    charge_entry,
 )
 from stream.ledger.folder import OperatorFolder, rewrite, write_json
 from stream.ledger.mirror import Mirror
@@ -39,20 +48,30 @@ from stream.ledger.sqlite import Account, Ledger
 from stream.release import audit_document as documents
 from stream.release import final_bytes, gate, repair
 from stream.release.audience import Audience, Earlier
-from stream.release.builder import Builder
-from stream.release.charging import Charging
 from stream.release.comparison import forget
-from stream.release.contract import Attempt, AuditContext, Build, Candidate, Decision, Mechanism
+from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
 from stream.release.documents import AuditDocument, Manifest
 from stream.release.failpoints import Failpoint, Hook, nothing
-from stream.release.manifest import ProcessAccount, chain, manifest
-from stream.release.once import refuse_other_terms
-from stream.release.planned import BuiltBy
-from stream.release.public_view import shuffled
-from stream.release.reason import Reason, of_record, ruled, texts
+from stream.release.manifest import manifest
+from stream.release.once import PAID, refuse_other_terms
+from stream.release.planned import BuiltBy, Place
+from stream.release.public_view import pseudonymous_resources, shuffled, with_attributes
+from stream.release.reason import Code, Reason, of_record, ruled, texts
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
-from stream.release.stages import ProcessAccounts
+from stream.release.stages import (
+    Audited,
+    Built,
+    Charged,
+    GateDecision,
+    Judged,
+    MechanismMemory,
+    ProcessAccounts,
+    Published,
+    ReleaseInputs,
+    Sealed,
+    Written,
+)
 from stream.values.duration import SECOND
 from stream.values.pseudonym import Pseudonyms
 
@@ -62,79 +81,66 @@ LATE = "the build took longer than publish_after allows"
 
 
 class Publisher(Protocol):
-    """What happens after the rename: topics in the daemon, nothing for files."""
+    """Announces releases: on topics in the daemon. Nothing announces releases that are files only."""
 
     def __call__(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> None: ...
 
 
 class _WithheldError(Exception):
-    """The attempt is refused, with reasons and as much of the audit as there is."""
+    """The attempt is refused, with reasons and as much of the audit as was measured."""
 
     def __init__(self, reasons: Sequence[Reason], audit: AuditDocument | None = None) -> None:
         super().__init__(*texts(reasons))
         self.reasons, self.audit = reasons, audit or AuditDocument()
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """An audited candidate and the decision of the gate on it, with its reasons as sentences."""
-
-    audited: Candidate
-    decision: Literal["passed", "warned", "repaired", "withheld"]
-    reasons: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """Files of a candidate under temporary names: the release `prepared`, the operator's `temporary` folder, the
-    manifest and audit in them, and the name of the `plan` that it is."""
-
-    number: int
-    prepared: Prepared
-    temporary: Path
-    public: Manifest
-    document: AuditDocument
-    plan: str | None
-
-
 @dataclass
 class Pipeline:
-    """The release life of one publication."""
+    """The tools of one publication, and the functions that make a stage of its releases from the one before.
+
+    Attributes
+    ----------
+    spec
+        Configuration of the publication.
+    ledger, store, folder, mirror
+        Where charges, seals, public files and the operator's files are kept.
+    audience
+        The series of releases that this publication's releases belong to.
+    accounts
+        Accounts of all publications of the process. Limits of the process cap them together.
+    clock
+        Decides when a release with a fixed delay becomes visible.
+    publish
+        Announces a release after its rename; None if nothing does.
+    built_by
+        Engine that builds in place of the mechanism, if there is one.
+    at
+        Called at each durable step, for tests of crashes.
+    waiting
+        Seals of releases whose moment has not come, by number.
+    """
 
     spec: PublicationSpec
     ledger: Ledger
     store: Store
     folder: OperatorFolder
     pseudonyms: Pseudonyms
-    audiences: Mapping[str, Audience]
-    """The series of releases by name of a publication; complete once all publications are recovered."""
+    audience: Audience
     at: Hook = nothing
     publish: Publisher | None = None
     mirror: Mirror | None = None
     accounts: ProcessAccounts = field(default_factory=ProcessAccounts)
-    """Accounts of all publications of the process: the process-level budget caps them together."""
     clock: ReleaseClock = field(default_factory=RealClock)
-    """When a release that has a moment becomes visible."""
     built_by: BuiltBy | None = None
-    """Who builds in the place of the mechanism here: an engine."""
+    waiting: dict[int, SealEntry] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.name = self.spec.name
         self.account = Account(self.ledger, self.name)
         refuse_other_terms(self.name, self.spec.once, self.account.terms.values())
         self.accounts.add(self.account)
-        self.charging = Charging(self.spec, self.account)
-        self.builder = Builder(self.spec, self.account, self.pseudonyms, self.built_by)
         notes = (entry.body for entry in self.ledger.entries(self.name) if isinstance(entry, NoteEntry))
         self._gaps = {body.gap for body in notes if body.gap is not None}
-        self.stages: dict[str, float] = {}
-        self.waiting: dict[int, SealEntry] = {}
-        """Seals of releases whose moment has not come, by number."""
-
-    @property
-    def audience(self) -> Audience:
-        """The series that this publication's releases belong to."""
-        return self.audiences[self.name]
 
     @property
     def earlier(self) -> Earlier:
@@ -143,46 +149,48 @@ class Pipeline:
 
     @property
     def spent_elsewhere(self) -> Charge:
-        """Charges of the process's other publications."""
+        """Charges of the other publications of the process."""
         return self.accounts.spent_elsewhere(self.name)
 
     def attempt(self, attempt: Attempt) -> Decision:
-        """Decide one cut, durably. Called again for a decided cut (after a crash), it answers as before."""
-        known = self.decided(attempt.cut)
-        if known is not None:
-            return known
+        """Decide one cut, durably.
+
+        Called again for a decided cut (after a crash), it returns the same decision.
+        """
+        earlier_decision = self.decided(attempt.cut)
+        if earlier_decision is not None:
+            return earlier_decision
         if self.account.held and self.spec.hold == "block":
             return self._blocked(attempt, self.account.held[0])
         self._check_space()
         self.at(Failpoint.OPENED)
         try:
-            self._check_memory()
-            self._budget(attempt)
-            self._charge(attempt.cut)
-            slot = self._slot(attempt)  # after the charge: its record has just told the broker's time
-            build = self._build(attempt)
-            found = self._audit(attempt, build)
-            judged = self._gate(attempt, found)
-            written = self._files(attempt, judged, slot)
+            inputs = self._inputs()
+            self._budget(attempt, inputs)
+            charged = self._charge(attempt, inputs)
+            built = self._build(charged)
+            audited = self._audit(built)
+            judged = self._judge(audited)
+            written = self._write(judged)
         except _WithheldError as refusal:
             return self._withhold(attempt, refusal.reasons, refusal.audit)
         except UnreadableError as lost:
-            return self._rest(attempt, lost)
-        seal = self._seal(attempt, written)
+            return self._pause(attempt, lost)
+        sealed = self._seal(written)
+        reasons = tuple(audited.reasons)
         if self.spec.approval:
-            return self._hold(attempt, written, found.reasons)
-        if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
-            self._wait(written, seal)
+            self._hold(sealed)
+            return Decision(attempt.cut, "held", written.number, reasons, written.audit)
+        if self._is_early(charged.slot):
+            self._wait(sealed)
         else:
-            self._rename(written)
-            self._publish(written)
-        released, build = judged.audited.candidate, judged.audited.build
-        released.audit = written.document
-        self.audience.append(released, seal, build)
-        self.thin(seal.sequence - documents.KEPT_WHOLE)
-        return Decision(attempt.cut, "sealed", seal.sequence, tuple(found.reasons), written.document)
+            self.announce(self._rename(sealed))
+            self.at(Failpoint.PUBLISHED)
+        self.audience.append(judged.audited.record, written.audit, sealed.seal, judged.audited.build)
+        self.thin(written.number - documents.KEPT_WHOLE)
+        return Decision(attempt.cut, "sealed", written.number, reasons, written.audit)
 
-    # before anything is drawn
+    # before anything is charged
 
     def _check_space(self) -> None:
         free = self.store.free_bytes()
@@ -192,46 +200,122 @@ class Pipeline:
                 f"{self.spec.min_free_bytes}; free some space and start again"
             )
 
-    def _check_memory(self) -> None:
-        """Read what earlier releases left before anything is charged. UnreadableError where it is lost."""
+    def _inputs(self) -> ReleaseInputs:
+        """Read what the attempt needs of earlier releases. UnreadableError if a file of one is gone or damaged."""
+        account = self.account
         self.earlier.read_lost()
-        self._last_audit()
-        self.audience.memory(None if self.spec.mechanism.shares_memory else self.name)
-
-    def _rest(self, attempt: Attempt, lost: UnreadableError) -> Decision:
-        """Refuse the cut of a publication that lost a file of an earlier release. Other publications go on."""
-        log.error("%s is paused: %s, and put it back; its cuts are refused until then, others go on", self.name, lost)
-        return self._withhold(
-            attempt, [Reason("mechanism", f"{lost}, and put it back: the next cut goes on")], AuditDocument()
+        existing = account.standing
+        # If nothing in the manifest may depend on data, only charged numbers of others count: how many other numbers
+        # there are, the data decided.
+        others = self.accounts.sealed_elsewhere(self.name, charged=not self.spec.mechanism.reads_data_in_gate)
+        return ReleaseInputs(
+            number=account.last_number + 1,
+            previous=account.seals[existing[-1]] if existing else None,
+            previous_audit=self._last_audit(),
+            earlier=self.earlier,
+            memory=self._memory(),
+            spent_elsewhere=self.spent_elsewhere,
+            sealed_numbers=len(account.seals) + others,
+            erased=account.erased,
+            erased_releases=frozenset(account.erased_releases),
+            resource_form=account.resource_form,
         )
 
-    def _slot(self, attempt: Attempt) -> Slot | None:
-        delay = self.spec.delay
-        return None if delay is None else self.clock.slot(attempt.moment, delay)
+    def _last_audit(self) -> AuditDocument:
+        existing = self.account.standing
+        return self.audit_of(existing[-1]) if existing else {}
 
-    def _budget(self, attempt: Attempt) -> None:
-        """Budget and leakage gates."""
-        reasons = self.charging.refusals(attempt.cut, self._last_audit(), self.spent_elsewhere)
+    def _memory(self) -> MechanismMemory | None:
+        """Read the state that the last release left: the last one of the audience if its publications share it."""
+        left = self.audience.memory(None if self.spec.mechanism.shares_memory else self.name)
+        if left is None:
+            return None
+        state, release = left
+        return MechanismMemory(state, publication=release[0], kind=self.audience.made_by(release))
+
+    @property
+    def roles_shown(self) -> tuple[str, ...]:
+        """The roles that the last release showed in place of resources."""
+        try:
+            return tuple(self._last_audit().get("resources", {}).get("roles", ()))
+        except UnreadableError:
+            return ()  # the attempt reads the audit too, and refuses the cut
+
+    def _budget(self, attempt: Attempt, inputs: ReleaseInputs) -> None:
+        """Refuse a draw that the budget or a leakage bound does not allow. It reads the ledger alone.
+
+        A charge that a crashed attempt of this cut left is reused, not added.
+        """
+        spec, account = self.spec, self.account
+        once = spec.once is not None
+        if once and account.redraws[attempt.cut]:
+            raise _WithheldError([Reason("mechanism", PAID)])
+        spent, added = account.cost(attempt.cut, spec.mechanism.charge(), once=once)
+        facts = {
+            "charges": list(account.charges.values()),
+            "policy": spec.gate,
+            "audits": inputs.previous_audit,
+            "spent": spent,
+        }
+        leakage = [reason for audit in spec.audits for reason in audit.before_noise(facts, added)]
+        reasons = gate.before_noise(spec.gate, spent, added, leakage, spec.accounting)
+        limits = (spec.max_epsilon, spec.max_delta)
+        reasons += gate.over_process_limits(limits, spent + inputs.spent_elsewhere, added, spec.accounting)
         if reasons:
             raise _WithheldError(reasons)
 
     # charge
 
-    def _charge(self, cut: str) -> None:
-        """Commit the charge of a cut, where the mechanism asks for one."""
-        reasons = self.charging.commit(cut)
+    def _charge(self, attempt: Attempt, inputs: ReleaseInputs) -> Charged:
+        """Commit the charge of the cut, if the mechanism has one, before any noise is drawn."""
+        reasons = self._commit_charge(attempt.cut)
         self.at(Failpoint.CHARGED)
         if reasons:
             raise _WithheldError(reasons)
+        # After the charge: in the daemon its record has just reported the broker's time.
+        delay = self.spec.delay
+        slot = None if delay is None else self.clock.slot(attempt.moment, delay)
+        return Charged(attempt, inputs, list(self.account.charges.values()), self.account.spent, slot)
+
+    def _commit_charge(self, cut: str) -> list[Reason]:
+        """Append the charge; return reasons to refuse if the ledger keeps an earlier, smaller charge of the cut.
+
+        A crashed attempt left it, and the configuration has changed since. Noise under the new terms would not be paid.
+        """
+        asked = self.spec.mechanism.charge()
+        if asked == Charge():
+            return []
+        once, redraw = self.spec.once, self.account.redraws[cut]
+        entry = charge_entry(self.name, cut, asked, redraw, self.spec.accounting)
+        if once is not None:
+            entry = msgspec.structs.replace(entry, body=once.body(asked, redraw, self.spec.accounting))
+        committed = self.account.append(entry).body
+        if committed.scope and (once is None or not once.matches(committed)):
+            text = f"{self.name}: an attempt under other terms has charged this cut; the next cut is charged anew"
+            return [Reason("mechanism", text)]
+        paid = committed.charge
+        parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
+            ("epsilon", paid.epsilon, asked.epsilon),
+            ("delta", paid.delta, asked.delta),
+            ("epsilon", paid.rho, asked.rho),
+        )
+        reasons = []
+        for code, before, more in parts:
+            if more > before:
+                text = (
+                    f"{code}: {float(more):g} is asked, but an attempt under another configuration has charged this "
+                    f"cut {float(before):g}; the next cut is charged anew"
+                )
+                reasons.append(Reason(code, text, before, more))
+        return reasons
 
     # build
 
-    def _build(self, attempt: Attempt) -> Build:
+    def _build(self, charged: Charged) -> Built:
         """Anonymize what the cut exposes."""
         started = time.monotonic()
         try:
-            memory = self._memory(self.spec.mechanism)
-            build = self.builder.build(attempt.exposure, memory, self.account.last_number + 1, attempt.cut)
+            build = self._outer(self._anonymized(charged), charged)
         except TooFewCasesError as error:
             raise _WithheldError([Reason("cases", f"cases: not enough yet ({error})")]) from error
         except BoundError as error:
@@ -241,230 +325,266 @@ class Pipeline:
                 raise
             # Noise was paid for, or a log without events came: the end of the process would tell, and come again.
             raise _WithheldError([Reason("mechanism", str(error))]) from error
-        self.stages = {"build": time.monotonic() - started}
+        built = Built(charged, build, {"build": time.monotonic() - started})
         self.at(Failpoint.BUILT)
-        return build
+        return built
 
-    def _memory(self, mechanism: Mechanism) -> Any:
-        """What the last release left: of the audience where its publications share a memory, else of this one."""
-        found = self.audience.memory(None if mechanism.shares_memory else self.name)
-        if found is None:
-            return None
-        memory, last = found
-        made_by = self.audience.made_by(last)
-        if made_by != mechanism.kind and (memory is not None or mechanism.remembers):
-            whose = f"the releases of {self.name}"
-            if mechanism.shares_memory and last[0] != self.name:
-                whose = f"the releases of {last[0]} to the same audience"
-            raise BoundError(f"{whose} were made by {made_by}; give {mechanism.kind} its own publication")
-        return mechanism.owned(memory, last[0])
+    def _anonymized(self, charged: Charged) -> Build:
+        """Let the mechanism, or the engine in its place, build. BoundError if no release can keep the promise."""
+        spec, inputs = self.spec, charged.inputs
+        mechanism = spec.mechanism
+        exposure = replace(charged.attempt.exposure, publication=self.name)
+        memory = None if inputs.memory is None else inputs.memory.for_build(mechanism, self.name)
+        if mechanism.releases_attributes:
+            # Not for dp mechanisms: they release no attribute, and a refusal would read the data.
+            try:
+                refuse_identifying(exposure.log, exposure.linked, getattr(mechanism, "bins", None))
+            except InputError as error:
+                raise BoundError(str(error)) from None
+        if self.built_by is not None:
+            return self.built_by(Place(self.name, inputs.number, charged.attempt.cut), mechanism, exposure)
+        if spec.accumulation is None:
+            return mechanism.build(exposure, memory)
+        return mechanism.build_series(exposure, memory, spec.accumulation, inputs.number)
+
+    def _outer(self, build: Build, charged: Charged) -> Build:
+        """Return the build with resources and attributes as they leave."""
+        renamed = replace(build, log=self._named(build.log, charged.inputs))
+        return with_attributes(renamed, self.spec.attributes, charged.attempt.exposure, self.spec.mechanism)
+
+    def _named(self, source: EventLog, inputs: ReleaseInputs) -> EventLog:
+        """Return the log with its resources as releases name them."""
+        if self.spec.raw_resources or self.spec.roles is not None:
+            return source
+        process = self.spec.process if inputs.resource_form == "process" else None
+        return pseudonymous_resources(source, self.pseudonyms, process, named=True)
 
     # audit
 
-    def _audit(self, attempt: Attempt, build: Build) -> Candidate:
-        """Measure the build against all earlier releases of the audience, and what the gate says of it."""
-        candidate = self.builder.record(build, attempt.exposure, self.account.last_number + 1)
-        audit = self._measured(attempt, build, candidate)
-        return Candidate(build, candidate, audit, gate.after_audit(self.spec.gate, audit))
-
-    def _measured(self, attempt: Attempt, build: Build, candidate: ReleaseRecord) -> AuditDocument:
+    def _audit(self, built: Built) -> Audited:
+        """Measure the build against all earlier releases of the audience, and ask the gate."""
+        attempt, inputs, build = built.attempt, built.charged.inputs, built.build
+        record = _candidate(build, attempt.exposure, self.name, inputs.number)
         context = AuditContext(
-            candidate=candidate,
-            earlier=self.earlier,
+            candidate=record,
+            earlier=inputs.earlier,
             build=build,
-            exposure=replace(attempt.exposure, log=self.builder.named(attempt.exposure.log)),
+            exposure=replace(attempt.exposure, log=self._named(attempt.exposure.log, inputs)),
             mechanism=self.spec.mechanism,
-            charges=list(self.account.charges.values()),
+            charges=built.charged.charges,
             counts=attempt.counts,
-            spent=self.account.spent,
+            spent=built.charged.spent,
             once=self.spec.once,
-            erased=self.account.erased,
-            erased_releases=frozenset(self.account.erased_releases),
-            previous_audit=self._last_audit(),
+            erased=inputs.erased,
+            erased_releases=inputs.erased_releases,
+            previous_audit=inputs.previous_audit,
         )
         results: dict[str, Mapping[str, Any]] = {}
+        seconds = dict(built.seconds)
         for audit in self.spec.audits:
             started = time.monotonic()
             results[audit.name] = dict(audit.measure(context, results))
-            self.stages[audit.name] = time.monotonic() - started
-        forget(candidate)
-        found = {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
-        return cast(AuditDocument, found)
-
-    def _last_audit(self) -> AuditDocument:
-        standing = self.account.standing
-        return self.audit_of(standing[-1]) if standing else {}
-
-    @property
-    def roles_shown(self) -> tuple[str, ...]:
-        """The roles that the last release showed in the place of resources."""
-        try:
-            return tuple(self._last_audit().get("resources", {}).get("roles", ()))
-        except UnreadableError:
-            return ()  # the attempt reads the audit too, and refuses the cut
+            seconds[audit.name] = time.monotonic() - started
+        forget(record)
+        sections = {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
+        measures = cast(AuditDocument, sections)
+        return Audited(built, record, measures, gate.after_audit(self.spec.gate, measures), seconds)
 
     # gate
 
-    def _gate(self, attempt: Attempt, found: Candidate) -> Judged:
-        """Let the candidate pass, repaired where the policy says so, or refuse it."""
+    def _judge(self, audited: Audited) -> Judged:
+        """Let the candidate pass, repaired if the policy says so, or refuse it."""
         policy = self.spec.gate
-        repairs = found.reasons and policy.on_violation == "repair"
-        last = self._repaired(attempt, found) if repairs else found
+        needs_repair = bool(audited.reasons) and policy.on_violation == "repair"
+        last = self._repaired(audited) if needs_repair else audited
         if last.reasons and policy.on_violation != "warn":
-            raise _WithheldError(last.reasons, self._measures(last))
-        if repairs:
-            return Judged(last, "repaired", texts(found.reasons))
+            raise _WithheldError(last.reasons, self._measures(last, last.seconds))
+        if needs_repair:
+            return Judged(last, "repaired", texts(audited.reasons))
         return Judged(last, "warned" if last.reasons else "passed", texts(last.reasons))
 
-    def _measures(self, candidate: Candidate) -> AuditDocument:
-        """Return what was measured of a candidate, how long each stage took, and the bounds it was held against."""
-        return {**candidate.audit, "seconds": dict(self.stages), "bounds": self.spec.gate.bounds}
-
-    def _repaired(self, attempt: Attempt, first: Candidate) -> Candidate:
-        """The attempt with more suppressed, so that the gate passes it; else with reasons, and it is withheld."""
-        spec = self.spec
-        audit = repair.main_audit(spec.audits)
-        if audit is None:
+    def _repaired(self, first: Audited) -> Audited:
+        """Suppress more until the gate passes the candidate, or return it with the reasons that are left."""
+        attacks = repair.main_audit(self.spec.audits)
+        if attacks is None:
             return first
-        return repair.walk(
-            first,
-            spec.mechanism,
-            attempt.exposure,
-            spec.gate,
-            audit,
-            self.earlier,
-            lambda build: self._audit(attempt, self.builder.outer(build, attempt.exposure)),
-        )
+        built = first.built
+
+        def audit(build: Build) -> Audited:
+            return self._audit(replace(built, build=self._outer(build, built.charged)))
+
+        exposure, earlier = built.attempt.exposure, built.charged.inputs.earlier
+        return repair.walk(first, self.spec.mechanism, exposure, self.spec.gate, attacks, earlier, audit)
+
+    def _measures(self, audited: Audited, seconds: Mapping[str, float]) -> AuditDocument:
+        """Return what was measured of a candidate, how long each stage took, and the bounds it was held against."""
+        return {**audited.measures, "seconds": dict(seconds), "bounds": self.spec.gate.bounds}
 
     # files
 
-    def _files(self, attempt: Attempt, judged: Judged, slot: Slot | None) -> _Written:
+    def _write(self, judged: Judged) -> Written:
         """Write the release and the operator's files under temporary names, durably, and read the release back."""
-        build, candidate = judged.audited.build, judged.audited.candidate
-        number = candidate.sequence
-        mechanism = self.spec.mechanism
-        public = self._manifest(build, number, slot)
+        audited, spec = judged.audited, self.spec
+        charged, build = audited.built.charged, audited.build
+        seconds = dict(audited.seconds)
+        public = self._manifest(build, charged)
         released, order = shuffled(build)
         sources = dict(zip(released.case_ids, order.tolist(), strict=True))
-        writers = documents.writers(self.spec.formats, released, build, mechanism)
-        writers |= documents.accumulated_writers(self.spec.formats, build, mechanism)
+        writers = documents.writers(spec.formats, released, build, spec.mechanism)
+        writers |= documents.accumulated_writers(spec.formats, build, spec.mechanism)
+
         started = time.monotonic()
-        prepared = self.store.prepare(self.name, number, writers, public, held=self.spec.approval)
-        prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
+        prepared = self.store.prepare(self.name, charged.inputs.number, writers, public, held=spec.approval)
+        if charged.slot is not None:
+            prepared = replace(prepared, moment=charged.slot.moment)
         del released, order, writers  # as large as the release, which is now read again
-        self.stages["files"] = time.monotonic() - started
+        seconds["files"] = time.monotonic() - started
+
+        started = time.monotonic()
+        exposure = charged.attempt.exposure
         faults = final_bytes.faults(
-            prepared.tmp,
-            self.spec.formats,
-            build,
-            mechanism,
-            attempt.exposure,
-            candidate,
-            sources,
+            prepared.tmp, spec.formats, build, spec.mechanism, exposure, audited.record, sources
         )
-        faults += final_bytes.accumulated_faults(prepared.tmp, self.spec.formats, build)
-        self.stages["read_back"] = time.monotonic() - started - self.stages["files"]
+        faults += final_bytes.accumulated_faults(prepared.tmp, spec.formats, build)
+        seconds["read_back"] = time.monotonic() - started
         if faults:
             check_unfinished(prepared.tmp)  # a folder that was taken away is no fault of the mechanism
             self.store.quarantine(prepared)
-            broken = replace(judged, decision="withheld", reasons=faults)
-            raise _WithheldError([Reason("mechanism", fault) for fault in faults], self._audit_part(attempt, broken))
+            audit = self._audit_document(judged, "withheld", faults, seconds)
+            raise _WithheldError([Reason("mechanism", fault) for fault in faults], audit)
+
         announced: Manifest = {**public, "files": list(prepared.files)}
-        audit = self._audit_part(attempt, judged)
+        audit = self._audit_document(judged, judged.decision, judged.reasons, seconds)
         document: AuditDocument = {**announced, **audit}
-        temporary = self._operator_files(candidate, build, document)
-        if self.spec.approval and self.mirror is not None:
+        operator_files = self._write_operator_files(audited, document)
+        if spec.approval and self.mirror is not None:
             self.mirror.put_held(self.name, prepared.name, prepared.tmp)
         self.at(Failpoint.FILES_WRITTEN)
-        if slot is not None and slot.missed():
+        if charged.slot is not None and charged.slot.missed():
             self.store.quarantine(prepared)
             self.folder.discard(self.name)
             raise _WithheldError([Reason("mechanism", LATE)], audit)
-        plan = None if build.plan is None else self.pseudonyms.plan(build.plan)
-        return _Written(number, prepared, temporary, announced, document, plan)
+        return Written(judged, prepared, operator_files, announced, document)
 
-    def _audit_part(self, attempt: Attempt, judged: Judged) -> AuditDocument:
-        """Build what audit.json says beside the manifest: measures, decision, the cut, its counts, resources."""
-        raw, roles = self.spec.raw_resources, attempt.exposure.roles
+    def _manifest(self, build: Build, charged: Charged) -> Manifest:
+        slot, window = charged.slot, self.spec.window
+        published = datetime.now(UTC)
+        if slot is not None:
+            published = datetime.fromtimestamp(slot.moment // SECOND, UTC)
+        has_wall_windows = window.every is not None and window.time == "wall"
+        has_simulated_slot = slot is not None and slot.simulated
+        return manifest(
+            self.spec,
+            charged,
+            build,
+            published=published.isoformat(timespec="seconds"),
+            accepted_gaps=self.gaps_accepted,
+            simulated=self.clock.simulated and (has_wall_windows or has_simulated_slot),
+        )
+
+    def _audit_document(
+        self, judged: Judged, decision: GateDecision, reasons: list[str], seconds: Mapping[str, float]
+    ) -> AuditDocument:
+        """Build what audit.json states beside the manifest: measures, decision, the cut, its counts, resources."""
+        attempt, inputs = judged.audited.built.attempt, judged.audited.built.charged.inputs
         body = {
-            **self._measures(judged.audited),
-            "gate": {"decision": judged.decision, "reasons": judged.reasons},
-            "resources": documents.resources(self.account.resource_form, raw=raw, roles=roles),
+            **self._measures(judged.audited, seconds),
+            "gate": {"decision": decision, "reasons": reasons},
+            "resources": documents.resources(
+                inputs.resource_form, raw=self.spec.raw_resources, roles=attempt.exposure.roles
+            ),
             **documents.cut_section(attempt),
             "counts": documents.accounting(attempt, judged.audited.build, self.spec.mechanism),
         }
         return cast(AuditDocument, body)
 
-    def _operator_files(self, candidate: ReleaseRecord, build: Build, document: AuditDocument) -> Path:
-        """What later audits and builds need of the release: here, and in the mirror."""
+    def _write_operator_files(self, audited: Audited, document: AuditDocument) -> Path:
+        """Write what later audits and builds need of the release: here, and in the mirror."""
+        record = audited.record
         operator_files = {
             "audit.json": write_json(document),
-            "variants.parquet": lambda path: release_record.write(path, candidate),
-            "memory.json": write_json(build.memory),
+            "variants.parquet": lambda path: release_record.write(path, record),
+            "memory.json": write_json(audited.build.memory),
         }
         temporary = self.folder.prepare(self.name, operator_files)
         if self.mirror is not None:
             self.mirror.put_release(self.name, temporary.name, temporary)
         return temporary
 
-    # seal, rename, publish
+    # seal
 
-    def _seal(self, attempt: Attempt, written: _Written) -> SealEntry:
-        """Commit the seal: from here on the number, and these bytes, are the release."""
-        seal = self._seal_row(attempt, written)
+    def _seal(self, written: Written) -> Sealed:
+        """Commit the seal: from here on the number belongs to these bytes."""
+        sealed = Sealed(written, self._append_seal(written))
         self.at(Failpoint.SEALED)
-        return seal
+        return sealed
 
-    def _seal_row(self, attempt: Attempt, written: _Written) -> SealEntry:
-        owner, number, prepared = uuid.uuid4().hex, written.number, written.prepared
+    def _append_seal(self, written: Written) -> SealEntry:
+        prepared, inputs = written.prepared, written.charged.inputs
+        plan = written.judged.audited.build.plan
+        owner = uuid.uuid4().hex
         body = SealBody(
             files=prepared.files,
             manifest=prepared.manifest_sha256,
             temporary=prepared.name,
-            operator=written.temporary.name,
+            operator=written.operator_files.name,
             publish_at=prepared.moment,
-            resources=self.account.resource_form,
+            resources=inputs.resource_form,
             audience=self.audience.name,
             held_at=self.clock.now() if self.spec.approval else None,
-            plan=written.plan,
+            plan=None if plan is None else self.pseudonyms.plan(plan),
         )
-        entry = SealEntry(publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
-        standing = self.account.append(entry)
-        if standing.owner != owner:
+        cut = written.charged.attempt.cut
+        entry = SealEntry(publication=self.name, cut=cut, sequence=written.number, owner=owner, body=body)
+        committed = self.account.append(entry)
+        if committed.owner != owner:
             self.store.quarantine(prepared)
             raise RefusedError(
-                f"release {number} of {self.name} was sealed by another process; its bytes stand, ours are quarantined"
+                f"release {written.number} of {self.name} was sealed by another process; its bytes stand, ours are "
+                "quarantined"
             )
-        return standing
+        return committed
 
-    def _hold(self, attempt: Attempt, written: _Written, found: Sequence[Reason]) -> Decision:
-        """Leave a sealed release with the operator until a person decides. No audit looks back at it, and no build
-        continues its memory, since nobody has seen it."""
-        self.folder.commit(written.temporary.name, self.name, written.number)
+    # hold, wait, or rename and announce
+
+    def _hold(self, sealed: Sealed) -> None:
+        """Leave a sealed release with the operator until a person decides.
+
+        No audit looks back at it and no build continues its memory, since nobody has seen it.
+        """
+        self._commit_operator_files(sealed)
         self.at(Failpoint.HELD)
-        return Decision(attempt.cut, "held", written.number, tuple(found), written.document)
 
-    def _wait(self, written: _Written, seal: SealEntry) -> None:
+    def _is_early(self, slot: Slot | None) -> bool:
+        """Return whether a release has a moment that has not come, or must follow one that waits for its own."""
+        return slot is not None and (bool(self.waiting) or not self.clock.due(slot.moment))
+
+    def _wait(self, sealed: Sealed) -> None:
         """Keep a sealed release back until its moment (`stream.release.recovery.publish_due`)."""
-        self.folder.commit(written.temporary.name, self.name, written.number)
-        self.waiting[written.number] = seal
+        self._commit_operator_files(sealed)
+        self.waiting[sealed.written.number] = sealed.seal
 
-    def _rename(self, written: _Written) -> None:
+    def _rename(self, sealed: Sealed) -> Published:
         """Make the release visible."""
+        written = sealed.written
         self.store.commit(written.prepared, written.number)
-        self.folder.commit(written.temporary.name, self.name, written.number)
+        self._commit_operator_files(sealed)
         self.at(Failpoint.RENAMED)
+        return Published(written.number, written.manifest)
 
-    def _publish(self, written: _Written) -> None:
-        """Announce the release."""
-        self.announce(written.number, written.public)
-        self.at(Failpoint.PUBLISHED)
+    def _commit_operator_files(self, sealed: Sealed) -> None:
+        self.folder.commit(sealed.written.operator_files.name, self.name, sealed.written.number)
 
-    def announce(self, number: int, public: Mapping[str, Any]) -> None:
-        """Publish the announcement (to topics, in the daemon) and record it in the ledger."""
+    def announce(self, published: Published) -> None:
+        """Announce a visible release (on topics, in the daemon), then record that in the ledger.
+
+        A crash between the two announces it again at the next start, so consumers may see an announcement twice, and
+        never miss one.
+        """
         if self.publish is not None:
-            self.publish(self.name, number, public, self.store.location(self.name, number))
-        self.account.append(PublishedEntry(publication=self.name, sequence=number))
+            location = self.store.location(self.name, published.number)
+            self.publish(self.name, published.number, published.manifest, location)
+        self.account.append(PublishedEntry(publication=self.name, sequence=published.number))
 
     def thin(self, number: int) -> None:
         """Shorten the audit of a release that was published long ago. A crash here leaves it as it was."""
@@ -474,63 +594,67 @@ class Pipeline:
         path = self.folder.release(self.name, number) / "audit.json"
         try:
             shorter = documents.thinned(documents.read_audit(path.parent)) if path.is_file() else None
-        except RefusedError as error:  # the release that was just made stands; whoever reads this one says so again
+        except RefusedError as error:  # the new release is out; a later reader of this audit reports the error again
             log.warning("an old audit is not shortened: %s", error)
             return
         if shorter is not None:
             rewrite(self.folder.ops, path, write_json(shorter))
 
-    # withheld
+    # refused cuts
 
     def _blocked(self, attempt: Attempt, held: int) -> Decision:
         """Refuse the cut before any charge: an earlier release waits for a person."""
-        told = f"held: release {held} waits for a decision (veilstream approve or reject {self.name} {held})"
-        return self._withhold(attempt, [Reason("held", told)], AuditDocument(), waits_for=held)
+        text = f"held: release {held} waits for a decision (veilstream approve or reject {self.name} {held})"
+        return self._withhold(attempt, [Reason("held", text)], AuditDocument(), waits_for=held)
+
+    def _pause(self, attempt: Attempt, lost: UnreadableError) -> Decision:
+        """Refuse the cut of a publication that lost a file of an earlier release. Other publications go on."""
+        log.error("%s is paused: %s, and put it back; its cuts are refused until then, others go on", self.name, lost)
+        reason = Reason("mechanism", f"{lost}, and put it back: the next cut goes on")
+        return self._withhold(attempt, [reason], AuditDocument())
 
     def _withhold(
         self, attempt: Attempt, reasons: Sequence[Reason], audit: AuditDocument, *, waits_for: int = 0
     ) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
-        shown: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
-        body = WithheldBody(texts(reasons), shown)
+        section: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
+        body = WithheldBody(texts(reasons), section)
         self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body, waits_for=waits_for))
         self.at(Failpoint.WITHHELD)
-        return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=cast(AuditDocument, {**audit, **shown}))
+        document = cast(AuditDocument, {**audit, **section})
+        return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=document)
 
     # what is on record
 
     def decided(self, cut: str) -> Decision | None:
-        """The durable decision on a cut, if there is one."""
-        if cut in self.account.withheld:
-            body = self.account.withheld[cut].body
-            return Decision(
-                cut,
-                "withheld",
-                because=[of_record(text) for text in body.reasons],
-                audit=cast(AuditDocument, body.audit),
-            )
-        seal = self.account.sealed_cuts.get(cut)
+        """Return the durable decision on a cut, if there is one."""
+        account = self.account
+        if cut in account.withheld:
+            body = account.withheld[cut].body
+            reasons = [of_record(text) for text in body.reasons]
+            return Decision(cut, "withheld", because=reasons, audit=cast(AuditDocument, body.audit))
+        seal = account.sealed_cuts.get(cut)
         if seal is None:
             return None
-        if seal.sequence in self.account.rejected:
-            ruling = self.account.rulings[seal.sequence].body
-            there = self.folder.release(self.name, seal.sequence).exists()  # on the host that held it
-            kept = self.audit_of(seal.sequence) if there else AuditDocument()
-            return Decision(cut, "rejected", seal.sequence, [Reason("held", ruled(ruling))], kept)
+        number = seal.sequence
+        if number in account.rejected:
+            # Only the host that held the release has its audit.
+            is_here = self.folder.release(self.name, number).exists()
+            audit = self.audit_of(number) if is_here else AuditDocument()
+            reason = Reason("held", ruled(account.rulings[number].body))
+            return Decision(cut, "rejected", number, [reason], audit)
         try:
-            audit = self.audit_of(seal.sequence)
-        except UnreadableError as lost:  # the decision stands in the ledger, and a figure changes nothing of it
-            log.error("release %d of %s: %s", seal.sequence, self.name, lost)
+            audit = self.audit_of(number)
+        except UnreadableError as lost:  # the decision is in the ledger; figures change nothing of it
+            log.error("release %d of %s: %s", number, self.name, lost)
             audit = AuditDocument()
-        told = audit.get("gate", {}).get("reasons", ())
-        status: Literal["held", "sealed"] = "held" if seal.sequence in self.account.held else "sealed"
-        return Decision(cut, status, seal.sequence, [of_record(text) for text in told], audit)
+        reasons = [of_record(text) for text in audit.get("gate", {}).get("reasons", ())]
+        status: Literal["held", "sealed"] = "held" if number in account.held else "sealed"
+        return Decision(cut, status, number, reasons, audit)
 
     def audit_of(self, sequence: int) -> AuditDocument:
-        """audit.json of a sealed release."""
+        """Return audit.json of a sealed release."""
         return documents.read_audit(self.folder.release(self.name, sequence))
-
-    # the manifest
 
     @property
     def gaps_accepted(self) -> int:
@@ -538,31 +662,14 @@ class Pipeline:
         return len(self._gaps)
 
     def accept_gap(self, position: int, missing: Sequence[str]) -> None:
-        """Record that the operator goes on without some events; manifests say how often."""
+        """Record that the operator goes on without some events. Manifests state how often."""
         body = NoteBody(gap=position, missing=tuple(missing))
         self.ledger.append(NoteEntry(publication=self.name, body=body))
         self._gaps.add(position)
 
-    def _manifest(self, build: Build, number: int, slot: Slot | None) -> Manifest:
-        standing = self.account.standing
-        charged_only = not self.spec.mechanism.reads_data_in_gate
-        sealed_elsewhere = self.accounts.sealed_elsewhere(self.name, charged=charged_only)
-        published = datetime.now(UTC) if slot is None else datetime.fromtimestamp(slot.moment // SECOND, UTC)
-        window = self.spec.window
-        walls = window.every is not None and window.time == "wall"
-        return manifest(
-            self.spec,
-            build,
-            sequence=number,
-            previous=standing[-1] if standing else None,
-            published=published.isoformat(timespec="seconds"),
-            spent=self.account.spent,
-            process_budget=ProcessAccount(
-                self.account.spent + self.spent_elsewhere,
-                self.spec.max_epsilon,
-                self.spec.max_delta,
-            ),
-            chain=chain(self.account, sealed_elsewhere),
-            accepted_gaps=self.gaps_accepted,
-            simulated=self.clock.simulated and (walls or (slot is not None and slot.simulated)),
-        )
+
+def _candidate(build: Build, exposure: Exposure, publication: str, number: int) -> ReleaseRecord:
+    """Return the candidate as audits see it: with the pseudonyms of its source cases in place of case ids."""
+    ids = tuple("" if case < 0 else exposure.log.case_ids[case] for case in build.origin)
+    log = replace(build.log, case_ids=ids)
+    return ReleaseRecord(number, log, build.carries, build.T, exposure.linked, publication=publication)

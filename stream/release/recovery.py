@@ -24,6 +24,7 @@ from stream.ledger.mirror import Mirror
 from stream.ledger.sqlite import Account, Ledger
 from stream.release.failpoints import Failpoint, Hook
 from stream.release.schedule import ReleaseClock
+from stream.release.stages import Published
 
 if TYPE_CHECKING:
     from stream.release.pipeline import Pipeline
@@ -236,7 +237,7 @@ def finish(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
         raise RefusedError(f"release {number} of {pipeline.name} in the store is not what the ledger sealed")
     bring_own(pipeline, number, seal)
     if number not in account.published:
-        pipeline.announce(number, store.read_manifest(pipeline.name, number))
+        pipeline.announce(Published(number, store.read_manifest(pipeline.name, number)))
     return True
 
 

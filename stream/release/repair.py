@@ -18,9 +18,10 @@ from models.anonymize.shown import ShownItems
 from models.errors import BoundError
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import MEASURES, CorrespondenceAudit
-from stream.release.contract import Build, Candidate, Exposure, Mechanism
+from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.gate import GatePolicy
 from stream.release.reason import Reason
+from stream.release.stages import Audited
 
 ROUNDS = 100
 """Tries before the attempt is withheld: each suppresses one more item."""
@@ -53,14 +54,14 @@ def shown(earlier: Sequence[ReleaseRecord]) -> ShownItems:
 
 
 def walk(
-    first: Candidate,
+    first: Audited,
     mechanism: Mechanism,
     exposure: Exposure,
     policy: GatePolicy,
     audit: CorrespondenceAudit,
     earlier: Sequence[ReleaseRecord],
-    judge: Callable[[Build], Candidate],
-) -> Candidate:
+    judge: Callable[[Build], Audited],
+) -> Audited:
     """The first try that passes the gate, with its cost in the manifest; else the last one, with its reasons."""
     gone: list[Any] = []
     last, before, wanted = first, shown(earlier), targets(policy, audit, earlier)
@@ -72,7 +73,7 @@ def walk(
         last = judge(_told(build, first.build, tries, _bounds(policy, audit)))
         if not last.reasons:
             return last
-        item = mechanism.cheapest(exposure, list(_worst(policy, last.audit.get("anonymity") or {})), gone)
+        item = mechanism.cheapest(exposure, list(_worst(policy, last.measures.get("anonymity") or {})), gone)
         if item is None:
             break
         gone.append(item)

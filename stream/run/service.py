@@ -100,7 +100,8 @@ class ReleaseService:
             compare(self.ledger, self.store, settings.process.name, configured)
             self.former = self._former()
             accounts = ProcessAccounts(self.former)
-            by_publication: dict[str, Audience] = {}
+            self.audiences = self._audiences()
+            audience_of = {name: audience for audience in self.audiences for name in audience.members}
             self.pipelines = {
                 publication.name: Pipeline(
                     spec=replace(settings.spec(publication), intake=intake),
@@ -108,7 +109,7 @@ class ReleaseService:
                     store=self.store,
                     folder=self.folder,
                     pseudonyms=self.pseudonyms,
-                    audiences=by_publication,
+                    audience=audience_of[publication.name],
                     at=at,
                     publish=publish,
                     mirror=self.mirror,
@@ -121,9 +122,7 @@ class ReleaseService:
             for pipeline in self.pipelines.values():
                 recover(pipeline)
             self.check_mirror(contents=True)  # before anything is read of earlier releases
-            self.audiences = self._audiences()
-            # The record of an older release is read here, which needs the recovered folders and the mirror.
-            by_publication.update((name, audience) for audience in self.audiences for name in audience.members)
+            self._read_earlier()
             finish(self)
             asked = any(publication.approval == "required" for publication in settings.publication)
             if asked and _claimed(self.ledger) in (None, settings.digest):
@@ -386,11 +385,16 @@ class ReleaseService:
         if name is None:  # no record of it is a case: nothing links one release with another
             far = 1
         names = [publication.name for publication in members]
-        audience = Audience(name, names, self.ledger, self.folder, far=far, mirror=self.mirror)
-        if name is not None:
-            sharing = [one.name for one in members if one.build_mechanism.shares_memory]
-            refuse_apart(audience.seals, name, sharing)
-        return audience
+        return Audience(name, names, self.ledger, self.folder, far=far, mirror=self.mirror)
+
+    def _read_earlier(self) -> None:
+        """Read the releases that audits look back at. Recovery must have brought their files first."""
+        sharing = {one.name for one in self.settings.publication if one.build_mechanism.shares_memory}
+        for audience in self.audiences:
+            if audience.name is not None:
+                refuse_apart(audience.seals, audience.name, sharing.intersection(audience.members))
+            # A release that cannot be read is reported at the start, and not only with the next cut.
+            _ = audience.earlier
 
     def series(self) -> dict[str, PublicationSeries]:
         """What has been released and refused so far, by publication, former ones too; reads every audit."""

@@ -117,11 +117,11 @@ def rename_first() -> None:
     from stream.release.pipeline import Pipeline
     from tests.kafka.driver import die
 
-    def seal_row(self: Any, _attempt: Any, written: Any) -> Any:
+    def append_seal(self: Any, written: Any) -> Any:
         self.store.commit(written.prepared, written.number)
         die()
 
-    Pipeline._seal_row = seal_row  # type: ignore[method-assign]
+    Pipeline._append_seal = append_seal  # type: ignore[method-assign]
 
 
 def cut_twice() -> None:

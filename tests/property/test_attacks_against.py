@@ -84,10 +84,10 @@ def fresh(record: ReleaseRecord) -> ReleaseRecord:
     )
 
 
-def stand(record: ReleaseRecord, path: Path) -> None:
-    """From here on the release has a file, from which its log can be read again."""
+def stored(record: ReleaseRecord, path: Path) -> ReleaseRecord:
+    """The release with a file, from which its log can be read again."""
     release_record.write(path, record)
-    record.stands(record.audit, release_record.VariantsFile(path))
+    return record.released(record.audit, release_record.VariantsFile(path))
 
 
 def measured(
@@ -135,16 +135,13 @@ def test_audits_of_a_series_equal_those_from_scratch(
                 wanted = measured(fresh(candidate), [fresh(one) for one in kept], audit, immutable=immutable)
             assert found == wanted
             statuses.add(found[0]["status"])
-        kept.append(candidate)
-        if seed != 0:
-            stand(candidate, tmp_path / f"{number}.parquet")
+        kept.append(candidate if seed == 0 else stored(candidate, tmp_path / f"{number}.parquet"))
         if rng.random() < 0.3:
             gone = {rng.choice(list(series.cases))}
             series.erased |= gone
             kept = [release_record.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
             if seed != 0:
-                for one in kept:
-                    stand(one, tmp_path / f"{one.sequence}.parquet")
+                kept = [stored(one, tmp_path / f"{one.sequence}.parquet") for one in kept]
     assert statuses
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.contract import AuditContext, Build, Exposure
 from stream.release.gate import GatePolicy
 from stream.release.mechanisms.tlkc import Tlkc
+from stream.release.stages import Audited, Built, Charged
 from tests.oracles import publishing
 
 STREAMS, LETTERS, K = 200, "abc", 3
 POLICY = GatePolicy(min_ka=K, min_fa=K, min_ca=K, min_ba=K, on_violation="repair")
+CHARGED: Charged = cast(Charged, None)  # the search does not look at how an attempt began
 MECHANISM = Tlkc(K=K, C=1.0, L=2)
 MECHANISMS = (
     MECHANISM,
@@ -27,13 +29,12 @@ MECHANISMS = (
 )
 
 
-def judge(
-    build: Build, exposure: Exposure, earlier: list[ReleaseRecord], audit: CorrespondenceAudit
-) -> repair.Candidate:
+def judge(build: Build, exposure: Exposure, earlier: list[ReleaseRecord], audit: CorrespondenceAudit) -> Audited:
     candidate = publishing.record(build, exposure, len(earlier) + 1)
     context = AuditContext(candidate, earlier, build, exposure, MECHANISM, (), {})
     results = {"anonymity": dict(audit.measure(context, {})), "n_actual": build.n_actual}
-    return repair.Candidate(build, candidate, results, gate.after_audit(POLICY, results))
+    built = Built(CHARGED, build, {})
+    return Audited(built, candidate, results, gate.after_audit(POLICY, results), {})
 
 
 def decide(
@@ -55,10 +56,10 @@ def decide(
     return "repaired", _kept(last)
 
 
-def _kept(judged: repair.Candidate) -> ReleaseRecord:
+def _kept(judged: Audited) -> ReleaseRecord:
     """The release as later audits read it."""
-    judged.candidate.audit = judged.audit
-    return judged.candidate
+    judged.record.audit = judged.measures
+    return judged.record
 
 
 def holds(earlier: ReleaseRecord, later: ReleaseRecord, ns: tuple[int, ...]) -> bool:

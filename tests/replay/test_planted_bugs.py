@@ -13,9 +13,10 @@ from stream.config import sources
 from stream.fold.fold import Fold
 from stream.ledger.entries import Entry
 from stream.ledger.sqlite import Account
-from stream.release.contract import Attempt, Decision
+from stream.release.contract import Decision
 from stream.release.failpoints import BOUNDARIES
 from stream.release.pipeline import Pipeline
+from stream.release.stages import Written
 from stream.run.replay import Replay
 from stream.run.service import ReleaseService
 from stream.testing import verifier
@@ -45,14 +46,14 @@ def test_the_calm_run_has_no_fault(world: Path) -> None:
 
 def test_rename_before_the_ledger_row(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Visible bytes without a seal."""
-    honest = Pipeline._seal_row
+    honest = Pipeline._append_seal
 
-    def dishonest(self: Pipeline, attempt: Attempt, written: Any) -> Entry:
+    def dishonest(self: Pipeline, written: Written) -> Entry:
         self.store.commit(written.prepared, written.number)
         self.at("planted")
-        return honest(self, attempt, written)
+        return honest(self, written)
 
-    monkeypatch.setattr(Pipeline, "_seal_row", dishonest)
+    monkeypatch.setattr(Pipeline, "_append_seal", dishonest)
     crashed(world, tmp_path / "out", "planted")
     assert any("never sealed" in fault for fault in verifier.verify(tmp_path / "out", finished=False))
     monkeypatch.undo()

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +16,10 @@ from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.config import sources
 from stream.release import final_bytes
-from stream.release.builder import Builder
-from stream.release.contract import Attempt, Build, Decision, Exposure
+from stream.release.contract import Attempt, Decision, Exposure
+from stream.release.pipeline import Pipeline
 from stream.release.schedule import SimulatedClock
+from stream.release.stages import Built, Charged
 from stream.run.service import ReleaseService
 from stream.testing.faults import Aborted, abort, at_nth
 
@@ -169,13 +169,13 @@ def test_an_accumulated_log_is_written_and_read_back(tmp_path: Path, monkeypatch
     """It stands beside the release, each build knows which release it will be, and what is not read back as it was
     written does not leave."""
     numbers: list[int] = []
-    build = Builder.build
+    build = Pipeline._build
 
-    def noted(self: Builder, exposure: Exposure, memory: Any, number: int, cut: str) -> Build:
-        numbers.append(number)
-        return build(self, exposure, memory, number, cut)
+    def noted(self: Pipeline, charged: Charged) -> Built:
+        numbers.append(charged.inputs.number)
+        return build(self, charged)
 
-    monkeypatch.setattr(Builder, "build", noted)
+    monkeypatch.setattr(Pipeline, "_build", noted)
     terms = f'{ONCE}accumulate = "sum"\n'
     for number in (1, 2):
         assert _decide(tmp_path, "1", gate=terms, cut=f"p@{number}.0.0")[0].status == "sealed"

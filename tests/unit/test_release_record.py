@@ -38,7 +38,7 @@ def test_a_log_that_left_is_read_again(tmp_path: Path, monkeypatch: pytest.Monke
     record, path = made(), tmp_path / "variants.parquet"
     ids, traces = record.log.case_ids, record.log.traces()
     release_record.write(path, record)
-    record.stands({}, release_record.VariantsFile(path))
+    record = record.released({}, release_record.VariantsFile(path))
     record.leave_memory()
     with monkeypatch.context() as whole:
         whole.setattr(release_record, "_log", lambda _table: pytest.fail("the whole log was read"))
@@ -54,7 +54,7 @@ def test_a_log_that_left_is_read_again(tmp_path: Path, monkeypatch: pytest.Monke
 def test_of_an_audit_stays_what_later_ones_ask(tmp_path: Path) -> None:
     """The rest names every release before it, so that all audits together would grow with the square."""
     record = made()
-    record.stands(
+    record = record.released(
         {"n_actual": 1, "counts": {"suppressed_cases": 2}, "anonymity": {"results": []}, "cut": {"time": "now"}},
         release_record.VariantsFile(tmp_path / "variants.parquet"),
     )

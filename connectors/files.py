@@ -1,4 +1,4 @@
-"""Durable writes: the steps that touch the disk, one method each, and the rename that replaces nothing."""
+"""Durable writes: steps that touch the disk, and a rename that replaces nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Writer = Callable[[Path], None]
 
 
 class FileOps:
-    """The steps that touch the disk, one method each, so that a test can make any of them fail or die there."""
+    """The steps that touch the disk, one method each.
+
+    A test can make any of them fail.
+    """
 
     def write(self, path: Path, writer: Writer) -> None:
         """Let `writer` write the file."""
@@ -74,10 +77,10 @@ def _renameat2(source: Path, target: Path) -> bool:
 
 
 def _rename_claimed(source: Path, target: Path) -> None:
-    """The fallback for file systems without RENAME_NOREPLACE (some network file systems, other systems).
+    """Rename on file systems without RENAME_NOREPLACE (some network file systems, other systems).
 
-    `<target>.lock` is created exclusively first, so that of several veilstreams one goes on; it then sees whether
-    the target exists. Not covered: a foreign program that creates the target in between, and only as an empty
+    `<target>.lock` is created exclusively first, so that only one of several processes continues; it then checks
+    whether the target exists. Not covered: a foreign program that creates the target in between, and only as an empty
     directory. A crash in between leaves the lock, which then refuses: remove it by hand after a look at the ledger.
     """
     lock = target.with_name(f".{target.name}.lock")

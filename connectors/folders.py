@@ -1,4 +1,7 @@
-"""A log in several files of one folder: their rows make one table, as if one file had been cut."""
+"""A log in several files of one folder.
+
+Their rows make one table, as if one file had been cut.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,10 @@ if TYPE_CHECKING:
 
 
 def parts(path: Path, suffixes: Sequence[str]) -> list[Path]:
-    """The file itself, or the files of the folder with one of the suffixes, by name; hidden ones are left out, and so
-    is the manifest of a release."""
+    """Return the file itself, or the files of a folder with one of the suffixes.
+
+    They are sorted by name. Hidden files and the manifest of a release are left out.
+    """
     if not path.is_dir():
         return [path]
     return sorted(
@@ -34,7 +39,10 @@ def parts(path: Path, suffixes: Sequence[str]) -> list[Path]:
 
 
 def joined(tables: Sequence[pd.DataFrame], where: Sequence[Where]) -> tuple[pd.DataFrame, Where]:
-    """One table of the rows of all, and where a row of it stands. All must have the same columns, in any order."""
+    """Return one table of the rows of all tables, and the place of each row.
+
+    All tables must have the same columns, in any order.
+    """
     import pandas as pd
 
     if len(tables) == 1:
@@ -56,7 +64,13 @@ def joined(tables: Sequence[pd.DataFrame], where: Sequence[Where]) -> tuple[pd.D
 
 
 def one_after_another(logs: Sequence[EventLog], folder: Path) -> EventLog:
-    """Logs of distinct cases as one; InputError where a case stands in two (XES has whole cases only)."""
+    """Return logs of distinct cases as one log.
+
+    Raises
+    ------
+    InputError
+        A case is in two files: a file of XES has whole cases only.
+    """
     ids = tuple(chain.from_iterable(log.case_ids for log in logs))
     if len(set(ids)) != len(ids):
         raise InputError(f"{folder}: a case stands in two files of the folder; a case of XES stands whole in one")

@@ -1,6 +1,7 @@
-"""CSV cells that a spreadsheet would run: made text at the edge of output, and given back by our reader.
+"""CSV cells that a spreadsheet would evaluate.
 
-A label is whatever a source wrote; opened in a spreadsheet, `=HYPERLINK(...)` is a program.
+They are guarded in output, and restored by our reader. A label is whatever a source wrote; opened in a spreadsheet,
+`=HYPERLINK(...)` is a program.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|inf)", re.ASCII)
 
 
 def guarded(text: str) -> str:
-    """The text as a cell that no spreadsheet evaluates: one quote before what would be a formula (OWASP, CSV
-    injection). `unguarded` gives the text back."""
+    """Return the text as a cell that no spreadsheet evaluates.
+
+    A quote is put before a text that would be a formula. `unguarded` restores the text.
+
+    References
+    ----------
+    OWASP, CSV injection.
+    """
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 def unguarded(cell: str) -> str:
-    """The inverse of `guarded`: the cell without the quote that it set."""
+    """Return the cell without the quote of `guarded`."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -14,9 +14,8 @@ import numpy as np
 
 from connectors import bad_rows, dates
 from connectors.bad_rows import BadRows, fields_as_text
-from connectors.columns import CASE_PREFIX, ColumnNames, as_text, constant_per_case
+from connectors.columns import CASE_PREFIX, ColumnNames, as_text, constant_per_case, shape
 from connectors.reading import Reading, UndeclaredError
-from connectors.shapes import shape
 from connectors.times import SECOND, ZonelessError, parser, zone
 from models.content_free import content_free
 from models.errors import InputError, NoEventsError

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from connectors.headers import candidates
+from connectors.columns import candidates
 from connectors.role_words import Patterns, role_of, shipped
 from connectors.times import parser
 from models.anonymize.sensitive import ENOUGH_CASES, NEARLY_UNIQUE

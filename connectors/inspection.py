@@ -17,14 +17,12 @@ import numpy as np
 
 from connectors import guessing
 from connectors.bad_rows import BadRows
-from connectors.columns import CASE_PREFIX, ColumnNames
+from connectors.columns import CASE_PREFIX, ColumnNames, resolved, shape
 from connectors.dates import ISO, ORDERS, UnknownTimesError, numbers, plan, plan_for_most, zoned
 from connectors.frame import encode
-from connectors.headers import resolved
 from connectors.logs import STDIN, kind_of_log, read_log
 from connectors.reading import SEPARATORS, Reading
 from connectors.role_words import Patterns, extended
-from connectors.shapes import shape
 from connectors.times import ZonelessError, parser
 from models.errors import InputError
 from models.eventlog import Column, EventLog

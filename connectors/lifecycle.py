@@ -1,4 +1,7 @@
-"""Which transitions of an activity's lifecycle (XES `lifecycle:transition`) count as events."""
+"""The transitions of an activity's lifecycle that count as events.
+
+XES names the attribute `lifecycle:transition`.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,19 @@ COMPLETE: Final = "complete"
 
 
 def transition_of(text: str | None) -> str:
-    """The transition in lower case. An event without one is atomic and counts as its completion."""
+    """Return the transition in lower case.
+
+    An event without one is atomic and counts as its completion.
+    """
     return (text or "").strip().lower() or COMPLETE
 
 
 def activity_of(lifecycle: Lifecycle, activity: str, transition: str | None) -> str | None:
-    """The activity under which an event counts, None where it does not.
+    """Return the activity under which an event counts, or None if it does not count.
 
-    complete, start: only events of this transition, under their activity. both: the two are events of their own,
-    `A+start` and `A+complete` (the XES classifier of name and transition). Other transitions (schedule, suspend,
-    ate_abort ...) are never events.
+    With `complete` and `start`, only events of this transition count, under their activity. With `both`, the two are
+    separate events `A+start` and `A+complete` (the XES classifier of name and transition). Other transitions
+    (schedule, suspend, ate_abort ...) are never events.
     """
     found = transition_of(transition)
     if lifecycle == "both":
@@ -37,8 +43,25 @@ def activity_of(lifecycle: Lifecycle, activity: str, transition: str | None) -> 
 
 
 def of_log(log: EventLog, lifecycle: Lifecycle, column: str, say: Callable[[str], None]) -> EventLog:
-    """The log with the events that count (`activity_of`); `say` is told how many do not, by transition, and with `both`
-    which starts and completes have no partner. InputError where the log has no such column."""
+    """Return the log with the events that count (`activity_of`).
+
+    Parameters
+    ----------
+    log
+        The log.
+    lifecycle
+        The transitions that count.
+    column
+        The attribute with the transitions.
+    say
+        Called with the number of events that do not count, by transition, and with `both` also with the number of
+        starts and completes without a partner.
+
+    Raises
+    ------
+    InputError
+        The log has no such column.
+    """
     if column not in log.event_attributes:
         raise InputError(
             f"lifecycle: the log has no column {column!r} with transitions; name it with --columns lifecycle=NAME"
@@ -67,8 +90,11 @@ STANDARD: Final = frozenset(
 
 
 def _both(log: EventLog, column: str, say: Callable[[str], None]) -> EventLog:
-    """Start and complete under names of their own; each start has the next complete of its activity in its case (and of
-    its `concept:instance`, where the log has it) as its partner, first in, first out."""
+    """Give start and complete separate names, and count the pairs.
+
+    Each start has the next complete of its activity in its case as its partner, first in, first out; if the log has
+    `concept:instance`, of the same instance.
+    """
     given = log.event_attributes[column]
     completes = np.array([transition_of(str(value)) == COMPLETE for value in given.values] + [True])[given.codes]
     names = [*log.activity.values]

@@ -1,4 +1,7 @@
-"""Reading and writing a log by the suffix of its file; the reader of each kind is imported when it is used."""
+"""Read and write a log by the suffix of its file.
+
+The reader of each kind is imported when it is used.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ _INSTEAD = {
 
 
 def suffix_of(path: Path) -> str:
-    """Which of `SUFFIXES` the file has; InputError when none."""
+    """Return the one of `SUFFIXES` that the file has. InputError if it has none."""
     return _suffix(path, SUFFIXES)
 
 
@@ -51,7 +54,15 @@ def _suffix(path: Path, known: Sequence[str]) -> str:
 
 
 def kind_of_log(path: Path) -> str:
-    """.xes, .csv, .parquet or .ocel: what the file, or every file of the folder, is; InputError when nothing is."""
+    """Return the kind of a file: .xes, .csv, .parquet or .ocel.
+
+    For a folder it is the kind of all its files.
+
+    Raises
+    ------
+    InputError
+        It is none of these, or the folder holds several kinds.
+    """
     if path.is_dir():
         kinds = {kind_of_log(file) for file in parts(path, READ)}
         if len(kinds) != 1:
@@ -72,17 +83,29 @@ def read_log(
     unit: str | None = None,
     reading: Reading | None = None,
 ) -> EventLog:
-    """The event log of a file, of a folder of files of one kind, or of standard input (`-`); each case in time order
-    (ties in file order).
+    """Read the event log of a file, a folder or standard input.
 
-    * `columns` maps case, activity, time, resource, lifecycle to column names; XES names are the defaults, and the
-      headers of common exports are known (`connectors.headers`).
-    * `timezone` (IANA name) is the zone of times that carry none; without it such a time is an InputError.
-    * `unit` (ns, us, ms, s; CSV and Parquet) says that the time column counts since 1970-01-01 UTC.
-    * `reading` says these things and more (`connectors.reading`); what the others say goes before it.
+    Each case is in time order, ties in file order. Attributes are kept under their names in the file; `case:X` of
+    flat files is the case attribute `X`.
 
-    Attributes are kept under their names in the file; `case:X` of flat files is the case attribute `X`.
-    InputError names file and line, or trace and event, never content.
+    Parameters
+    ----------
+    path
+        The file, or a folder of files of one kind, or `-` for standard input.
+    columns
+        Part of the log (case, activity, time, resource, lifecycle) to column name. XES names are the default, and the
+        headers of common exports are known (`connectors.columns`).
+    timezone
+        IANA name of the zone of times that have none. If not set, such a time is an InputError.
+    unit
+        ns, us, ms or s: the unit in which the time column counts since 1970-01-01 UTC (CSV and Parquet).
+    reading
+        The same settings and more (`connectors.reading`). The other parameters take precedence.
+
+    Raises
+    ------
+    InputError
+        The log cannot be read. The message names file and line, or trace and event, never content.
     """
     how = reading or Reading()
     how = replace(
@@ -137,7 +160,7 @@ def _read(path: Path, reading: Reading) -> EventLog:
 
 
 def read_back(path: Path) -> EventLog:
-    """A file that `write_log` has just written, as `read_log` reads it; XES by a quicker way, where it can."""
+    """Return the log of a file that `write_log` has just written."""
     if suffix_of(path) == ".xes":
         from connectors import xes
 
@@ -151,9 +174,9 @@ _HEAD = 1 << 16
 
 
 def declared_times(path: Path) -> str | None:
-    """Return what a release says of its times (`time_basis` of `write_log`); None where the file says nothing.
+    """Return the meaning of a release's times (`time_basis` of `write_log`).
 
-    CSV has no place for it, and a log that is no release of this program does not say it.
+    None if the file does not state it: CSV has no place for it, and other programs do not write it.
     """
     if not path.is_file():
         return None
@@ -179,15 +202,22 @@ def write_log(
     time_basis: str | None = None,
     durations: bool = False,
 ) -> None:
-    """Write the log in the format of the path's suffix; an existing file is replaced when all is written.
+    """Write the log in the format of the path's suffix.
 
-    * `privacy` says what was done to the log, one mapping an operation: log-level `privacy:anonymizations` of XES,
-      schema metadata of Parquet; CSV has no place for it.
-    * `time_basis` (ordinal, relative, noised, ...) says what the times mean, kept in the same places.
+    Case, activity and times are written under XES names. An existing file is replaced when all is written. Cases
+    without events appear in XES only.
 
-    * `durations`: times relative to the start of their case are written as durations (CSV, Parquet).
-
-    Case, activity and times are written under XES names. Cases without events appear in XES only.
+    Parameters
+    ----------
+    log, path
+        The log, and the file.
+    privacy
+        The operations that were applied, one mapping each: log-level `privacy:anonymizations` of XES, schema metadata
+        of Parquet. CSV has no place for it.
+    time_basis
+        The meaning of the times (ordinal, relative, noised, ...), kept in the same places.
+    durations
+        Write times since the start of their case as durations (CSV, Parquet).
     """
     path = Path(path)
     suffix = suffix_of(path)

@@ -1,10 +1,10 @@
-"""Object-centric event logs (OCEL 2.0: JSON, SQLite, XML), flattened by pm4py: objects of one type become the cases.
+"""Object-centric event logs (OCEL 2.0: JSON, SQLite, XML), flattened by pm4py.
 
-Flattening changes counts, and what it does to them is said: an event without an object of the type is left out, one
-with several is counted once for each (convergence), and where a case has several objects of another type, what happens
-to each of them stands in one trace (divergence).
+The objects of one type become the cases. Flattening changes counts, and its effects are reported: an event without an
+object of the type is left out, one with several is counted once for each (convergence), and if a case has several
+objects of another type, the events of all of them are in one trace (divergence).
 
-pm4py reads times that carry no zone as UTC. Times are therefore taken from the file as they are written, and read like
+pm4py reads times without a zone as UTC. Times are therefore taken from the file as they are written, and read like
 those of every other log.
 """
 
@@ -19,10 +19,9 @@ from typing import Any
 
 import msgspec
 
-from connectors.columns import CASE_PREFIX
+from connectors.columns import CASE_PREFIX, resolved
 from connectors.csv import typed
 from connectors.frame import from_frame, times
-from connectors.headers import resolved
 from connectors.reading import Reading
 from connectors.xes_stream import elements
 from models.content_free import content_free
@@ -53,7 +52,7 @@ class _Object(msgspec.Struct):
 
 @content_free()
 class _Document(msgspec.Struct):
-    """What of the JSON is needed here; pm4py reads the rest."""
+    """The parts of the JSON that are needed here; pm4py reads the others."""
 
     events: list[_Event]
     objects: list[_Object]
@@ -62,7 +61,17 @@ class _Document(msgspec.Struct):
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """The parts of an object-centric log that flattening goes by, as the file has them."""
+    """Events, objects and relations of an object-centric log.
+
+    Attributes
+    ----------
+    times, activities
+        Event to time as written, and to activity.
+    types
+        Object to object type.
+    relations
+        (event, object), each pair once.
+    """
 
     times: Mapping[str, str]
     activities: Mapping[str, str]
@@ -71,7 +80,7 @@ class Objects:
     """(event, object), each pair once."""
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """type -> (objects, events with such an object), by name."""
+        """Return type -> (objects, events with such an object), by name."""
         objects: dict[str, int] = {}
         for kind in self.types.values():
             objects[kind] = objects.get(kind, 0) + 1
@@ -81,7 +90,7 @@ class Objects:
         return {kind: (objects[kind], len(events.get(kind, ()))) for kind in sorted(objects)}
 
     def effects(self, kind: str) -> list[str]:
-        """What flattening by the type does to counts, in plain sentences."""
+        """Return sentences about the effects of flattening by a type on counts."""
         related: dict[str, dict[str, set[str]]] = {}
         for event, thing in self.relations:
             related.setdefault(event, {}).setdefault(self.types[thing], set()).add(thing)
@@ -102,7 +111,7 @@ class Objects:
     def _divergence(
         self, kind: str, with_case: Mapping[str, set[str]], related: Mapping[str, Mapping[str, set[str]]], cases: int
     ) -> str:
-        """Cases in which an activity stands several times for different objects of another type."""
+        """Return a sentence about activities that occur for different objects of another type in a case."""
         groups: dict[tuple[str, str, str], set[frozenset[str]]] = {}
         for event, own in with_case.items():
             for other, things in related[event].items():
@@ -124,7 +133,10 @@ class Objects:
 
 
 def read(path: Path, reading: Reading) -> EventLog:
-    """The flattened log; InputError names the object types where none, or an unknown one, is told."""
+    """Return the flattened log.
+
+    InputError names the object types if none, or an unknown one, is given.
+    """
     if path.is_dir():
         raise InputError(f"{path}: a folder of object-centric logs; name one file")
     import pandas as pd
@@ -159,7 +171,7 @@ def read(path: Path, reading: Reading) -> EventLog:
 
 
 def _flattened(path: Path, kind: str, objects: Objects) -> Any:
-    """pm4py's table, one row for an event and a case, in the order of the file, times as they are written."""
+    """Return pm4py's table, one row per event and case, in file order, with times as written."""
     from models.utility.discovery import quiet_pm4py
 
     try:
@@ -181,7 +193,10 @@ def _flattened(path: Path, kind: str, objects: Objects) -> Any:
 
 
 def objects_of(path: Path) -> Objects:
-    """Events, objects and their relations; InputError where the file is no OCEL 2.0, with the place."""
+    """Return events, objects and their relations.
+
+    InputError, with the place, if the file is no OCEL 2.0.
+    """
     suffix = path.suffix.lower()
     if suffix in JSON:
         return _of_json(path)
@@ -191,7 +206,10 @@ def objects_of(path: Path) -> Objects:
 def _checked(
     path: Path, events: list[tuple[str, str, str]], things: list[tuple[str, str]], pairs: list[tuple[str, str]]
 ) -> Objects:
-    """`events` are (id, activity, time). Ids stand once, and relations name what there is."""
+    """Check that ids are unique and that relations name existing events and objects.
+
+    `events` are (id, activity, time).
+    """
     for what, ids in (("event", [event[0] for event in events]), ("object", [thing[0] for thing in things])):
         if len(set(ids)) != len(ids):
             place = next(place for place, one in enumerate(ids) if one in ids[:place])

@@ -1,4 +1,4 @@
-"""What the writers share: a text file that appears whole, deterministic gzip, exact times, clean text."""
+"""Shared parts of the writers: whole files, deterministic gzip, exact times."""
 
 from __future__ import annotations
 
@@ -28,12 +28,18 @@ _LEVEL = 3
 
 
 def clean(text: str) -> str:
-    """The text with U+FFFD for what XML 1.0 cannot hold (control characters, lone surrogates)."""
+    """Return the text with U+FFFD for what XML 1.0 cannot hold.
+
+    These are control characters and lone surrogates.
+    """
     return text if text.isprintable() else _UNWRITABLE.sub("\ufffd", text)
 
 
 def isoformat(time: Ints) -> list[str]:
-    """UTC times with zone, exact: milliseconds, or as fine as the finest time of the column needs."""
+    """Return UTC times with zone, exactly.
+
+    They have milliseconds, or as many digits as the finest time of the column needs.
+    """
     units: dict[int, Literal["ms", "us", "ns"]] = {3: "ms", 6: "us", 9: "ns"}
     unit = units[fraction_digits(time)]
     moments = time.astype("datetime64[ns]")
@@ -41,13 +47,30 @@ def isoformat(time: Ints) -> list[str]:
 
 
 def fraction_digits(time: Ints) -> int:
-    """Digits of a second that the finest time of a column needs: 3, 6 or 9."""
+    """Return the digits of a second that the finest time of a column needs: 3, 6 or 9."""
     return 3 if not np.any(time % 1_000_000) else 6 if not np.any(time % 1_000) else 9
 
 
 def isoformat_rows(time: Ints, fraction: int, before: bytes, after: bytes) -> npt.NDArray[np.uint8]:
-    """`before`, the text of `isoformat` and `after`, for each time, in a row of bytes: digits are written by the
-    column, which is quicker, since times that are protected event by event rarely repeat."""
+    """Return each time as the bytes of one line, in a row of a table.
+
+    A line is `before`, the text of `isoformat` and `after`. Digits are written column by column: times that are
+    protected event by event rarely repeat, and this is faster.
+
+    Parameters
+    ----------
+    time
+        int64[T], ns since 1970-01-01 UTC.
+    fraction
+        Digits of a second.
+    before, after
+        Bytes around each time.
+
+    Returns
+    -------
+    NDArray
+        uint8[T, width].
+    """
     days, rest = np.divmod(time, _DAY)
     distinct, day = np.unique(days, return_inverse=True)
     dates = np.datetime_as_string(distinct.astype("datetime64[D]")).astype("S10").view(np.uint8).reshape(-1, 10)
@@ -66,7 +89,13 @@ def isoformat_rows(time: Ints, fraction: int, before: bytes, after: bytes) -> np
 
 
 def isodurations(time: Ints) -> list[str]:
-    """Times relative to the start of their case as durations of ISO 8601, exact; InputError for negative ones."""
+    """Return times since the start of their case as durations of ISO 8601, exactly.
+
+    Raises
+    ------
+    InputError
+        A time is negative.
+    """
     import pandas as pd
 
     if np.any(time < 0):
@@ -78,7 +107,10 @@ def isodurations(time: Ints) -> list[str]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; it takes the name of `path` when all went well, else it is removed."""
+    """Yield a path to write to, which replaces `path` if all goes well.
+
+    Otherwise it is removed.
+    """
     draft = path.with_name(f".{path.name}.draft")
     try:
         yield draft
@@ -91,7 +123,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[IO[str]]:
-    """A UTF-8 text stream, packed when the name ends in `.gz`; no name and no time in the gzip header."""
+    """Yield a UTF-8 text stream, packed if the name ends in `.gz`.
+
+    The gzip header has no name and no time: the bytes depend on the text alone.
+    """
     with writing_bytes(path) as raw:
         stream = io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=False)
         yield stream
@@ -101,7 +136,7 @@ def writing(path: Path) -> Iterator[IO[str]]:
 
 @contextmanager
 def writing_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The same for bytes."""
+    """Yield a stream of bytes, as `writing` does for text."""
     with replacing(path) as draft, draft.open("wb") as raw:
         if path.suffix.lower() == ".gz":
             with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=_LEVEL) as packed:

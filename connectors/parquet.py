@@ -1,4 +1,9 @@
-"""Parquet files: one row an event, XES column names, typed columns."""
+"""Parquet files: one row an event, XES column names, typed columns.
+
+Files of texts and one time in UTC, as this program and most exports write them, are read by the row group: the table
+of a whole log would not fit beside the log. All other files, and those with a row that cannot be read, are read as a
+table (docs/decisions/041).
+"""
 
 from __future__ import annotations
 
@@ -12,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors import parquet_groups
+from connectors.columns import resolved, said
 from connectors.folders import joined, parts
-from connectors.frame import Where, check_columns, check_names, flat_columns, from_frame
-from connectors.headers import resolved, said
+from connectors.frame import Where, check_columns, check_names, flat_columns, from_frame, log_of
 from connectors.output import clean, replacing
 from connectors.reading import Reading
 from models.errors import InputError
-from models.eventlog import Codes, Column, EventLog
+from models.eventlog import MISSING, Codes, Column, EventLog, Ints
+from models.instants import FIRST_YEAR, LAST_YEAR
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,10 +35,13 @@ _GROUP = 1 << 19
 
 
 def read(path: Path, reading: Reading) -> EventLog:
-    """The log of a Parquet file; errors as `connectors.frame.from_frame`, with file and row (1 is the first)."""
+    """Return the log of a Parquet file.
+
+    Errors are those of `connectors.frame.from_frame`, with file and row (1 is the first).
+    """
     import pyarrow as pa
 
-    found = parquet_groups.read(path, reading)
+    found = read_row_groups(path, reading)
     if found is not None:
         return found
     frame, where = whole(path, reading)
@@ -48,8 +56,110 @@ def read(path: Path, reading: Reading) -> EventLog:
     return log
 
 
+def read_row_groups(path: Path, reading: Reading) -> EventLog | None:
+    """Return the log of a file of texts and one time in UTC, or None.
+
+    None means that the file has to be read as a table.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.is_dir() or reading.unit is not None or reading.time_format is not None:
+        return None
+    try:
+        with pq.ParquetFile(path) as file:
+            header = file.schema_arrow.names
+            names = resolved(header, reading.columns)
+            kinds = {field.name: field.type for field in file.schema_arrow}
+        if not _has_plain_columns(header, kinds, names.time, {names.case, names.activity}):
+            return None
+        texts = [name for name in header if name != names.time]
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            time, columns = _columns_of_groups(file, names.time, texts)
+    except (pa.ArrowException, OSError, ValueError, InputError):
+        return None
+    owner, activity = columns.pop(names.case), columns.pop(names.activity)
+    blank_ids = any(not case.strip() for case in owner.values)
+    if time is None or blank_ids or not _complete(owner) or not _complete(activity):
+        return None
+    note = said(header, reading.columns, names)
+    try:
+        log = log_of(owner, activity, time, columns.pop(names.resource, None), columns, str)
+    except InputError:
+        return None
+    if note:
+        reading.say(note)
+    pa.default_memory_pool().release_unused()
+    return log
+
+
+def _has_plain_columns(header: list[str], kinds: dict[str, Any], time: str, needed: set[str]) -> bool:
+    """Return whether the needed columns exist once, the time is in UTC, and all else is text."""
+    import pyarrow as pa
+
+    if len(kinds) < len(header) or not {time, *needed} <= kinds.keys() or time in needed or len(needed) < 2:
+        return False
+    return all(
+        kind == pa.timestamp("ns", tz="UTC") if name == time else pa.types.is_string(kind)
+        for name, kind in kinds.items()
+    )
+
+
+def _columns_of_groups(file: Any, time: str, texts: list[str]) -> tuple[Ints | None, dict[str, Column]]:
+    """Return times and texts of all row groups; times are None if one is missing or out of range."""
+    import pyarrow as pa
+
+    moments, coded = [np.zeros(0, dtype=np.int64)], {name: _Coded() for name in texts}
+    for group in range(file.num_row_groups):
+        part = file.read_row_group(group)
+        if part.column(time).null_count:
+            return None, {name: one.column() for name, one in coded.items()}
+        moments.append(part.column(time).cast(pa.int64()).to_numpy())
+        for name, one in coded.items():
+            for chunk in part.column(name).chunks:
+                one.add(chunk)
+    found = np.concatenate(moments)
+    moments.clear()
+    return (found if _has_known_years(found) else None), {name: one.column() for name, one in coded.items()}
+
+
+def _has_known_years(time: Ints) -> bool:
+    years = np.asarray([time.min(initial=0), time.max(initial=0)]).astype("datetime64[ns]").astype("datetime64[Y]")
+    first, last = (years.astype(np.int64) + 1970).tolist()
+    return len(time) > 0 and first >= FIRST_YEAR and last <= LAST_YEAR
+
+
+def _complete(column: Column) -> bool:
+    return "" not in column.values and bool(np.all(column.codes >= 0))
+
+
+class _Coded:
+    """A column of texts, coded in order of first appearance, chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._codes: list[Codes] = [np.zeros(0, dtype=np.int32)]
+
+    def add(self, chunk: pa.DictionaryArray) -> None:
+        """Add the next rows."""
+        texts, rows = chunk.dictionary.to_pylist(), chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        first = np.full(len(texts) + 1, len(rows), dtype=np.int64)  # the last place is that of what is missing
+        first[rows[::-1]] = np.arange(len(rows))[::-1]
+        recode = np.full(len(texts) + 1, MISSING, dtype=np.int32)
+        shown = np.flatnonzero(first[:-1] < len(rows))
+        for code in shown[np.argsort(first[shown])].tolist():
+            recode[code] = self._known.setdefault(texts[code], len(self._known))
+        self._codes.append(recode[rows])
+
+    def column(self) -> Column:
+        """Return all rows, once: the parts are dropped, so that no second copy of all columns exists."""
+        codes = np.concatenate(self._codes)
+        self._codes.clear()
+        return Column(codes, tuple(self._known))
+
+
 def whole(path: Path, reading: Reading, *, check: bool = True) -> tuple[pd.DataFrame, Where]:
-    """All rows of the file or of the folder's files, and where each stands."""
+    """Return all rows of the file or of the folder's files, and the place of each row."""
     files = parts(path, (".parquet",))
     places: list[Where] = [lambda row, file=file: f"{file}: row {row + 1}" for file in files]  # type: ignore[misc]
     return joined([_table(file, reading, check) for file in files], places)
@@ -82,7 +192,7 @@ def _short_of_memory(error: Exception) -> bool:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """The table with lists, tables and bytes as text: what can be counted and published."""
+    """Return the table with lists, structs and bytes as text, which can be counted and published."""
     import pyarrow as pa
 
     for place, field in enumerate(table.schema):
@@ -101,11 +211,21 @@ def _text(value: Any) -> str:
 
 
 def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None, *, durations: bool = False) -> None:
-    """Write `.parquet`: times as UTC nanoseconds, or (`durations`) as durations since 1970; columns typed where all
-    values have one type, else text.
+    """Write `.parquet`. A column has a type if all its values have it, and else is text.
 
-    `metadata` stands as JSON under `privacy` in the schema. Cases without events have no row.
-    InputError where an attribute bears a name that the table needs itself.
+    Parameters
+    ----------
+    log, path
+        The log, and the file; an existing one is replaced. Cases without events have no row.
+    metadata
+        Written as JSON under `privacy` in the schema.
+    durations
+        Write times as durations since 1970, and not as UTC nanoseconds.
+
+    Raises
+    ------
+    InputError
+        An attribute has a name that the table needs itself.
     """
     import pyarrow.parquet as pq
 
@@ -120,14 +240,14 @@ def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None, 
 
 
 def table(log: EventLog, metadata: Mapping[str, Any] | None = None, *, durations: bool = False) -> pa.Table:
-    """The table that `write` writes."""
+    """Return the table that `write` writes."""
     return next(_tables(log, metadata, durations=durations, rows=max(log.n_events, 1)))
 
 
 def _tables(
     log: EventLog, metadata: Mapping[str, Any] | None, *, durations: bool, rows: int = _GROUP
 ) -> Iterator[pa.Table]:
-    """The same, so many rows at a time; at least one, which may be empty."""
+    """Yield the table, so many rows at a time; at least one part, which may be empty."""
     import pyarrow as pa
 
     cases = np.repeat(np.arange(log.n_cases, dtype=np.int32), log.lengths)
@@ -151,7 +271,7 @@ def _tables(
 
 
 def _values(column: Column) -> Any:
-    """The values in their type of Arrow."""
+    """Return the values as an array of their type."""
     import pyarrow as pa
 
     kinds = {type(value) for value in column.values}
@@ -163,7 +283,7 @@ def _values(column: Column) -> Any:
 
 
 def _array(codes: Codes, values: Any) -> Any:
-    """The values of some rows."""
+    """Return the values of some rows."""
     import pyarrow as pa
 
     return values.take(pa.array(codes, mask=codes < 0)) if len(values) else pa.nulls(len(codes), pa.string())

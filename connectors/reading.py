@@ -1,4 +1,4 @@
-"""How a log file is to be read: what the user said of it, and where what was guessed is told."""
+"""The settings of reading a log file: the user's statements, and where to report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _silent(_: str) -> None:
 
 
 class UndeclaredError(InputError):
-    """A mechanism promises epsilon, and the user has not said how the file is written."""
+    """The user has not declared how the file is written, and epsilon is promised."""
 
     def __init__(self, file: str, missing: Sequence[str]) -> None:
         super().__init__(
@@ -66,14 +66,17 @@ class Reading:
         return self.declared or bool(self.skip_bad_rows)
 
     def collecting(self, source: str) -> tuple[Reading, BadRows]:
-        """Return the same with a collector of bad rows, and that collector; one reading has one."""
+        """Return the same settings with a collector of bad rows, and that collector.
+
+        Each reading has one collector.
+        """
         bad = self.bad_rows
         if bad is None:
             bad = BadRows(source, keep_rows=self.leaves_out and self.on_bad_rows is not None)
         return replace(self, bad_rows=bad), bad
 
     def separates(self) -> str | None:
-        """The separator as one character; InputError when it is none."""
+        """Return the separator as one character. InputError if it is none."""
         if self.separator is None:
             return None
         names = {name: sign for sign, name in SEPARATORS.items()}

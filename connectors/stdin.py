@@ -1,5 +1,7 @@
-"""A log from standard input (`-`): kept in a file while it is read, since readers look twice; its first bytes tell
-what it is."""
+"""A log from standard input (`-`).
+
+It is kept in a file while it is read, since readers look twice. Its first bytes tell the kind of log.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ NAME = "standard input"
 
 @contextmanager
 def spooled() -> Iterator[Path]:
-    """A file with what comes in, under a name that says its kind; errors name standard input instead of it."""
+    """Yield a file with the bytes of standard input, named by its kind.
+
+    Errors name standard input instead of the file.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "stdin"
         with file.open("wb") as target:

@@ -1,8 +1,4 @@
-"""Timestamps of log files, as text, into exact nanoseconds since 1970-01-01 UTC.
-
-A time without a zone is an error unless the caller names the zone: a log read an hour off would still look
-right, and every relative time and every window would be wrong.
-"""
+"""Times as texts of ISO 8601, exact to the nanosecond."""
 
 from __future__ import annotations
 
@@ -34,7 +30,7 @@ class ZonelessError(ValueError):
 
 
 def zone(name: str | None) -> tzinfo | None:
-    """The named time zone (`Europe/Berlin`, `UTC`); InputError when it is unknown."""
+    """Return the time zone of an IANA name. InputError if it is unknown."""
     if name is None:
         return None
     if name.upper() in ("UTC", "Z"):
@@ -48,7 +44,20 @@ def zone(name: str | None) -> tzinfo | None:
 
 
 def offsets(time: Ints, name: str) -> Codes:
-    """Minutes by which the clocks of the named zone are ahead of UTC at each time (ns since 1970), int32."""
+    """Return the minutes by which the clocks of a zone are ahead of UTC at each time.
+
+    Parameters
+    ----------
+    time
+        int64[E], ns since 1970-01-01 UTC.
+    name
+        IANA name of the zone.
+
+    Returns
+    -------
+    Codes
+        int32[E].
+    """
     import pandas as pd
 
     distinct, place = np.unique(time // (15 * 60 * SECOND), return_inverse=True)  # clocks change at quarters of hours
@@ -58,7 +67,17 @@ def offsets(time: Ints, name: str) -> Codes:
 
 
 def nanoseconds(moment: datetime, extra: int = 0) -> int:
-    """Exact nanoseconds of an aware datetime since 1970-01-01 UTC (plus `extra`); ValueError outside 1678..2261."""
+    """Return an aware datetime as exact nanoseconds since 1970-01-01 UTC.
+
+    ValueError outside of the years 1678 to 2261.
+
+    Parameters
+    ----------
+    moment
+        The datetime.
+    extra
+        Nanoseconds to add: a datetime holds microseconds.
+    """
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise ValueError(f"a time outside the years {FIRST_YEAR} to {LAST_YEAR}")
     delta = moment - EPOCH
@@ -66,10 +85,10 @@ def nanoseconds(moment: datetime, extra: int = 0) -> int:
 
 
 def parser(local_zone: str | None) -> Callable[[str], int]:
-    """A function from a time's text to nanoseconds.
+    """Return a function from the text of a time to nanoseconds since 1970-01-01 UTC.
 
-    It raises `ZonelessError` for a time without a zone when `local_zone` is None, and ValueError for what is no time.
-    A local time that the change to winter time repeats is read as its first occurrence.
+    It raises `ZonelessError` for a time without a zone if `local_zone` is None, and ValueError for anything else that
+    is no time. A local time that the change to winter time repeats is read as its first occurrence.
     """
     local = zone(local_zone)
     fromiso = datetime.fromisoformat
@@ -122,7 +141,10 @@ def _offset(text: str) -> tzinfo:
 
 
 def offset_minutes(text: str) -> int:
-    """Minutes ahead of UTC of a time that ends with `text`: `+02:00` is 120, whatever is no such offset is 0."""
+    """Return the minutes ahead of UTC of a time that ends with `text`.
+
+    `+02:00` is 120; anything that is no such offset is 0.
+    """
     found = re.search(r"([+-])(\d{2}):(\d{2})$", text, re.ASCII)
     if found is None:
         return 0

@@ -1,32 +1,26 @@
 """XES files (IEEE 1849), read as a stream.
 
-What grows with the log are the columns of the result; of the XML nothing is kept (see connectors.xes_stream).
-Which attributes are kept: every attribute of a trace and of an event, with its XES type (string and id as str,
-int, float, boolean as bool, date as aware datetime). Of a nested attribute the parent's value is kept and the
-children are not; `list` and `container` have no value of their own and are left out, as is a NaN. Events that
-stand in no trace belong to no case and are left out.
+Only the columns of the result grow with the log; of the XML nothing is kept (`connectors.xes_stream`). Every
+attribute of a trace and of an event is kept with its XES type (string and id as str, int, float, boolean as bool,
+date as aware datetime). Of a nested attribute the parent's value is kept, and its children are not. `list` and
+`container` have no value of their own and are left out, as is a NaN. Events outside of traces belong to no case and
+are left out.
+
+Two readers give the same log (docs/decisions/001): a compiled scan for files with one element a line, which nearly
+all programs write (`connectors.xes_lines`), and expat for all others and for the error messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from operator import length_hint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from connectors.bad_rows import BadRows
 from connectors.columns import ColumnNames
-from connectors.times import parser
-from connectors.xes_columns import CONVERT, Collector, converted, lacking
-from connectors.xes_stream import DEEPEST, attribute, check_shape, elements, key_value, line_of, local, refusal, tags
-from models.content_free import content_free
-from models.errors import InputError
+from connectors.xes_columns import Collector
+from connectors.xes_stream import DEEPEST, attribute, check_shape, line_of, local, refusal, tags
 from models.eventlog import EventLog
-
-if TYPE_CHECKING:
-    from connectors.xes_columns import Collector
-
 
 # From the tags of an XES file, as they are written, to the columns of `xes.read`.
 
@@ -36,10 +30,11 @@ character needs four bytes), however long the log and however many different tag
 
 
 def taker(to: Collector, time_key: str) -> Callable[[Iterator[str]], None]:
-    """The function that takes the tags of a chunk, one flat closure, since its loop runs for every tag of the file.
+    """Return the function that adds the tags of a chunk to a collector.
 
-    An attribute of an event that has come before, with the same value, is known by its text (`seen`): what is left to
-    do is one look-up and one append. Times rarely repeat and are cut out of the tag.
+    It is one flat closure, since its loop runs for every tag of the file. An attribute of an event that came before
+    with the same value is known by its text (`seen`): it costs one look-up and one append. Times rarely repeat and
+    are cut out of the tag.
     """
     depth, row, base = 0, -1, 0  # depth: open elements; 3 within an event of a trace
     in_trace = in_event = False
@@ -127,36 +122,30 @@ _LARGE = 1 << 18
 """Bytes of a packed file, a sixteenth of a plain one, from which on compiled code is worth its import."""
 
 
-@content_free()
-@dataclass(frozen=True, slots=True)
-class TraceEvent:
-    """One event of `iter_traces`: its activity, time in nanoseconds, resource, and all further attributes."""
-
-    activity: str
-    time: int
-    resource: str | None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-
-
-@content_free()
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """One trace of `iter_traces`, events in file order."""
-
-    name: str
-    events: tuple[TraceEvent, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-
-
 def read(
     path: Path, columns: Mapping[str, str] | None = None, timezone: str | None = None, bad: BadRows | None = None
 ) -> EventLog:
-    """The whole log. Events of a case are sorted by time (ties in file order); `row` is the position in the file.
+    """Return the log of an XES file, the events of a case sorted by time.
 
-    InputError (file and line, or trace and event): broken XML, a document type, a trace without a name or with the
-    name of an earlier one, an event without activity or time, a time without a zone while `timezone` is None, an
-    attribute given twice, an empty log. A trace without events stays as an empty case.
-    With `bad`, events and traces that cannot be read are left out and counted there; broken XML is refused as before.
+    Ties are in file order; `row` is the position in the file. A trace without events stays as an empty case.
+
+    Parameters
+    ----------
+    path
+        The file, packed if its name ends in `.gz`.
+    columns
+        Part of the log (case, activity, time, resource) to XES key.
+    timezone
+        IANA name of the zone of times that have none.
+    bad
+        Collects the events and traces that cannot be read; they are left out. Broken XML is refused nevertheless.
+
+    Raises
+    ------
+    InputError
+        With file and line, or trace and event: broken XML, a document type, a trace without a name or with the name
+        of an earlier one, an event without activity or time, a time without a zone, an attribute given twice, an
+        empty log.
     """
     names = ColumnNames.of(columns)
     found = quickly(path, names, timezone) if _large(path) else None
@@ -164,8 +153,10 @@ def read(
 
 
 def quickly(path: Path, names: ColumnNames, timezone: str | None = None) -> EventLog | None:
-    """The log of a file that is laid out as nearly all are, or None: it imports compiled code, and then takes a fifth
-    of the time."""
+    """Return the log of a file with one element a line, or None for any other file.
+
+    It imports compiled code, and then takes a fifth of the time.
+    """
     from connectors import xes_lines
 
     return xes_lines.read(path, Collector(path, names, timezone))
@@ -179,7 +170,7 @@ def _large(path: Path) -> bool:
 
 
 def read_generally(path: Path, names: ColumnNames, timezone: str | None = None, bad: BadRows | None = None) -> EventLog:
-    """The same of a file of any layout; what is wrong with one is said here."""
+    """Return the log of a file of any layout, or report what is wrong with it."""
     collector = Collector(path, names, timezone, bad)
     take, passed = taker(collector, names.time), 0
     for chunk in tags(path):
@@ -190,72 +181,3 @@ def read_generally(path: Path, names: ColumnNames, timezone: str | None = None, 
             raise refusal(error, path, line_of(path, passed + len(chunk) - length_hint(left) - 1)) from None
         passed += len(chunk)
     return collector.log()
-
-
-def iter_traces(path: Path, columns: Mapping[str, str] | None = None, timezone: str | None = None) -> Iterator[Trace]:
-    """The traces one at a time, in file order and with their events as they stand in the file: memory does not grow
-    with the log. Errors as `read`, except that the names of traces are not compared with one another."""
-    names = ColumnNames.of(columns)
-    builder = _Builder(path, names, timezone)
-    for _ in elements(path, builder.start, builder.end):
-        yield from builder.finished
-        builder.finished.clear()
-
-
-class _Builder:
-    """Whole traces, built as their elements pass."""
-
-    def __init__(self, path: Path, names: ColumnNames, timezone: str | None) -> None:
-        self.path, self.names, self.parse = path, names, parser(timezone)
-        self.finished: list[Trace] = []
-        self.number = 0
-        self.open: list[str] = []
-        self.own: dict[str, Any] = {}
-        self.attributes: dict[str, Any] = {}
-        self.events: list[TraceEvent] = []
-
-    def start(self, tag: str, attributes: list[str]) -> None:
-        self.open.append(local(tag))
-        if self.open[1:] == ["trace"]:
-            self.number, self.own, self.events = self.number + 1, {}, []
-        elif self.open[1:] == ["trace", "event"]:
-            self.attributes = {}
-        elif self.open[1:3] == ["trace", "event"] and len(self.open) == 4:
-            self._attribute(self.attributes, attributes, self.names.time)
-        elif self.open[1:2] == ["trace"] and len(self.open) == 3:
-            self._attribute(self.own, attributes, None)
-        check_shape(tag, len(self.open))
-
-    def end(self, _: str) -> None:
-        if self.open[1:] == ["trace", "event"]:
-            self._event()
-        elif self.open[1:] == ["trace"]:
-            name = self._required(self.own, self.names.trace_name, f"trace {self.number}")
-            self.finished.append(Trace(name, tuple(self.events), self.own))
-        self.open.pop()
-
-    def _attribute(self, target: dict[str, Any], attributes: list[str], time: str | None) -> None:
-        pair, kind = key_value(attributes), self.open[-1]
-        if pair is None or kind not in CONVERT:
-            return
-        key, text = pair
-        if key in target:
-            raise ValueError(f"attribute {key!r} appears twice")
-        value = self.parse(text) if key == time else converted(text, key, kind)
-        if value == value:
-            target[key] = value
-
-    def _event(self) -> None:
-        where = f"trace {self.number}, event {len(self.events) + 1}"
-        activity = self._required(self.attributes, self.names.activity, where)
-        time = self.attributes.pop(self.names.time, None)
-        if time is None:
-            raise InputError(lacking(f"{self.path}: {where}", self.names.time))
-        resource = self.attributes.pop(self.names.resource, None)
-        self.events.append(TraceEvent(activity, time, None if resource is None else str(resource), self.attributes))
-
-    def _required(self, attributes: dict[str, Any], name: str, where: str) -> str:
-        value = attributes.pop(name, None)
-        if value is None or value == "":
-            raise InputError(lacking(f"{self.path}: {where}", name))
-        return str(value)

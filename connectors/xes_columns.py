@@ -1,4 +1,4 @@
-"""Columns of a whole XES log, filled as its elements pass."""
+"""Columns of a whole XES log, filled while its elements pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from connectors import bad_rows
 from connectors.bad_rows import BadRows, fields_as_text
-from connectors.columns import CASE_PREFIX, ColumnNames, Sparse, as_text, constant_per_case, sorted_by_time
+from connectors.columns import CASE_PREFIX, ColumnNames, as_text, constant_per_case, sorted_by_time
 from connectors.times import ZonelessError, offset_minutes, parser
 from connectors.xes_stream import local
 from models.errors import InputError, NoEventsError
@@ -30,7 +30,7 @@ def _boolean(text: str) -> bool:
 
 
 def _date(text: str) -> datetime | str:
-    """An aware datetime; a date without a zone stays the text that it is (only the event time needs an instant)."""
+    """Return an aware datetime. A date without a zone stays a text: only the event time needs an instant."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo is not None else text
 
@@ -45,19 +45,65 @@ CONVERT: dict[str, Callable[[str], Any]] = {
 }
 
 
-def converted(text: str, key: str, kind: str) -> Any:
-    try:
-        return CONVERT[kind](text)
-    except ValueError:
-        raise ValueError(f"{key} is not a valid {kind}") from None
-
-
 def lacking(where: str, name: str) -> str:
+    """Return the message for a trace or event without a required attribute."""
     return f"{where}: no {name}; every trace and event needs one (name other columns with --columns)"
 
 
+class _Index(dict[str, int]):
+    """Codes of texts, in order of first appearance."""
+
+    def __missing__(self, text: str) -> int:
+        code = self[text] = len(self)
+        return code
+
+
+class Sparse:
+    """A column under construction: rows that have a value, and the code of each.
+
+    `append(row << 32 | index[text])` adds a row: eight bytes an entry, and each distinct text once.
+
+    Parameters
+    ----------
+    kind
+        The XES type.
+    """
+
+    __slots__ = ("_entries", "append", "index", "kind")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.index = _Index()
+        self._entries = array("q")
+        self.append = self._entries.append
+
+    def extend(self, rows: Ints, codes: Ints) -> None:
+        """Add many entries."""
+        self._entries.frombytes(((rows << 32) + codes).tobytes())
+
+    @property
+    def rows(self) -> Ints:
+        """The rows that have a value, int64[N]."""
+        return np.frombuffer(self._entries, dtype=np.int64) >> 32
+
+    @property
+    def codes(self) -> Ints:
+        """The codes of their texts, int64[N]."""
+        return np.frombuffer(self._entries, dtype=np.int64) & 0xFFFFFFFF
+
+    def column(self, size: int, convert: Callable[[str], Any]) -> Column:
+        """Return the dense column of `size` rows.
+
+        Texts of equal value (1.0, 1.00) share a code; None and NaN are missing.
+        """
+        values = Column.encode(convert(text) for text in self.index)
+        codes = np.full(size, MISSING, dtype=np.int32)
+        codes[self.rows] = values.codes[self.codes]
+        return Column(codes, values.values)
+
+
 class Collector:
-    """Sparse columns of all attributes, and the log that they make."""
+    """Sparse columns of all attributes of a log, and the log that they make."""
 
     def __init__(self, path: Path, names: ColumnNames, timezone: str | None, bad: BadRows | None = None) -> None:
         """`bad`: collects events and traces that cannot be read, which are left out; without it they are refused."""
@@ -78,7 +124,7 @@ class Collector:
         self.events = 0
 
     def _parse_or_mark(self, text: str) -> int:
-        """The time of the event that is being read; one that cannot be read marks its event."""
+        """Parse the time of the current event. A time that cannot be read marks its event."""
         try:
             return self._parse(text)
         except ZonelessError:
@@ -88,6 +134,7 @@ class Collector:
         return 0
 
     def event_column(self, tag: str, key: str) -> Sparse:
+        """Return the column of an event attribute; a new one for a new element and key."""
         column = self.event_columns.get((key, tag))
         if column is None:
             self._count()
@@ -100,6 +147,7 @@ class Collector:
             raise ValueError(f"more than {_MOST_ATTRIBUTES} different attributes; are data used as names?")
 
     def case_attribute(self, tag: str, pair: tuple[str, str] | None) -> None:
+        """Add an attribute to the current trace."""
         kind = local(tag)
         if pair is None or kind not in CONVERT:
             return
@@ -108,6 +156,7 @@ class Collector:
         column.append(((len(self.starts) - 1) << 32) + column.index[text])
 
     def case_column(self, key: str, kind: str) -> Sparse:
+        """Return the column of a trace attribute; a new one for a new key and type."""
         column = self.case_columns.get((key, kind))
         if column is None:
             self._count()
@@ -115,6 +164,7 @@ class Collector:
         return column
 
     def log(self) -> EventLog:
+        """Return the log of all that was added. InputError if it cannot be one."""
         starts = self._starts()
         events, cases = int(starts[-1]), len(starts) - 1
         if not events:
@@ -140,7 +190,7 @@ class Collector:
         return sorted_by_time(self._readable(log))
 
     def _readable(self, log: EventLog) -> EventLog:
-        """The log without the events and traces that cannot be read, which are counted."""
+        """Drop the events and traces that cannot be read, and count them."""
         if self.bad is None or not (self.unread_events or self.unread_cases):
             return log
         keep_case = np.ones(log.n_cases, dtype=np.bool_)
@@ -216,8 +266,10 @@ class Collector:
         where: Callable[[int], str],
         unread: dict[int, str],
     ) -> dict[str, Column]:
-        """One dense column a key; the parts of a key that has several types are put together. `unread` takes the rows
-        that cannot be read, where such rows are left out."""
+        """Return one dense column per key, and merge the columns of a key that has several types.
+
+        Rows that cannot be read are added to `unread`, if such rows are left out.
+        """
         result: dict[str, Column] = {}
         for (key, _), part in sparse.items():
             if part.kind not in CONVERT:
@@ -245,8 +297,11 @@ class Collector:
         where: Callable[[int], str],
         lacks: tuple[dict[int, str], str],
     ) -> Column:
-        """The column as text, when every row has a value that is not empty; `lacks` takes the rows that have none, with
-        this cause, where such rows are left out."""
+        """Return the column as text, if each row has a value that is not empty.
+
+        Rows without one are added to the first part of `lacks`, with the cause in its second part, if such rows are
+        left out.
+        """
         text = as_text(column or Column(np.full(size, MISSING, dtype=np.int32), ()))
         blank = key == self.names.trace_name and where == self._where_case  # blanks name no case
         empty = [code for code, value in enumerate(text.values) if not (value.strip() if blank else value)]

@@ -1,9 +1,10 @@
-"""XES files with one element a line and no attribute within another, as nearly all programs write the traces of a log.
+"""The compiled reader of XES files with one element a line and no nested attributes.
 
-But for their times most events are repetitions, byte for byte. Each distinct event without its time is parsed once, by
-the rules of XML, and the file is then a row of codes beside a row of times, which a compiled scan reads: a fifth of the
-time of the general way, so that every release can be read back before it is sealed. What is laid out in another way,
-or is no sound log, is left to the general way; what both read is the same (`tests/unit/test_xes_lines.py`).
+Nearly all programs write the traces of a log so. Except for their times most events are repetitions, byte for byte.
+Each distinct event without its time is parsed once, by the rules of XML. The file is then a sequence of codes and a
+sequence of times, which a compiled scan reads in a fifth of the time of the general reader; so every release can be
+read back before it is sealed. Other layouts and broken logs are left to the general reader, which also reports what
+is wrong (docs/decisions/001). Both readers give the same log (`tests/unit/test_xes_lines.py`).
 """
 
 from __future__ import annotations
@@ -49,8 +50,19 @@ UNREAD = 1 << 14
 
 @content_free()
 class Bodies(NamedTuple):
-    """Distinct bodies: `slots` int32, a hash table of their numbers (-1: free) under `hashes`; body b is
-    `store[begin[b]:begin[b + 1]]`; `known` int64[1], how many there are."""
+    """Distinct bodies of events: all lines of an event but that of its time.
+
+    Attributes
+    ----------
+    slots
+        int32, a hash table of the numbers of bodies (-1: free).
+    hashes
+        uint64, the hash of each slot.
+    store, begin
+        Body b is `store[begin[b]:begin[b + 1]]`.
+    known
+        int64[1], the number of bodies.
+    """
 
     slots: Codes
     hashes: Words
@@ -61,8 +73,21 @@ class Bodies(NamedTuple):
 
 @content_free()
 class ParsedEvents(NamedTuple):
-    """By event: `body`; `time` in nanoseconds and `minutes` by which its clock is ahead of UTC (UNREAD: neither), its
-    line `time_line` int64[E, 2]; `head` int64[E, 2], the bytes since the event before."""
+    """Events in the order of the file.
+
+    Attributes
+    ----------
+    body
+        int32[E], number of its body.
+    time
+        int64[E], ns since 1970-01-01 UTC.
+    minutes
+        int32[E], minutes by which its clock is ahead of UTC; UNREAD if the time has another form.
+    time_line
+        int64[E, 2], begin and end of the line of its time.
+    head
+        int64[E, 2], begin and end of the bytes since the event before.
+    """
 
     body: Codes
     time: Ints
@@ -73,8 +98,19 @@ class ParsedEvents(NamedTuple):
 
 @kernel
 def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, found: ParsedEvents) -> int:
-    """The events in `data`, which ends where one ends, or OTHER. `prefix`, `suffix`: between these, on a line of its
-    own, stands a time. There is room for all events, and in `bodies` for all bodies."""
+    """Return the number of events in `data`, or OTHER for another layout.
+
+    Parameters
+    ----------
+    data
+        Bytes that end with an event.
+    prefix, suffix
+        The bytes around a time, on a line of its own.
+    bodies
+        Takes new bodies; it must have room for one per event.
+    found
+        Takes the events; it must have room for all.
+    """
     events, at, head = 0, 0, 0
     inside = False
     begin, time_begin, time_end = 0, -1, -1
@@ -132,7 +168,7 @@ def _line_end(data, at):  # type: ignore[no-untyped-def]
 
 @part
 def _mixed(own, data, at, end):  # type: ignore[no-untyped-def]
-    """A number for what was and these bytes."""
+    """Return the hash of what was before and these bytes."""
     line = data[at:end]
     whole = len(line) // 8
     for word_at in range(whole):
@@ -157,7 +193,7 @@ def _equal(one, other):  # type: ignore[no-untyped-def]
 
 @part
 def _number(data, begin, time_begin, time_end, end, own, bodies):  # type: ignore[no-untyped-def]
-    """The number of a body, which is new where none has its bytes."""
+    """Return the number of a body; a new one if no body has its bytes."""
     mask = len(bodies.slots) - 1
     mixed = own ^ (own >> np.uint64(32))
     slot = np.int64(mixed & np.uint64(mask))
@@ -184,7 +220,7 @@ def _number(data, begin, time_begin, time_end, end, own, bodies):  # type: ignor
 
 @part
 def _read_time(data, begin, end, prefix, suffix, found, event):  # type: ignore[no-untyped-def]
-    """A time as nearly all files write it: `2011-10-01T00:38:44.546+02:00`, with 3, 6 or 9 digits of a second."""
+    """Read a time such as `2011-10-01T00:38:44.546+02:00`, with 3, 6 or 9 digits of a second."""
     while data[begin] != prefix[0]:
         begin += 1
     found.time_line[event, 0], found.time_line[event, 1] = begin, end
@@ -226,7 +262,7 @@ def _between(data, at, place, letter):  # type: ignore[no-untyped-def]
 
 @part
 def _digits(data, at, count):  # type: ignore[no-untyped-def]
-    """A whole number; -1 where it is none."""
+    """Return a whole number, or -1 if it is none."""
     number = np.int64(0)
     for k in range(count):
         digit: Any = np.int64(data[at + k]) - 48
@@ -261,7 +297,7 @@ def no_bodies() -> Bodies:
 
 
 def with_room(bodies: Bodies, events: int, size: int) -> Bodies:
-    """The same with room for so many more, of so many bytes in all."""
+    """Return the same bodies with room for more of them, and for so many more bytes."""
     known = int(bodies.known[0])
     most, used = known + events, int(bodies.begin[known])
     slots, hashes, store, begin, count = bodies
@@ -321,8 +357,15 @@ class _OtherLayoutError(ValueError):
 
 
 def read(path: Path, collector: Collector) -> EventLog | None:
-    """The log of the file by an empty `collector`, as `connectors.xes.read` gives it; None where that has to read it in
-    its general way, and to say what is wrong with the file."""
+    """Return the log of a file, or None if the general reader has to read it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    collector
+        An empty one.
+    """
     try:
         _Lines(collector).take(path)
         return collector.log()
@@ -386,7 +429,7 @@ class _Lines:
         self.to.events += events
 
     def _head(self, written: bytes, event: int) -> None:
-        """What stands between two events: the end of a trace, and the beginning of another."""
+        """Take the lines between two events: the end of a trace, and the beginning of another."""
         if not self.to.starts:
             first = _FIRST.search(written)
             if first is None:
@@ -430,7 +473,7 @@ class _Lines:
             raise _OtherLayoutError
 
     def _columns(self) -> None:
-        """The columns of the events, each distinct body parsed once."""
+        """Add the columns of the events. Each distinct body is parsed once."""
         to, known, store = self.to, int(self.bodies.known[0]), self.bodies.store.tobytes()
         begin = self.bodies.begin.tolist()
         of_body: dict[tuple[str, str], Ints] = {}
@@ -468,7 +511,7 @@ def _suffix(ahead: int) -> str:
 
 
 def _check_beginning(written: bytes) -> None:
-    """What stands before the first trace is the beginning of a log, in UTF-8 and without a document type."""
+    """Check that the bytes before the first trace begin a log, in UTF-8 and without a document type."""
     if declared_encoding(written) is not None:
         raise _OtherLayoutError
     checker, opened = expat.ParserCreate("utf-8"), []
@@ -489,7 +532,7 @@ def _plain(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _unpacked(stream: IO[bytes]) -> Iterator[bytes]:
-    """A gzip file of one member, by the chunk; its checksum is looked at."""
+    """Yield the chunks of a gzip file of one member, and check its checksum."""
     unpacking = zlib.decompressobj(wbits=31)
     while (chunk := stream.read(max(1, _CHUNK // 8))) or unpacking.unconsumed_tail:
         while chunk:
@@ -501,7 +544,7 @@ def _unpacked(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """The file cut behind events, and its rest, which is told apart by True."""
+    """Yield the file cut behind events, then its remainder, which is marked by True."""
     rest = b""
     for chunk in chunks:
         rest += chunk

@@ -1,8 +1,7 @@
-"""The bytes of an XES file as a stream of XML elements, hardened.
+"""The bytes of an XES file as a stream of XML elements, hardened (docs/decisions/001).
 
-Expat and not lxml: measured side by side on BPIC 2012 (benchmarks/read_xes.py) it is the faster of the two, keeps
-nothing of the XML (iterparse keeps a trace), and every error knows its line. Expat opens no second file and no
-connection by itself, and a document type is refused outright: entity bombs and external entities need one.
+Expat keeps nothing of the XML (iterparse of lxml keeps a trace), and every error knows its line. It opens no second
+file and no connection by itself. A document type is refused: entity bombs and external entities need one.
 """
 
 from __future__ import annotations
@@ -37,7 +36,13 @@ DEEPEST = 256
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked when its name ends in `.gz`; damage to it becomes InputError."""
+    """Open the bytes of a file, unpacked if its name ends in `.gz`.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or its gzip data is damaged.
+    """
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as stream:
             yield cast(IO[bytes], stream)
@@ -48,9 +53,10 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def elements(path: Path, start: Start, end: End) -> Iterator[None]:
-    """Feed the file through `start(tag, [name, value, ...])` and `end(tag)`, yielding after each chunk.
+    """Feed the file through `start` and `end` by the chunk, and yield after each.
 
-    ValueError raised by a callback becomes InputError with file and line.
+    The callbacks are `start(tag, [name, value, ...])` and `end(tag)`. ValueError of a callback becomes InputError
+    with file and line.
     """
     parser = expat.ParserCreate("utf-8")
     parser.ordered_attributes = True
@@ -61,12 +67,12 @@ def elements(path: Path, start: Start, end: End) -> Iterator[None]:
 
 
 def tags(path: Path) -> Iterator[list[str]]:
-    """The tags of the file as they are written, chunk by chunk: start tags, end tags, and among them comments and the
-    like (`<!`, `<?`) and the blanks outside the root element.
+    """Yield the tags of the file as they are written, chunk by chunk.
 
-    Expat checks all of it as in `elements`, but makes no list of attributes, and the callback is a list's append: most
-    tags of a log are repetitions, and the caller knows those by their text. Half the time of `elements`. A list is
-    valid until the next is asked for.
+    Among them are comments and the like (`<!`, `<?`) and the blanks outside the root element. Expat checks all of it
+    as in `elements`, but makes no list of attributes, and the callback is a list's append: most tags of a log are
+    repetitions, and the caller knows those by their text. This takes half the time of `elements`. A list is valid
+    until the next one.
     """
     found: list[str] = []
     parser = expat.ParserCreate("utf-8")
@@ -80,7 +86,10 @@ def tags(path: Path) -> Iterator[list[str]]:
 
 
 def line_of(path: Path, number: int) -> int:
-    """The line on which tag `number` (from 0) of `tags` begins; the file is read once more."""
+    """Return the line on which tag `number` (from 0) of `tags` begins.
+
+    The file is read once more.
+    """
     parser, counted, lines = expat.ParserCreate("utf-8"), count(), [0]
 
     def seen(_: str) -> None:
@@ -97,7 +106,7 @@ def line_of(path: Path, number: int) -> int:
 
 
 def _fed(parser: expat.XMLParserType, read: Callable[[int], bytes], path: Path) -> Iterator[None]:
-    """The whole file into the parser; yields after each chunk."""
+    """Feed the whole file into the parser, and yield after each chunk."""
 
     def refuse(*_: Any) -> None:
         raise InputError(f"{path}: holds a document type (DOCTYPE), which no XES log needs; remove it")
@@ -117,8 +126,10 @@ def _fed(parser: expat.XMLParserType, read: Callable[[int], bytes], path: Path) 
 
 
 def _as_utf8(stream: IO[bytes], path: Path) -> Callable[[int], bytes]:
-    """How to read the stream as UTF-8, whatever encoding it declares: expat itself knows no encoding of several bytes
-    but its own few, and of others it hands tags out in pieces."""
+    """Return a function that reads the stream as UTF-8, whatever encoding it declares.
+
+    Expat itself knows few encodings, none of several bytes, and of others it hands out tags in pieces.
+    """
     head = stream.read(_CHUNK)
     name = declared_encoding(head)
     try:
@@ -142,7 +153,7 @@ def _as_utf8(stream: IO[bytes], path: Path) -> Callable[[int], bytes]:
 
 
 def declared_encoding(head: bytes) -> str | None:
-    """The encoding by byte order mark or declaration; None for UTF-8 and its subset ASCII."""
+    """Return the encoding by byte order mark or declaration; None for UTF-8 and ASCII."""
     for begin, name in (
         (codecs.BOM_UTF16, "utf-16"),
         (b"\xfe\xff", "utf-16"),
@@ -171,14 +182,14 @@ def _parse(parser: expat.XMLParserType, chunk: bytes, final: bool, path: Path) -
 
 
 def refusal(error: Exception, path: Path, line: int) -> InputError:
-    """What a callback could not read, with file and line."""
+    """Return the error for what a callback could not read, with file and line."""
     if isinstance(error, ZonelessError):
         error = ValueError("a time without a zone; name the zone of the log with --timezone")
     return InputError(f"{path}: line {line}: {error}")
 
 
 def check_shape(tag: str, depth: int) -> None:
-    """ValueError where a start tag cannot stand in a log."""
+    """Raise ValueError if a start tag cannot be part of a log."""
     if depth == 1 and local(tag) != "log":
         raise ValueError("XML, but no XES log: the root element is not <log>")
     if depth > DEEPEST:
@@ -186,18 +197,18 @@ def check_shape(tag: str, depth: int) -> None:
 
 
 def local(tag: str) -> str:
-    """The tag without its namespace prefix."""
+    """Return the tag without its namespace prefix."""
     return tag.rpartition(":")[2]
 
 
 def key_value(attributes: list[str]) -> tuple[str, str] | None:
-    """The `key` and `value` of an XES attribute's element, in whatever order they stand; None when one is missing."""
+    """Return `key` and `value` of an attribute's element; None if one is missing."""
     pairs = dict(zip(attributes[::2], attributes[1::2], strict=True))
     return (pairs["key"], pairs["value"]) if "key" in pairs and "value" in pairs else None
 
 
 def attribute(written: str) -> tuple[str, tuple[str, str] | None]:
-    """(element, (key, value) or None where one is missing) of a start tag as `tags` gives it."""
+    """Return the element, and its (key, value) or None, of a start tag of `tags`."""
     plain = _PLAIN.fullmatch(written)
     if plain is not None:
         tag, key, value = plain.groups()

@@ -1,9 +1,9 @@
 """Event logs as XES (IEEE 1849).
 
 One XML element a line, since pm4py's line reader sees nothing otherwise; extensions, globals, times with a zone
-(UTC), and what was done to the log as log-level metadata: `privacy:anonymizations`, a list with one entry for each
-operation. Nothing of the privacy metadata stands on a trace or an event: an epsilon per event would tell which
-events are noise. The bytes depend on the log alone.
+(UTC), and the steps of anonymization as log-level metadata: `privacy:anonymizations`, a list with one entry for each
+operation. No trace and no event carries privacy metadata: an epsilon per event would reveal which events are noise.
+The bytes depend on the log alone.
 """
 
 from __future__ import annotations
@@ -40,19 +40,32 @@ class Texts(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> Texts:
-        """The texts, in their order."""
+        """Return the texts, in their order."""
         begin = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)), out=begin[1:])
         return cls(np.frombuffer(bytearray(b"".join(texts)), dtype=np.uint8), begin)
 
     def lengths(self) -> Ints:
-        """Of each text."""
+        """Return the length of each text, in bytes."""
         return np.diff(self.begin)
 
 
 def traces(heads: Texts, starts: Ints, shown: Texts, which: Ints, times: Bytes, when: Ints, end: bytes) -> bytes:
-    """Trace after trace: its head, for each event what it shows (`which`) and its time (row `when` of `times`), and
-    `end`. `starts`: where each trace begins among these events."""
+    """Return the bytes of some traces: head, events and `end` of each.
+
+    Parameters
+    ----------
+    heads
+        Lines of each trace before its events.
+    starts
+        int64[C + 1], first event of each trace.
+    shown, which
+        The distinct events without their times, and the number of each event's.
+    times, when
+        uint8[T, width], the line of each distinct time, and the number of each event's.
+    end
+        Last line of a trace.
+    """
     size = (
         len(heads.flat) + int(shown.lengths()[which].sum()) + times.shape[1] * len(which) + len(end) * len(starts[1:])
     )
@@ -103,10 +116,23 @@ Privacy = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 def write(log: EventLog, path: Path, privacy: Privacy = None, time_basis: str | None = None) -> None:
-    """Write `.xes` or `.xes.gz`. Characters that XML cannot hold become U+FFFD, missing values are left out.
+    """Write `.xes` or `.xes.gz`.
 
-    `privacy`: what was done, one mapping an operation (values nested at will); `time_basis`: what the times mean.
-    InputError where an attribute bears a name that the format needs itself.
+    Characters that XML cannot hold become U+FFFD. Missing values are left out.
+
+    Parameters
+    ----------
+    log, path
+        The log, and the file; an existing one is replaced.
+    privacy
+        The operations that were applied, one mapping each (values nested at will).
+    time_basis
+        The meaning of the times: ordinal, relative, noised ...
+
+    Raises
+    ------
+    InputError
+        An attribute has a name that the format needs itself.
     """
     _check_names(log)
     with writing_bytes(path) as stream:
@@ -169,8 +195,10 @@ def _nested(key: str, value: Any, depth: int) -> Iterator[str]:
 
 
 def _traces(log: EventLog) -> Iterator[bytes]:
-    """The lines of the traces, some traces at a time. An event is what it shows, each distinct one of which is written
-    as XML once, and its time."""
+    """Yield the lines of the traces, some traces at a time.
+
+    Each distinct event without its time is written as XML once.
+    """
     own = [_lines(name, column.values, 2, column.codes) for name, column in log.case_attributes.items()]
     attributes = ["".join(lines) for lines in zip(*own, strict=True)] if own else [""] * log.n_cases
     heads = _heads(log.case_ids, attributes)
@@ -188,7 +216,7 @@ def _traces(log: EventLog) -> Iterator[bytes]:
 
 
 def _heads(names: Sequence[str], attributes: Sequence[str]) -> list[bytes]:
-    """The lines of each trace before its events."""
+    """Return the lines of each trace before its events."""
     if _PLAIN.fullmatch("".join(names)):
         named = [f'<string key="concept:name" value="{name}"/>' for name in names]
     else:
@@ -197,7 +225,7 @@ def _heads(names: Sequence[str], attributes: Sequence[str]) -> list[bytes]:
 
 
 def _events(log: EventLog) -> tuple[list[bytes], Ints]:
-    """Distinct events but for their times as XML, as far as the time, and which of them each event is."""
+    """Return the distinct events without their times as XML, and the number of each event's."""
     columns = {"concept:name": log.activity, "org:resource": log.resource, **log.event_attributes}
     shown = {name: column for name, column in columns.items() if column.values}
     joint = np.zeros(log.n_events, dtype=np.int64)
@@ -214,13 +242,13 @@ def _events(log: EventLog) -> tuple[list[bytes], Ints]:
 
 
 def _lines(name: str, values: Iterable[Any], depth: int, codes: np.ndarray[Any, Any]) -> list[str]:
-    """The line of each row, empty where the value is missing."""
+    """Return the line of each row, empty if the value is missing."""
     table = [*("\t" * depth + _element(name, value) + "\n" for value in values), ""]
     return [table[code] for code in codes.tolist()]
 
 
 def _element(key: str, value: Any) -> str:
-    """`<type key=".." value=".."/>`; what XES has no type for is written as text."""
+    """Return `<type key=".." value=".."/>`; a value without an XES type is written as text."""
     kind, text = _typed(value)
     return f"<{kind} key={_quoted(key)} value={_quoted(text)}/>"
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from connectors.columns import CASE_PREFIX, ColumnNames
+from connectors.columns import CASE_PREFIX, ColumnNames, resolved, said
 from connectors.frame import check_columns
-from connectors.headers import resolved, said
 from connectors.reading import Reading
 from connectors.times import nanoseconds, zone
 from models.anonymize.sensitive import class_columns, refuse_identifying

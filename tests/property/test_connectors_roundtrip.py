@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors import read_log, write_log
-from connectors.xes import iter_traces
 from models.eventlog import EventLog
+from tests.oracles.xes import iter_traces
 
 XML_TEXT = st.text(
     st.characters(exclude_categories=("Cs",), exclude_characters=[chr(n) for n in range(32) if n not in (9, 10, 13)])

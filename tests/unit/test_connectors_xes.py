@@ -10,8 +10,8 @@ import pytest
 
 from connectors import read_log
 from connectors.logs import suffix_of
-from connectors.xes import iter_traces
 from models.errors import InputError
+from tests.oracles.xes import iter_traces
 
 TIME = '<date key="time:timestamp" value="2020-01-01T10:00:00.000+00:00"/>'
 EVENT = f'<event><string key="concept:name" value="A"/>{TIME}</event>'

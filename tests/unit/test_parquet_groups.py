@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from connectors import parquet, parquet_groups
+from connectors import parquet
 from connectors.reading import Reading
 from models.errors import InputError
 from models.eventlog import EventLog
@@ -32,7 +32,7 @@ def _table(**columns: Any) -> pa.Table:
 
 def _generally(path: Path, monkeypatch: pytest.MonkeyPatch) -> EventLog:
     with monkeypatch.context() as without:
-        without.setattr(parquet_groups, "read", lambda *_: None)
+        without.setattr(parquet, "read_row_groups", lambda *_: None)
         return parquet.read(path, Reading())
 
 
@@ -55,7 +55,7 @@ def test_row_groups_make_the_log_of_the_whole_table(tmp_path: Path, monkeypatch:
     """Rows of several cases, ties, missing texts, values that come again in another group."""
     path = tmp_path / "log.parquet"
     pq.write_table(_table(), path, row_group_size=rows)
-    found = parquet_groups.read(path, Reading())
+    found = parquet.read_row_groups(path, Reading())
     assert found is not None
     _same(found, _generally(path, monkeypatch))
 
@@ -76,7 +76,7 @@ def test_random_tables_make_the_same_log(tmp_path: Path, monkeypatch: pytest.Mon
     )
     path = tmp_path / "log.parquet"
     pq.write_table(table, path, row_group_size=int(draws.integers(1, 10)))
-    found = parquet_groups.read(path, Reading())
+    found = parquet.read_row_groups(path, Reading())
     assert found is not None
     _same(found, _generally(path, monkeypatch))
 
@@ -95,7 +95,7 @@ def test_what_is_to_be_refused_is_left_to_the_general_way(tmp_path: Path, column
     """It names the row."""
     path = tmp_path / "log.parquet"
     pq.write_table(_table(**columns), path)
-    assert parquet_groups.read(path, Reading()) is None
+    assert parquet.read_row_groups(path, Reading()) is None
     with pytest.raises(InputError, match="row"):
         parquet.read(path, Reading())
 
@@ -113,5 +113,5 @@ def test_other_types_are_left_to_the_general_way(tmp_path: Path, columns: dict[s
     """Numbers, and times of another unit or zone."""
     path = tmp_path / "log.parquet"
     pq.write_table(_table(**columns), path)
-    assert parquet_groups.read(path, Reading()) is None
+    assert parquet.read_row_groups(path, Reading()) is None
     assert parquet.read(path, Reading()).n_events == 6

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from connectors import read_log
-from connectors.xes import iter_traces
 from models.errors import InputError
+from tests.oracles.xes import iter_traces
 
 TIME = '<date key="time:timestamp" value="2020-01-01T10:00:00.000+00:00"/>'
 

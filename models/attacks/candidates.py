@@ -5,14 +5,14 @@ variant each), sorted by sensitive value; so the rows of a value are a slice.
 
 References
 ----------
-correspondence-attacks-2021, Def. 10-12 (exact), Theorems 3-5 (group formulas), section 7 (attribute linkage).
+correspondence-attacks-2021, Def. 10-12 (exact) and Theorems 3-5 (group formulas).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from models.attacks.linkability import CLOSED_FORM, LEAST, THEOREM_2, THEOREM_2_EMPTY_PREFIX, Edges, edges
 from models.attacks.linker import BaseLinker, Flags
 from models.attacks.matching import NextOccurrences, unmatched
-from models.attacks.pairs import RecordClasses, ReleasePair, encode
+from models.attacks.pairs import RecordClasses, ReleasePair
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.errors import InputError
@@ -388,71 +388,3 @@ def _is_joint(s1, s2, bk, n):  # type: ignore[no-untyped-def]
     for j in range(len(s2) + 1):
         is_short_enough |= shortest[len(s1), j, len(bk)] <= min(len(s1), j) + n
     return is_short_enough
-
-
-# --- Attribute linkage after an attack (section 7) ---
-#
-# Cracked records leave a matching set. The groups that stay bound what an adversary may then conclude about a victim's
-# sensitive value. With `size_s` records of value s in the matching set, of which `crack_s` are excluded, the largest
-# share that s can reach is `left_s / sum of left`, with `left_s = size_s - crack_s`: cracks are counted by value and
-# hold for every linker, so no linker leaves fewer records.
-
-
-AttackLetter = Literal["f", "c", "b"]
-
-
-@dataclass(frozen=True, slots=True)
-class Diversity:
-    """A matching set after an attack.
-
-    Parameters
-    ----------
-    k
-        Records left.
-    l
-        Distinct sensitive values left; a missing value is one of them.
-    confidence
-        Largest share of a known value (TLKC: a missing value is none that could be learned); None if nothing is left.
-    value
-        The value that has it.
-    """
-
-    k: int
-    l: int  # noqa: E741 - the letter of l-diversity
-    confidence: float | None
-    value: Any
-
-    def alpha_k(self, alpha: float, k: int) -> bool:
-        """Return whether the matching set is (alpha, k)-anonymous: k records, no value with a share above alpha."""
-        return self.k >= k and (self.confidence is None or self.confidence <= alpha)
-
-
-def diversity_after(valuer: CandidateValuer, bk: Sequence[Any], attack: AttackLetter | None) -> Diversity:
-    """Return the diversity of the matching set that an attack aims at, without the records that it excludes.
-
-    Parameters
-    ----------
-    valuer
-        The method at one n, for which a linker must exist.
-    bk
-        Symbols (names, not codes).
-    attack
-        "f" aims at the earlier release, "c" and "b" at the later one. None: the later one before any attack.
-    """
-    pair, code = valuer.pair, encode(valuer.pair, bk)
-    in1, in2 = matching_rows(valuer, code)
-    rows, inside = (pair.earlier, in1) if attack == "f" else (pair.later, in2)
-    left = records_by_value(rows, inside, len(pair.values))
-    if attack is not None:
-        left = left - cracks_by_value(valuer, code)[:, "fcb".index(attack)]
-    total = int(left.sum())
-    known = [
-        (count, place) for place, count in enumerate(left.tolist()) if pair.values[place] is not None and count > 0
-    ]
-    count, place = max(known, default=(0, -1))
-    return Diversity(
-        k=total,
-        l=int(np.count_nonzero(left > 0)),
-        confidence=count / total if total else None,
-        value=pair.values[place] if known else None,
-    )

@@ -1,8 +1,26 @@
 """Every background knowledge with its values, in every method (compiled).
 
-`exact` goes through the trie once: what all children of a node share (records that match whatever comes next) is
-counted once for them, and a flow is looked up by which of the records that it depends on are in the matching set. The
-group formulas of the other methods are evaluated for each candidate.
+There is one walk (`_enumerate`) over the trie of candidates: the children of a node extend its background knowledge
+(bk) by one symbol. All children of a node are counted together, so what matches whatever comes next is counted once.
+
+Candidates are listed in lexicographic order. Row r of a block holds one of them, and its extensions follow it. With
+symbols a, b and length 3, `subtree` counts the candidates that begin with a bk of 1, 2 or 3 symbols:
+
+    row         0   1    2     3     4    5     6
+    candidate   a   aa   aaa   aab   ab   aba   abb
+    subtree     7   3    1     1     3    1     1
+
+Child x of the node `a` is therefore in row 1 + 3x.
+
+The methods differ in how one child is valued:
+
+* `exact` asks for flows, and remembers their answers by which of the records that a flow depends on are in the matching
+  sets. Most candidates share these records with an earlier candidate.
+* the other methods evaluate their group formulas.
+
+References
+----------
+correspondence-attacks-2021, Def. 10-12 (exact) and Theorems 3-5 (group formulas).
 """
 
 from __future__ import annotations
@@ -19,273 +37,295 @@ from models.attacks.matching import advance, is_in
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Ints
 
 MOST_CANDIDATES = 60_000_000
 """An enumeration of more takes longer than anybody waits (about a minute in group formulas at the limit)."""
 
-MEMO = 1 << 19
-"""Remembered flows (a power of two, 24 bytes each); a newer one takes the place of an older one."""
+REMEMBERED_FLOWS = 1 << 19
+"""Answers of flows that are kept (a power of two, 24 bytes each). A newer one takes the place of an older one."""
+
+EXACT = 0
+"""The method `exact` beside the codes of `candidates.METHODS`."""
+
+MS1, MS2, F, C, B = range(5)
+"""Columns of the values of a candidate."""
 
 Block = tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]]
 
 
-def how_many(symbols: int, length: int, exactly: bool) -> int:
-    """Candidates of length 1..length, or of exactly that length."""
-    return symbols**length if exactly else sum(symbols**k for k in range(1, length + 1))
-
-
 def enumerate_all(valuer: CandidateValuer, bk_length: int) -> Iterator[Block]:
-    """Every candidate of length 1..bk_length with ms1, ms2, F, C, B, one block for each first symbol.
+    """Yield every candidate with its values, one block for each first symbol.
 
-    Yields (int16[N, bk_length] symbol codes, -1 after the end; int32[N, 5]). InputError names how many there are when
-    they are too many.
+    Parameters
+    ----------
+    valuer
+        The method, at one n.
+    bk_length
+        Longest background knowledge; all of length 1..bk_length are listed.
+
+    Yields
+    ------
+    codes
+        int16[N, bk_length], symbol codes of N candidates in lexicographic order, -1 after the end of each.
+    values
+        int32[N, 5]: ms1, ms2, F, C, B.
+
+    Raises
+    ------
+    InputError
+        If the candidates are too many. The message states how many they are.
     """
     symbols = valuer.table.symbols
-    total = how_many(symbols, bk_length, False)
+    total = sum(symbols**d for d in range(1, bk_length + 1))
     if total > MOST_CANDIDATES:
         raise InputError(
             f"{symbols} activities and bk_length {bk_length} make {total} candidates, too many to enumerate "
             f"(at most {MOST_CANDIDATES}); method exact searches them by branch and bound without listing them"
         )
-    size = how_many(symbols, bk_length - 1, False) + 1
-    walk = _exact(valuer, bk_length) if valuer.method == "exact" else _grouped(valuer, bk_length)
-    for first in range(symbols):
-        codes, found = np.full((size, bk_length), -1, dtype=np.int16), np.zeros((size, 5), dtype=np.int32)
-        walk(first, codes, found)
-        yield codes, found
+    # subtree[d]: candidates that begin with a given bk of d symbols, itself included.
+    subtree = np.ones(bk_length + 1, dtype=np.int64)
+    for d in range(bk_length - 1, 0, -1):
+        subtree[d] = 1 + symbols * subtree[d + 1]
+    method = METHODS.get(valuer.method, EXACT)
+    tables = _tables(valuer)
+    room = _room(valuer, tables, bk_length)
+    block_size = int(subtree[1])
+    for first_symbol in range(symbols):
+        codes = np.full((block_size, bk_length), -1, dtype=np.int16)
+        values = np.zeros((block_size, 5), dtype=np.int32)
+        _enumerate(tables, room, subtree, valuer.n, method, first_symbol, codes, values)
+        yield codes, values
 
 
 @content_free()
-class GroupTables(NamedTuple):
-    """What the walk by group formulas reads: symbol tables, and the rows of both releases (1: earlier, 2: later) with
-    the known variant, count and start by sensitive value of each, and which of them link."""
+class EnumerationTables(NamedTuple):
+    """The arrays that the walk reads (1: earlier release, 2: later release).
+
+    first, after : as `NextOccurrences`
+    known1, known2 : int32[rows], known variant of each row
+    count1, count2 : int64[rows], records of each row
+    counts : int64[known variants, 2], records of each known variant, earlier and later
+    start1, start2 : int64[values + 1], first row of each sensitive value
+    forward, backward : links by earlier and by later rows
+
+    The others are for the method `exact` alone, and empty otherwise. BA adds up over parts: the sensitive values with a
+    record that some linker leaves free.
+
+    part_of_row : int64[later rows], part of each row that some linker can leave a record of free, -1 for other rows
+    part_rows : int64[parts, 4], rows of each part: first and last + 1 of the earlier release, and of the later one
+    open_rows, open_start : later rows with a part, by known variant: those of v are open_rows[open_start[v]:...[v + 1]]
+    hash_keys : uint64[2, later rows + known variants], random words that the hash of a set is made of
+    loose, loose_variants : int64[P, 3], links of the base linker that can leave a matching set, by rows and by variants
+    linker : the base linker
+    """
 
     first: Any
     after: Any
     known1: Any
     known2: Any
-    start1: Any
-    start2: Any
     count1: Any
     count2: Any
-    forward: Any
-    backward: Any
-
-
-@content_free()
-class GroupRoom(NamedTuple):
-    """What it writes: positions by depth, known variants and rows that match, rows of G1, cracks by value."""
-
-    position: Any
-    inside: Any
-    in1: Any
-    in2: Any
-    g1: Any
-    by_value: Any
-
-
-@content_free()
-class ExactTables(NamedTuple):
-    """What the exact walk reads: symbol tables, rows of both releases, `counts` by known variant; `part`, `order`,
-    `row_start`: later rows by what BA adds up over; `keys`: what hashes are made of; `ranges`: rows of each part;
-    `loose`, `by_variant`: links of the base linker that can leave a matching set; and that linker."""
-
-    first: Any
-    after: Any
-    known1: Any
-    known2: Any
     counts: Any
-    part: Any
-    order: Any
-    row_start: Any
-    keys: Any
-    ranges: Any
-    loose: Any
-    by_variant: Any
+    start1: Any
+    start2: Any
     forward: Any
     backward: Any
+    part_of_row: Any
+    part_rows: Any
+    open_rows: Any
+    open_start: Any
+    hash_keys: Any
+    loose: Any
+    loose_variants: Any
     linker: Any
 
 
 @content_free()
-class ExactRoom(NamedTuple):
-    """What it writes: positions, missing symbols and active variants (`sizes` of them) by depth; by child `hashes` of
-    what its flows depend on and `totals` that match; rows that match; flows known by hash; scratch of the flows."""
+class EnumerationRoom(NamedTuple):
+    """The arrays that the walk writes.
+
+    By depth: `positions` (int16, by known variant and unmatched symbols), `missing` (symbols unmatched), `active`
+    (variants that still match) and `sizes` (how many these are).
+
+    Of the children of the current node:
+
+    totals : int64[symbols, 2], records that match
+    hashes : uint64[symbols + 1, parts + 1, 2], hash of the rows of each part that match; the last part is the set of
+        all known variants. Row `symbols` holds what matches whatever comes next
+
+    in1, in2 : rows in the matching sets of one child
+    in_g1, cracks : scratch and answer of `candidates.group_cracks`
+    remembered : uint64[REMEMBERED_FLOWS, 3], two hashes, and the answer of the flow + 1 (0: not known)
+    scratch : of the flows
+    """
 
     positions: Any
     missing: Any
     active: Any
     sizes: Any
-    hashes: Any
     totals: Any
+    hashes: Any
     in1: Any
     in2: Any
-    memo: Any
+    in_g1: Any
+    cracks: Any
+    remembered: Any
     scratch: Any
 
 
-def _grouped(valuer: CandidateValuer, length: int) -> Any:
-    pair, table = valuer.pair, valuer.table
-    rows1, rows2 = pair.earlier, pair.later
-    position = np.zeros((length + 1, len(table.first), valuer.n + 1), dtype=np.int16)
-    inside, in2 = np.zeros(len(table.first), dtype=np.bool_), np.zeros(len(rows2.known), dtype=np.bool_)
-    in1, g1 = np.zeros((2, len(rows1.known)), dtype=np.bool_)
-    by_value = np.zeros((len(pair.values), 3), dtype=np.int64)
-
-    tables = GroupTables(
-        table.first, table.after, rows1.known, rows2.known, *valuer.starts(), rows1.count, rows2.count,
-        valuer.linkable.forward, valuer.linkable.backward,
-    )  # fmt: skip
-    room = GroupRoom(position, inside, in1, in2, g1, by_value)
-
-    def walk(first: int, codes: Any, found: Any) -> None:
-        _enumerate_groups(tables, room, valuer.n, METHODS[valuer.method], first, codes, found)
-
-    return walk
-
-
-def _exact(valuer: CandidateValuer, length: int) -> Any:
-    """The tables of the exact walk, by known variant."""
+def _tables(valuer: CandidateValuer) -> EnumerationTables:
     pair, table, base = valuer.pair, valuer.table, valuer.base
-    variants, symbols = len(table.first), table.symbols
-    part, ranges = _parts(valuer)
-    keys = np.random.default_rng(0).integers(1, 1 << 63, (2, len(part) + variants), dtype=np.uint64)
-    order = np.argsort(pair.later.known, kind="stable")
-    order = order[part[order] >= 0]
-    row_start = np.searchsorted(pair.later.known[order], np.arange(variants + 1)).astype(np.int64)
-    counts = np.column_stack((pair.earlier.per_known(variants), pair.later.per_known(variants)))
-    loose = base.loose
-    by_variant = loose.copy()
-    by_variant[:, 0], by_variant[:, 1] = pair.earlier.known[loose[:, 0]], pair.later.known[loose[:, 1]]
-    levels = (
-        np.zeros((length, variants, valuer.n + 1), dtype=np.int16),
-        np.zeros((length, variants), dtype=np.int16),
-        np.zeros((length, variants), dtype=np.int32),
+    earlier, later = pair.earlier, pair.later
+    variants = pair.n_known
+    start1, start2 = valuer.starts()
+    if valuer.method == "exact":
+        loose, can_be_free = base.loose, base.reachable
+    else:  # group formulas ask for no flows
+        loose, can_be_free = np.zeros((0, 3), dtype=np.int64), np.zeros(len(later.known), dtype=np.bool_)
+
+    open_values = np.unique(later.value[can_be_free])
+    part_of_row = np.where(can_be_free, np.searchsorted(open_values, later.value), -1).astype(np.int64)
+    part_rows = np.column_stack(
+        (start1[open_values], start1[open_values + 1], start2[open_values], start2[open_values + 1])
     )
-    levels[2][0] = np.arange(variants)
+    by_variant = np.argsort(later.known, kind="stable")
+    open_rows = by_variant[can_be_free[by_variant]]
+    open_start = np.searchsorted(later.known[open_rows], np.arange(variants + 1)).astype(np.int64)
+
+    loose_variants = loose.copy()
+    loose_variants[:, 0] = earlier.known[loose[:, 0]]
+    loose_variants[:, 1] = later.known[loose[:, 1]]
+    hash_keys = np.random.default_rng(0).integers(1, 1 << 63, (2, len(later.known) + variants), dtype=np.uint64)
+    return EnumerationTables(
+        first=table.first,
+        after=table.after,
+        known1=earlier.known,
+        known2=later.known,
+        count1=earlier.count,
+        count2=later.count,
+        counts=np.column_stack((earlier.per_known(variants), later.per_known(variants))),
+        start1=start1,
+        start2=start2,
+        forward=valuer.linkable.forward,
+        backward=valuer.linkable.backward,
+        part_of_row=part_of_row,
+        part_rows=np.ascontiguousarray(part_rows),
+        open_rows=open_rows,
+        open_start=open_start,
+        hash_keys=hash_keys,
+        loose=loose,
+        loose_variants=loose_variants,
+        linker=base.linker,
+    )
+
+
+def _room(valuer: CandidateValuer, tables: EnumerationTables, length: int) -> EnumerationRoom:
+    variants, symbols, parts = len(tables.first), valuer.table.symbols, len(tables.part_rows)
+    rows1, rows2 = len(tables.known1), len(tables.known2)
+    active = np.zeros((length, variants), dtype=np.int32)
+    active[0] = np.arange(variants)
     sizes = np.zeros(length, dtype=np.int64)
     sizes[0] = variants
-    hashes = np.zeros((symbols + 1, len(ranges) + 1, 2), dtype=np.uint64)
-    totals = np.zeros((symbols, 2), dtype=np.int64)
-    in1, in2 = np.zeros(len(pair.earlier.known), dtype=np.bool_), np.zeros(len(part), dtype=np.bool_)
-    memo = np.zeros((MEMO, 3), dtype=np.uint64)
+    remembered = REMEMBERED_FLOWS if valuer.method == "exact" else 1
+    return EnumerationRoom(
+        positions=np.zeros((length, variants, valuer.n + 1), dtype=np.int16),
+        missing=np.zeros((length, variants), dtype=np.int16),
+        active=active,
+        sizes=sizes,
+        totals=np.zeros((symbols, 2), dtype=np.int64),
+        hashes=np.zeros((symbols + 1, parts + 1, 2), dtype=np.uint64),
+        in1=np.zeros(rows1, dtype=np.bool_),
+        in2=np.zeros(rows2, dtype=np.bool_),
+        in_g1=np.zeros(rows1, dtype=np.bool_),
+        cracks=np.zeros((len(valuer.pair.values), 3), dtype=np.int64),
+        remembered=np.zeros((remembered, 3), dtype=np.uint64),
+        scratch=valuer.base.scratch,
+    )
 
-    tables = ExactTables(
-        table.first, table.after, pair.earlier.known, pair.later.known, counts, part, order, row_start, keys, ranges,
-        loose, by_variant, base.linkable.forward, base.linkable.backward, base.linker,
-    )  # fmt: skip
-    room = ExactRoom(*levels, sizes, hashes, totals, in1, in2, memo, base.scratch)
 
-    def walk(first: int, codes: Any, found: Any) -> None:
-        _enumerate_exact(tables, room, valuer.n, first, codes, found)
-
-    return walk
-
-
-def _parts(valuer: CandidateValuer) -> tuple[Ints, Ints]:
-    """What BA adds up over: sensitive values with a record that some linker leaves free.
-
-    For each later row its part, -1 where no linker leaves it free; for each part the rows of its value (see
-    `most_free`).
-    """
-    pair, reachable = valuer.pair, valuer.base.reachable
-    values = np.unique(pair.later.value[reachable])
-    start1, start2 = valuer.starts()
-    ranges = np.column_stack((start1[values], start1[values + 1], start2[values], start2[values + 1]))
-    part = np.where(reachable, np.searchsorted(values, pair.later.value), -1).astype(np.int64)
-    return part, np.ascontiguousarray(ranges)
+# --- The walk (compiled) ---
 
 
 @kernel
-def _enumerate_exact(tables, room, n, begin, codes, found):  # type: ignore[no-untyped-def]
-    """Depth first over the candidates that begin with symbol `begin`; all children of a node at once."""
-    first, after, by_variant, ranges = tables.first, tables.after, tables.by_variant, tables.ranges
-    hashes, totals, in1, in2, memo = room.hashes, room.totals, room.in1, room.in2, room.memo
-    symbols, length, parts = after.shape[1], codes.shape[1], len(ranges)
-    turn, depth, filled = 0, 0, 0
-    path = codes[len(codes) - 1].copy()
-    path[0] = begin
+def _enumerate(tables, room, subtree, n, method, first_symbol, codes, values):  # type: ignore[no-untyped-def]
+    """List the candidates that begin with `first_symbol`, depth first.
+
+    At depth d the node has d symbols, `path[:d]`. Its child a is in row first_row[d] + a * subtree[d + 1].
+    """
+    symbols, length = len(room.totals), codes.shape[1]
+    path = np.zeros(length, dtype=np.int64)
+    next_child = np.zeros(length, dtype=np.int64)
+    first_row = np.zeros(length, dtype=np.int64)
+
+    # The root has one child in this block, which is in row 0.
+    next_child[0] = first_symbol
+    first_row[0] = -first_symbol * subtree[1]
+    end_of_root = first_symbol + 1
+    _value_children(
+        tables, room, n, method, 0, first_symbol, end_of_root, path, first_row[0], subtree[1], codes, values
+    )
+
+    depth = 0
     while depth >= 0:
-        position, missing = room.positions[depth], room.missing[depth]
-        if turn == 0:
-            _count(tables, room, depth, n)
-            for a in range(symbols):
-                if depth == 0 and a != begin:
-                    continue
-                leaving = 0
-                for k in range(len(by_variant)):
-                    if is_in(first, after, position, missing, by_variant[k, 0], a, n) and not is_in(
-                        first, after, position, missing, by_variant[k, 1], a, n
-                    ):
-                        leaving += by_variant[k, 2]
-                if leaving > 0:
-                    at = _look_up(memo, hashes[a, parts, 0], hashes[a, parts, 1])
-                    if memo[at, 2] == 0:
-                        for i in range(len(in1)):
-                            in1[i] = is_in(first, after, position, missing, tables.known1[i], a, n)
-                        for j in range(len(in2)):
-                            in2[j] = is_in(first, after, position, missing, tables.known2[j], a, n)
-                        memo[at, 2] = 1 + fewest_leaving(
-                            tables.linker, tables.forward, n, in1, in2, tables.loose, room.scratch
-                        )
-                        undo(tables.linker)
-                    leaving = int(memo[at, 2]) - 1
-                free = 0
-                for p in range(parts):
-                    if hashes[a, p, 0] == 0 and hashes[a, p, 1] == 0:
-                        continue
-                    at = _look_up(memo, hashes[a, p, 0], hashes[a, p, 1])
-                    if memo[at, 2] == 0:
-                        for j in range(ranges[p, 2], ranges[p, 3]):
-                            in2[j] = is_in(first, after, position, missing, tables.known2[j], a, n)
-                        memo[at, 2] = 1 + most_free(
-                            tables.linker, tables.backward, n, in2, ranges[p], UNREACHED, room.scratch
-                        )
-                        undo(tables.linker)
-                    free += int(memo[at, 2]) - 1
-                for d in range(depth):
-                    codes[filled, d] = path[d]
-                codes[filled, depth] = a
-                found[filled, 0], found[filled, 1] = totals[a, 0], totals[a, 1]
-                found[filled, 2] = leaving
-                found[filled, 3] = totals[a, 1] - totals[a, 0] + leaving
-                found[filled, 4] = totals[a, 1] - free
-                filled += 1
-        if depth == length - 1 or turn == symbols or (depth == 0 and turn > 0):
+        a = next_child[depth]
+        end = end_of_root if depth == 0 else symbols
+        if a == end or depth == length - 1:
             depth -= 1
-            turn = path[depth] + 1
             continue
-        if depth > 0:
-            path[depth] = turn
-        _descend(tables, room, depth, path[depth], n)
+        next_child[depth] = a + 1
+        path[depth] = a
+        _advance_active(tables, room, depth, a, n)
+        first_row[depth + 1] = first_row[depth] + a * subtree[depth + 1] + 1
         depth += 1
-        turn = 0
+        next_child[depth] = 0
+        _value_children(
+            tables, room, n, method, depth, 0, symbols, path, first_row[depth], subtree[depth + 1], codes, values
+        )
 
 
 @part
-def _count(tables, room, depth, n):  # type: ignore[no-untyped-def]
-    """For each child: records that match, and a hash of the rows that its flows depend on (by part; last: all rows).
+def _value_children(tables, room, n, method, depth, begin, end, path, first_row, step, codes, values):  # type: ignore[no-untyped-def]
+    """Write the children begin..end - 1 of the node: child a in row first_row + a * step."""
+    _count_children(tables, room, depth, n)
+    for a in range(begin, end):
+        row = first_row + a * step
+        for d in range(depth):
+            codes[row, d] = path[d]
+        codes[row, depth] = a
+        values[row, MS1], values[row, MS2] = room.totals[a, 0], room.totals[a, 1]
+    if method == EXACT:
+        _value_by_flows(tables, room, depth, begin, end, n, first_row, step, values)
+    else:
+        _value_by_groups(tables, room, depth, begin, end, n, method, first_row, step, values)
 
-    What matches whatever comes next is counted once, in the last row of `hashes`.
+
+@part
+def _count_children(tables, room, depth, n):  # type: ignore[no-untyped-def]
+    """Set `totals` and `hashes` of all children.
+
+    A variant v with fewer than n symbols unmatched matches whatever comes next: it is counted once, in `base` and in
+    the last row of `hashes`. One with n unmatched matches the children whose symbol occurs after its position.
     """
-    first, after, counts, part, order = tables.first, tables.after, tables.counts, tables.part, tables.order
-    row_start, keys, hashes, totals = tables.row_start, tables.keys, room.hashes, room.totals
-    position, missing, active, size = room.positions[depth], room.missing[depth], room.active[depth], room.sizes[depth]
-    leaves = 1 if len(tables.by_variant) > 0 else 0
-    symbols, parts, rows = len(totals), hashes.shape[1] - 1, len(part)
+    first, after, counts = tables.first, tables.after, tables.counts
+    part_of_row, open_rows, open_start = tables.part_of_row, tables.open_rows, tables.open_start
+    keys, hashes, totals = tables.hash_keys, room.hashes, room.totals
+    positions, missing, active = room.positions[depth], room.missing[depth], room.active[depth]
+    symbols, parts, rows = len(totals), hashes.shape[1] - 1, len(part_of_row)
+    # The set of all variants decides only how many loose links leave: it is hashed if there are such links.
+    hashes_variants = 1 if len(tables.loose_variants) > 0 else 0
     base1, base2 = 0, 0
     for a in range(symbols + 1):
         for p in range(parts + 1):
             hashes[a, p, 0], hashes[a, p, 1] = np.uint64(0), np.uint64(0)
     for a in range(symbols):
         totals[a, 0], totals[a, 1] = 0, 0
-    for x in range(size):
+
+    for x in range(room.sizes[depth]):
         v = active[x]
         if missing[v] > n:
             continue
         always = missing[v] < n
-        row = first[v] + position[v, n]
+        row = first[v] + positions[v, n]
         if always:
             base1 += counts[v, 0]
             base2 += counts[v, 1]
@@ -294,13 +334,21 @@ def _count(tables, room, depth, n):  # type: ignore[no-untyped-def]
                 if after[row, a] >= 0:
                     totals[a, 0] += counts[v, 0]
                     totals[a, 1] += counts[v, 1]
-        low, high = row_start[v], row_start[v + 1]
-        for y in range(low, high + leaves):
-            p, key = (part[order[y]], order[y]) if y < high else (parts, rows + v)
-            for a in range(symbols if always else 0, symbols + 1 if always else symbols):
-                if always or after[row, a] >= 0:
-                    hashes[a, p, 0] ^= keys[0, key]
-                    hashes[a, p, 1] += keys[1, key]
+        begin, end = open_start[v], open_start[v + 1]
+        for y in range(begin, end + hashes_variants):
+            if y < end:
+                p, key = part_of_row[open_rows[y]], open_rows[y]
+            else:
+                p, key = parts, rows + v
+            if always:
+                hashes[symbols, p, 0] ^= keys[0, key]
+                hashes[symbols, p, 1] += keys[1, key]
+            else:
+                for a in range(symbols):
+                    if after[row, a] >= 0:
+                        hashes[a, p, 0] ^= keys[0, key]
+                        hashes[a, p, 1] += keys[1, key]
+
     for a in range(symbols):
         totals[a, 0] += base1
         totals[a, 1] += base2
@@ -310,70 +358,105 @@ def _count(tables, room, depth, n):  # type: ignore[no-untyped-def]
 
 
 @part
-def _look_up(memo, h1, h2):  # type: ignore[no-untyped-def]
-    """The place of these two hashes; its third number is 0 where nothing is known."""
-    at = np.int64(h1 & np.uint64(len(memo) - 1))
-    if memo[at, 0] != h1 or memo[at, 1] != h2:
-        memo[at, 0], memo[at, 1], memo[at, 2] = h1, h2, np.uint64(0)
+def _advance_active(tables, room, depth, a, n):  # type: ignore[no-untyped-def]
+    """Set the positions of the next depth after symbol a; variants with more than n symbols unmatched drop out."""
+    first, after = tables.first, tables.after
+    positions, active = room.positions[depth], room.active[depth]
+    next_positions, next_missing = room.positions[depth + 1], room.missing[depth + 1]
+    next_active = room.active[depth + 1]
+    for v in range(len(first)):
+        next_missing[v] = n + 1
+    kept = 0
+    for x in range(room.sizes[depth]):
+        v = active[x]
+        least = advance(first[v], after, positions[v], a, n, next_positions[v])
+        next_missing[v] = least
+        if least <= n:
+            next_active[kept] = v
+            kept += 1
+    room.sizes[depth + 1] = kept
+
+
+@part
+def _match_rows(first, after, positions, missing, known, a, n, begin, end, inside):  # type: ignore[no-untyped-def]
+    """Set inside[begin:end] to whether each row is in the matching set of child `a`."""
+    for i in range(begin, end):
+        inside[i] = is_in(first, after, positions, missing, known[i], a, n)
+
+
+# --- The cracks of the children, by method ---
+
+
+@part
+def _value_by_flows(tables, room, depth, begin, end, n, first_row, step, values):  # type: ignore[no-untyped-def]
+    """Write F, C and B of the children begin..end - 1 by Def. 10-12 (see `flows`)."""
+    first, after, positions, missing = tables.first, tables.after, room.positions[depth], room.missing[depth]
+    known1, known2, loose_variants, part_rows = tables.known1, tables.known2, tables.loose_variants, tables.part_rows
+    hashes, remembered, in1, in2 = room.hashes, room.remembered, room.in1, room.in2
+    parts = len(part_rows)
+    for a in range(begin, end):
+        # |ms1| - M: the base linker is a best one unless it sends a record out of the matching sets.
+        leaving = 0
+        for k in range(len(loose_variants)):
+            one, other = loose_variants[k, 0], loose_variants[k, 1]
+            if is_in(first, after, positions, missing, one, a, n) and not is_in(
+                first, after, positions, missing, other, a, n
+            ):
+                leaving += loose_variants[k, 2]
+        if leaving > 0:
+            at = _remembered_at(remembered, hashes[a, parts, 0], hashes[a, parts, 1])
+            if remembered[at, 2] == 0:
+                _match_rows(first, after, positions, missing, known1, a, n, 0, len(in1), in1)
+                _match_rows(first, after, positions, missing, known2, a, n, 0, len(in2), in2)
+                answer = fewest_leaving(tables.linker, tables.forward, n, in1, in2, tables.loose, room.scratch)
+                undo(tables.linker)
+                remembered[at, 2] = 1 + answer
+            leaving = int(remembered[at, 2]) - 1
+
+        # Most free records of ms2. Links never leave a sensitive value, so those of each value add up.
+        free = 0
+        for p in range(parts):
+            if hashes[a, p, 0] == 0 and hashes[a, p, 1] == 0:
+                continue  # no row of this part matches
+            at = _remembered_at(remembered, hashes[a, p, 0], hashes[a, p, 1])
+            if remembered[at, 2] == 0:
+                rows = part_rows[p]
+                _match_rows(first, after, positions, missing, known2, a, n, rows[2], rows[3], in2)
+                answer = most_free(tables.linker, tables.backward, n, in2, rows, UNREACHED, room.scratch)
+                undo(tables.linker)
+                remembered[at, 2] = 1 + answer
+            free += int(remembered[at, 2]) - 1
+
+        row = first_row + a * step
+        ms1, ms2 = room.totals[a, 0], room.totals[a, 1]
+        values[row, F] = leaving
+        values[row, C] = ms2 - (ms1 - leaving)
+        values[row, B] = ms2 - free
+
+
+@part
+def _remembered_at(remembered, hash1, hash2):  # type: ignore[no-untyped-def]
+    """Return the place of the flow with these two hashes; its third number is 0 if its answer is not known."""
+    at = np.int64(hash1 & np.uint64(len(remembered) - 1))
+    if remembered[at, 0] != hash1 or remembered[at, 1] != hash2:
+        remembered[at, 0], remembered[at, 1], remembered[at, 2] = hash1, hash2, np.uint64(0)
     return at
 
 
 @part
-def _descend(tables, room, depth, a, n):  # type: ignore[no-untyped-def]
-    """Positions after symbol a; variants with more than n symbols unmatched drop out."""
-    first, after, sizes = tables.first, tables.after, room.sizes
-    position, active = room.positions[depth], room.active[depth]
-    reached, next_missing, kept = room.positions[depth + 1], room.missing[depth + 1], room.active[depth + 1]
-    for v in range(len(first)):
-        next_missing[v] = n + 1
-    filled = 0
-    for x in range(sizes[depth]):
-        v = active[x]
-        least = advance(first[v], after, position[v], a, n, reached[v])
-        next_missing[v] = least
-        if least <= n:
-            kept[filled] = v
-            filled += 1
-    sizes[depth + 1] = filled
-
-
-@kernel
-def _enumerate_groups(tables, room, n, method, begin, codes, found):  # type: ignore[no-untyped-def]
-    """Depth first over the candidates that begin with symbol `begin`."""
-    first, after, known1, known2 = tables.first, tables.after, tables.known1, tables.known2
-    count1, count2 = tables.count1, tables.count2
-    position, inside, in1, in2, by_value = room.position, room.inside, room.in1, room.in2, room.by_value
-    symbols, length = after.shape[1], codes.shape[1]
-    path = codes[len(codes) - 1].copy()
-    path[0] = begin
-    depth, at = 1, 0
-    while depth > 0:
-        for v in range(len(first)):
-            inside[v] = advance(first[v], after, position[depth - 1, v], path[depth - 1], n, position[depth, v]) <= n
-        size1, size2 = 0, 0
-        for i in range(len(in1)):
-            in1[i] = inside[known1[i]]
-            size1 += count1[i] * in1[i]
-        for j in range(len(in2)):
-            in2[j] = inside[known2[j]]
-            size2 += count2[j] * in2[j]
+def _value_by_groups(tables, room, depth, begin, end, n, method, first_row, step, values):  # type: ignore[no-untyped-def]
+    """Write F, C and B of the children begin..end - 1 by the group formulas of a method."""
+    first, after, positions, missing = tables.first, tables.after, room.positions[depth], room.missing[depth]
+    in1, in2, cracks = room.in1, room.in2, room.cracks
+    for a in range(begin, end):
+        _match_rows(first, after, positions, missing, tables.known1, a, n, 0, len(in1), in1)
+        _match_rows(first, after, positions, missing, tables.known2, a, n, 0, len(in2), in2)
         group_cracks(
-            tables.start1, tables.start2, count1, count2, tables.forward, tables.backward, n, method, in1, in2,
-            room.g1, by_value,
+            tables.start1, tables.start2, tables.count1, tables.count2, tables.forward, tables.backward, n, method,
+            in1, in2, room.in_g1, cracks,
         )  # fmt: skip
-        for d in range(depth):
-            codes[at, d] = path[d]
-        found[at, 0], found[at, 1] = size1, size2
-        for c in range(3):
-            for s in range(len(by_value)):
-                found[at, 2 + c] += by_value[s, c]
-        at += 1
-        if depth < length:
-            path[depth] = 0
-            depth += 1
-            continue
-        while depth > 1 and path[depth - 1] == symbols - 1:
-            depth -= 1
-        if depth == 1:
-            break
-        path[depth - 1] += 1
+        row = first_row + a * step
+        for s in range(len(cracks)):
+            values[row, F] += cracks[s, 0]
+            values[row, C] += cracks[s, 1]
+            values[row, B] += cracks[s, 2]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.attacks import linkability, search
-from models.attacks.candidates import diversity_after, joint_value
+from models.attacks.candidates import cracks_by_value, joint_value, matching_rows, records_by_value
 from models.attacks.correspondence import PairAttack, anonymity, every_candidate
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import encode, join_releases
@@ -166,16 +166,17 @@ def test_a_series_tries_activities_that_one_release_alone_shows() -> None:
     assert row["worst"]["bf"] == {"release": 2, "bk": ["b", "x"]}
 
 
-def test_confidence_after_an_attack() -> None:
+def test_cracks_by_sensitive_value() -> None:
     """In Example 6 B excludes one Corona record of five: two HIV against two Corona stay."""
     given = join_releases(L1, L2)
     audit = PairAttack(given, 2, [1], "exact", "realisable")
     (base,) = base_linkers(given, audit.linkable, [1])
-    before, left = (diversity_after(audit.valuer(base), "dc", attack) for attack in (None, "b"))
-    assert (before.k, before.l, before.confidence, before.value) == (5, 2, 0.6, "Corona")
-    assert (left.k, left.l, left.confidence) == (4, 2, 0.5)
-    assert left.alpha_k(0.5, 4)
-    assert not left.alpha_k(0.4, 4)
+    valuer, bk = audit.valuer(base), encode(given, "dc")
+    _, in_later = matching_rows(valuer, bk)
+    sizes = records_by_value(given.later, in_later, len(given.values)).tolist()
+    cracks = cracks_by_value(valuer, bk)[:, 2].tolist()
+    assert {value: n for value, n in zip(given.values, sizes, strict=True) if n} == {"Corona": 3, "HIV": 2}
+    assert {value: n for value, n in zip(given.values, cracks, strict=True) if n} == {"Corona": 1}
 
 
 def test_enumeration_agrees_with_branch_and_bound() -> None:

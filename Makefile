@@ -52,17 +52,25 @@ mutants: $(VENV)/.checked ## mutation testing of models/dp, gate, ledger, trigge
 	$(BIN)/python -m tests.mutants $(FILES)
 
 .PHONY: check
-check: $(VENV)/.checked ## ruff, mypy, import-linter, deptry, and the API pages build
+check: $(VENV)/.checked ## ruff, mypy, import-linter, deptry; API pages and documentation site build
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
-	$(MAKE) --no-print-directory api
+	$(MAKE) --no-print-directory api site
 
 .PHONY: api
 api: $(VENV)/.checked ## the API pages of models and connectors, from their docstrings, into out/api
 	$(BIN)/pdoc --docformat markdown --output-directory out/api models connectors
+
+.PHONY: site
+site: $(VENV)/.checked ## the documentation as a site, into out/site; a broken link or anchor fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+.PHONY: prose
+prose: ## the English of the documentation, by vale (a program of its own: https://vale.sh)
+	vale README.md CONTRIBUTING.md docs
 
 .PHONY: changelog
 changelog: $(VENV)/.checked ## CHANGELOG.md as the next version would have it, from changelog.d

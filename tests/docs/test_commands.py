@@ -56,3 +56,12 @@ def test_every_page_is_linked() -> None:
             if "://" not in link and target.exists():
                 waiting += sorted(target.glob("*.md")) if target.is_dir() else [target] * (target.suffix == ".md")
     assert [str(page.relative_to(ROOT)) for page in PAGES if page not in reached] == []
+
+
+def test_every_decision_is_in_the_index() -> None:
+    """The site has no navigation entry per decision: the index page is the way to find one."""
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    records = sorted(path.name for path in folder.glob("[0-9]*.md"))
+    assert records
+    assert [name for name in records if f"]({name})" not in index] == []

@@ -158,8 +158,7 @@ def _publish(source: Source, log: Path, repeat: int, meter: Meter) -> None:
 def _ingest(settings: Settings, source: Source, output: Path, meter: Meter) -> None:
     from stream.daemon import start
     from stream.daemon.faust_app import run
-    from stream.daemon.ingest import Ingest
-    from stream.daemon.ingest_app import ingest_app
+    from stream.daemon.ingest import Ingest, ingest_app
 
     batch, acknowledge = Ingest.batch, Ingest.acknowledge
 

@@ -1,13 +1,17 @@
-"""The schema of source events: JSON with XES names (or mapped ones), plain or in a CloudEvents envelope.
+"""Decode records of a source topic to events, a batch at a time and column by column.
 
-A record becomes an `SourceEvent` or a `Poison`: a class of error without a word of the record's content.
+Each step converts a whole column. Only if a step fails it goes through its column value by value: the rows at which it
+fails leave the batch, each with the reason that goes to the dead letter queue. A reason never contains a word of the
+record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from itertools import repeat
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,30 +22,79 @@ from models.content_free import content_free
 from models.errors import InputError
 
 SPEC_MAJOR: Final = "1"
-"""Of CloudEvents: another major version means another envelope, and guessing would misread people's events."""
+"""Major version of CloudEvents. Another one is another envelope, and guessing would misread people's events."""
 
 ENVELOPE_ID: Final = "ce:id"
 """In `source.event_id`: the id of the CloudEvent, in place of a field of its data."""
 
+ENVELOPE_FIELD: Final = b'"specversion"'
+ENVELOPE_WITHIN: Final = 512
+"""A structured CloudEvent names its version within so many bytes. More would search large plain events to their end."""
+
+ENVELOPE_HEADERS: Final = frozenset({"ce_specversion", "content-type"})
+"""Headers that can make a record a CloudEvent."""
+
+DEEPEST: Final = 32
+"""Levels of lists and objects in a value. The limit of a JSON reader depends on the depth of its own stack: without a
+bound here, the coordinator could fail on what ingest could just read."""
+
+_INT64 = range(-(1 << 63), 1 << 63)
+
+_PLAIN_TYPES = frozenset({str, float, bool, type(None)})
+"""Types whose every value can be stored."""
+
 Headers = Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None
-"""As the client gives them. Kafka allows a header without a value; it counts as absent here."""
+"""Headers as the client gives them. Kafka allows a header without a value, which counts as absent."""
+
+Attributes = dict[str, dict[str, Any]]
+"""{"case": {..}, "event": {..}}, each by attribute name; an empty level is absent."""
+
+
+@content_free("topic")
+class Message(NamedTuple):
+    """A record of a source topic, with the names that the client gives its records."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = None
+    timestamp: int | None = None
+    """Milliseconds since 1970."""
+    offset: int = -1
+
+
+class SourceMessage(Protocol):
+    """The attributes of a `Message` or of a client's record that are read here."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers: ...
+    @property
+    def timestamp(self) -> int | None: ...
+    @property
+    def offset(self) -> int: ...
 
 
 @content_free("end")
 class SourceEvent(NamedTuple):
-    """One event, as decoded: nothing pseudonymized yet. `attributes` as in a delta row."""
+    """One decoded event. Nothing is pseudonymized yet."""
 
     case: str
     activity: str
     time_ns: int
     resource: str | None
-    attributes: dict[str, dict[str, Any]] | None
+    attributes: Attributes | None
     event_id: str | None
     end: bool
 
 
 class Poison(Exception):  # noqa: N818 - the field's word for such a record, and it is no failure of ours
-    """A record that is no event. `kind` is bounded: it is a metric's label and stands in the dlq."""
+    """A record that is no event. `kind` is one of `POISONS`: a metric's label and the reason in the dlq."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -82,15 +135,107 @@ class LeftOut(Exception):  # noqa: N818 - no failure either: the configuration s
 LEFT_OUT: Final = ("lifecycle", "tombstone", "snapshot", "no_mapping", "unchanged")
 
 
-@content_free("topic")
-class Message(NamedTuple):
-    """A record of a source topic as the client gives it."""
+@content_free()
+@dataclass(slots=True)
+class DecodedBatch:
+    """The events of a batch by column, and the reasons of the records that are none.
 
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = None
-    timestamp_ms: int | None = None
+    Parameters
+    ----------
+    place
+        For each event, the place in the batch of its record; ascending. A record may have several events.
+    case, activity, time_ns, resource, attributes, event_id, end
+        The values of `SourceEvent`, one column each, as long as `place`.
+    refused
+        Place of each record that is no event -> one of `POISONS`.
+    left_out
+        Place of each record that becomes no event by the configuration -> one of `LEFT_OUT`.
+    """
+
+    place: Sequence[int] = ()
+    case: Sequence[str] = ()
+    activity: Sequence[str] = ()
+    time_ns: Sequence[int] = ()
+    resource: Sequence[str | None] = ()
+    attributes: Sequence[Attributes | None] = ()
+    event_id: Sequence[str | None] = ()
+    end: Sequence[bool] = ()
+    refused: dict[int, str] = field(default_factory=dict, kw_only=True)
+    left_out: dict[int, str] = field(default_factory=dict, kw_only=True)
+
+    @property
+    def columns(self) -> tuple[Sequence[Any], ...]:
+        """The seven columns, in the order of `SourceEvent`."""
+        return self.case, self.activity, self.time_ns, self.resource, self.attributes, self.event_id, self.end
+
+    def without(self, places: Mapping[int, str]) -> DecodedBatch:
+        """Return the batch with some more records refused, each for its reason."""
+        kept = [row for row, place in enumerate(self.place) if place not in places]
+        columns = [[column[row] for row in kept] for column in (self.place, *self.columns)]
+        return DecodedBatch(*columns, refused={**self.refused, **places}, left_out=self.left_out)
+
+
+Decode = Callable[[Sequence[SourceMessage]], DecodedBatch]
+
+
+def decode_one_by_one(events_of: Callable[[SourceMessage], Sequence[SourceEvent]]) -> Decode:
+    """Make a batch decoder of a function from one record to its events.
+
+    Parameters
+    ----------
+    events_of
+        Returns the events of a record, or raises `Poison` or `LeftOut`.
+    """
+
+    def decode(messages: Sequence[SourceMessage]) -> DecodedBatch:
+        places: list[int] = []
+        events: list[SourceEvent] = []
+        refused: dict[int, str] = {}
+        left_out: dict[int, str] = {}
+        for place, message in enumerate(messages):
+            try:
+                found = events_of(message)
+            except Poison as poison:
+                refused[place] = poison.kind
+            except LeftOut as left:
+                left_out[place] = left.kind
+            else:
+                places += [place] * len(found)
+                events += found
+        columns = zip(*events, strict=True) if events else ()
+        return DecodedBatch(places, *columns, refused=refused, left_out=left_out)
+
+    return decode
+
+
+def kept_activity(lifecycle: Lifecycle, activity: str, transition: str | None) -> str:
+    """Return the activity under which an event of this transition counts.
+
+    Raises
+    ------
+    LeftOut
+        If the configuration does not ask for this transition.
+    """
+    name = activity_of(lifecycle, activity, transition)
+    if name is None:
+        raise LeftOut("lifecycle")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The fields of an event to read, and the format of the records."""
+
+    names: ColumnNames = field(default_factory=ColumnNames)
+    attributes: tuple[str, ...] = ()
+    timezone: str | None = None
+    event_id: str | None = None
+    end: str | None = None
+    format: str = "auto"
+    time_unit: str | None = None
+    """Unit of times that are numbers; texts need none. Only for formats of a registry, and JSON by mappings."""
+    lifecycle: Lifecycle | None = None
+    """The transitions that become events. None: all, as events of the same name."""
 
 
 @content_free("specversion")
@@ -100,59 +245,226 @@ class _Envelope(msgspec.Struct):
     data: msgspec.Raw = msgspec.Raw()
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """What to read of an event; compiled once by `decoder`."""
-
-    names: ColumnNames = field(default_factory=ColumnNames)
-    attributes: tuple[str, ...] = ()
-    timezone: str | None = None
-    event_id: str | None = None
-    end: str | None = None
-    format: str = "auto"
-    time_unit: str | None = None
-    """Of times that are numbers; texts need none. Formats of a registry, and JSON by mappings."""
-    lifecycle: Lifecycle | None = None
-    """Which transitions become events; None: all, as events of the same name."""
-
-
-def decoder(schema: Schema) -> Callable[[bytes | None, Headers], SourceEvent]:
-    """A function from value and headers to an `SourceEvent`; it raises `Poison` or `LeftOut` and nothing else.
+class JsonDecoder:
+    """Decode JSON events with XES names (or mapped ones), plain or in a CloudEvents envelope.
 
     Fields that the schema does not name are skipped while parsing: they never become objects.
+
+    Parameters
+    ----------
+    schema
+        The fields to read.
+
+    Raises
+    ------
+    InputError
+        If the schema reads one field as two things.
     """
-    plain = _plain_decoder(schema)
-    envelope = msgspec.json.Decoder(_Envelope)
 
-    def structured(value: bytes) -> SourceEvent:
-        try:
-            outer = envelope.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Poison(_kind(error)) from None
-        _check_version(outer.specversion)
-        return plain(bytes(outer.data), outer.id)
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        struct = _struct(schema)
+        self._names: tuple[str, ...] = struct.__struct_fields__
+        self._values = attrgetter(*self._names)
+        self._read: Callable[[Any], Any] = msgspec.json.Decoder(struct).decode
+        self._read_envelope = msgspec.json.Decoder(_Envelope).decode
+        self._parse_time = parser(schema.timezone)
+        # (column of the struct, level, attribute) of each wanted attribute that is a field of its own.
+        self._attributes = [
+            (f"{level}_{number}", level, name)
+            for number, name in enumerate(schema.attributes)
+            for level in ("case", "event")
+            if f"{level}_{number}" in self._names
+        ]
 
-    def decode(value: bytes | None, headers: Headers) -> SourceEvent:
+    def decode(self, messages: Sequence[SourceMessage]) -> DecodedBatch:
+        """Decode a batch. Records that are no events are refused, each with its reason."""
+        table = _Table(messages)
+        self._open_envelopes(table)
+        table.convert("body", self._read, (msgspec.DecodeError, UnicodeDecodeError, RecursionError), _json_reason)
+        self._split_into_columns(table)
+        table.refuse(_unnamed(table.columns))
+        if self._schema.lifecycle is not None:
+            # Before the times are read: of a transition that is not asked for, nothing else matters.
+            table.keep_transitions(self._schema.lifecycle)
+        table.convert("time", self._parse_time, (ValueError, OverflowError), _time_reason)
+        for column, _, _ in self._attributes:
+            if not set(map(type, table.columns[column])) <= _PLAIN_TYPES:
+                table.convert(column, _checked, (Poison,), _kind)
+        columns, count = table.columns, len(table.places)
+        return DecodedBatch(
+            place=table.places,
+            case=columns["case"],
+            activity=columns["activity"],
+            time_ns=columns["time"],
+            resource=_texts(columns["resource"]),
+            attributes=self._attribute_column(columns, count),
+            event_id=_texts(columns["event_id"]) if "event_id" in columns else [None] * count,
+            end=columns["end"] if "end" in columns else [False] * count,
+            refused=table.refused,
+            left_out=table.left_out,
+        )
+
+    def _open_envelopes(self, table: _Table) -> None:
+        """Set the columns `body`, the JSON of each event, and `envelope_id`, if `event_id` asks for it."""
+        values = [message.value for message in table.messages]
+        table.columns["body"] = values
+        envelope_ids: Sequence[str | None] = [None] * len(values)
+        if None in values or not self._all_plain(table.messages, values):
+            table.columns["body"] = table.messages
+            table.convert("body", self._open_envelope, (Poison,), _kind)
+            opened = table.columns["body"]
+            table.columns["body"] = [body for body, _ in opened]
+            envelope_ids = [envelope_id for _, envelope_id in opened]
+        if self._schema.event_id == ENVELOPE_ID:
+            table.columns["envelope_id"] = envelope_ids
+
+    def _all_plain(self, messages: Sequence[SourceMessage], values: Sequence[Any]) -> bool:
+        """Whether no record is in an envelope."""
+        if self._schema.format != "auto":
+            return self._schema.format == "json"
+        for message in messages:
+            if message.headers and not ENVELOPE_HEADERS.isdisjoint(dict(message.headers)):
+                return False
+        return all(value.find(ENVELOPE_FIELD, 0, ENVELOPE_WITHIN) < 0 for value in values)
+
+    def _open_envelope(self, message: SourceMessage) -> tuple[bytes, str | None]:
+        """Return the JSON of an event and the id of its CloudEvent: by its headers, else by its first bytes."""
+        value = message.value
         if value is None:
             raise Poison("null_value")
-        if schema.format == "json":
-            return plain(value, None)
-        if headers:
-            found = {name: value for name, value in dict(headers).items() if value is not None}
-            if "ce_specversion" in found:
-                _check_version(found["ce_specversion"].decode("utf-8", "replace"))
-                return plain(value, found.get("ce_id", b"").decode("utf-8", "replace") or None)
-            if found.get("content-type", b"").startswith(b"application/cloudevents+json"):
-                return structured(value)
-        if schema.format == "cloudevents" or _looks_structured(value):
-            return structured(value)
-        return plain(value, None)
+        if self._schema.format == "json":
+            return value, None
+        headers = {name: text for name, text in dict(message.headers or ()).items() if text is not None}
+        if "ce_specversion" in headers:
+            _check_version(headers["ce_specversion"].decode("utf-8", "replace"))
+            return value, headers.get("ce_id", b"").decode("utf-8", "replace") or None
+        structured = (
+            headers.get("content-type", b"").startswith(b"application/cloudevents+json")
+            or self._schema.format == "cloudevents"
+            or ENVELOPE_FIELD in value[:ENVELOPE_WITHIN]
+        )
+        if not structured:
+            return value, None
+        try:
+            envelope = self._read_envelope(value)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Poison(_json_reason(error)) from None
+        _check_version(envelope.specversion)
+        return bytes(envelope.data), envelope.id
 
-    return decode
+    def _split_into_columns(self, table: _Table) -> None:
+        """Replace the decoded bodies by one column for each field."""
+        events = table.columns.pop("body")
+        fields: Iterable[Sequence[Any]] = zip(*map(self._values, events), strict=True) if events else repeat(())
+        table.columns.update(zip(self._names, fields, strict=False))
+        table.columns["case"] = [*map(str, table.columns["case"])]
+        if "envelope_id" in table.columns:
+            table.columns["event_id"] = table.columns.pop("envelope_id")
+
+    def _attribute_column(self, columns: Mapping[str, Sequence[Any]], count: int) -> Sequence[Attributes | None]:
+        """Return the attributes of each event."""
+        present = []
+        for column_name, level, attribute in self._attributes:
+            column = columns[column_name]
+            if column.count(None) < count:
+                present.append((column, level, attribute))
+        if not present:
+            return [None] * count
+        if len(present) == 1:  # the usual case: one sensitive attribute
+            ((column, level, attribute),) = present
+            return [None if value is None else {level: {attribute: value}} for value in column]
+        made: list[Attributes | None] = []
+        for row in range(count):
+            attributes: Attributes = {}
+            for column, level, attribute in present:
+                value = column[row]
+                if value is not None:
+                    attributes.setdefault(level, {})[attribute] = value
+            made.append(attributes or None)
+        return made
 
 
-def _looks_structured(value: bytes) -> bool:
-    return b'"specversion"' in value[:512]
+class _Table:
+    """A batch while it is decoded: the columns of the records that are still events."""
+
+    def __init__(self, messages: Sequence[SourceMessage]) -> None:
+        self.messages = messages
+        # Place in the batch of each row.
+        self.places: Sequence[int] = range(len(messages))
+        self.columns: dict[str, Sequence[Any]] = {}
+        self.refused: dict[int, str] = {}
+        self.left_out: dict[int, str] = {}
+
+    def convert(
+        self,
+        name: str,
+        function: Callable[[Any], Any],
+        faults: tuple[type[Exception], ...],
+        reason: Callable[[Exception], str],
+    ) -> None:
+        """Apply a function to a column; refuse the rows at which it fails."""
+        values = self.columns[name]
+        try:
+            self.columns[name] = [function(value) for value in values]
+            return
+        except faults:
+            pass  # at least one row is no event
+        converted: list[Any] = []
+        reasons: dict[int, str] = {}
+        for row, value in enumerate(values):
+            try:
+                converted.append(function(value))
+            except faults as fault:
+                converted.append(None)
+                reasons[row] = reason(fault)
+        self.columns[name] = converted
+        self.refuse(reasons)
+
+    def refuse(self, reasons: Mapping[int, str]) -> None:
+        """Remove rows, each for its reason."""
+        if reasons:
+            self.refused |= {self.places[row]: kind for row, kind in reasons.items()}
+            self._remove(reasons)
+
+    def keep_transitions(self, lifecycle: Lifecycle) -> None:
+        """Remove the rows of transitions that the configuration does not ask for; name the activities of the others."""
+        pairs = zip(self.columns["activity"], self.columns["lifecycle"], strict=True)
+        names = [activity_of(lifecycle, activity, transition) for activity, transition in pairs]
+        self.columns["activity"] = names
+        unwanted = [row for row, name in enumerate(names) if name is None]
+        self.left_out |= {self.places[row]: "lifecycle" for row in unwanted}
+        self._remove(unwanted)
+
+    def _remove(self, rows: Collection[int]) -> None:
+        kept = sorted(set(range(len(self.places))).difference(rows))
+        self.places = [self.places[row] for row in kept]
+        self.columns = {name: [column[row] for row in kept] for name, column in self.columns.items()}
+
+
+def _unnamed(columns: Mapping[str, Sequence[Any]]) -> dict[int, str]:
+    """Return the rows without a case or an activity; a case of blanks is none."""
+    if all(map(str.strip, columns["case"])) and "" not in columns["activity"]:
+        return {}
+    pairs = zip(columns["case"], columns["activity"], strict=True)
+    return {row: "schema" for row, (case, activity) in enumerate(pairs) if not case.strip() or not activity}
+
+
+def _json_reason(error: Exception) -> str:
+    return "schema" if isinstance(error, msgspec.ValidationError) else "not_json"
+
+
+def _time_reason(error: Exception) -> str:
+    return "zoneless_time" if isinstance(error, ZonelessError) else "time"
+
+
+def _kind(error: Exception) -> str:
+    return error.kind if isinstance(error, Poison) else "schema"
+
+
+def _checked(value: Any) -> Any:
+    check_value(value)
+    return value
 
 
 def _check_version(version: str) -> None:
@@ -160,57 +472,15 @@ def _check_version(version: str) -> None:
         raise Poison("version")
 
 
-def _plain_decoder(schema: Schema) -> Callable[[bytes, str | None], SourceEvent]:
-    raw: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_struct(schema))
-    parse = parser(schema.timezone)
-    attributes = _attribute_reader(schema.attributes)
-    take_envelope_id = schema.event_id == ENVELOPE_ID
-    wanted = schema.lifecycle
-
-    def decode(value: bytes, envelope_id: str | None) -> SourceEvent:
-        try:
-            read = raw.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Poison(_kind(error)) from None
-        if not str(read.case).strip() or read.activity == "":  # blanks name no case
-            raise Poison("schema")
-        event_id = envelope_id if take_envelope_id else getattr(read, "event_id", None)
-        return SourceEvent(
-            str(read.case),
-            read.activity if wanted is None else kept(wanted, read.activity, read.lifecycle),
-            _time(parse, read.time),
-            None if read.resource is None else str(read.resource),
-            attributes(read),
-            None if event_id is None else str(event_id),
-            getattr(read, "end", False),
-        )
-
-    return decode
-
-
-def kept(lifecycle: Lifecycle, activity: str, transition: str | None) -> str:
-    """The activity under which an event of this transition counts; LeftOut where it does not."""
-    name = activity_of(lifecycle, activity, transition)
-    if name is None:
-        raise LeftOut("lifecycle")
-    return name
-
-
-def _time(parse: Callable[[str], int], text: str) -> int:
-    try:
-        return parse(text)
-    except ZonelessError:
-        raise Poison("zoneless_time") from None
-    except (ValueError, OverflowError):
-        raise Poison("time") from None
-
-
-def _kind(error: Exception) -> str:
-    return "schema" if isinstance(error, msgspec.ValidationError) else "not_json"
+def _texts(column: Sequence[Any]) -> Sequence[str | None]:
+    """Convert numbers to text; None stays."""
+    if set(map(type, column)) <= {str, type(None)}:
+        return column
+    return [None if value is None else str(value) for value in column]
 
 
 def _struct(schema: Schema) -> type[msgspec.Struct]:
-    """The JSON object as a struct: columns, wanted attributes (both as `X` and as `case:X`), nothing else."""
+    """Define the JSON object as a struct: columns, wanted attributes (both as `X` and as `case:X`), nothing else."""
     text = str | int
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("case", text),
@@ -229,11 +499,11 @@ def _struct(schema: Schema) -> type[msgspec.Struct]:
     if schema.lifecycle is not None:
         fields.append(("lifecycle", str | None, None))
         rename["lifecycle"] = names.lifecycle
-    for index, name in enumerate(schema.attributes):
-        for prefix, column in (("case", CASE_PREFIX + name), ("event", name)):
+    for number, name in enumerate(schema.attributes):
+        for level, column in (("case", CASE_PREFIX + name), ("event", name)):
             if column not in rename.values():
-                fields.append((f"{prefix}_{index}", Any, None))
-                rename[f"{prefix}_{index}"] = column
+                fields.append((f"{level}_{number}", Any, None))
+                rename[f"{level}_{number}"] = column
     _refuse_twice(rename)
     return msgspec.defstruct("SourceEvent", fields, rename=rename)
 
@@ -245,15 +515,14 @@ def _refuse_twice(rename: Mapping[str, str]) -> None:
             raise InputError(f"source: field {column!r} is asked to play two parts")
 
 
-DEEPEST: Final = 32
-"""Levels of lists and objects in a value. A reader's own limit depends on how deep its stack stands then: what ingest
-could just read, the coordinator might not."""
-
-_INT64 = range(-(1 << 63), 1 << 63)
-
-
 def check_value(value: Any, depth: int = 0) -> None:
-    """Poison for a value that a file or a checkpoint cannot hold: an integer beyond 64 bits, or too deep."""
+    """Check that files and checkpoints can hold a value.
+
+    Raises
+    ------
+    Poison
+        If it contains an integer beyond 64 bits, or is nested deeper than `DEEPEST`.
+    """
     if isinstance(value, int):
         if value not in _INT64:
             raise Poison("schema")
@@ -262,21 +531,3 @@ def check_value(value: Any, depth: int = 0) -> None:
             raise Poison("schema")
         for part in value.values() if isinstance(value, dict) else value:
             check_value(part, depth + 1)
-
-
-def _attribute_reader(names: Iterable[str]) -> Callable[[Any], dict[str, dict[str, Any]] | None]:
-    """From a decoded record to {"case": {..}, "event": {..}}, None where it carries no wanted attribute."""
-    wanted = list(enumerate(names))
-
-    def read(record: Any) -> dict[str, dict[str, Any]] | None:
-        result: dict[str, dict[str, Any]] = {}
-        for index, name in wanted:
-            for prefix in ("case", "event"):
-                value = getattr(record, f"{prefix}_{index}", None)
-                if value is not None:
-                    if type(value) is not str:
-                        check_value(value)
-                    result.setdefault(prefix, {})[name] = value
-        return result or None
-
-    return read

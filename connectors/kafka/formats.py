@@ -1,12 +1,8 @@
-"""From a record of a source topic to its events, whatever its format: bytes to a value, and a value to events.
-
-Pure but for `prepare`, which asks the schema registry. JSON and CloudEvents without mappings go by
-`connectors.kafka.events.decoder`, which never makes an object of what nobody needs.
-"""
+"""Choose the decoder of a source: JSON by columns, a format of a schema registry, or records by mappings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,26 +12,37 @@ import msgspec
 
 from connectors.columns import CASE_PREFIX
 from connectors.kafka import avro, json_schema, protobuf
-from connectors.kafka.events import ENVELOPE_ID, LeftOut, Message, Poison, Schema, SourceEvent, kept
+from connectors.kafka.events import (
+    ENVELOPE_ID,
+    Decode,
+    JsonDecoder,
+    LeftOut,
+    Poison,
+    Schema,
+    SourceEvent,
+    SourceMessage,
+    decode_one_by_one,
+    kept_activity,
+)
 from connectors.kafka.mapping import (
     CompiledMappings,
     EventMapping,
     attribute_of,
-    key_of,
-    name_of,
+    case_name,
+    compile_mappings,
+    decode_key,
     optional_name,
-    rules,
     time_of,
 )
 from connectors.kafka.paths import ABSENT, find
-from connectors.kafka.registry import RegistryOptions, Schemas, SchemaType, json_text, needs
+from connectors.kafka.registry import RegistryOptions, Schemas, SchemaType, json_text, require_library
 from connectors.times import parser
 from models.errors import InputError, UnavailableError
 
 Format = Literal["auto", "json", "cloudevents", "avro", "protobuf", "json-schema", "debezium"]
 
 TYPES: Final[Mapping[str, SchemaType]] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json-schema": "JSON"}
-"""The type of schema that each format of a registry stands for."""
+"""Format of a source -> the registry's name of its type of schema."""
 
 _MODULES: Final[Mapping[SchemaType, tuple[str, ...]]] = {
     "AVRO": ("fastavro",),
@@ -45,81 +52,123 @@ _MODULES: Final[Mapping[SchemaType, tuple[str, ...]]] = {
 
 
 class Prepare(Protocol):
-    """Asks the registry for what records need; `answered` is called at each answer."""
+    """Ask the registry for the schemas of records; `answered` is called at each answer."""
 
-    def __call__(self, messages: Iterable[Message], answered: Callable[[], None] = ...) -> None: ...
+    def __call__(self, messages: Iterable[SourceMessage], answered: Callable[[], None] = ...) -> None:
+        """Fetch what is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Formats:
-    """How the records of a source become events. `prepare` asks the registry for what records need, and raises
-    UnavailableError while it does not answer; None: nothing to ask. `events` then never waits: it gives the events of
-    one record, and raises Poison or LeftOut."""
+class EventDecoder:
+    """The way from the records of a source to its events.
 
-    events: Callable[[Message], list[SourceEvent]]
+    Parameters
+    ----------
+    decode
+        Decodes a batch of records and never waits.
+    prepare
+        Asks the registry for what a batch needs, before it is decoded. It raises UnavailableError while the registry
+        does not answer. None: there is nothing to ask.
+    """
+
+    decode: Decode
     prepare: Prepare | None = None
 
 
-def _nothing() -> None:
+def _ignore_answer() -> None:
     pass
 
 
-def formats(
+def event_decoder(
     schema: Schema,
     *,
     registry: RegistryOptions | None = None,
     mappings: tuple[EventMapping, ...] = (),
     snapshots: bool = False,
     reader_schema: Path | None = None,
-) -> Formats | None:
-    """The way from records to events; None where `events.decoder` serves. InputError where a library or a file is
-    missing."""
+) -> EventDecoder:
+    """Make the decoder of a source.
+
+    Parameters
+    ----------
+    schema
+        The fields of an event and the format of the records.
+    registry
+        Options of the schema registry, for records in its wire format.
+    mappings
+        Rules from records to events; without them a record is one event, read by the names of the schema.
+    snapshots
+        Debezium: whether rows of a snapshot become events.
+    reader_schema
+        Avro: the file of the reader's schema.
+
+    Raises
+    ------
+    InputError
+        If a library or a file is missing, or the schema reads one field as two things.
+    """
+    plain = JsonDecoder(schema)  # made for every format: it refuses a field that plays two parts
     if registry is None and not mappings and schema.time_unit is None:
-        return None
+        return EventDecoder(plain.decode)
     changes = schema.format == "debezium"
-    make = _mapped(schema, mappings, changes, snapshots) if mappings else _by_columns(schema)
+    make_events = _by_mappings(schema, mappings, changes, snapshots) if mappings else _by_columns(schema)
     if registry is None:
-        return Formats(_guarded(lambda message: make(message, _json(message), partial(key_of, message.key))))
+        return EventDecoder(
+            _guarded(lambda message: make_events(message, _json(message), partial(decode_key, message.key)))
+        )
     schemas = Schemas(registry.client(), _compilers(schema.format, reader_schema), registry.url)
     uses_key = "@key" in repr(mappings)
 
-    def prepare(messages: Iterable[Message], answered: Callable[[], None] = _nothing) -> None:
-        parts = (part for one in messages for part in ((one.value, one.key) if uses_key else (one.value,)))
-        schemas.fetch(parts, answered)
+    def prepare(messages: Iterable[SourceMessage], answered: Callable[[], None] = _ignore_answer) -> None:
+        framed: list[bytes | None] = []
+        for message in messages:
+            framed.append(message.value)
+            if uses_key:
+                framed.append(message.key)
+        schemas.fetch(framed, answered)
 
-    def key(message: Message) -> Any:
+    def key_of(message: SourceMessage) -> Any:
+        if message.key is None:
+            return None
         try:
-            return key_of(message.key) if message.key is None else schemas.read(message.key)
+            return schemas.read(message.key)
         except Poison:
-            return key_of(message.key)  # a key of its own format, as the outbox router writes it
+            return decode_key(message.key)  # a key of its own format, as the outbox router writes it
 
-    return Formats(_guarded(lambda message: make(message, _framed(schemas, message), partial(key, message))), prepare)
+    def events_of(message: SourceMessage) -> list[SourceEvent]:
+        body = ABSENT if message.value is None else schemas.read(message.value)
+        return make_events(message, body, partial(key_of, message))
+
+    return EventDecoder(_guarded(events_of), prepare)
 
 
-def _guarded(events: Callable[[Message], list[SourceEvent]]) -> Callable[[Message], list[SourceEvent]]:
-    """The same, with a reason for whatever else a record brings about: a value deeper than the stack, a number with
-    more digits than Python writes. One such record must not end the worker at each start."""
+def _guarded(events_of: Callable[[SourceMessage], Sequence[SourceEvent]]) -> Decode:
+    """Refuse a record for whatever else it brings about, such as a value deeper than the stack.
 
-    def guarded(message: Message) -> list[SourceEvent]:
+    One such record must not end the worker at each start.
+    """
+
+    def guarded(message: SourceMessage) -> Sequence[SourceEvent]:
         try:
-            return events(message)
+            return events_of(message)
         except (Poison, LeftOut, UnavailableError, MemoryError):
             raise
         except Exception:  # noqa: BLE001
             raise Poison("schema") from None
 
-    return guarded
+    return decode_one_by_one(guarded)
 
 
-Make = Callable[[Message, Any, Callable[[], Any]], list[SourceEvent]]
+MakeEvents = Callable[[SourceMessage, Any, Callable[[], Any]], list[SourceEvent]]
+"""From a record, its decoded value and a function that decodes its key, to its events."""
 
 
 def _compilers(wanted: str, reader_schema: Path | None) -> dict[SchemaType, Any]:
-    """What compiles the schemas that this format may meet; a table change comes in any of them."""
+    """Choose the compilers of the schemas that a format may meet; a table change comes in any of them."""
     chosen = (TYPES[wanted],) if wanted in TYPES else tuple(TYPES.values())
     for kind in chosen:
         for module in _MODULES[kind]:
-            needs(module, f'source.format = "{wanted}"')
+            require_library(module, f'source.format = "{wanted}"')
     reader = None if reader_schema is None else json_text(reader_schema)
     if reader is not None and not avro.is_schema(reader):
         raise InputError(f"source.reader_schema: {reader_schema} is no Avro schema")
@@ -134,8 +183,8 @@ def _compilers(wanted: str, reader_schema: Path | None) -> dict[SchemaType, Any]
 _parse_json = msgspec.json.Decoder().decode
 
 
-def _json(message: Message) -> Any:
-    """The value of a JSON record; ABSENT for a tombstone."""
+def _json(message: SourceMessage) -> Any:
+    """Decode the value of a JSON record; ABSENT for a tombstone."""
     if message.value is None:
         return ABSENT
     try:
@@ -144,16 +193,12 @@ def _json(message: Message) -> Any:
         raise Poison("not_json") from None
 
 
-def _framed(schemas: Schemas, message: Message) -> Any:
-    return ABSENT if message.value is None else schemas.read(message.value)
-
-
-def _mapped(schema: Schema, mappings: tuple[EventMapping, ...], changes: bool, snapshots: bool) -> Make:
-    compiled: CompiledMappings = rules(
+def _by_mappings(schema: Schema, mappings: tuple[EventMapping, ...], changes: bool, snapshots: bool) -> MakeEvents:
+    compiled: CompiledMappings = compile_mappings(
         mappings, parser(schema.timezone), schema.time_unit, changes=changes, snapshots=snapshots
     )
 
-    def make(message: Message, body: Any, key: Callable[[], Any]) -> list[SourceEvent]:
+    def make(message: SourceMessage, body: Any, key: Callable[[], Any]) -> list[SourceEvent]:
         if body is ABSENT:
             if changes:
                 raise LeftOut("tombstone")
@@ -163,23 +208,23 @@ def _mapped(schema: Schema, mappings: tuple[EventMapping, ...], changes: bool, s
     return make
 
 
-def _by_columns(schema: Schema) -> Make:
-    """One event of a record, whose parts stand under the names of `process.columns`; dots reach into records."""
+def _by_columns(schema: Schema) -> MakeEvents:
+    """Make one event of a record, by the names of `process.columns`; dots in a name reach into records."""
     names, parse = schema.names, parser(schema.timezone)
 
-    def make(message: Message, body: Any, _key: Callable[[], Any]) -> list[SourceEvent]:
+    def make(message: SourceMessage, body: Any, _key: Callable[[], Any]) -> list[SourceEvent]:
         if body is ABSENT:
             raise Poison("null_value")
         activity = optional_name(find(body, names.activity))
         if not activity:
             raise Poison("schema")
         if schema.lifecycle is not None:
-            activity = kept(schema.lifecycle, activity, optional_name(find(body, names.lifecycle)))
+            activity = kept_activity(schema.lifecycle, activity, optional_name(find(body, names.lifecycle)))
         time = find(body, names.time)
         if time is ABSENT or time is None:
             raise Poison("schema")
         event = SourceEvent(
-            name_of(find(body, names.case)),
+            case_name(find(body, names.case)),
             activity,
             time_of(time, parse, schema.time_unit),
             optional_name(find(body, names.resource)),
@@ -202,7 +247,7 @@ def _attributes(body: Any, wanted: Iterable[str]) -> dict[str, dict[str, Any]] |
     return result or None
 
 
-def _event_id(schema: Schema, message: Message, body: Any) -> str | None:
+def _event_id(schema: Schema, message: SourceMessage, body: Any) -> str | None:
     if schema.event_id is None:
         return None
     if schema.event_id == ENVELOPE_ID:

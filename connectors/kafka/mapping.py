@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from connectors.columns import CASE_PREFIX
 from connectors.kafka import debezium
-from connectors.kafka.events import LeftOut, Message, Poison, SourceEvent, check_value
+from connectors.kafka.events import LeftOut, Poison, SourceEvent, SourceMessage, check_value
 from connectors.kafka.paths import ABSENT, Template, as_text, find, getter, nanoseconds, plain, unit_of
 from connectors.times import ZonelessError
 from models.content_free import content_free
@@ -97,7 +97,7 @@ class EventMapping(BaseModel):
 class MappedRecord(NamedTuple):
     """A record as mappings see it: what the paths reach, and the change where it is one."""
 
-    message: Message
+    message: SourceMessage
     body: Any
     change: debezium.RowChange | None
     key: Callable[[], Any]
@@ -124,8 +124,8 @@ class MappedRecord(NamedTuple):
             return ABSENT if value is None else find(value, rest) if rest else value
         if path == "topic":
             return self.message.topic
-        if path == "timestamp" and self.message.timestamp_ms is not None:
-            return self.message.timestamp_ms
+        if path == "timestamp" and self.message.timestamp is not None:
+            return self.message.timestamp
         return ABSENT
 
 
@@ -138,7 +138,7 @@ _WORDS: Final[Mapping[str, Callable[[debezium.RowChange, str | None], Any]]] = {
 }
 
 
-def key_of(key: bytes | None) -> Any:
+def decode_key(key: bytes | None) -> Any:
     """The key of a record: as JSON where it is (of Connect's wrapper the payload), else as text."""
     if key is None:
         return None
@@ -153,13 +153,13 @@ def key_of(key: bytes | None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class CompiledMappings:
-    """The mappings of a source, compiled by `rules`."""
+    """The mappings of a source, compiled by `compile_mappings`."""
 
     compiled: tuple[_Rule, ...]
     changes: bool
     snapshots: bool
 
-    def events(self, message: Message, body: Any, key: Callable[[], Any]) -> list[SourceEvent]:
+    def events(self, message: SourceMessage, body: Any, key: Callable[[], Any]) -> list[SourceEvent]:
         """The events of a decoded record; LeftOut where there is none, Poison where one cannot be made."""
         if isinstance(body, str):
             body = _unquoted(body)
@@ -225,7 +225,7 @@ class _Rule:
         if activity is ABSENT or not activity:
             raise Poison("mapping")
         return SourceEvent(
-            name_of(self.case(get)),
+            case_name(self.case(get)),
             activity,
             self._time(get),
             None if self.resource is None else optional_name(self.resource(get)),
@@ -268,7 +268,7 @@ class _Rule:
         return "\x1f".join((base, self.own, column or ""))
 
 
-def rules(
+def compile_mappings(
     mappings: Sequence[EventMapping], parse: Callable[[str], int], unit: str | None, *, changes: bool, snapshots: bool
 ) -> CompiledMappings:
     """Compile mappings. `parse`: of times that are text; `changes`: records are Debezium's; `snapshots`: take op r."""
@@ -301,7 +301,7 @@ def _listed(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
     return wanted if isinstance(wanted, tuple) else (wanted,)
 
 
-def name_of(value: Any) -> str:
+def case_name(value: Any) -> str:
     """A case id: a text or a whole number. Poison("schema") for anything else; blanks name no case."""
     found = optional_name(value)
     if not found or not found.strip():

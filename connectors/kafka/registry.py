@@ -93,7 +93,7 @@ class RegistryOptions(Credentials):
 
     def client(self) -> Any:
         """The client of confluent-kafka; InputError where it is not installed, or where TLS files cannot be used."""
-        needs("confluent_kafka.schema_registry", "source.registry")
+        require_library("confluent_kafka.schema_registry", "source.registry")
         from confluent_kafka.schema_registry import SchemaRegistryClient
 
         settings: dict[str, Any] = {"url": self.url, "timeout": self.timeout, "max.retries": 0}
@@ -120,7 +120,7 @@ class RegistryOptions(Credentials):
         return {"bearer.auth.token": self.secret("token") or "", "bearer.auth.logical.cluster": ""}
 
 
-def needs(module: str, what: str) -> None:
+def require_library(module: str, what: str) -> None:
     """InputError with the line to type where an optional library is missing."""
     import importlib
 

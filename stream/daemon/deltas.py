@@ -1,52 +1,48 @@
-"""From source records to delta records: one partition's events, decoded, pseudonymized, split, each offset covered.
+"""Write delta records from the source records of one partition: decoded, pseudonymized, split, each offset covered.
 
-Every offset of a batch is either a row or in `dlq`; the next delta begins where this one ends. A fold that has all
-deltas has all events, and sees where one is missing.
+Every offset of a batch is a row, in `dlq`, or counted as left out, and the next delta begins where this one ends. A
+fold that has all deltas has all events, and sees where one is missing.
 """
 
 from __future__ import annotations
 
 import base64
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from connectors.kafka.events import Headers, LeftOut, Message, Poison, SourceEvent
-from connectors.kafka.formats import Formats
-from stream.fold.records import SEVERAL_VERSION, TIMES, VERSION, Attributes, Delta, Row, with_person
+from connectors.kafka.events import DecodedBatch, SourceMessage
+from connectors.kafka.formats import EventDecoder
+from stream.fold.records import SEVERAL_VERSION, TIMES, VERSION, Delta, with_person
 from stream.values.pseudonym import Pseudonyms
 
 MOST_NAMES = 100_000
-"""Pseudonyms of resources, and of cases, that are remembered; a log that has more forgets and starts again."""
+"""Pseudonyms of cases, and of resources, that are remembered. A log that has more forgets them all and starts again."""
 
 OVERHEAD = 1024
-"""Room for the fields around the rows, so that a split record stays below the limit as a whole."""
+"""Bytes for the fields around the rows, so that a split record stays below the limit as a whole."""
 
+DEAD_BYTES = 24
+"""Bytes that the offset of a dead letter takes in a delta, at most."""
 
-@dataclass(frozen=True, slots=True)
-class SourceRecord:
-    """What Kafka gave: coordinates, bytes, and the clock an event time may not run ahead of (ns)."""
-
-    offset: int
-    value: bytes | None
-    headers: Headers
-    clock_ns: int
-    key: bytes | None = None
-    timestamp_ms: int | None = None
+Clocks = int | Sequence[int]
+"""Time that an event may not run ahead of, in ns since 1970: of each record, or one for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Coordinates and class of an unusable record; its payload only where the operator asked for it."""
+    """Coordinates and reason of an unusable record; its payload only if the operator asked for it."""
 
     offset: int
     error: str
     payload: bytes | None = None
 
     def encode(self, source: str, partition: int) -> bytes:
+        """Return the record of the dead letter topic."""
         body: dict[str, Any] = {"v": VERSION, "src": source, "p": partition, "offset": self.offset, "error": self.error}
         if self.payload is not None:
             body["payload"] = base64.b64encode(self.payload).decode("ascii")
@@ -55,7 +51,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """Of which log events come, as a delta tells it (`stream.fold.records.Delta`)."""
+    """The log that events come from, as a delta describes it (`stream.fold.records.Delta`)."""
 
     log: str = ""
     epoch: int = -1
@@ -66,154 +62,236 @@ class LogState:
 UNKNOWN = LogState()
 
 
-@dataclass(slots=True)
-class Chunk:
-    """What one delta holds; rows are encoded, or tuples of the values of a `Row`."""
-
-    rows: list[Any]
-    dead: list[int]
-    size: int = 0
-    last: int = -1
-    watermark: int | None = None
-    several: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class DeltaWriter:
-    """How one process turns source records into delta records. Stateless: `prev` is the caller's."""
+    """Turn source records of one process into delta records.
 
-    decode: Callable[[bytes | None, Headers], SourceEvent]
+    It keeps no position: `prev` belongs to the caller.
+
+    Parameters
+    ----------
+    decoder
+        From records to events.
+    pseudonyms
+        Makes the names of cases, resources, persons and event ids.
+    max_skew_ns
+        Nanoseconds that an event may run ahead of the clock.
+    limit
+        Bytes of a delta record, at most.
+    dlq_payload
+        Whether dead letters contain the record.
+    earliest
+        Time (ns since 1970) before which events are refused. None: there is none.
+    raw_resources
+        Whether resources keep their names.
+    person
+        Attribute that names the person of a case; only its pseudonym is written.
+    """
+
+    decoder: EventDecoder
     pseudonyms: Pseudonyms
     max_skew_ns: int
     limit: int
     dlq_payload: bool = False
     earliest: int | None = None
-    """Events before this time (ns) are ignored."""
     raw_resources: bool = False
     person: str | None = None
-    """The attribute that names the person of a case: only its pseudonym goes on."""
-    formats: Formats | None = None
-    """In place of `decode`: formats of a registry, and mappings, by which a record makes any number of events."""
     left_out: Counter[str] = field(default_factory=Counter)
-    """Records that became no event because the configuration says so, by kind: counted, since nothing else shows them.
-    """
-    _names: dict[str, str] = field(default_factory=dict)
-    _cases: dict[str, str] = field(default_factory=dict)
+    """Records that became no event because the configuration says so, by kind. Nothing else shows them."""
+    _resource_names: dict[str, str] = field(default_factory=dict)
+    _case_names: dict[str, str] = field(default_factory=dict)
 
     def write(
-        self, source: str, partition: int, prev: int, records: Iterable[SourceRecord], log: LogState = UNKNOWN
+        self,
+        source: str,
+        partition: int,
+        prev: int,
+        records: Sequence[SourceMessage],
+        clocks: Clocks,
+        log: LogState = UNKNOWN,
     ) -> tuple[list[bytes], list[DeadLetter]]:
-        """Delta records in order, and the dead letters among `records` (one partition, ascending offsets, one leader
-        epoch). What `log` says beside id and epoch stands in the first one."""
-        letters: list[DeadLetter] = []
-        encoded = []
-        for chunk in self._chunks(source, records, letters):
-            encoded.append(self.encode(source, partition, prev, chunk, log))
-            prev, log = chunk.last, LogState(log.log, log.epoch)
-        return encoded, letters
+        """Write the deltas of a batch.
 
-    def opening(self, source: str, partition: int, prev: int, last: int, log: LogState = UNKNOWN) -> bytes:
-        """A delta without an event: what lies up to `last` is gone from the log, or was never asked for. With -1 and -1
-        it only says what the log is."""
-        return self.encode(source, partition, prev, Chunk([], [], last=last), log)
+        Parameters
+        ----------
+        source, partition
+            Where the records come from.
+        prev
+            Offset that is covered before the batch.
+        records
+            Records of one partition as the client gives them: ascending offsets, one leader epoch.
+        clocks
+            The clock of each record, or one for all.
+        log
+            The log of the records. All but its id and epoch is written into the first delta only.
 
-    def _chunks(self, source: str, records: Iterable[SourceRecord], letters: list[DeadLetter]) -> Iterator[Chunk]:
-        chunk = Chunk([], [])
-        for record in records:
-            try:
-                rows, time_ns = self._rows(source, record)
-            except Poison as poison:
-                letters.append(DeadLetter(record.offset, poison.kind, record.value if self.dlq_payload else None))
-                chunk.dead.append(record.offset)
-                chunk.size += 24
-            except LeftOut as left:
-                self.left_out[left.kind] += 1
-            else:
-                size = sum(map(len, rows)) + len(rows)  # with a comma behind each; behind the last one there is none
-                if chunk.rows and chunk.size + size - 1 + OVERHEAD > self.limit:
-                    yield chunk
-                    chunk = Chunk([], [])
-                chunk.rows += map(msgspec.Raw, rows)  # of one record in one delta: the next begins behind its offset
-                chunk.size += size
-                chunk.several = chunk.several or len(rows) > 1
-                chunk.watermark = time_ns if chunk.watermark is None else max(chunk.watermark, time_ns)
-            chunk.last = record.offset
-        if chunk.last >= 0:
-            yield chunk
+        Returns
+        -------
+        tuple[list[bytes], list[DeadLetter]]
+            Delta records in order, and the dead letters among the records.
+        """
+        batch = self.decoder.decode(records)
+        untimely = self._untimely(batch, clocks)
+        if untimely:
+            batch = batch.without(untimely)
+        self.left_out.update(batch.left_out.values())
+        rows = self._encode_rows(records, batch)
+        splits: Iterable[tuple[int, int]] = [(0, len(records))]
+        total = sum(map(len, rows)) + len(rows) + DEAD_BYTES * len(batch.refused)  # with a comma behind each row
+        if total + OVERHEAD > self.limit:
+            sizes = _record_sizes(len(records), batch.place, rows)
+            too_large = {place: "too_large" for place, size in enumerate(sizes) if size - 1 + OVERHEAD > self.limit}
+            rows = [row for place, row in zip(batch.place, rows, strict=True) if place not in too_large]
+            batch = batch.without(too_large)
+            splits = self._splits(sizes, batch.refused)
+        dead = sorted(batch.refused)
+        deltas = []
+        for begin, end in splits:
+            last = records[end - 1].offset
+            chosen = slice(bisect_left(batch.place, begin), bisect_left(batch.place, end))
+            refused = dead[bisect_left(dead, begin) : bisect_left(dead, end)]
+            places = batch.place[chosen]
+            deltas.append(
+                self._encode(
+                    source,
+                    partition,
+                    prev,
+                    last,
+                    log,
+                    rows=[*map(msgspec.Raw, rows[chosen])],
+                    dead=[records[place].offset for place in refused],
+                    watermark=max(batch.time_ns[chosen], default=None),
+                    several=len(set(places)) < len(places),
+                )
+            )
+            prev, log = last, LogState(log.log, log.epoch)
+        letters = []
+        for place in dead:
+            record, reason = records[place], batch.refused[place]
+            letters.append(DeadLetter(record.offset, reason, record.value if self.dlq_payload else None))
+        return deltas, letters
 
-    def _rows(self, source: str, record: SourceRecord) -> tuple[list[bytes], int]:
-        """The encoded rows of a record, and the greatest of their times."""
-        if self.formats is None:
-            row, time_ns = self._row(record, self.decode(record.value, record.headers))
-            return [row], time_ns
-        message = Message(source, record.key, record.value, record.headers, record.timestamp_ms)
-        made = [self._row(record, event) for event in self.formats.events(message)]
-        if sum(len(row) + 1 for row, _ in made) - 1 + OVERHEAD > self.limit:
-            raise Poison("too_large")
-        return [row for row, _ in made], max(time_ns for _, time_ns in made)
+    def write_empty(self, source: str, partition: int, prev: int, last: int, log: LogState = UNKNOWN) -> bytes:
+        """Write a delta without events: what lies up to `last` is gone from the log, or was never asked for.
 
-    def _row(self, record: SourceRecord, event: SourceEvent) -> tuple[bytes, int]:
-        if event.time_ns not in TIMES:
-            raise Poison("time")  # no decoder gives one; in a delta it would stay for ever
-        if event.time_ns > record.clock_ns + self.max_skew_ns:
-            raise Poison("future")
-        if self.earliest is not None and event.time_ns < self.earliest:
-            raise Poison("past")
-        event_id = None if event.event_id is None else self.pseudonyms.event(event.event_id)
-        row = Row(
-            offset=record.offset,
-            case=self.case(event.case),
-            activity=event.activity,
-            time_ns=event.time_ns,
-            resource=None if event.resource is None else self.named(event.resource),
-            attributes=self.attributes(event.attributes),
-            event_id=event_id,
-            end=event.end,
+        With -1 for both offsets it only describes the log.
+        """
+        return self._encode(source, partition, prev, last, log)
+
+    def _untimely(self, batch: DecodedBatch, clocks: Clocks) -> dict[int, str]:
+        """Return the records with an event outside the times that are accepted, and why."""
+        times = batch.time_ns
+        if not times:
+            return {}
+        least_clock = clocks if isinstance(clocks, int) else min(clocks)
+        earliest = TIMES[0] if self.earliest is None else max(self.earliest, TIMES[0])
+        latest = min(least_clock + self.max_skew_ns, TIMES[-1])
+        if earliest <= min(times) and max(times) <= latest:
+            return {}
+        untimely: dict[int, str] = {}
+        for place, time_ns in zip(batch.place, times, strict=True):
+            clock = clocks if isinstance(clocks, int) else clocks[place]
+            if time_ns not in TIMES:  # no decoder makes one; in a delta it would stay for ever
+                untimely.setdefault(place, "time")
+            elif time_ns > clock + self.max_skew_ns:
+                untimely.setdefault(place, "future")
+            elif self.earliest is not None and time_ns < self.earliest:
+                untimely.setdefault(place, "past")
+        return untimely
+
+    def _encode_rows(self, records: Sequence[SourceMessage], batch: DecodedBatch) -> list[bytes]:
+        """Encode one `stream.fold.records.Row` for each event, under pseudonyms."""
+        resources, attributes, event_ids = batch.resource, batch.attributes, batch.event_id
+        if not self.raw_resources and resources.count(None) < len(resources):
+            names = _remembered(resources, self._resource_names, self.pseudonyms.resource)
+            resources = [None if name is None else names[name] for name in resources]
+        if self.person is not None:
+            attributes = [with_person(one, self.person, self.pseudonyms.person) for one in attributes]
+        if event_ids.count(None) < len(event_ids):
+            event_ids = [None if name is None else self.pseudonyms.event(name) for name in event_ids]
+        cases = _remembered(batch.case, self._case_names, self.pseudonyms.case)
+        columns = (
+            [records[place].offset for place in batch.place],
+            [cases[case] for case in batch.case],
+            batch.activity,
+            batch.time_ns,
+            resources,
+            attributes,
+            event_ids,
+            batch.end,
         )
-        encoded = msgspec.json.encode(row)
-        if len(encoded) + OVERHEAD > self.limit:
-            raise Poison("too_large")
-        return encoded, event.time_ns
+        return [msgspec.json.encode(row) for row in zip(*columns, strict=True)]
 
-    def case(self, case: str) -> str:
-        """The pseudonym of a case."""
-        if case not in self._cases:
-            if len(self._cases) >= MOST_NAMES:
-                self._cases.clear()
-            self._cases[case] = self.pseudonyms.case(case)
-        return self._cases[case]
+    def _splits(self, sizes: Sequence[int], refused: Mapping[int, str]) -> Iterator[tuple[int, int]]:
+        """Split a batch at the limit: ranges of places, one for each delta.
 
-    def attributes(self, attributes: Attributes | None) -> Attributes | None:
-        """The attributes of a row: the person of a case by pseudonym."""
-        return attributes if self.person is None else with_person(attributes, self.person, self.pseudonyms.person)
+        The rows of a record stay in one delta, since the next one begins behind its offset.
+        """
+        begin = filled = 0
+        has_rows = False
+        for place, size in enumerate(sizes):
+            if place in refused:
+                filled += DEAD_BYTES
+            elif size:
+                if has_rows and filled + size - 1 + OVERHEAD > self.limit:
+                    yield begin, place
+                    begin, filled = place, 0
+                filled += size
+                has_rows = True
+        yield begin, len(sizes)
 
-    def named(self, resource: str) -> str:
-        """The pseudonym of a resource, or its name where names are kept."""
-        if self.raw_resources:
-            return resource
-        if resource not in self._names:
-            if len(self._names) >= MOST_NAMES:
-                self._names.clear()
-            self._names[resource] = self.pseudonyms.resource(resource)
-        return self._names[resource]
-
-    def encode(self, source: str, partition: int, prev: int, chunk: Chunk, log: LogState) -> bytes:
+    def _encode(
+        self,
+        source: str,
+        partition: int,
+        prev: int,
+        last: int,
+        log: LogState,
+        *,
+        rows: Sequence[Any] = (),
+        dead: list[int] | None = None,
+        watermark: int | None = None,
+        several: bool = False,
+    ) -> bytes:
         delta = Delta(
-            v=SEVERAL_VERSION if chunk.several else VERSION,
+            v=SEVERAL_VERSION if several else VERSION,
             src=source,
             p=partition,
             prev=prev,
-            last=chunk.last,
-            n=len(chunk.rows),
-            dlq=chunk.dead,
-            wm=chunk.watermark,
+            last=last,
+            n=len(rows),
+            dlq=dead or [],
+            wm=watermark,
             key=self.pseudonyms.id,
             named=not self.raw_resources,
-            several=chunk.several,
-            rows=chunk.rows,  # encoded already, as `msgspec.Raw`: it is written as it stands
+            several=several,
+            rows=rows,  # encoded already, and written as they are
             log=log.log,
             epoch=log.epoch,
             epochs=log.epochs,
             end=log.end,
         )
         return msgspec.json.encode(delta)
+
+
+def _record_sizes(count: int, places: Sequence[int], rows: Sequence[bytes]) -> list[int]:
+    """Return the bytes of the rows of each record, with a comma behind each row."""
+    sizes = [0] * count
+    for place, row in zip(places, rows, strict=True):
+        sizes[place] += len(row) + 1
+    return sizes
+
+
+def _remembered(values: Iterable[str | None], memory: dict[str, str], make: Callable[[str], str]) -> dict[str, str]:
+    """Return the pseudonyms of all values; new ones go into the memory, which forgets everything when it is full."""
+    pseudonyms = {}
+    for value in set(values):
+        if value is None:
+            continue
+        pseudonym = memory.get(value)
+        if pseudonym is None:
+            if len(memory) >= MOST_NAMES:
+                memory.clear()
+            pseudonym = memory[value] = make(value)
+        pseudonyms[value] = pseudonym
+    return pseudonyms

@@ -208,6 +208,16 @@ class SeekingConsumer(driver.Consumer):
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return SeekingThread(self, loop=self.loop, beacon=self.beacon)
 
+    async def committed(self, tp: TP) -> int | None:
+        """Return the committed position of the group; None if it never committed one."""
+        offset: int | None = await self._thread.call_thread(self._ask_committed, tp)
+        return offset
+
+    async def _ask_committed(self, tp: TP) -> int | None:
+        """Ask the client, in its thread."""
+        offset: int | None = await self._thread._ensure_consumer().committed(tp)
+        return offset
+
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Every assigned partition to where its group is; the committed offsets, None where there is none."""
         offsets: Mapping[TP, int] = await self._thread.call_thread(self._seek_back)

@@ -1,9 +1,15 @@
-"""The ingest worker: partitions of source events to ordered deltas. Stateless.
+"""The ingest worker: from partitions of source events to an ordered stream of deltas. It keeps no state on disk.
 
-Order of a batch, which is the guarantee: decode and validate, send deltas and dead letters, wait for the broker's
-acknowledgement of each, and only then acknowledge the source events, in order. While one batch waits the next is
-taken and sent, never a third. Any surprise ends the process; the service manager starts it again, and the offsets that
-were not acknowledged are read again. The fold drops repeats.
+Each batch goes through these steps, in this order. The order is the guarantee.
+
+1. Decode and validate the records.
+2. Send deltas and dead letters.
+3. Wait for the broker's acknowledgement of each.
+4. Acknowledge the source events, in order.
+
+While one batch waits for the broker, the next one is taken and sent, never a third. Any unexpected condition ends the
+process. The service manager starts it again, and events that were not acknowledged are read again. The fold drops
+repeats.
 """
 
 from __future__ import annotations
@@ -15,26 +21,32 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import lt
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from connectors.kafka.events import Message
+from connectors.columns import ColumnNames
+from connectors.kafka.events import Schema
+from connectors.kafka.formats import event_decoder
 from connectors.kafka.lineage import Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
+from connectors.times import nanoseconds
 from models.errors import InputError, UnavailableError, VeilstreamError
-from stream.daemon.batch_consumer import FetchMessage
+from stream.config.settings import Settings
+from stream.daemon.batch_consumer import WAITING, BatchApp, FetchMessage
 from stream.daemon.broker_clock import BrokerClock
 from stream.daemon.broker_contact import BrokerContact, no_contact
-from stream.daemon.delta_batches import BatchWriter, SourceBatch
 from stream.daemon.delta_topic import seen_in_delta_topic
-from stream.daemon.deltas import LogState
+from stream.daemon.deltas import Clocks, DeltaWriter, LogState
+from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import TP, App, first_record, leader_epoch
 from stream.daemon.health import ProgressCheck, faulty_state, patience
 from stream.daemon.unreadable import unreadable_partitions
 from stream.daemon.worker_status import WorkerStatusFile
 from stream.fold.records import Heartbeat, Tick
+from stream.values.pseudonym import Pseudonyms
 
 if TYPE_CHECKING:
     from stream.run.exporter import Metrics
@@ -42,11 +54,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("veilstream")
 
 LOOK_SECONDS = 1.0
-"""How often a worker asks which logs its topics are, while events come. After a pause it asks before it sends anything;
-a topic that is created again and has grown beyond the old position within this time is seen a second late."""
+"""How often a worker asks the broker which logs its topics are, while events come. After a pause it asks before it
+sends anything. A topic that is created again and grows beyond the old position within this time is seen late."""
 
 APPEND_TIME = 1
-"""Kafka's timestamp type for the broker's own clock; a producer's clock is not believed for `max_skew`."""
+"""Kafka's timestamp type for the broker's own clock. The clock of a producer is not trusted for `max_skew`."""
 
 
 @dataclass
@@ -60,144 +72,136 @@ class Progress:
     """Source records not yet taken at the last report, by topic/number."""
 
 
+@dataclass
+class Generation:
+    """State of one membership generation of the consumer group. A rebalance makes a new one."""
+
+    number: int
+    fetches: int = 0
+    """Fetches of this generation that were taken."""
+    covered: dict[TP, int] = field(default_factory=dict)
+    """Last offset of each partition that a sent delta covers."""
+    started_partitions: set[TP] = field(default_factory=set)
+    """Partitions whose first events followed those of the assignment before."""
+    logs: dict[TP, Lineage] = field(default_factory=dict)
+    """The log of each partition, as last reported by the broker."""
+    undescribed_logs: set[TP] = field(default_factory=set)
+    """Partitions whose log no delta has described yet."""
+    unreported_truncations: dict[TP, int] = field(default_factory=dict)
+    """New end offset of each truncated log, until a delta reports it."""
+    reported_truncations: dict[TP, Lineage] = field(default_factory=dict)
+    """Truncated logs that a delta has reported."""
+
+
 class Ingest:
-    """One worker: the batches of whatever partitions its group membership gives it."""
+    """One worker: it takes the batches of the partitions that its group assigns to it.
+
+    Parameters
+    ----------
+    app
+        The Faust application that brings the batches.
+    process
+        Name of the process, which its topics contain.
+    source
+        Configuration of the source topics.
+    writer
+        Turns source records into delta records.
+    metrics
+        Receives counts, if the process serves metrics.
+    """
 
     def __init__(
-        self, app: App, process: str, source: Source, batches: BatchWriter, metrics: Metrics | None = None
+        self, app: App, process: str, source: Source, writer: DeltaWriter, metrics: Metrics | None = None
     ) -> None:
         self.app, self.process, self.source = app, process, source
-        self.batches, self.writer = batches, batches.writer
+        self.writer, self.metrics = writer, metrics
         self.delta, self.dlq = topic(process, "delta"), topic(process, "dlq")
         self.progress = Progress()
         self.check = ProgressCheck(patience(source.session_timeout, source.heartbeat))
         self.clock = BrokerClock()
-        self.metrics = metrics
         report = no_contact if metrics is None else metrics.contact
         self.contact = BrokerContact(source, (*source.topics, self.delta), source.heartbeat, report)
         self.status: WorkerStatusFile | None = None
-        """Where `veilstream status` reads of this worker."""
-        self._generation: int | None = None
-        self._fetches = 0
-        """How many fetches of this generation were taken."""
-        self._covered: dict[TP, int] = {}
+        """The file that `veilstream status` reads about this worker."""
+        self._client = LogClient(source)
+        self._generation = Generation(-1)
         self._stalled_positions: dict[TP, tuple[int, int]] = {}
-        """Position and end of a partition at the last report, where they differed."""
+        """Position and end of a partition at the last report, if they differed."""
         self._empty_ranges: dict[TP, tuple[int, int]] = {}
         """Position and end between which the log holds no record."""
-        self._started_partitions: set[TP] = set()
-        """Partitions whose first events in this generation were where they should be."""
-        self._client = LogClient(source)
-        self._logs: dict[TP, Lineage] = {}
-        """The log of each partition, as last reported by the broker."""
-        self._undescribed_logs: set[TP] = set()
-        """Partitions whose log no delta has described yet."""
-        self._unreported_truncations: dict[TP, int] = {}
-        """New end offset of each truncated log, until a delta reports it."""
-        self._reported_truncations: dict[TP, Lineage] = {}
-        """Truncated logs that a delta has reported."""
         self._logged_skip_kinds: set[str] = set()
         """Reasons for skipped records that were already logged once."""
-        self._looked = float("-inf")
-        self._waiting: asyncio.Future[None] | None = None
-        """The batch before this one, sent and not yet acknowledged; its failure is ours."""
+        self._logs_checked_at = float("-inf")
+        self._previous_batch: asyncio.Future[None] | None = None
+        """The batch before this one: sent, and not yet acknowledged."""
+
+    # one batch
 
     async def batch(self, fetch: FetchMessage) -> None:
         """Send one batch after the previous one; return when the previous one is durable and acknowledged."""
         generation = self._current_generation()
-        # What was buffered before a rebalance is read again by whoever owns it now.
-        by_partition = fetch.records if fetch.generation_id == generation else {}
-        if by_partition:
-            self._expect(fetch)
+        # Records that were buffered before a rebalance are read again by the member that owns them now.
+        records_of = fetch.records if fetch.generation_id == generation.number else {}
+        if records_of:
+            self._check_no_fetch_lost(fetch)
+        await self._check_logs(records_of)
+        covered = await self._covered_positions(records_of)
         sends: list[Any] = []
         ends: dict[TP, int] = {}
-        await self._look(by_partition)
-        covered = await self._positions(by_partition)
-        for tp, mine in by_partition.items():
-            await self._begin(tp, covered[tp] + 1, mine[0].offset)
-            runs = list(_runs(mine))
-            begin = await self._begin_behind_holes(tp, covered[tp], runs)
+        for tp, records in records_of.items():
+            await self._check_start(tp, covered[tp] + 1, records[0].offset)
+            runs = list(_runs(records))
+            log_begin = await self._begin_behind_holes(tp, covered[tp], runs)
+            position = covered[tp]
             for run in runs:
-                for part in _parts(run, begin):
-                    position = ends.get(tp, covered[tp])
+                for part in _split_at_deleted(run, log_begin):
                     first = part[0].offset
-                    if position + 1 < min(begin, first):
-                        position = min(begin, first) - 1
-                        sends.append(self._send(self.delta, self._deleted(tp, position)))
+                    if position + 1 < min(log_begin, first):
+                        position = min(log_begin, first) - 1
+                        sends.append(self._send(self.delta, self._report_deleted(tp, position)))
                     sends += await self._write_run(tp, position, part)
-                    ends[tp] = part[-1].offset
+                    position = ends[tp] = part[-1].offset
         sent = [await send for send in sends]  # in this order, also on the topic: the producer keeps it
-        if self._current_generation() == generation:
-            self._covered.update(ends)
-        if self._waiting is not None:
-            await self._waiting
-        self._waiting = asyncio.ensure_future(self.acknowledge(sent, fetch))
-        self.app.add_future(self._waiting)  # ends the process where it fails and no batch follows
+        if self._current_generation() is generation:
+            generation.covered.update(ends)
+        if self._previous_batch is not None:
+            await self._previous_batch
+        self._previous_batch = asyncio.ensure_future(self.acknowledge(sent, fetch))
+        self.app.add_future(self._previous_batch)  # ends the process if it fails and no batch follows
 
-    def _expect(self, fetch: FetchMessage) -> None:
-        """VeilstreamError where fetches of this generation are missing before this one: the process ends, and reads
-        them again."""
+    def _check_no_fetch_lost(self, fetch: FetchMessage) -> None:
+        """Fail if fetches of this generation are missing before this one: the process ends, and reads them again."""
         if fetch.number is None:
             return
-        lost, self._fetches = fetch.number - self._fetches, fetch.number + 1
+        lost = fetch.number - self._generation.fetches
+        self._generation.fetches = fetch.number + 1
         if lost:
             raise VeilstreamError(
                 f"{lost} fetches were lost between consumer and worker: this process ends, and they are read again"
             )
 
-    async def acknowledge(self, sent: Sequence[Any], fetch: FetchMessage) -> None:
-        """Wait until the broker has everything of a batch; then, and only then, acknowledge its events."""
-        await self._taken(sent)
-        consumer: Any = self.app.consumer
-        consumer.acknowledge([fetch])
-        self.check.moved()
-        self._tell()
-
-    async def _taken(self, sent: Sequence[Any]) -> None:
-        """Wait until the broker has all of these records; their stamps set the clock."""
-        stamps = [one.timestamp for one in await asyncio.gather(*sent)]
-        if stamps:
-            self.clock.heard(max(stamps))
-
-    def probe(self) -> Mapping[str, Any]:
-        """Return what the health endpoints report."""
-        counts: dict[str, Any] = {
-            "events": self.progress.events,
-            "dead": dict(self.progress.dead),
-            "deltas": self.progress.deltas,
-        }
-        counts["left_out"] = dict(self.writer.left_out)
-        counts["unreadable"] = unreadable_partitions.places
-        counts["broker_contact_seconds"] = round(self.contact.seconds, 1)
-        state = "rebalancing" if self.app.rebalancing else "ingesting"
-        return {"role": "ingest", "state": faulty_state(self.contact) or state, **counts}
-
-    def _tell(self) -> None:
-        if self.status is not None:
-            self.status.write(unreadable_partitions.places)
-        if self.metrics is not None:
-            done = self.progress
-            self.metrics.unreadable(len(unreadable_partitions.partitions))
-            self.metrics.ingested(done.events, done.deltas, done.dead, done.lag, self.writer.left_out)
-
     async def _write_run(self, tp: TP, covered: int, run: Sequence[Any]) -> list[Any]:
-        """Write the deltas of events with rising offsets under one leader. Where offsets begin again, or another leader
-        wrote the events, ask the broker for the log first: the fold compares it with the one that it knows."""
-        if self.writer.formats is not None and self.writer.formats.prepare is not None:
-            prepare = partial(self.writer.formats.prepare, answered=self.check.moved)
-            await self._asked(prepare, [_message(record) for record in run])
+        """Write the deltas of events with rising offsets under one leader.
+
+        If offsets begin again, or another leader wrote the events, ask the broker for the log first: the fold compares
+        it with the one that it knows.
+        """
+        prepare = self.writer.decoder.prepare
+        if prepare is not None:
+            await self._ask_until_answered(partial(prepare, answered=self.check.moved), run)
         first, epoch = run[0].offset, leader_epoch(run[0])
-        back = first <= covered
-        if back or (tp in self._logs and epoch > self._logs[tp].epoch):
-            await self._ask([tp])
-        return self._write(tp, first - 1 if back else covered, run)
+        begins_again = first <= covered
+        log = self._generation.logs.get(tp)
+        if begins_again or (log is not None and epoch > log.epoch):
+            await self._refresh_logs([tp])
+        return self._write(tp, first - 1 if begins_again else covered, run)
 
     def _write(self, tp: TP, prev: int, records: Sequence[Any]) -> list[Any]:
-        """Coroutines that hand the partition's deltas and dead letters to the producer, in order."""
-        log = self._tell_log(tp, leader_epoch(records[-1]))
-        before = self.writer.left_out.total()
-        deltas, letters = self.batches.write(tp.topic, tp.partition, prev, self._batch(records), log)
-        left_out = self.writer.left_out.total() - before
+        """Return coroutines that hand deltas and dead letters to the producer, in order."""
+        log = self._describe_log(tp, leader_epoch(records[-1]))
+        left_out_before = self.writer.left_out.total()
+        deltas, letters = self.writer.write(*tp, prev, records, self._clocks(records), log)
+        left_out = self.writer.left_out.total() - left_out_before
         for kind in sorted(self.writer.left_out.keys() - self._logged_skip_kinds):
             self._logged_skip_kinds.add(kind)
             logger.info("%s/%d: records become no event: %s; from now on they are only counted", *tp, kind)
@@ -208,68 +212,83 @@ class Ingest:
         sends = [self._send(self.dlq, letter.encode(tp.topic, tp.partition)) for letter in letters]
         return sends + [self._send(self.delta, delta) for delta in deltas]
 
-    def _batch(self, records: Sequence[Any]) -> SourceBatch:
-        """With the broker's stamps as clocks, where it stamps records; else with the clock of this moment."""
-        clock = self.clock.now()
+    def _clocks(self, records: Sequence[Any]) -> Clocks:
+        """Return the broker's stamp of each record that has one, and the time of this moment for the others."""
+        now = self.clock.now()
         if APPEND_TIME not in {record.timestamp_type for record in records}:
-            return SourceBatch(records, clock)
-        stamped = (record.timestamp_type == APPEND_TIME for record in records)
-        return SourceBatch(
-            records, [one.timestamp * 1_000_000 if own else clock for one, own in zip(records, stamped, strict=True)]
-        )
+            return now
+        clocks = []
+        for record in records:
+            stamped = record.timestamp_type == APPEND_TIME
+            clocks.append(record.timestamp * 1_000_000 if stamped else now)
+        return clocks
 
     def _send(self, name: str, value: bytes) -> Any:
         return self.app.producer.send(name, None, value, 0, None, None)
 
-    def _current_generation(self) -> int:
-        generation = int(self.app.consumer_generation_id)
-        if generation != self._generation:
-            self._generation, self._fetches = generation, 0
-            self._covered.clear()
-            self._started_partitions.clear()
-            self._logs.clear()
-            self._undescribed_logs.clear()
-            self._unreported_truncations.clear()
-            self._reported_truncations.clear()
-        return generation
+    async def acknowledge(self, sent: Sequence[Any], fetch: FetchMessage) -> None:
+        """Wait until the broker has everything of a batch; then, and only then, acknowledge its events."""
+        await self._wait_until_durable(sent)
+        consumer: Any = self.app.consumer
+        consumer.acknowledge([fetch])
+        self.check.moved()
+        self._publish_status()
 
-    async def _look(self, partitions: Collection[TP]) -> None:
-        """Ask the broker for the topic ids and leaders of the partitions, once in a generation and then every
-        `LOOK_SECONDS`; ask for the whole log of a partition whose id or leader has changed."""
-        known = all(tp in self._logs for tp in partitions)
-        if known and time.monotonic() - self._looked < LOOK_SECONDS:
+    async def _wait_until_durable(self, sent: Sequence[Any]) -> None:
+        """Wait until the broker has all of these records; its stamps set the clock."""
+        stamps = [record.timestamp for record in await asyncio.gather(*sent)]
+        if stamps:
+            self.clock.heard(max(stamps))
+
+    # generations and logs
+
+    def _current_generation(self) -> Generation:
+        number = int(self.app.consumer_generation_id)
+        if number != self._generation.number:
+            self._generation = Generation(number)
+        return self._generation
+
+    async def _check_logs(self, partitions: Collection[TP]) -> None:
+        """Ask the broker for the topic ids and leaders of partitions: once a generation, then every `LOOK_SECONDS`.
+
+        If the id or the leader of a partition has changed, ask for its whole log.
+        """
+        all_known = all(tp in self._generation.logs for tp in partitions)
+        if all_known and time.monotonic() - self._logs_checked_at < LOOK_SECONDS:
             return
-        leaders = await self._asked(self._client.leaders, (*self.source.topics, self.delta, self.dlq))
-        for own in (self.delta, self.dlq):
-            if (own, 0) not in leaders:  # the client under us would ask for it a thousand times a second, for ever
-                raise InputError(f"topic {own}: missing; run `veilstream topics create`")
-        self._looked = time.monotonic()
+        leaders = await self._ask_until_answered(self._client.leaders, (*self.source.topics, self.delta, self.dlq))
+        for name in (self.delta, self.dlq):
+            if (name, 0) not in leaders:  # the client under us would ask for it a thousand times a second, for ever
+                raise InputError(f"topic {name}: missing; run `veilstream topics create`")
+        self._logs_checked_at = time.monotonic()
         changed = []
         for tp in partitions:
-            leader, log = leaders.get((tp.topic, tp.partition)), self._logs.get(tp)
+            leader, log = leaders.get((tp.topic, tp.partition)), self._generation.logs.get(tp)
             if leader is not None and (log is None or (leader.topic, leader.epoch) != (log.topic, log.epoch)):
                 changed.append(tp)
         if changed:
-            await self._ask(changed)
+            await self._refresh_logs(changed)
 
-    async def _ask(self, partitions: Collection[TP]) -> None:
-        """Ask the leaders for the logs of some partitions; the next delta tells what is new about them."""
+    async def _refresh_logs(self, partitions: Collection[TP]) -> None:
+        """Ask the leaders for the logs of some partitions; the next delta describes those that have changed."""
         generation = self._current_generation()
         places = [(tp.topic, tp.partition) for tp in partitions]
-        found = await self._asked(self._client.lineages, places)
-        if self._current_generation() != generation:
+        lineages = await self._ask_until_answered(self._client.lineages, places)
+        if self._current_generation() is not generation:
             return
         for tp in partitions:
-            log, before = found.get((tp.topic, tp.partition)), self._logs.get(tp)
+            log, before = lineages.get((tp.topic, tp.partition)), generation.logs.get(tp)
             if log is None:
                 continue
-            self._logs[tp] = log
+            generation.logs[tp] = log
             if before is None or (before.topic, before.epochs) != (log.topic, log.epochs):
-                self._undescribed_logs.add(tp)
+                generation.undescribed_logs.add(tp)
 
-    async def _asked(self, question: Callable[[Any], Any], about: Any) -> Any:
-        """Return the answer of the broker or the schema registry. While it is away the worker waits, like its consumer;
-        the progress check limits this."""
+    async def _ask_until_answered(self, question: Callable[[Any], Any], about: Any) -> Any:
+        """Return the answer of the broker or the schema registry.
+
+        While it is away the worker waits, like its consumer; the progress check limits this.
+        """
         while True:
             try:
                 return await asyncio.get_running_loop().run_in_executor(None, question, about)
@@ -277,149 +296,175 @@ class Ingest:
                 logger.warning("%s; asking again", error)
                 await asyncio.sleep(1.0)
 
-    def _tell_log(self, tp: TP, epoch: int) -> LogState:
-        """Return what the next delta must tell of its log: all that no delta has told yet."""
-        log = self._logs.get(tp)
+    def _describe_log(self, tp: TP, epoch: int) -> LogState:
+        """Return the description of its log for the next delta: everything that no delta has reported yet."""
+        generation = self._generation
+        log = generation.logs.get(tp)
         if log is None:
             return LogState(epoch=epoch)
-        if tp not in self._undescribed_logs and tp not in self._unreported_truncations:
+        if tp not in generation.undescribed_logs and tp not in generation.unreported_truncations:
             return LogState(log.topic, epoch)
-        self._undescribed_logs.discard(tp)
-        return LogState(log.topic, epoch, log.epochs, self._unreported_truncations.pop(tp, None))
+        generation.undescribed_logs.discard(tp)
+        return LogState(log.topic, epoch, log.epochs, generation.unreported_truncations.pop(tp, None))
 
-    async def _begin(self, tp: TP, expected: int, offset: int) -> None:
-        """Check that the first events of an assignment follow those of the one before, or a hole that the log has. A
-        rebalance can skip events; they would be committed and no delta would show it. The process then ends and reads
-        them again."""
-        if tp not in self._started_partitions and offset > expected:
+    # positions and holes
+
+    async def _check_start(self, tp: TP, expected: int, offset: int) -> None:
+        """Check that the first events of an assignment follow those of the one before, or a hole of the log.
+
+        A rebalance can skip events; they would be committed, and no delta would show it. The process then ends and
+        reads them again.
+        """
+        if tp not in self._generation.started_partitions and offset > expected:
             loop = asyncio.get_running_loop()
-            there = await loop.run_in_executor(None, first_record, self.source, tp, expected, offset)
-            if there < offset:
-                raise VeilstreamError(f"{tp.topic}/{tp.partition}: offsets {there} to {offset - 1} were skipped")
-        self._started_partitions.add(tp)
+            first = await loop.run_in_executor(None, first_record, self.source, tp, expected, offset)
+            if first < offset:
+                raise VeilstreamError(f"{tp.topic}/{tp.partition}: offsets {first} to {offset - 1} were skipped")
+        self._generation.started_partitions.add(tp)
 
-    async def _positions(self, partitions: Collection[TP]) -> dict[TP, int]:
-        """Offset of each partition that is covered before the next delta: of this assignment's last one, else the
-        committed position. (A delta that was sent and is not durable yet counts: should it fail, the process ends and
-        what follows it is a gap to the fold until the offsets are read again.)
+    async def _covered_positions(self, partitions: Collection[TP]) -> dict[TP, int]:
+        """Return the offset of each partition that is covered before the next delta.
 
-        Never "first - 1": what retention or a lost commit took away would pass unseen. Where the log begins behind
-        the committed position, `_tell_begin` shows the fold the gap; the begin is asked after the first events came,
-        so that it is not older than they are.
+        It is the last offset of this assignment, else the committed position. A delta that was sent and is not durable
+        yet counts: if it fails, the process ends, and what follows it is a gap to the fold until its events are read
+        again.
+
+        It is never "first - 1": events that retention or a lost commit took away would pass unseen. If the log begins
+        behind the committed position, `_report_log_begin` shows the fold the gap. The begin is asked for after the
+        first events came, so that it is not older than they are.
         """
         generation = self._current_generation()
-        found = {tp: self._covered[tp] for tp in partitions if tp in self._covered}
-        missing = [tp for tp in partitions if tp not in found]
+        positions = {tp: generation.covered[tp] for tp in partitions if tp in generation.covered}
+        missing = [tp for tp in partitions if tp not in positions]
         if missing:
-            thread: Any = self.app.consumer._thread  # type: ignore[attr-defined]  # Faust gives no other way to ask
-            begins = await self._asked(self._client.begins, [(tp.topic, tp.partition) for tp in missing])
+            consumer: Any = self.app.consumer
+            places = [(tp.topic, tp.partition) for tp in missing]
+            begins = await self._ask_until_answered(self._client.begins, places)
             for tp in missing:
-                committed = await thread.call_thread(thread._consumer.committed, tp)
+                committed = await consumer.committed(tp)
                 if begins[tp] > (committed or 0):
-                    await self._tell_begin(tp, begins[tp], promised=committed is not None)
-                found[tp] = max(committed or 0, begins[tp]) - 1
-            if self._current_generation() == generation:
+                    await self._report_log_begin(tp, begins[tp], promised=committed is not None)
+                positions[tp] = max(committed or 0, begins[tp]) - 1
+            if self._current_generation() is generation:
                 for tp in missing:
-                    found[tp] = self._covered.setdefault(tp, found[tp])
-        return found
+                    positions[tp] = generation.covered.setdefault(tp, positions[tp])
+        return positions
 
-    async def _tell_begin(self, tp: TP, begin: int, *, promised: bool) -> None:
-        """The log begins behind the group's position: a delta without an event says so, before an event or an idle
-        report does. What was promised is a gap to the fold (a committed position, or a partition that the delta topic
-        speaks of); a log that had lost its begin before our first start is none."""
+    async def _report_log_begin(self, tp: TP, begin: int, *, promised: bool) -> None:
+        """Send a delta without events for a log that begins behind the position of the group.
+
+        It comes before an event or an idle report. To the fold it is a gap if the events were promised: by a committed
+        position, or by a record of the delta topic about the partition. A log that had lost its begin before our first
+        start is no gap.
+        """
         if not promised:
             loop = asyncio.get_running_loop()
             promised = await loop.run_in_executor(
                 None, seen_in_delta_topic, self.process, self.source, tp.topic, tp.partition
             )
         prev = begin - 1 if promised else -1
-        delta = self.writer.opening(tp.topic, tp.partition, prev, begin - 1, self._tell_log(tp, -1))
-        await self._taken([await self._send(self.delta, delta)])
+        delta = self.writer.write_empty(*tp, prev, begin - 1, self._describe_log(tp, -1))
+        await self._wait_until_durable([await self._send(self.delta, delta)])
 
     async def _begin_behind_holes(self, tp: TP, covered: int, runs: Sequence[Sequence[Any]]) -> int:
         """Return where the log begins if offsets are missing in what was fetched, else 0.
 
         Transactions and compaction leave holes in a log. Retention does, too, while nobody reads: the client goes on
         at the new begin without an error, and the fold must learn that events are missing. If retention has passed a
-        hole of another kind, it counts as missing events: nobody can tell any more.
+        hole of another kind, it counts as missing events, because the broker no longer knows the difference.
         """
         position = covered
         for run in runs:
             first, last = run[0].offset, run[-1].offset
             if first > position + 1 or last - first >= len(run):
-                found = await self._asked(self._client.begins, [(tp.topic, tp.partition)])
-                return int(found[tp.topic, tp.partition])
+                begins = await self._ask_until_answered(self._client.begins, [(tp.topic, tp.partition)])
+                return int(begins[tp.topic, tp.partition])
             position = last
         return 0
 
-    def _deleted(self, tp: TP, position: int) -> bytes:
+    def _report_deleted(self, tp: TP, position: int) -> bytes:
         """Return a delta without events that begins behind deleted ones: a gap to the fold."""
-        return self.writer.opening(tp.topic, tp.partition, position, position, self._tell_log(tp, -1))
+        return self.writer.write_empty(*tp, position, position, self._describe_log(tp, -1))
+
+    # reports
 
     async def report(self) -> None:
-        """Heartbeats of the partitions with nothing new, and the tick of whoever owns the first partition."""
+        """Send heartbeats of partitions without new events, and the tick.
+
+        The owner of the first partition sends the tick.
+        """
         if self.app.rebalancing:
             return
         if not self.app.consumer.assignment():
-            if self._current_generation() > 0:
+            if self._current_generation().number > 0:
                 self.check.moved()  # a member without a partition: there are more workers than partitions
             self.progress.lag = {}
-            self._tell()
+            self._publish_status()
             return
         generation = self._current_generation()
         owned = sorted(tp for tp in self.app.consumer.assignment() if tp.topic in self.source.topics)
-        await self._look(owned)
-        covered = dict(await self._positions(owned))  # before the ends are asked: they are not older
+        await self._check_logs(owned)
+        covered = dict(await self._covered_positions(owned))  # before the ends are asked: they are not older
         ends = await self.app.consumer.highwaters(*owned)
-        await self._look_at_ends({tp: covered[tp] for tp in owned if ends[tp] <= covered[tp]})
-        told = [
-            self._send(self.delta, self._log_delta(tp))
-            for tp in owned
-            if tp in self._undescribed_logs or tp in self._unreported_truncations
-        ]
-        await self._taken([await send for send in told])  # before the clock is read: these are a worker's first
+        await self._find_truncations({tp: covered[tp] for tp in owned if ends[tp] <= covered[tp]})
+        await self._report_logs(owned)  # before the clock is read: these are a worker's first records
         now = self.clock.now()
         sends = []
         self.progress.lag = {}
         stopped = unreadable_partitions.partitions
         for tp in owned:
-            position = covered[tp]
+            position, place = covered[tp], f"{tp.topic}/{tp.partition}"
             if ends[tp] <= position:
-                continue  # it ends before what was read: it is not idle, its consumer is about to begin again
+                continue  # the log ends before the position: it is not idle, its consumer is about to begin again
+            lag = ends[tp] - position - 1
             if tp in stopped:
-                self.progress.lag[f"{tp.topic}/{tp.partition}"] = ends[tp] - position - 1
+                self.progress.lag[place] = lag
                 continue
-            idle = ends[tp] <= position + 1 or await self._nothing_between(tp, position + 1, ends[tp])
-            self.progress.lag[f"{tp.topic}/{tp.partition}"] = 0 if idle else ends[tp] - position - 1
-            if idle and self._current_generation() == generation:
-                beat = Heartbeat(src=tp.topic, p=tp.partition, at=now, last=position)
-                sends.append(self._send(self.delta, msgspec.json.encode(beat)))
+            idle = lag == 0 or await self._nothing_between(tp, position + 1, ends[tp])
+            self.progress.lag[place] = 0 if idle else lag
+            if idle and self._current_generation() is generation:
+                heartbeat = Heartbeat(src=tp.topic, p=tp.partition, at=now, last=position)
+                sends.append(self._send(self.delta, msgspec.json.encode(heartbeat)))
         if TP(self.source.topics[0], 0) in owned:
             sends.append(self._send(self.delta, msgspec.json.encode(Tick(at=now))))
-        await self._taken([await send for send in sends])
-        waiting = [tp for tp in owned if tp not in stopped and self.progress.lag.get(f"{tp.topic}/{tp.partition}")]
-        if not waiting and (self._waiting is None or self._waiting.done()):
-            self.check.moved()  # a restart would not mend a stopped partition
-        self._tell()
+        await self._wait_until_durable([await send for send in sends])
+        behind = [tp for tp in owned if tp not in stopped and self.progress.lag.get(f"{tp.topic}/{tp.partition}")]
+        if not behind and (self._previous_batch is None or self._previous_batch.done()):
+            self.check.moved()  # a restart would not repair a stopped partition
+        self._publish_status()
 
-    def _log_delta(self, tp: TP) -> bytes:
-        return self.writer.opening(tp.topic, tp.partition, -1, -1, self._tell_log(tp, -1))
+    async def _report_logs(self, partitions: Collection[TP]) -> None:
+        """Send deltas without events for logs that no delta has described, and wait until they are durable."""
+        sends = []
+        for tp in partitions:
+            if tp in self._generation.undescribed_logs or tp in self._generation.unreported_truncations:
+                delta = self.writer.write_empty(*tp, -1, -1, self._describe_log(tp, -1))
+                sends.append(self._send(self.delta, delta))
+        await self._wait_until_durable([await send for send in sends])
 
-    async def _look_at_ends(self, positions: Mapping[TP, int]) -> None:
-        """Ask the leaders about partitions that seem to end before the position that was read; a fetching client cannot
-        tell. Each log and end is told once."""
+    async def _find_truncations(self, positions: Mapping[TP, int]) -> None:
+        """Ask the leaders about partitions that seem to end before the position that was read.
+
+        A fetching client cannot see this. Each log and end is reported once.
+        """
         if not positions:
             return
-        await self._ask(positions)
+        await self._refresh_logs(positions)
+        generation = self._generation
         for tp, position in positions.items():
-            log = self._logs.get(tp)
-            if log is None or log.end is None or log.end > position or self._reported_truncations.get(tp) == log:
+            log = generation.logs.get(tp)
+            if log is None or log.end is None or log.end > position:
                 continue
-            self._reported_truncations[tp], self._unreported_truncations[tp] = log, log.end
+            if generation.reported_truncations.get(tp) != log:
+                generation.reported_truncations[tp] = log
+                generation.unreported_truncations[tp] = log.end
 
     async def _nothing_between(self, tp: TP, begin: int, end: int) -> bool:
-        """Whether no event stands between a position and the end of the log: transaction markers and compacted records
-        have offsets and bring no event. The broker is asked once for each position."""
+        """Whether the log holds no event between a position and its end.
+
+        Transaction markers and compacted records have offsets and bring no event. The broker is asked once for each
+        position.
+        """
         place = (begin, end)
         if self._empty_ranges.get(tp) == place:
             return True
@@ -428,38 +473,110 @@ class Ingest:
             return False
         loop = asyncio.get_running_loop()
         try:
-            there = await loop.run_in_executor(None, first_record, self.source, tp, begin, end)
+            first = await loop.run_in_executor(None, first_record, self.source, tp, begin, end)
         except TimeoutError:
-            return False  # the broker does not say: whether we stand still is for the progress check
-        if there == end:
+            return False  # the broker does not answer: the progress check decides whether this process is stuck
+        if first == end:
             self._empty_ranges[tp] = place
-        return there == end
+        return first == end
+
+    def probe(self) -> Mapping[str, Any]:
+        """Return the body of the health endpoints."""
+        state = "rebalancing" if self.app.rebalancing else "ingesting"
+        return {
+            "role": "ingest",
+            "state": faulty_state(self.contact) or state,
+            "events": self.progress.events,
+            "dead": dict(self.progress.dead),
+            "deltas": self.progress.deltas,
+            "left_out": dict(self.writer.left_out),
+            "unreadable": unreadable_partitions.places,
+            "broker_contact_seconds": round(self.contact.seconds, 1),
+        }
+
+    def _publish_status(self) -> None:
+        if self.status is not None:
+            self.status.write(unreadable_partitions.places)
+        if self.metrics is not None:
+            progress = self.progress
+            self.metrics.unreadable(len(unreadable_partitions.partitions))
+            self.metrics.ingested(progress.events, progress.deltas, progress.dead, progress.lag, self.writer.left_out)
 
 
-def _message(record: Any) -> Message:
-    return Message(record.topic, record.key, record.value)
-
-
-def _parts(records: Sequence[Any], begin: int) -> Iterator[Sequence[Any]]:
-    """The records of a run, split at each hole that lies below the begin of the log."""
-    last = 0
+def _split_at_deleted(records: Sequence[Any], log_begin: int) -> Iterator[Sequence[Any]]:
+    """Split a run at each hole that lies below the begin of the log."""
+    first = 0
     for i in range(1, len(records)):
-        behind = records[i - 1].offset + 1
-        if behind < begin and behind < records[i].offset:
-            yield records[last:i]
-            last = i
-    yield records[last:]
+        following = records[i - 1].offset + 1
+        if following < log_begin and following < records[i].offset:
+            yield records[first:i]
+            first = i
+    yield records[first:]
 
 
 def _runs(records: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """The records of a partition, split where offsets begin again (the log did) or another leader wrote them."""
+    """Split the records of a partition where offsets begin again (the log did) or another leader wrote them."""
     offsets, epochs = [record.offset for record in records], list(map(leader_epoch, records))
     if len(set(epochs)) == 1 and all(map(lt, offsets, offsets[1:])):
         yield records
         return
-    begin = 0
+    first = 0
     for i in range(1, len(records)):
         if offsets[i] <= offsets[i - 1] or epochs[i] != epochs[i - 1]:
-            yield records[begin:i]
-            begin = i
-    yield records[begin:]
+            yield records[first:i]
+            first = i
+    yield records[first:]
+
+
+def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
+    """Make the delta writer of a configuration. Attributes that nobody needs are not decoded."""
+    process = settings.process
+    schema = Schema(
+        names=ColumnNames.of(process.columns.changed),
+        attributes=tuple(dict.fromkeys((*process.kept, *process.attributes.person, *source.kept))),
+        timezone=process.timezone,
+        event_id=source.event_id,
+        end=source.end,
+        format=source.format,
+        time_unit=source.time_unit,
+        lifecycle=process.lifecycle,
+    )
+    decoder = event_decoder(
+        schema,
+        registry=source.registry,
+        mappings=source.mapping,
+        snapshots=source.snapshots == "take",
+        reader_schema=source.reader_schema,
+    )
+    return DeltaWriter(
+        decoder=decoder,
+        pseudonyms=Pseudonyms(key),
+        max_skew_ns=int(source.max_skew * 1_000_000_000),
+        limit=source.delta_batch_bytes,
+        dlq_payload=source.dlq_payload,
+        earliest=None if process.earliest is None else nanoseconds(process.earliest),
+        raw_resources=process.raw_resources,
+        person=process.person,
+    )
+
+
+def ingest_app(
+    settings: Settings, source: Source, key: bytes, folder: Path, metrics: Metrics | None = None
+) -> tuple[App, Ingest]:
+    """Make the Faust application of an ingest worker, and the worker."""
+    process = settings.process.name
+    app = application(process, "ingest", source, folder, kind=BatchApp, stream_buffer_maxsize=WAITING)
+    worker = Ingest(app, process, source, delta_writer(settings, source, key), metrics)
+    events = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)
+
+    @app.agent(events, name="ingest", supervisor_strategy=CrashingSupervisor)
+    async def take(stream: Any) -> None:
+        async for fetch in stream.noack().events():
+            await worker.batch(fetch.message)
+
+    @app.timer(interval=source.heartbeat)  # type: ignore[untyped-decorator]
+    async def report() -> None:
+        await worker.report()
+
+    offer_health(app, settings.health_port, worker.probe)
+    return app, worker

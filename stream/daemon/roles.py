@@ -25,7 +25,7 @@ def run_ingest(config: Path, output: Path) -> int:
     from connectors.kafka.events import LEFT_OUT, POISONS
     from stream.daemon import start
     from stream.daemon.faust_app import run
-    from stream.daemon.ingest_app import ingest_app
+    from stream.daemon.ingest import ingest_app
     from stream.daemon.worker_status import WorkerStatusFile
     from stream.run.observer import serve
 

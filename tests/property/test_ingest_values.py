@@ -10,13 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from connectors.kafka.events import Schema, decoder
+from connectors.kafka.events import Message, Schema
+from connectors.kafka.formats import event_decoder
 from stream.config.window import window_of
-from stream.daemon.deltas import DeltaWriter, SourceRecord
+from stream.daemon.deltas import DeltaWriter
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.values.pseudonym import Pseudonyms
+from tests.source_records import source_record
 
 NOW = 1_800_000_000_000_000_000
 EDGES = (2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64, 10**40)
@@ -38,12 +40,12 @@ values = st.one_of(
 )
 
 
-def record(offset: int, value: Any, attribute: str = "x") -> SourceRecord:
+def record(offset: int, value: Any, attribute: str = "x") -> Message:
     """A source event of a case of its own, with any value in one attribute."""
     plain = {"case:concept:name": f"c{offset}", "concept:name": "a", "time:timestamp": "2025-01-01T00:00:00Z"}
     raw = bytes(value) if isinstance(value, msgspec.Raw) else json.dumps(value).encode()
     body = json.dumps(plain).encode()[:-1] + b', "' + attribute.encode() + b'": ' + raw + b"}"
-    return SourceRecord(offset, body, None, NOW)
+    return source_record(offset, body)
 
 
 def fold() -> Fold:
@@ -52,7 +54,7 @@ def fold() -> Fold:
 
 def writer() -> DeltaWriter:
     schema = Schema(attributes=("x",))
-    return DeltaWriter(decoder(schema), Pseudonyms(bytes(32)), 60_000_000_000, 524_288)
+    return DeltaWriter(event_decoder(schema), Pseudonyms(bytes(32)), 60_000_000_000, 524_288)
 
 
 @given(st.lists(st.tuples(values, st.sampled_from(["x", "case:x"])), min_size=1, max_size=6), st.booleans())
@@ -62,7 +64,7 @@ def writer() -> DeltaWriter:
 def test_what_ingest_accepts_can_be_saved_and_restored(given: list[tuple[Any, str]], behind_a_gap: bool) -> None:
     """decode -> delta -> fold -> snapshot -> restore -> the same snapshot; also for records that wait behind a gap."""
     records = [record(offset, *one) for offset, one in enumerate(given)]
-    encoded, letters = writer().write("topic", 0, 4 if behind_a_gap else -1, records)
+    encoded, letters = writer().write("topic", 0, 4 if behind_a_gap else -1, records, NOW)
     state, rows = fold(), 0
     if behind_a_gap:
         list(state.apply(0, Delta(src="topic", p=0, prev=-1, last=0, n=0)))
@@ -81,7 +83,7 @@ def test_what_ingest_accepts_can_be_saved_and_restored(given: list[tuple[Any, st
 def test_an_integer_beyond_64_bits_goes_to_the_dlq(value: str) -> None:
     """A class without the value; the event behind it is taken."""
     records = [record(0, msgspec.Raw(value.encode())), record(1, 2**63 - 1)]
-    (encoded,), letters = writer().write("topic", 0, -1, records)
+    (encoded,), letters = writer().write("topic", 0, -1, records, NOW)
     assert [(letter.offset, letter.error) for letter in letters] == [(0, "schema")]
     assert [row[5] for row in msgspec.json.decode(encoded, type=Delta).rows] == [{"event": {"x": 2**63 - 1}}]
 
@@ -90,7 +92,7 @@ def test_a_value_too_deep_goes_to_the_dlq() -> None:
     """Lists within lists: what one process can still read another, further down its own stack, cannot."""
     depths = (8, 32, 33, 900)
     records = [record(depth, msgspec.Raw(b"[" * depth + b"]" * depth)) for depth in depths]
-    _, letters = writer().write("topic", 0, -1, records)
+    _, letters = writer().write("topic", 0, -1, records, NOW)
     assert [(letter.offset, letter.error) for letter in letters] == [(33, "schema"), (900, "schema")]
 
 

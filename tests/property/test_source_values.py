@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from connectors.columns import ColumnNames
 from connectors.kafka import avro, json_schema, protobuf
 from connectors.kafka.events import LEFT_OUT, POISONS, LeftOut, Message, Poison, Schema
-from connectors.kafka.formats import Formats, formats
+from connectors.kafka.formats import EventDecoder, event_decoder
 from connectors.kafka.mapping import EventMapping
 from tests.debezium_records import Row, customer, mysql, postgres
+from tests.source_records import events_of
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
 values = st.recursive(
@@ -23,7 +24,7 @@ values = st.recursive(
 PATHS = ["op", "source", "before", "after", "ts_ms", "source.table", "source.ts_ns", "source.lsn", "after.id"]
 RECORDS = [postgres("u", customer(), customer(status="paid")), mysql("d", customer(), None), postgres("t", None, None)]
 
-CHANGES = formats(
+CHANGES = event_decoder(
     Schema(format="debezium"),
     mappings=(
         EventMapping(
@@ -33,7 +34,7 @@ CHANGES = formats(
     ),
     snapshots=True,
 )
-COLUMNS = formats(
+COLUMNS = event_decoder(
     Schema(
         ColumnNames("id", "step", "at", "by.name"), ("x",), event_id="key", end="end", time_unit="ms", lifecycle="both"
     )
@@ -43,11 +44,10 @@ COLUMNS = formats(
 KNOWN = {*POISONS, *LEFT_OUT, "events"}
 
 
-def outcome(source: Formats | None, message: Message) -> str:
+def outcome(source: EventDecoder, message: Message) -> str:
     """The reason, or `events` that a delta can hold; any other exception is the test's."""
-    assert source is not None
     try:
-        events = source.events(message)
+        events = events_of(source.decode, message)
     except (Poison, LeftOut) as reason:
         return reason.kind
     for event in events:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.event_batches import batch_decoder
-from connectors.kafka.events import Message, Poison, Schema, SourceEvent, decoder
-from connectors.kafka.formats import formats
+from connectors.kafka.events import Poison, Schema, SourceEvent
+from connectors.kafka.formats import event_decoder
 from connectors.kafka.mapping import EventMapping
 from stream.commands import execute
+from tests.source_records import events_of, source_record
 
 
 def record(case: str) -> bytes:
@@ -25,12 +25,15 @@ def record(case: str) -> bytes:
 def of_mapping(value: bytes) -> list[SourceEvent]:
     """The events of a record through a mapping."""
     one = EventMapping(activity="{concept:name}", case="case:concept:name", time="time:timestamp")
-    made = formats(Schema(format="json"), mappings=(one,))
-    assert made is not None
-    return made.events(Message(value=value, key=None, headers=None, topic="t", timestamp_ms=None))
+    return events_of(event_decoder(Schema(format="json"), mappings=(one,)).decode, source_record(0, value))
 
 
-@pytest.mark.parametrize("read", [lambda value: decoder(Schema())(value, None), of_mapping], ids=["columns", "mapping"])
+def by_columns(value: bytes) -> list[SourceEvent]:
+    """The events of a record by its columns."""
+    return events_of(event_decoder(Schema()).decode, source_record(0, value))
+
+
+@pytest.mark.parametrize("read", [by_columns, of_mapping], ids=["columns", "mapping"])
 def test_a_record_with_a_blank_case_goes_to_the_dead_letters(read: Callable[[bytes], object]) -> None:
     """By its columns and by a mapping; a case with a name is read."""
     assert read(record("7"))
@@ -38,12 +41,10 @@ def test_a_record_with_a_blank_case_goes_to_the_dead_letters(read: Callable[[byt
         read(record("  "))
 
 
-def test_the_batch_form_leaves_a_blank_case_to_the_decoder() -> None:
-    """Which alone says what is wrong with a record."""
-    decode = batch_decoder(Schema())
-    assert decode is not None
-    assert decode([record("7")], [None]) is not None
-    assert decode([record("7"), record(" ")], [None, None]) is None
+def test_a_blank_case_among_others_is_refused_alone() -> None:
+    """The records around it are events."""
+    batch = event_decoder(Schema()).decode([source_record(place, record(case)) for place, case in enumerate("7 8")])
+    assert (batch.place, batch.case, batch.refused) == ([0, 2], ["7", "8"], {1: "schema"})
 
 
 def test_an_engine_refuses_a_blank_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,11 +10,11 @@ import pytest
 from faust.types import TP
 from prometheus_client import generate_latest
 
-from connectors.kafka.events import Schema, decoder
+from connectors.kafka.events import Schema
+from connectors.kafka.formats import event_decoder
 from connectors.kafka.lineage import Leader, Lineage
 from connectors.kafka.source import Source
 from stream.daemon import ingest as ingest_module
-from stream.daemon.delta_batches import BatchWriter
 from stream.daemon.deltas import DeltaWriter
 from stream.daemon.ingest import Ingest
 from stream.run.exporter import Metrics
@@ -61,9 +61,9 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> tuple[App, Ingest, Metrics]:
     app, metrics = App(), Metrics("p", live=True)
     app.producer, app.end = Producer(), 40  # type: ignore[assignment]
     app.consumer.assignment = lambda: {ORDERS, RETURNS}
-    batches = BatchWriter(DeltaWriter(decoder(Schema()), Pseudonyms(bytes(32)), 300 * 10**9, 512 * 1024))
+    writer = DeltaWriter(event_decoder(Schema()), Pseudonyms(bytes(32)), 300 * 10**9, 512 * 1024)
     source = Source(topics=("orders", "returns"))
-    return app, Ingest(app, "p", source, batches, metrics), metrics  # type: ignore[arg-type]
+    return app, Ingest(app, "p", source, writer, metrics), metrics  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kept", [{ORDERS}, set()], ids=["one of two", "all"])

@@ -10,13 +10,12 @@ import msgspec
 import pytest
 from faust.types import TP
 
-from connectors.kafka.event_batches import batch_decoder
-from connectors.kafka.events import Schema, decoder
+from connectors.kafka.events import Schema
+from connectors.kafka.formats import event_decoder
 from connectors.kafka.lineage import Leader, Lineage
 from connectors.kafka.source import Source
 from stream.daemon import ingest as ingest_module
 from stream.daemon.batch_consumer import FetchMessage
-from stream.daemon.delta_batches import BatchWriter
 from stream.daemon.deltas import DeltaWriter
 from stream.daemon.ingest import Ingest
 from stream.values.pseudonym import Pseudonyms
@@ -60,9 +59,8 @@ class App:
         async def ends(*places: TP) -> dict[TP, int]:
             return dict.fromkeys(places, self.end)
 
-        thread = SimpleNamespace(call_thread=committed, _consumer=SimpleNamespace(committed=None))
         self.consumer = SimpleNamespace(
-            _thread=thread,
+            committed=committed,
             highwaters=ends,
             assignment=lambda: {PLACE},
             acknowledge=lambda fetches: self.acknowledged.extend(
@@ -88,8 +86,8 @@ class App:
 
 
 def worker(app: App) -> Ingest:
-    writer = DeltaWriter(decoder(Schema()), Pseudonyms(bytes(32)), 300 * 10**9, 512 * 1024)
-    return Ingest(app, "p", Source(topics=("orders",)), BatchWriter(writer, batch_decoder(Schema())))  # type: ignore[arg-type]
+    writer = DeltaWriter(event_decoder(Schema()), Pseudonyms(bytes(32)), 300 * 10**9, 512 * 1024)
+    return Ingest(app, "p", Source(topics=("orders",)), writer)  # type: ignore[arg-type]
 
 
 class Log:

@@ -8,17 +8,19 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kafka.events import Schema, decoder
-from stream.daemon.deltas import DeltaWriter, SourceRecord
+from connectors.kafka.events import Schema
+from connectors.kafka.formats import event_decoder
+from stream.daemon.deltas import DeltaWriter
 from stream.fold.records import AnyRecord, Delta, Row
 from stream.values.pseudonym import Pseudonyms
+from tests.source_records import source_record
 
 KEY = bytes(range(32))
 NOW = 1_700_000_000_000_000_000
 
 
 def _writer(limit: int = 4096) -> DeltaWriter:
-    return DeltaWriter(decoder(Schema(event_id="id")), Pseudonyms(KEY), 60_000_000_000, limit)
+    return DeltaWriter(event_decoder(Schema(event_id="id")), Pseudonyms(KEY), 60_000_000_000, limit)
 
 
 def _value(case: str, activity: str = "a", moment: str = "2023-01-01T00:00:00Z") -> bytes:
@@ -41,8 +43,8 @@ values = st.one_of(
 @given(st.lists(values, min_size=1, max_size=30), st.integers(-1, 1000))
 def test_every_offset_is_a_row_or_a_dead_letter(records: list[bytes | None], prev: int) -> None:
     """Deltas chain from `prev` to the last offset, none above the limit, and each offset stands in exactly one."""
-    source = [SourceRecord(prev + 1 + 2 * place, value, None, NOW) for place, value in enumerate(records)]
-    encoded, letters = _writer().write("topic", 3, prev, source)
+    source = [source_record(prev + 1 + 2 * place, value) for place, value in enumerate(records)]
+    encoded, letters = _writer().write("topic", 3, prev, source, NOW)
     deltas = _decode(encoded)
     assert [delta.prev for delta in deltas] == [prev, *(delta.last for delta in deltas[:-1])]
     assert deltas[-1].last == source[-1].offset
@@ -57,8 +59,8 @@ def test_every_offset_is_a_row_or_a_dead_letter(records: list[bytes | None], pre
 
 def test_identifiers_are_pseudonyms_under_the_key() -> None:
     """Case and event ids leave as keyed digests: equal for equal ids, other under another key."""
-    record = SourceRecord(0, _value("Jane Doe"), None, NOW)
-    encoded, _ = _writer().write("topic", 0, -1, [record])
+    record = source_record(0, _value("Jane Doe"))
+    encoded, _ = _writer().write("topic", 0, -1, [record], NOW)
     assert b"Jane" not in encoded[0]
     row = Row(*_decode(encoded)[0].rows[0])
     assert row.case == Pseudonyms(KEY).case("Jane Doe")
@@ -70,16 +72,16 @@ def test_an_event_before_the_earliest_is_a_dead_letter() -> None:
     """One of 1970 would open windows since then; at the bound itself an event counts."""
     moment = 1_672_531_200_000_000_000
     for earliest, dead in ((moment, []), (moment + 1, ["past"]), (None, [])):
-        writer = DeltaWriter(decoder(Schema()), Pseudonyms(KEY), 0, 4096, earliest=earliest)
-        deltas, letters = writer.write("topic", 0, -1, [SourceRecord(0, _value("c"), None, moment)])
+        writer = DeltaWriter(event_decoder(Schema()), Pseudonyms(KEY), 0, 4096, earliest=earliest)
+        deltas, letters = writer.write("topic", 0, -1, [source_record(0, _value("c"))], moment)
         assert [letter.error for letter in letters] == dead
         assert _decode(deltas)[0].dlq == ([0] if dead else [])
 
 
 def test_an_event_from_the_future_is_a_dead_letter() -> None:
     """Up to the skew an event may run ahead of the clock, not a nanosecond more."""
-    writer = DeltaWriter(decoder(Schema()), Pseudonyms(KEY), 0, 4096)
+    writer = DeltaWriter(event_decoder(Schema()), Pseudonyms(KEY), 0, 4096)
     moment = 1_672_531_200_000_000_000
     for clock, dead in ((moment, []), (moment - 1, ["future"])):
-        _, letters = writer.write("topic", 0, -1, [SourceRecord(0, _value("c"), None, clock)])
+        _, letters = writer.write("topic", 0, -1, [source_record(0, _value("c"))], clock)
         assert [letter.error for letter in letters] == dead

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.columns import ColumnNames
-from connectors.kafka.events import POISONS, Poison, Schema, SourceEvent, decoder
+from connectors.kafka.events import POISONS, Headers, JsonDecoder, Message, Poison, Schema, SourceEvent
 from models.errors import InputError
+from tests.source_records import events_of
 
 PLAIN = {
     "case:concept:name": "A7",
@@ -23,6 +25,17 @@ PLAIN = {
     "Leucocytes": 9.6,
 }
 TIME = 1_413_969_341_250_000_000
+
+
+def decoder(schema: Schema) -> Callable[[bytes | None, Headers], SourceEvent]:
+    """From the value and the headers of one record to its event."""
+    decode = JsonDecoder(schema).decode
+
+    def decode_one(value: bytes | None, headers: Headers) -> SourceEvent:
+        (event,) = events_of(decode, Message("t", None, value, headers))
+        return event
+
+    return decode_one
 
 
 def _bytes(**changes: Any) -> bytes:

@@ -67,7 +67,7 @@ NAMES = [
 ATTRIBUTES = [
     (DRIVER, "Consumer", "_unacked_messages", FAUST_CONSUMER),
     (DRIVER, "Consumer", "_read_offset", BATCH_CONSUMER),
-    (DRIVER, "AIOKafkaConsumerThread", "_consumer", "stream/daemon/ingest.py"),
+    (DRIVER, "AIOKafkaConsumerThread", "_consumer", FAUST_CONSUMER),
     ("faust", "Worker", "_signal_stop_time", FAUST_APP),
     ("faust", "Worker", "crash_reason", FAUST_APP),
     ("aiokafka", "AIOKafkaConsumer", "_isolation_level", FAUST_CONSUMER),

@@ -8,15 +8,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from connectors.kafka.events import Schema, decoder
+from connectors.kafka.events import Schema
+from connectors.kafka.formats import event_decoder
 from stream.config.settings import Settings
 from stream.config.window import window_of
-from stream.daemon.deltas import DeltaWriter, SourceRecord
+from stream.daemon.deltas import DeltaWriter
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.run.service import ReleaseService
 from stream.values.pseudonym import Pseudonyms
+from tests.source_records import source_record
 
 RESOURCE = "Nurse Canary"
 NOW = 1_800_000_000_000_000_000
@@ -24,8 +26,8 @@ BODY = b'{"case:concept:name":"c","concept:name":"a","time:timestamp":"2025-01-0
 
 
 def written(pseudonyms: Pseudonyms, resource: str = RESOURCE, *, raw: bool = False) -> bytes:
-    writer = DeltaWriter(decoder(Schema()), pseudonyms, 0, 4096, raw_resources=raw)
-    (encoded,), _ = writer.write("t", 0, -1, [SourceRecord(0, BODY % resource.encode(), None, NOW)])
+    writer = DeltaWriter(event_decoder(Schema()), pseudonyms, 0, 4096, raw_resources=raw)
+    (encoded,), _ = writer.write("t", 0, -1, [source_record(0, BODY % resource.encode())], NOW)
     return encoded
 
 

@@ -12,44 +12,45 @@ import msgspec
 import pytest
 
 from connectors.columns import ColumnNames
-from connectors.kafka.event_batches import batch_decoder
-from connectors.kafka.events import POISONS, Schema, SourceEvent, decoder
-from connectors.kafka.formats import Formats, formats
+from connectors.kafka.events import POISONS, JsonDecoder, Message, Schema, SourceEvent, decode_one_by_one
+from connectors.kafka.formats import EventDecoder, event_decoder
 from connectors.kafka.mapping import EventMapping
 from connectors.lifecycle import Lifecycle
 from models.errors import RefusedError, UnavailableError
 from stream.daemon import ingest as ingest_module
-from stream.daemon.delta_batches import BatchWriter
 from stream.daemon.delta_topic import decode_record
-from stream.daemon.deltas import DeltaWriter, SourceRecord
+from stream.daemon.deltas import DeltaWriter
 from stream.fold.fold import Fold
 from stream.fold.records import Delta
 from stream.fold.rules import FoldRules
 from stream.values.pseudonym import Pseudonyms
 from tests.conftest import ROOT
 from tests.debezium_records import customer, encoded, postgres
+from tests.source_records import source_record
 from tests.unit.test_ingest_batches import App, Log, worker
 
 CLOCK = 4_000_000_000 * 10**9
 BOTH = EventMapping(column=("status", "email"), activity="{column} set", case="row.id")
 
 
+REFUSALS = r'(?:raise Poison\(|untimely\.setdefault\(place, |too_large = \{place: )"(\w+)"'
+"""How a decoder and the writer of deltas refuse a record."""
+
+
 def writer(limit: int = 64_000, mapping: EventMapping = BOTH) -> DeltaWriter:
     """What turns changes of customers into deltas."""
     schema = Schema(format="debezium")
-    return DeltaWriter(
-        decoder(schema), Pseudonyms(bytes(32)), 0, limit, formats=formats(schema, mappings=(mapping,), snapshots=False)
-    )
+    return DeltaWriter(event_decoder(schema, mappings=(mapping,)), Pseudonyms(bytes(32)), 0, limit)
 
 
-def records(count: int) -> list[SourceRecord]:
+def records(count: int) -> list[Message]:
     """Updates that change both columns, each at a place of its own."""
     change = (customer(), customer(status="paid", email="new@noanswer.org"))
-    return [SourceRecord(i, encoded(postgres("u", *change, lsn=100 + i)), (), CLOCK) for i in range(count)]
+    return [source_record(i, encoded(postgres("u", *change, lsn=100 + i))) for i in range(count)]
 
 
-def deltas(given: list[SourceRecord], limit: int = 64_000) -> list[dict[str, Any]]:
-    encoded_deltas, letters = writer(limit).write("t", 0, -1, given)
+def deltas(given: list[Message], limit: int = 64_000) -> list[dict[str, Any]]:
+    encoded_deltas, letters = writer(limit).write("t", 0, -1, given, CLOCK)
     assert letters == []
     return [msgspec.json.decode(one) for one in encoded_deltas]
 
@@ -90,7 +91,7 @@ def test_rows_of_one_offset_are_repeats_where_nothing_else_is_said() -> None:
 def test_deltas_whose_rows_share_an_offset_have_version_2() -> None:
     """A program that would take them as repeats refuses them; deltas with one row for each record stay of version 1."""
     (several,) = deltas(records(2))
-    (alone,) = deltas([SourceRecord(0, encoded(postgres("u", customer(), customer(status="paid"))), (), CLOCK)])
+    (alone,) = deltas([source_record(0, encoded(postgres("u", customer(), customer(status="paid"))))])
     assert [(one["v"], one["several"]) for one in (several, alone)] == [(2, True), (1, False)]
     for one in (several, alone):
         assert decode_record(0, msgspec.json.encode(one)) == msgspec.convert(one, Delta)
@@ -102,7 +103,7 @@ def test_each_reason_is_on_the_list() -> None:
     """The counter of each reason exists from the start; one that is not listed shows only after its first record."""
     folders = (ROOT / "connectors" / "kafka", ROOT / "stream" / "daemon")
     texts = [path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.py")]
-    raised = {kind for text in texts for kind in re.findall(r'raise Poison\("(\w+)"\)', text)}
+    raised = {kind for text in texts for kind in re.findall(REFUSALS, text)}
     assert {"past", "too_large"} <= raised
     assert raised <= set(POISONS)
 
@@ -112,8 +113,8 @@ def test_a_time_that_no_fold_holds_is_refused_twice(time_ns: int) -> None:
     """Ingest makes a dead letter of it whatever decoder let it pass; of a delta that has one already the fold takes the
     other rows, and the watermark of what it took."""
     event = SourceEvent("c", "a", time_ns, None, None, None, False)
-    one = DeltaWriter(lambda *_: event, Pseudonyms(bytes(32)), 1 << 90, 64_000)
-    (delta,), letters = one.write("t", 0, -1, [SourceRecord(0, b"", (), CLOCK)])
+    one = DeltaWriter(EventDecoder(decode_one_by_one(lambda _: [event])), Pseudonyms(bytes(32)), 1 << 90, 64_000)
+    (delta,), letters = one.write("t", 0, -1, [source_record(0, b"")], CLOCK)
     assert [letter.error for letter in letters] == ["time"]
     assert msgspec.json.decode(delta)["rows"] == []
     (found,) = deltas(records(3))
@@ -136,8 +137,8 @@ def test_what_becomes_no_event_is_covered_and_counted() -> None:
         encoded(postgres("t", None, None)),
         b"{",
     ]
-    given = [SourceRecord(i, value, (), CLOCK) for i, value in enumerate(values)]
-    (delta,), letters = one.write("t", 0, -1, given)
+    given = [source_record(i, value) for i, value in enumerate(values)]
+    (delta,), letters = one.write("t", 0, -1, given, CLOCK)
     found = msgspec.json.decode(delta)
     assert (found["last"], found["rows"], found["dlq"]) == (4, [], [4])
     assert [letter.error for letter in letters] == ["not_json"]
@@ -162,12 +163,11 @@ def test_transitions_of_a_topic(lifecycle: Lifecycle | None, kept: list[str]) ->
         json.dumps({**body, "concept:name": name} | ({"lifecycle:transition": step} if step else {})).encode()
         for name, step in steps
     ]
-    given = [SourceRecord(i, value, (), CLOCK) for i, value in enumerate(values)]
+    given = [source_record(i, value) for i, value in enumerate(values)]
     for unit in (None, "ms"):
         schema = Schema(ColumnNames(), lifecycle=lifecycle, time_unit=unit)
-        one = DeltaWriter(decoder(schema), Pseudonyms(bytes(32)), 0, 64_000, formats=formats(schema))
-        assert (one.formats is None) == (unit is None)
-        (delta,), letters = one.write("t", 0, -1, given)
+        one = DeltaWriter(event_decoder(schema), Pseudonyms(bytes(32)), 0, 64_000)
+        (delta,), letters = one.write("t", 0, -1, given, CLOCK)
         assert [row[2] for row in msgspec.json.decode(delta)["rows"]] == kept
         assert letters == []
         assert one.left_out == ({} if len(kept) == 4 else {"lifecycle": 4 - len(kept)})
@@ -176,7 +176,6 @@ def test_transitions_of_a_topic(lifecycle: Lifecycle | None, kept: list[str]) ->
 def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the registry is away a batch is neither sent nor acknowledged nor refused; then it goes on as it was."""
     monkeypatch.setattr(ingest_module, "LogClient", lambda _source: Log())
-    plain = decoder(Schema())
     outages, naps = iter([True, True, False]), []
 
     def prepare(messages: Any, answered: Any = None) -> None:
@@ -199,9 +198,8 @@ def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.Mon
     app = App()
     ingest, moves = worker(app), []
     monkeypatch.setattr(ingest.check, "moved", lambda: moves.append(len(naps)))
-    ways = Formats(lambda message: [plain(message.value, message.headers)], prepare)
-    ingest.writer = DeltaWriter(plain, Pseudonyms(bytes(32)), CLOCK, 512 * 1024, formats=ways)
-    ingest.batches = BatchWriter(ingest.writer, batch_decoder(Schema()))
+    decoder = EventDecoder(JsonDecoder(Schema()).decode, prepare)
+    ingest.writer = DeltaWriter(decoder, Pseudonyms(bytes(32)), CLOCK, 512 * 1024)
     events = app.events(0, 3)
     for place, records in events.records.items():
         events.records[place] = [SimpleNamespace(**{**vars(one), "key": None, "topic": place.topic}) for one in records]

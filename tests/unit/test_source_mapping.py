@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from connectors.kafka.events import LeftOut, Message, Poison, Schema, SourceEvent
-from connectors.kafka.formats import formats
+from connectors.kafka.formats import event_decoder
 from connectors.kafka.mapping import EventMapping
 from connectors.kafka.source import Source
 from stream.commands import execute
@@ -25,6 +25,7 @@ from tests.debezium_records import (
     mysql,
     postgres,
 )
+from tests.source_records import events_of
 
 CHANGED = 1_559_033_904_863_123_000
 STATUS = {"table": "customers", "column": "status", "activity": "{table}.{column} set to {value}", "case": "row.id"}
@@ -34,27 +35,26 @@ def read(
     record: Row | bytes | None, *mappings: dict[str, Any], take: bool = False, wrapped: bool = False, **message: Any
 ) -> list[SourceEvent]:
     """The events of a change."""
-    source = formats(
+    source = event_decoder(
         Schema(format="debezium"),
         mappings=tuple(EventMapping.model_validate(one) for one in mappings),
         snapshots=take,
     )
-    assert source is not None
     value = encoded(record, wrapped=wrapped) if isinstance(record, dict) else record
-    return source.events(Message("server.public.customers", message.pop("key", None), value, **message))
+    return events_of(source.decode, Message("server.public.customers", message.pop("key", None), value, **message))
 
 
 def read_json(value: Any, *mappings: dict[str, Any], **message: Any) -> list[SourceEvent]:
     """The events of a plain JSON record."""
-    source = formats(Schema(format="json"), mappings=tuple(EventMapping.model_validate(one) for one in mappings))
-    assert source is not None
-    return source.events(
+    source = event_decoder(Schema(format="json"), mappings=tuple(EventMapping.model_validate(one) for one in mappings))
+    return events_of(
+        source.decode,
         Message(
             "orders",
             message.pop("key", None),
             value if isinstance(value, bytes) else json.dumps(value).encode(),
             **message,
-        )
+        ),
     )
 
 
@@ -286,11 +286,11 @@ def test_the_outbox_router_writes_a_text_in_a_text() -> None:
         "event_id": "@header.id",
         "attributes": {"customer": "customerId", "first": "lineItems.0.status"},
     }
-    given = {"key": b'"1"', "headers": OUTBOX_HEADERS, "timestamp_ms": 1556890294484}
+    given = {"key": b'"1"', "headers": OUTBOX_HEADERS, "timestamp": 1556890294484}
     (event,) = read_json(OUTBOX_ROUTED, mapping, **given)
     assert event[:3] == ("1", "OrderCreated", 1_556_890_294_484_000_000)
     assert event.attributes == {"event": {"customer": 123, "first": "ENTERED"}}
-    (again,) = read_json(OUTBOX_ROUTED, mapping, **{**given, "timestamp_ms": 1})
+    (again,) = read_json(OUTBOX_ROUTED, mapping, **{**given, "timestamp": 1})
     (other,) = read_json(OUTBOX_ROUTED, mapping, **{**given, "headers": [("id", b"x"), OUTBOX_HEADERS[1]]})
     assert again.event_id == event.event_id != other.event_id
 

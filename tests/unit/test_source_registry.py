@@ -20,12 +20,13 @@ from pydantic import ValidationError
 from connectors.columns import ColumnNames
 from connectors.kafka import protobuf
 from connectors.kafka.events import Message, Poison, Schema, SourceEvent
-from connectors.kafka.formats import Formats, formats
+from connectors.kafka.formats import EventDecoder, event_decoder
 from connectors.kafka.mapping import EventMapping
 from connectors.kafka.registry import RegistryOptions
 from models.errors import InputError, UnavailableError
 from tests.kafka.secure import certificates
 from tests.schema_registry import SchemaRegistry, framed
+from tests.source_records import events_of
 
 NAMES = ColumnNames(case="order", activity="step", time="at", resource="by.name")
 NOON = 1_704_110_400_000_000_000
@@ -48,24 +49,22 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return slept
 
 
-def reader(registry: SchemaRegistry, kind: str, **options: Any) -> Formats:
+def reader(registry: SchemaRegistry, kind: str, **options: Any) -> EventDecoder:
     """What reads records of a kind."""
     schema = Schema(names=NAMES, attributes=("amount", "channel"), format=kind, event_id="id")
-    found = formats(schema, registry=RegistryOptions(url=registry.url), **options)
-    assert found is not None
-    return found
+    return event_decoder(schema, registry=RegistryOptions(url=registry.url), **options)
 
 
-def event(source: Formats, value: bytes | None) -> SourceEvent:
+def event(source: EventDecoder, value: bytes | None) -> SourceEvent:
     """The one event of a record."""
     message = Message("orders", None, value)
     assert source.prepare is not None
     source.prepare([message])
-    (found,) = source.events(message)
+    (found,) = events_of(source.decode, message)
     return found
 
 
-def refusal(source: Formats, value: bytes | None) -> str:
+def refusal(source: EventDecoder, value: bytes | None) -> str:
     """The class of error of a record."""
     with pytest.raises(Poison) as caught:
         event(source, value)
@@ -171,7 +170,7 @@ def test_a_number_is_a_time_where_its_unit_is_told(registry: SchemaRegistry) -> 
     plain = {**FIRST, "fields": [*FIELDS[:2], {"name": "at", "type": "long"}, FIELDS[3]]}
     number = registry.register("orders-value", json.dumps(plain))
     schema = Schema(names=NAMES, format="avro", time_unit="ms")
-    source = formats(schema, registry=RegistryOptions(url=registry.url))
+    source = event_decoder(schema, registry=RegistryOptions(url=registry.url))
     assert source is not None
     assert event(source, framed(number, avro(plain, ORDER))).time_ns == NOON
 
@@ -425,7 +424,7 @@ def test_changes_come_in_avro_with_an_avro_key(registry: SchemaRegistry) -> None
         EventMapping(column=("channel",), activity="channel {value}", case="row.id"),
     )
     options = RegistryOptions(url=registry.url)
-    source = formats(Schema(format="debezium"), registry=options, mappings=mappings)
+    source = event_decoder(Schema(format="debezium"), registry=options, mappings=mappings)
     assert source is not None
     assert source.prepare is not None
 
@@ -434,7 +433,7 @@ def test_changes_come_in_avro_with_an_avro_key(registry: SchemaRegistry) -> None
         change = {"before": before, "after": after, "op": "u", "source": {"ts_ms": 5, "table": "customers", "lsn": 9}}
         message = Message("t", key, framed(registry.register("v", json.dumps(schema)), avro(schema, change)))
         source.prepare([message])  # type: ignore[union-attr, misc]
-        return [(event.case, event.activity) for event in source.events(message)]  # type: ignore[union-attr]
+        return [(event.case, event.activity) for event in events_of(source.decode, message)]  # type: ignore[union-attr]
 
     assert events(ENVELOPE) == [("7", "customers paid")]
     wider = json.loads(json.dumps(ENVELOPE))
@@ -493,14 +492,14 @@ def test_a_schema_that_comes_a_moment_after_its_record_is_waited_for(
     messages = [Message("orders", None, value) for value in values]
     assert source.prepare is not None
     source.prepare(messages)
-    assert [found.case for message in messages for found in source.events(message)] == ["7", "7"]
+    assert [found.case for message in messages for found in events_of(source.decode, message)] == ["7", "7"]
     assert naps == [1.0]
 
 
 def test_an_address_that_is_no_registry_is_an_outage(registry: SchemaRegistry) -> None:
     """A wrong path answers 404 to everything: no record may go to the dlq for it."""
     number = registry.register("orders-value", json.dumps(FIRST))
-    found = formats(Schema(names=NAMES, format="avro"), registry=RegistryOptions(url=registry.url + "/elsewhere"))
+    found = event_decoder(Schema(names=NAMES, format="avro"), registry=RegistryOptions(url=registry.url + "/elsewhere"))
     assert found is not None
     with pytest.raises(UnavailableError, match=r"/elsewhere: the address answers, but is no registry"):
         event(found, framed(number, avro(FIRST, ORDER)))
@@ -543,7 +542,7 @@ def test_an_outage_between_two_looks_leaves_the_second_one(registry: SchemaRegis
     registry.status = None
     registry.register("orders-value", json.dumps(FIRST))
     source.prepare([message])
-    assert [one.case for one in source.events(message)] == ["7"]
+    assert [one.case for one in events_of(source.decode, message)] == ["7"]
 
 
 def test_references_in_a_circle_end(registry: SchemaRegistry) -> None:
@@ -565,9 +564,9 @@ def test_credentials_come_from_files(way: str, tmp_path: Path) -> None:
         number = registry.register("orders-value", json.dumps(FIRST))
         given: dict[str, Any] = {"username": "vera", "password_file": secret} if basic else {"token_file": secret}
 
-        def source() -> Formats:
+        def source() -> EventDecoder:
             options = RegistryOptions(url=registry.url, allow_credentials_without_tls=True, **given)
-            found = formats(Schema(names=NAMES, format="avro"), registry=options)
+            found = event_decoder(Schema(names=NAMES, format="avro"), registry=options)
             assert found is not None
             return found
 
@@ -592,7 +591,7 @@ def test_tls_is_verified_and_shows_our_certificate(tmp_path: Path) -> None:
         wrong: list[dict[str, Any]] = [{"ca_file": tmp_path / "stranger.pem", **own}, {"ca_file": tmp_path / "ca.pem"}]
         for given in (*wrong, {"ca_file": tmp_path / "ca.pem", **own}):
             options = RegistryOptions(url=registry.url, **given)
-            source = formats(Schema(names=NAMES, format="avro"), registry=options)
+            source = event_decoder(Schema(names=NAMES, format="avro"), registry=options)
             assert source is not None
             if given in wrong:
                 with pytest.raises(UnavailableError, match="does not answer"):
@@ -623,17 +622,17 @@ def test_a_missing_library_or_file_is_one_line(monkeypatch: pytest.MonkeyPatch, 
     """The line to type where the extra is not installed; the setting and the file where one cannot be read."""
     options = RegistryOptions(url="http://127.0.0.1:1", ca_file=tmp_path / "none.pem")
     with pytest.raises(InputError, match="TLS files cannot be used"):
-        formats(Schema(format="avro"), registry=options)
+        event_decoder(Schema(format="avro"), registry=options)
     options = RegistryOptions(url="http://127.0.0.1:1")
     with pytest.raises(InputError, match=r"source.reader_schema: .*none.avsc cannot be read"):
-        formats(Schema(format="avro"), registry=options, reader_schema=tmp_path / "none.avsc")
+        event_decoder(Schema(format="avro"), registry=options, reader_schema=tmp_path / "none.avsc")
     other = tmp_path / "other.avsc"
     for text in ('{"type": "record"}', '{"a": 1}', "[]x", '"shop.Unknown"'):
         other.write_text(text)
         with pytest.raises(InputError, match=r"source.reader_schema: .*other.avsc is no"):
-            formats(Schema(format="avro"), registry=options, reader_schema=other)
+            event_decoder(Schema(format="avro"), registry=options, reader_schema=other)
     import sys
 
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(InputError, match=r"pip install 'veilstream\[registry\]'"):
-        formats(Schema(format="avro"), registry=options)
+        event_decoder(Schema(format="avro"), registry=options)

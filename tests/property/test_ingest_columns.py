@@ -1,11 +1,9 @@
-"""The fast way of ingest against the clear one: the same deltas byte for byte, and the same dead letters, whatever
-the records hold."""
+"""Ingest by columns against the oracle, record by record: the same deltas byte for byte, and the same dead letters,
+whatever the records hold."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,17 +12,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from connectors.columns import ColumnNames
-from connectors.kafka import event_batches
-from connectors.kafka.event_batches import batch_decoder
-from connectors.kafka.events import Schema, decoder
-from stream.daemon.delta_batches import BatchWriter, SourceBatch
-from stream.daemon.deltas import DeltaWriter, LogState, SourceRecord
+from connectors.kafka import events
+from connectors.kafka.events import Message, Schema
+from connectors.kafka.formats import event_decoder
+from stream.daemon.deltas import Clocks, DeltaWriter, LogState
 from stream.values.pseudonym import Pseudonyms
+from tests.oracles.ingest import RecordWriter
+from tests.oracles.ingest import event_decoder as record_decoder
+from tests.source_records import source_record
 
 NOW = 1_735_689_600_000_000_000
 """2025-01-01, UTC."""
 
 CASE, ACTIVITY, TIME, RESOURCE = "case:concept:name", "concept:name", "time:timestamp", "org:resource"
+PLAIN = {CASE: "a", ACTIVITY: "x", TIME: "2025-01-01T00:00:00Z"}
 
 EDGES = (2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 10**40)
 scalars = st.one_of(
@@ -72,6 +73,7 @@ fields = st.fixed_dictionaries(
         "who": anything,
         "case:who": anything,
         "note": anything,
+        "lifecycle:transition": st.one_of(st.sampled_from(["start", "COMPLETE", "suspend"]), anything),
         "case:note": anything,
         "specversion": st.sampled_from(["1.0", "2.0", 1]),
         "data": anything,
@@ -86,6 +88,7 @@ good = st.fixed_dictionaries(
     },
     optional={
         RESOURCE: st.sampled_from(["Ann", 3]),
+        "lifecycle:transition": st.sampled_from(["start", "COMPLETE", "suspend"]),
         "case:note": st.just("n"),
         "last": st.booleans(),
         "id": st.just(1),
@@ -141,14 +144,29 @@ headers = st.sampled_from(
         (("ce_specversion", b"3"),),
     ]
 )
-batches = st.builds(
-    lambda plain, other, top, place: [*plain[:place], (other, top), *plain[place:]],
-    st.lists(st.tuples(good.map(text), st.just(())), max_size=4),
-    st.one_of(nearly.map(text), nearly.map(text), bodies),
-    headers,
+plain = st.tuples(good.map(text), st.just(()))
+other = st.tuples(st.one_of(nearly.map(text), nearly.map(text), bodies), headers)
+few = st.builds(
+    lambda some, one, place: [*some[:place], one, *some[place:]],
+    st.lists(plain, max_size=4),
+    other,
     st.integers(0, 4),
 )
-"""Plain events, and one record among them that may be anything: two would hide what the fast way does with one."""
+
+
+def repeated(count: int, some: list[Any], begin: int) -> list[Any]:
+    """So many records: plain ones up to `begin`, then the given ones over and over."""
+    return [some[place % len(some)] if place >= begin else (text(PLAIN), ()) for place in range(count)]
+
+
+many = st.builds(
+    repeated,
+    st.integers(1, 30),
+    st.lists(st.one_of(plain, plain, other), min_size=1, max_size=5),
+    st.integers(0, 30),
+)
+"""Several records that may be anything, anywhere behind `begin`."""
+batches = st.one_of(few, few, many)
 
 schemas = st.builds(
     Schema,
@@ -157,25 +175,20 @@ schemas = st.builds(
     timezone=st.sampled_from([None, "UTC", "Europe/Berlin"]),
     event_id=st.sampled_from([None, "id", "ce:id"]),
     end=st.sampled_from([None, "last"]),
+    lifecycle=st.sampled_from([None, None, "complete", "both"]),
     format=st.sampled_from(["auto", "auto", "auto", "json", "cloudevents"]),
 )
 
 
-def writer(schema: Schema, **more: Any) -> DeltaWriter:
-    return DeltaWriter(decoder(schema), Pseudonyms(bytes(32)), 60_000_000_000, **more)
+def writers(schema: Schema, **more: Any) -> tuple[DeltaWriter, RecordWriter]:
+    """The program's writer and the oracle, with the same settings."""
+    program = DeltaWriter(event_decoder(schema), Pseudonyms(bytes(32)), 60_000_000_000, **more)
+    return program, RecordWriter(record_decoder(schema), Pseudonyms(bytes(32)), 60_000_000_000, **more)
 
 
-def fetched(values: list[tuple[bytes | None, Any]], stamped: bool = False) -> SourceBatch:
+def fetched(values: list[tuple[bytes | None, Any]]) -> list[Message]:
     """As the client gives them."""
-    records = [
-        SimpleNamespace(offset=3 + 2 * place, key=None, value=value, headers=top, timestamp=NOW // 1_000_000)
-        for place, (value, top) in enumerate(values)
-    ]
-    return SourceBatch(records, [NOW - place * 1_000_000 for place in range(len(values))] if stamped else NOW)
-
-
-def alone(batch: SourceBatch) -> list[SourceRecord]:
-    return [batch.record(place) for place in range(len(batch.records))]
+    return [source_record(3 + 2 * place, value, top) for place, (value, top) in enumerate(values)]
 
 
 @settings(max_examples=400)
@@ -190,7 +203,7 @@ def alone(batch: SourceBatch) -> list[SourceRecord]:
     st.booleans(),
 )
 @example(Schema(), [(b"[" * 5000, ()), (None, ())], 1200, None, None, False, True, False)
-def test_the_fast_way_makes_the_bytes_of_the_clear_one(
+def test_columns_make_the_bytes_of_the_oracle(
     schema: Schema,
     values: list[tuple[bytes | None, Any]],
     limit: int,
@@ -201,26 +214,28 @@ def test_the_fast_way_makes_the_bytes_of_the_clear_one(
     payload: bool,
 ) -> None:
     """Rows, splits, refusals with their offsets and classes, and what a second batch makes of remembered names."""
-    slow = writer(schema, limit=limit, earliest=earliest, person=person, raw_resources=raw, dlq_payload=payload)
-    fast = BatchWriter(replace(slow, _names={}, _cases={}), batch_decoder(schema))
-    batch, log = fetched(values, stamped), LogState("topic id", 4, ((4, 0),))
+    program, oracle = writers(
+        schema, limit=limit, earliest=earliest, person=person, raw_resources=raw, dlq_payload=payload
+    )
+    batch, log = fetched(values), LogState("topic id", 4, ((4, 0),))
+    clocks: Clocks = [NOW - place * 1_000_000 for place in range(len(values))] if stamped else NOW
     for prev in (2, 0):
-        assert fast.write("t", 1, prev, batch, log) == slow.write("t", 1, prev, alone(batch), log)
+        assert program.write("t", 1, prev, batch, clocks, log) == oracle.write("t", 1, prev, batch, clocks, log)
+    assert program.left_out == oracle.left_out
 
 
-def test_the_fast_way_is_taken() -> None:
-    """Plain events are never decoded one by one, whether they fit into one delta or not: else the comparison above
-    would say nothing."""
+def test_a_plain_batch_is_decoded_once_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No record is looked at alone, whether the rows fit into one delta or not: speed is promised for this case."""
 
     def refuse(*_: Any) -> Any:
-        raise AssertionError("a plain event was decoded alone")
+        raise AssertionError("a record left a plain batch")
 
+    monkeypatch.setattr(events._Table, "_remove", refuse)
     schema = Schema(attributes=("who",), event_id="id", end="last")
-    value = text({CASE: "a", ACTIVITY: "x", TIME: "2025-01-01T00:00:00Z", "who": 2**63 - 1, "id": 4, "last": True})
+    value = text({**PLAIN, "who": 2**63 - 1, "id": 4, "last": True})
     batch = fetched([(value, (("trace", b"1"),)), (value, ()), (value, ())])
     for limit, last in ((524_288, [7]), (1200, [3, 5, 7])):
-        plain = DeltaWriter(refuse, Pseudonyms(bytes(32)), 0, limit)
-        encoded, letters = BatchWriter(plain, batch_decoder(schema)).write("t", 0, 2, batch)
+        encoded, letters = writers(schema, limit=limit)[0].write("t", 0, 2, batch, NOW)
         assert letters == []
         deltas = [msgspec.json.decode(one) for one in encoded]
         assert [one["last"] for one in deltas] == last
@@ -229,38 +244,29 @@ def test_the_fast_way_is_taken() -> None:
         assert {one["wm"] for one in deltas} == {NOW}
 
 
-def test_splits_are_those_of_the_clear_way_at_every_limit() -> None:
+def test_splits_are_those_of_the_oracle_at_every_limit() -> None:
     """Also where a row just fits, and where it just does not."""
     event = {ACTIVITY: "x", TIME: "2025-01-01T00:00:00Z"}
     batch = fetched([(text({**event, CASE: "c", RESOURCE: "r" * place}), ()) for place in range(6)])
     counts = set()
     for limit in range(1100, 1900):
-        slow = writer(Schema(), limit=limit, raw_resources=True)
-        encoded, letters = BatchWriter(slow, batch_decoder(Schema())).write("t", 0, 2, batch)
-        assert (encoded, letters) == slow.write("t", 0, 2, alone(batch))
+        program, oracle = writers(Schema(), limit=limit, raw_resources=True)
+        encoded, letters = program.write("t", 0, 2, batch, NOW)
+        assert (encoded, letters) == oracle.write("t", 0, 2, batch, NOW)
         counts.add(len(encoded))
     assert counts >= {1, 2, 3, 6}
-
-
-def test_a_schema_that_asks_for_more_has_no_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A field that a later decoder reads and this one does not know: what it means would be missed."""
-    assert batch_decoder(Schema(attributes=("who", "note"), event_id="id", end="last")) is not None
-    assert batch_decoder(Schema(format="cloudevents")) is None
-    later = msgspec.defstruct("Later", [(name, str) for name in ("case", "activity", "time", "resource", "transition")])
-    monkeypatch.setattr(event_batches, "_struct", lambda _schema: later)
-    assert batch_decoder(Schema()) is None
 
 
 def test_remembered_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pseudonyms of cases and resources stay the same when the memory of them begins again."""
     monkeypatch.setattr("stream.daemon.deltas.MOST_NAMES", 2)
-    fast = BatchWriter(writer(Schema(), limit=524_288), batch_decoder(Schema()))
+    program, _ = writers(Schema(), limit=524_288)
     event = {ACTIVITY: "x", TIME: "2025-01-01T00:00:00Z"}
     values = [text({**event, CASE: f"c{place % 5}", RESOURCE: f"r{place % 4}"}) for place in range(20)]
-    (encoded,), _ = fast.write("t", 0, -1, fetched([(value, ()) for value in values]))
+    (encoded,), _ = program.write("t", 0, -1, fetched([(value, ()) for value in values]), NOW)
     names = Pseudonyms(bytes(32))
     rows = msgspec.json.decode(encoded)["rows"]
     assert [row[1] for row in rows] == [names.case(f"c{place % 5}") for place in range(20)]
     assert [row[4] for row in rows] == [names.resource(f"r{place % 4}") for place in range(20)]
-    assert len(fast.writer._cases) <= 2
-    assert len(fast.writer._names) <= 2
+    assert len(program._case_names) <= 2
+    assert len(program._resource_names) <= 2

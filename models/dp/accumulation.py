@@ -73,8 +73,10 @@ class Shape:
         return _best(horizon)
 
     def digits(self, number: Whole) -> list[Whole]:
-        """Nodes of each level, from the releases up, that the count over releases 1 .. number adds up; of one number or
-        of an array."""
+        """Return the nodes of each level that the count over releases 1 .. number adds up.
+
+        Levels are ordered from the releases upwards. `number` is one number or an array.
+        """
         found: list[Whole] = []
         for _ in range(self.levels - 1):
             found.append(number % self.arity)
@@ -94,8 +96,10 @@ class Shape:
 
 @lru_cache(maxsize=64)
 def _best(horizon: int) -> Shape:
-    """The tree with the least mean variance over releases 1 .. horizon; of equal ones that of fewer levels. Trees of
-    two children a node, which all deeper ones are, never have it."""
+    """Return the tree with the least mean variance over releases 1 .. horizon.
+
+    Of equal trees, the one with fewer levels. Trees with two children a node, which all deeper trees are, never win.
+    """
     numbers = np.arange(1, horizon + 1)
 
     def variance(shape: Shape) -> int:
@@ -133,8 +137,14 @@ class Counts:
         return cls(shape, scale, [], none, none.copy(), none.copy(), [0] * shape.levels, since - 1, since)
 
     def extend(self, keys: Sequence[Any], draw: NoiseSource, *, backlog: bool) -> None:
-        """Further keys. `backlog`: found in the data, so they get the noise of everything drawn before, as if they had
-        been there; else they are public (opened by noisy counts), and are counted from now on."""
+        """Add further keys.
+
+        Parameters
+        ----------
+        backlog
+            Whether the keys were found in the data. They then get the noise of everything drawn before, as if they had
+            existed from the start. Other keys are public (opened by noisy counts) and are counted from now on.
+        """
         size = (self.shape.levels, len(keys))
         sums, noises = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         for level, nodes in enumerate(self.nodes if backlog else ()):
@@ -174,7 +184,7 @@ class Counts:
         self.nodes[level] += 1
 
     def _lift(self, level: int) -> None:
-        """What lies below counts as the level's own: the node that would have held it was never drawn."""
+        """Count what is below as the level's own: the node that would have held it was never drawn."""
         self.sums[level] += self.sums[:level].sum(axis=0)
         self.noises[level] += self.noises[:level].sum(axis=0)
         self.nodes[level] += sum(self.nodes[:level])
@@ -203,8 +213,11 @@ class Counts:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], keys: list[Any], shape: Shape, scale: float) -> Counts | None:
-        """The inverse; None where it was kept in another shape or under other noise, and so cannot go on. Nor can it
-        under another horizon: the parts of delta that its releases spent and those to come would be more than delta."""
+        """Read a state back, or return None if it cannot go on.
+
+        A state cannot go on if it was kept in another shape or under other noise. Nor can it under another horizon:
+        the parts of delta that its releases spent and those to come would add up to more than delta.
+        """
         if any(state[name] != value for name, value in {**_shaped(shape), "scale": scale}.items()):
             return None
         size = (shape.levels, len(keys))
@@ -219,8 +232,11 @@ def _shaped(shape: Shape) -> dict[str, int | None]:
 
 
 def delta_of(number: int, delta: Fraction, horizon: int | None) -> Fraction:
-    """What release `number` may spend of delta: an equal part of the horizon, or delta / (n (n + 1)), which adds up to
-    delta over all n. Behind the horizon nothing is left."""
+    """Return what release `number` may spend of delta.
+
+    An equal part of the horizon, or delta / (n (n + 1)), which adds up to delta over all n. Nothing is left after the
+    horizon.
+    """
     if horizon is None:
         return delta / (number * (number + 1))
     return delta / horizon if number <= horizon else Fraction(0)
@@ -228,9 +244,12 @@ def delta_of(number: int, delta: Fraction, horizon: int | None) -> Fraction:
 
 @lru_cache(maxsize=4096)
 def threshold(scale: float, draws: int, delta: Fraction, cases_per_person: int = 1) -> int:
-    """Least noisy count with which a key found in the data is released, where the count holds so many draws of discrete
-    Laplace noise: the smallest k + 1 >= 2 with c P[c + noise >= k + 1] <= delta (c keys at most are one person's, none
-    has more than c cases of that person)."""
+    """Return the least noisy count with which a key found in the data is released.
+
+    The count holds so many draws of discrete Laplace noise. The result is the smallest k + 1 >= 2 with
+    c P[c + noise >= k + 1] <= delta: at most c keys belong to one person, and no key has more than c of that person's
+    cases.
+    """
     if draws < 1 or not 0 < delta < 1 or cases_per_person < 1:
         raise InputError("a threshold needs noise, 0 < delta < 1 and cases_per_person >= 1")
     allowed = float(delta) / cases_per_person * (1 - MARGIN)
@@ -239,7 +258,7 @@ def threshold(scale: float, draws: int, delta: Fraction, cases_per_person: int =
 
 
 def _exact_tail(scale: float, draws: int, allowed: float) -> int:
-    """The smallest t with P[sum of the noises >= t] <= allowed."""
+    """Return the smallest t with P[sum of the noises >= t] <= allowed."""
     pmf, error = _distribution(scale, draws)
     tail = np.cumsum(pmf)[::-1] + error  # the distribution is symmetric
     if error >= allowed:
@@ -251,8 +270,10 @@ def _exact_tail(scale: float, draws: int, allowed: float) -> int:
 
 @lru_cache(maxsize=256)
 def _distribution(scale: float, draws: int) -> tuple[Floats, float]:
-    """P of the sum of so many draws, around its middle, and a bound on what was left out. All terms are positive, so
-    convolutions lose no more than a part in 2^30 to rounding (`threshold` allows a part in 10^6)."""
+    """Return the distribution of the sum of so many draws around its middle, and a bound on the mass left out.
+
+    All terms are positive, so convolutions lose at most a part in 2^30 to rounding (`threshold` allows a part in 10^6).
+    """
     if draws == 1:
         reach = math.ceil(FAR * scale) + 1
         a = math.exp(-1.0 / scale)
@@ -269,7 +290,7 @@ def _distribution(scale: float, draws: int) -> tuple[Floats, float]:
 
 
 def _chernoff(scale: float, draws: int, allowed: float) -> int:
-    """A t with P[sum of the noises >= t] <= allowed: the least that any of some exponents proves."""
+    """Return a t with P[sum of the noises >= t] <= allowed: the least that any of some exponents proves."""
     a = math.exp(-1.0 / scale)
     best = math.inf
     for step in range(1, 400):

@@ -67,6 +67,7 @@ class AmunSettings:
     cases_per_person: int = 1
 
     def __post_init__(self) -> None:
+        """Check and convert the parameters; InputError names the parameter that is wrong."""
         checked_delta(self.delta)
         for value, allowed, name in (
             (self.variant, get_args(Design), "variant"),
@@ -91,10 +92,22 @@ class AmunSettings:
 @content_free("log", "settings", "private")
 @dataclass(frozen=True, slots=True)
 class AmunRelease:
-    """* `log`: released cases, fresh random ids, no attributes, no resources, in order of time;
-    * `origin`: int64[released cases], case of the source log that each is an instance of (operator only);
-    * `epsilon_counts`: eps_d; `epsilon_times`: float64[E of the filtered log], eps_t before division by copies;
-    * `private`: False where the noise was seeded; `operator`: what was measured on raw data, never to be published.
+    """A released log and what its noise was.
+
+    Attributes
+    ----------
+    log : EventLog
+        Released cases with fresh random ids, no attributes and no resources, in order of time.
+    origin : int64[released cases]
+        Case of the source log that each one is an instance of (operator only).
+    epsilon_counts
+        eps_d of each transition.
+    epsilon_times : float64[events of the filtered log]
+        eps_t before the division by copies.
+    private : bool
+        False if the noise was seeded.
+    operator : mapping
+        Measured on raw data, never to be published.
     """
 
     log: EventLog
@@ -199,7 +212,7 @@ def _shares(copies: Ints, settings: AmunSettings) -> Ints:
 def _assemble(
     annotated: AnnotatedLog, instances: Ints, relative: Ints, settings: AmunSettings, draw: NoiseSource
 ) -> tuple[EventLog, Ints]:
-    """The released log, its cases in order of released start (ties at random), and that order of the instances."""
+    """Return the released log, its cases by released start (ties at random), and that order of the instances."""
     lengths = annotated.log.lengths[instances]
     starts = starts_of(lengths)
     if settings.compression == "equation-4":

@@ -60,7 +60,7 @@ class AnnotatedLog:
         return np.bincount(self.transition, minlength=self.dafsa.n_transitions).astype(np.int64)
 
     def select(self, cases: npt.NDArray[np.bool_]) -> AnnotatedLog:
-        """The chosen cases on the same automaton and the same origin of time."""
+        """Return the chosen cases on the same automaton and the same origin of time."""
         events = np.repeat(cases, self.log.lengths)
         return AnnotatedLog(
             log=self.log.select_cases(cases),
@@ -104,8 +104,11 @@ def _relative(log: EventLog, first: npt.NDArray[np.bool_]) -> tuple[int, Ints]:
 
 
 def sorted_alphabet(labels: tuple[Any, ...]) -> tuple[tuple[Any, ...], Codes]:
-    """Labels in sorted order and the new code of each old one: in a released log the order of codes (it shows in
-    dictionary-coded files) must not be the order in which the source mentioned them."""
+    """Return the labels in sorted order and the new code of each old label.
+
+    The order of codes shows in dictionary-coded files. In a released log it must not be the order in which the source
+    mentioned the labels.
+    """
     order = sorted(range(len(labels)), key=lambda code: str(labels[code]))
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)

@@ -40,8 +40,16 @@ Possible = Callable[[Hashable], bool]
 
 @dataclass(frozen=True, slots=True)
 class NeighbourPair:
-    """Two neighbouring logs, as runs: `name` says how they differ; `steps` how many times the unit of the claim
-    (add or remove) lies between them: a changed event is a removal and an addition, 2."""
+    """Two neighbouring logs, as runs of a mechanism.
+
+    Attributes
+    ----------
+    name : str
+        How the logs differ.
+    steps : int
+        How many times the unit of the claim (add or remove) lies between them. A changed event is a removal and an
+        addition: 2.
+    """
 
     name: str
     one: Observe
@@ -56,8 +64,17 @@ class NeighbourPair:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`epsilon`: lower bound at confidence 1 - alpha, 0 where nothing was found; `unbounded`: an event of positive
-    probability (beyond delta) is impossible on the other log; `witness`: the event that gives the bound."""
+    """The strongest evidence found.
+
+    Attributes
+    ----------
+    epsilon : float
+        Lower bound at confidence 1 - alpha; 0 if nothing was found.
+    unbounded : bool
+        Whether an event of positive probability (beyond delta) is impossible on the other log.
+    witness
+        The event that gives the bound.
+    """
 
     pair: str
     epsilon: float
@@ -71,8 +88,11 @@ class Finding:
 
 
 def group_delta(epsilon: float, delta: float, steps: int) -> float:
-    """delta over `steps` changes of an (epsilon, delta)-DP mechanism: delta (1 + e^epsilon + ... + e^((steps - 1)
-    epsilon)), below 1 (the definition applied `steps` times). A smaller one could refute a right mechanism."""
+    """Return delta over `steps` changes of an (epsilon, delta)-DP mechanism.
+
+    It is delta (1 + e^epsilon + ... + e^((steps - 1) epsilon)), below 1: the definition applied `steps` times.
+    A smaller delta could refute a correct mechanism.
+    """
     if steps == 1 or not delta:
         return delta
     if epsilon > 700:  # e^epsilon is no float: the claim over several steps says nothing
@@ -123,9 +143,16 @@ def audit(pair: NeighbourPair, runs: int, *, delta: float = 0.0, alpha: float = 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """What an audit can see at all. `epsilon`: the largest bound that it can report, that of an event which always
-    happens on one log and never on the other; `probability`: how often an event that never happens on the other
-    log must have been seen to refute the claim, None where even always is too seldom."""
+    """What an audit can see at all.
+
+    Attributes
+    ----------
+    epsilon : float
+        The largest bound that it can report: that of an event which always happens on one log and never on the other.
+    probability : float or None
+        How often an event that never happens on the other log must have been seen to refute the claim. None if even
+        always is too seldom.
+    """
 
     epsilon: float
     probability: float | None
@@ -134,7 +161,7 @@ class Power:
 def power(
     runs: int, claimed: float, *, delta: float = 0.0, alpha: float = 0.01, events: int = EVENTS, steps: int = 1
 ) -> Power:
-    """The power of `audit` at so many runs against a claim of (claimed, delta) per step; delta is that of all steps."""
+    """Return the power of `audit` against a claim of (claimed, delta) per step; delta is that of all steps."""
     half = runs // 2
     error = alpha / (4 * events)
 
@@ -163,13 +190,16 @@ def seen_epsilon(
     steps: int = 1,
     sure: float = SURE,
 ) -> float | None:
-    """The least true epsilon per step that `audit` refutes a claim of (claimed, delta) with, with chance `sure`; None
-    where so many runs see none. What it is above the claim is the excess that the audit sees.
+    """Return the least true epsilon per step with which `audit` refutes a claim of (claimed, delta).
 
-    It is that of a mechanism whose noise is discrete Laplace of that epsilon: the event "at least n" of a count that
-    one log puts at n and the other below has chance 1 / (1 + a) and a / (1 + a), a = e^(-epsilon steps), the most that
-    any event of such a mechanism tells at so few runs. It is taken to be among the events that the first half chooses,
-    which it is unless `events` others tell as much. Both counts may be off by what happens with chance (1 - sure) / 2.
+    It does so with probability `sure`. None if so many runs see no such epsilon. The excess over the claim is what the
+    audit can detect.
+
+    The result is that of a mechanism whose noise is discrete Laplace of that epsilon. The event "at least n" of a count
+    that one log puts at n and the other below has probability 1 / (1 + a) and a / (1 + a), a = e^(-epsilon steps): the
+    most that any event of such a mechanism reveals at so few runs. It is assumed to be among the events that the first
+    half chooses; it is unless `events` others reveal as much. Both counts may be off by what happens with probability
+    (1 - sure) / 2.
     """
     from scipy.special import expit
     from scipy.stats import binom
@@ -206,7 +236,7 @@ def _counted(observe: Observe, many: Many | None, runs: int) -> Counter[Hashable
 def _candidates(
     one: Counter[Hashable], other: Counter[Hashable], runs: int, delta: float, events: int
 ) -> list[tuple[Hashable, bool]]:
-    """The events with the largest plausible ratio, and the direction in which it is large."""
+    """Return the events with the largest plausible ratio, and the direction in which it is large."""
 
     def score(event: Hashable, here: Counter[Hashable], there: Counter[Hashable]) -> float:
         likely = lower_bound(here[event], runs, 0.05) - delta

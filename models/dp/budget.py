@@ -26,7 +26,13 @@ LARGEST = 10**300
 
 
 def exact(value: Any, name: str = "epsilon") -> Fraction:
-    """The number as written, exactly: `0.1` is a tenth. InputError for NaN, infinity, negative, subnormal, boolean."""
+    """Return the number exactly as written: `0.1` is a tenth.
+
+    Raises
+    ------
+    InputError
+        If the number is NaN, infinite, negative, subnormal or a boolean.
+    """
     if isinstance(value, float) and math.isfinite(value) and 0.0 < abs(value) < sys.float_info.min:
         raise InputError(f"{name} is a subnormal number: too small to mean anything")
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction, Decimal)):
@@ -45,15 +51,20 @@ def exact(value: Any, name: str = "epsilon") -> Fraction:
 
 
 def shown(spent: Fraction) -> float:
-    """The float that stands for an exact amount in a document: the nearest one, or the next above where its decimals
-    would read as less. 3/10 is 0.3; 1/3 is 0.33333333333333337."""
+    """Return the float that represents an exact amount in a document.
+
+    It is the nearest float, or the next one above if its decimals would read as less: 3/10 is 0.3, 1/3 is
+    0.33333333333333337.
+    """
     nearest = float(spent)
     return nearest if Fraction(repr(nearest)) >= spent else math.nextafter(nearest, math.inf)
 
 
 def told(amount: Fraction | float, digits: int | None = None) -> str:
-    """An amount as a sentence says it, never less than it is: as `shown`, or rounded up to so many significant digits
-    (6 at most)."""
+    """Format an amount for a sentence, never less than it is.
+
+    The result is that of `shown`, or rounded up to so many significant digits (at most 6).
+    """
     exactly = repr(shown(amount) if isinstance(amount, Fraction) else float(amount))
     if digits is None:
         return exactly.removesuffix(".0")
@@ -91,16 +102,19 @@ def probability(value: Any, name: str = "delta_dp") -> Fraction:
 class Charge:
     """Privacy budget of one release: exact numbers, composed by addition.
 
-    Under zCDP (models.dp.zcdp) `rho` is set and epsilon is 0; delta is then that of thresholds alone."""
+    Under zCDP (models.dp.zcdp) `rho` is set and epsilon is 0; delta is then that of thresholds alone.
+    """
 
     epsilon: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
     rho: Fraction = Fraction(0)
 
     def __add__(self, other: Charge) -> Charge:
+        """Return both charges together (sequential composition)."""
         return Charge(self.epsilon + other.epsilon, self.delta + other.delta, self.rho + other.rho)
 
     def __sub__(self, other: Charge) -> Charge:
+        """Return what is left of this charge without the other one."""
         return Charge(self.epsilon - other.epsilon, self.delta - other.delta, self.rho - other.rho)
 
     def times(self, number: int) -> Charge:
@@ -109,8 +123,14 @@ class Charge:
 
 
 def parallel(charges: Iterable[Charge]) -> Charge:
-    """What releases of disjoint data are together: the largest epsilon, delta and rho (McSherry 2009, theorem 4).
-    Nobody is in two of them, so nobody pays twice."""
+    """Return what releases of disjoint data cost together: the largest epsilon, delta and rho.
+
+    No person is in two of them, so no person pays twice.
+
+    References
+    ----------
+    McSherry 2009, theorem 4.
+    """
     known = list(charges)
     return Charge(
         max((one.epsilon for one in known), default=Fraction(0)),

@@ -74,8 +74,15 @@ would leave the arithmetic."""
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which counts leave: those whose noisy one is at least `least`. `reach`: of truncated noise (models.dp.truncated),
-    None where noise has no end."""
+    """The rule by which counts leave: those whose noisy count is at least `least`.
+
+    Attributes
+    ----------
+    least : int
+        Least noisy count that leaves.
+    reach : int or None
+        Of truncated noise (models.dp.truncated); None if the noise has no end.
+    """
 
     scale: float
     least: int
@@ -89,8 +96,11 @@ class Rule:
 
 
 def rule(scale: float, endless: int, delta: Fraction, cases: int, cells: int = 1) -> Rule:
-    """The rule that lets more through: truncated noise where its least count is below that of `endless` noise of the
-    same scale, and enough draws lie in its reach. It reads public terms alone."""
+    """Return the rule that lets more through, by public terms alone.
+
+    Truncated noise is used if its least count is below that of `endless` noise of the same scale, and enough draws lie
+    in its reach.
+    """
     if cases / scale > MOST_STEPS:
         return Rule(scale, endless, None)
     reach = truncated.reach(scale, delta, cases, cells)
@@ -100,7 +110,7 @@ def rule(scale: float, endless: int, delta: Fraction, cases: int, cells: int = 1
 
 
 def rule_of(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> Rule:
-    """The rule of variants."""
+    """Return the rule of variants."""
     endless = threshold(epsilon, delta, cases_per_person)
     return rule(scale_for(cases_per_person, epsilon), endless, delta, cases_per_person)
 

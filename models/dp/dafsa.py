@@ -21,9 +21,17 @@ from models.eventlog import Codes, Ints, starts_of
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Dafsa:
-    """* `source`, `label`, `target`: int32[T], one row per transition; state 0 is the initial one;
-    * `final`: bool[S];
-    * `starts`: int64[V + 1], `path`: int32[P]: transitions of variant v are path[starts[v]:starts[v+1]].
+    """A deterministic acyclic finite state automaton; state 0 is the initial one.
+
+    Attributes
+    ----------
+    source, label, target : int32[T]
+        One row per transition.
+    final : bool[S]
+        Accepting states.
+    starts : int64[V + 1]
+    path : int32[P]
+        Transitions of variant v are path[starts[v]:starts[v + 1]].
     """
 
     source: Codes
@@ -35,15 +43,17 @@ class Dafsa:
 
     @property
     def n_states(self) -> int:
+        """Number of states."""
         return len(self.final)
 
     @property
     def n_transitions(self) -> int:
+        """Number of transitions."""
         return len(self.label)
 
 
 def minimal_dafsa(variants: Sequence[tuple[int, ...]]) -> Dafsa:
-    """The minimal automaton that accepts exactly `variants` (distinct sequences of labels >= 0)."""
+    """Build the minimal automaton that accepts exactly `variants` (distinct sequences of labels >= 0)."""
     lengths = np.asarray([len(variant) for variant in variants], dtype=np.int64)
     starts = starts_of(lengths)
     symbols = np.asarray([label for variant in variants for label in variant], dtype=np.int64)
@@ -68,9 +78,12 @@ def minimal_dafsa(variants: Sequence[tuple[int, ...]]) -> Dafsa:
 
 @kernel
 def _trie(starts: Ints, symbols: Ints, order: Ints) -> tuple[Ints, Ints, Ints, npt.NDArray[np.bool_]]:
-    """Trie of the variants taken in sorted `order`: node 0 is the root, children and later siblings have larger
-    numbers. Gives the node that every symbol leads to; parent (of the root: 0), label (of the root: -1) and acceptance
-    of every node. As the variants are sorted, a child that is there already is the newest one of its parent."""
+    """Build the trie of the variants, taken in sorted `order`.
+
+    Node 0 is the root; children and later siblings have larger numbers. Returns the node that every symbol leads to,
+    and parent (of the root: 0), label (of the root: -1) and acceptance of every node. As the variants are sorted, a
+    child that exists already is the newest child of its parent.
+    """
     nodes = len(symbols) + 1
     entered = np.empty(len(symbols), dtype=np.int64)
     parent = np.zeros(nodes, dtype=np.int64)
@@ -94,11 +107,11 @@ def _trie(starts: Ints, symbols: Ints, order: Ints) -> tuple[Ints, Ints, Ints, n
 
 @kernel
 def _children(parent: Ints, label: Ints, final: npt.NDArray[np.bool_]) -> Ints:
-    """Class of the children of each trie node, equal for equal ones: 0 for none, else the node that was first to be the
-    eldest of such children.
+    """Assign a number to the children of each trie node, equal for equal ones.
 
-    Nodes are taken from the last to the first and interned like Lisp lists, by (label, what is below, later siblings).
-    Open addressing, at most half full.
+    0 means no children; else the number is the node that was first to be the eldest of such children. Nodes are taken
+    from the last to the first and interned like Lisp lists, by (label, class of the children, later siblings). Open
+    addressing, at most half full.
     """
     classes = np.zeros(len(label), dtype=np.int64)
     table = np.zeros(2 * len(label), dtype=np.int64)

@@ -97,7 +97,10 @@ def _draw(
 
 @kernel
 def _exp_coin(u: np.uint64, t: np.uint64, multiple: np.uint64, words: Words, at: int) -> tuple[bool, int]:
-    """A coin of chance exp(-u / t), u <= t: coins of u / (t j), j = 1, 2, ..., until one fails; heads if j is odd."""
+    """Toss a coin of probability exp(-u / t), u <= t.
+
+    Toss coins of u / (t j), j = 1, 2, ..., until one fails; heads if j is odd.
+    """
     j = _ONE
     while True:
         if j > _ONE:
@@ -114,15 +117,15 @@ def _exp_coin(u: np.uint64, t: np.uint64, multiple: np.uint64, words: Words, at:
 
 @kernel
 def _multiple(bound: np.uint64) -> np.uint64:
-    """The largest multiple of the bound that is a word: words below it fall on every remainder equally often."""
+    """Return the largest multiple of the bound that is a word: words below it fall on every remainder equally often."""
     return _WORD - _WORD % bound
 
 
 @kernel
 def _below(bound: np.uint64, multiple: np.uint64, words: Words, at: int) -> tuple[np.uint64, int]:
-    """A uniform number below the bound and the next place; words from `multiple` on are passed over.
+    """Return a uniform number below the bound and the next place; words from `multiple` on are passed over.
 
-    Past the end it gives bound - 1, which ends every loop above; the caller discards the draw.
+    Past the end it returns bound - 1, which ends every loop above; the caller discards the draw.
     """
     while at < len(words):
         word = words[at]

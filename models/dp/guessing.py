@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def checked_delta(delta: float) -> float:
-    """The guessing advantage threshold, or InputError where it is not strictly between 0 and 1."""
+    """Check the guessing advantage threshold; InputError if it is not strictly between 0 and 1."""
     if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0.0 < delta < 1.0:
         raise InputError("delta (guessing advantage) must lie strictly between 0 and 1")
     if delta < 1e-9 or delta > 1 - 1e-9:

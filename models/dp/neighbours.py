@@ -52,10 +52,15 @@ class Stage:
 
 
 def pairs(run: Run, stage: Stage | None = None, *, times: bool = True, rule: bool = False) -> list[NeighbourPair]:
-    """The neighbouring pairs: a case added, a case of a new variant, an event changed, and a time shifted.
+    """Return neighbouring pairs: a case added, a case of a new variant, an event changed, a time shifted.
 
-    `times`: whether times are released; `rule`: whether the mechanism releases variants of the source log only, which
-    makes every other variant impossible (the support differences of Amun).
+    Parameters
+    ----------
+    times
+        Whether times are released.
+    rule
+        Whether the mechanism releases variants of the source log only, which makes every other variant impossible (the
+        support differences of Amun).
     """
     scene = stage or Stage()
     base = scene.log(scene.common)
@@ -87,7 +92,7 @@ by itself, so that the counts of many runs can be given at once."""
 
 
 def count_pairs(counting: Counting, common: int) -> list[NeighbourPair]:
-    """The neighbouring pairs of `pairs` as counts alone, in bulk: a case added, one of a new variant, one changed."""
+    """Return the neighbouring pairs as counts alone, in bulk: a case added, one of a new variant, one changed."""
     base = (common, 0)
     neighbours = [
         ("a case added", (common + 1, 0), 1),
@@ -125,7 +130,7 @@ def _tallied(counting: Counting, true: tuple[int, ...], around: int, runs: int) 
 
 
 def _outcome(run: Run, log: EventLog, around: int) -> Iterator[Hashable]:
-    """What one run shows. A refusal (Amun's filter may leave no case) is an output like any other."""
+    """Return what one run shows. A refusal (Amun's filter may leave no case) is an output like any other."""
     try:
         released = run(log)
     except BoundError:

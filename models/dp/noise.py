@@ -33,7 +33,7 @@ MAX_SCALE = 2.0**56
 
 
 def scale_for(sensitivity: Fraction | int, epsilon: Fraction) -> float:
-    """sensitivity / epsilon, rounded *up* to a float: the noise is never smaller than what was asked for."""
+    """Return sensitivity / epsilon as a float, rounded up: the noise is never smaller than what was asked for."""
     if epsilon <= 0 or sensitivity <= 0:
         raise InputError("noise needs epsilon > 0 and sensitivity > 0")
     exact = Fraction(sensitivity) / epsilon
@@ -46,8 +46,10 @@ def scale_for(sensitivity: Fraction | int, epsilon: Fraction) -> float:
 
 
 def checked_scale(scale: float, term: str = "epsilon (amun: delta)") -> float:
-    """The scale, or InputError where it is not one that noise can have (NaN, infinite, 0, subnormal, too large), with
-    the `term` that makes it."""
+    """Check that noise can have this scale, and return it.
+
+    InputError names the `term` that makes a scale that is NaN, infinite, 0, subnormal or too large.
+    """
     if not (math.isfinite(scale) and MIN_SCALE <= scale <= MAX_SCALE):
         remedy = f"lower {term}" if scale < MIN_SCALE else f"raise {term}"
         raise InputError(f"noise scale {scale:.3g} is outside [2^-10, 2^56]; {remedy}")
@@ -91,8 +93,14 @@ class NoiseSource:
         return np.asarray(both[0] - both[1], dtype=np.int64)
 
     def gaussian(self, scale: float, size: int) -> Ints:
-        """`size` independent draws of discrete Gaussian noise, P(Z = z) proportional to exp(-z^2 / (2 scale^2)),
-        int64[size] (Canonne, Kamath and Steinke 2020, algorithm 3)."""
+        """Draw `size` independent values of discrete Gaussian noise, int64[size].
+
+        P(Z = z) is proportional to exp(-z^2 / (2 scale^2)).
+
+        References
+        ----------
+        Canonne, Kamath and Steinke 2020, algorithm 3.
+        """
         checked = checked_scale(scale)
         if size == 0:
             return np.zeros(0, dtype=np.int64)
@@ -115,7 +123,7 @@ class NoiseSource:
         return self.generator.integers(0, 2**64, size=size, dtype=np.uint64)
 
     def permutation(self, size: int) -> Ints:
-        """A uniform order of 0 .. size-1 (two equal sort keys among n happen with chance n^2 / 2^65)."""
+        """Return a uniform order of 0 .. size-1 (two equal sort keys among n have probability n^2 / 2^65)."""
         return np.argsort(self.words(size), kind="stable").astype(np.int64)
 
     def weighted_order(self, weights: npt.NDArray[Any]) -> Ints:
@@ -133,17 +141,17 @@ class NoiseSource:
 
 
 def secure() -> NoiseSource:
-    """The source of every release: cryptographic, not seedable."""
+    """Return the source of every release: cryptographic, not seedable."""
     return NoiseSource()
 
 
 def simulated(seed: int) -> NoiseSource:
-    """A seeded source for tests and benchmarks. What it draws is reproducible, hence `private = False`."""
+    """Return a seeded source for tests and benchmarks. Its draws are reproducible, hence `private = False`."""
     return NoiseSource(np.random.default_rng(seed))
 
 
 def source(seed: int | None = None, *, private: bool = True) -> NoiseSource:
-    """The source that a caller asked for; InputError where a seed is given for a release that claims privacy."""
+    """Return the source that a caller asked for; InputError if a release that claims privacy gives a seed."""
     if seed is None:
         return secure()
     if private:
@@ -174,8 +182,10 @@ WIDE = 1e4
 
 
 def _simulated(generator: np.random.Generator, scale: float, size: int) -> Ints:
-    """Discrete Gaussian draws of a seeded source, by their chances in floats: none beyond nine scales, e^-40 in all. Of
-    a wide noise the rounded normal one."""
+    """Draw discrete Gaussian noise from a seeded source, by its probabilities in floats.
+
+    No draw is beyond nine scales, whose mass is e^-40 in all. Wide noise is the rounded normal one.
+    """
     if scale > WIDE:
         return np.rint(generator.normal(0.0, scale, size)).astype(np.int64)
     reach = math.ceil(9 * scale)

@@ -29,8 +29,15 @@ SPARE_WORDS = 64
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """`copies`: int64[C], instances of each source case in the released log (0: deleted, 1: as it was, 2: ...);
-    `added`, `removed`: int64[T], moves made on each transition."""
+    """The moves of the sampling step.
+
+    Attributes
+    ----------
+    copies : int64[C]
+        Instances of each source case in the released log (0: deleted, 1: as it was, 2: ...).
+    added, removed : int64[T]
+        Moves made on each transition.
+    """
 
     copies: Ints
     added: Ints

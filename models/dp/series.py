@@ -31,8 +31,17 @@ from models.eventlog import EventLog, Ints, SimpleLog
 @content_free("release", "log")
 @dataclass(frozen=True, slots=True)
 class Accumulated:
-    """A release and the log over everything so far (None: there is none, `public` says why). `state`: what the next one
-    goes on from, the operator's alone; `public`: what the manifest says, not read off the data."""
+    """A release, and the log over everything so far.
+
+    Attributes
+    ----------
+    log : EventLog or None
+        The log over everything so far; None if there is none, and `public` then gives the reason.
+    state
+        The state that the next release continues from; for the operator alone.
+    public
+        The part of the manifest, which is not read off the data.
+    """
 
     release: StrictRelease
     log: EventLog | None
@@ -95,7 +104,7 @@ class _Variants:
         return cls([], [], Counts.begin(shape, scale, number))
 
     def counted(self, log: EventLog, draw: NoiseSource) -> Ints:
-        """True counts of the log by variant; variants that are new here are taken in."""
+        """Return true counts of the log by variant; variants that are new here are added."""
         simple = SimpleLog.from_log(log)
         place = {label: code for code, label in enumerate(self.alphabet)}
         for label in map(str, simple.alphabet):
@@ -114,13 +123,13 @@ class _Variants:
         return true
 
     def log(self, shown: Ints, counts: Ints, draw: NoiseSource) -> EventLog:
-        """The variants `shown` with these counts, without times."""
+        """Return the variants `shown` with these counts, without times."""
         chosen = [self.variants[place] for place in shown.tolist()]
         rows = [np.tile(ordinal(len(v)), (int(counts[p]), 1)) for v, p in zip(chosen, shown.tolist(), strict=True)]
         return assembled(self.alphabet, chosen, rows, draw)
 
     def accumulated(self, terms: Terms, shape: Shape, draw: NoiseSource) -> tuple[EventLog | None, dict[str, Any]]:
-        """The log over all releases so far, and what is said of it."""
+        """Return the log over all releases so far, and its part of the manifest."""
         counts, total = self.counts, self.counts.total
         draws = sum(counts.nodes)
         said = told(shape, counts, draws)
@@ -143,7 +152,7 @@ class _Variants:
 
 
 def told(shape: Shape, counts: Counts, draws: int) -> dict[str, Any]:
-    """What a manifest says of accumulated counts: releases, levels, and the noise in a count of the first release."""
+    """Describe accumulated counts for a manifest: releases, levels, and the noise in a count of the first release."""
     return {
         "how": "sum" if shape.levels == 1 else "tree",
         "since": counts.since,

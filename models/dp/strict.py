@@ -58,6 +58,7 @@ class TimeBounds:
     max_events: int = 20
 
     def __post_init__(self) -> None:
+        """Check the bounds; InputError names the bound that cannot be one."""
         if not 0 < self.duration < MAX_BOUND_MS:
             raise InputError("max_duration must lie between a millisecond and 35 years")
         if self.start is not None and not 0 < self.start[1] - self.start[0] < MAX_BOUND_MS:
@@ -76,8 +77,17 @@ class TimeBounds:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a strict release promises: exact epsilon and delta_dp, and the most cases that one person may have. `rho`:
-    of Gaussian noise (models.dp.zcdp), epsilon is then 0."""
+    """Terms that a strict release promises.
+
+    Attributes
+    ----------
+    epsilon, delta_dp : Fraction
+        Exact.
+    cases_per_person : int
+        The most cases that one person may have.
+    rho : Fraction
+        Of Gaussian noise (models.dp.zcdp); epsilon is then 0.
+    """
 
     epsilon: Fraction
     delta_dp: Fraction
@@ -86,7 +96,7 @@ class Terms:
 
     @classmethod
     def of(cls, epsilon: Any, delta_dp: Any, cases_per_person: int = 1) -> Terms:
-        """Checked terms; InputError names the number that cannot be one."""
+        """Check the terms; InputError names the number that cannot be one."""
         if isinstance(cases_per_person, bool) or not isinstance(cases_per_person, int) or cases_per_person < 1:
             raise InputError("cases_per_person must be a whole number of at least 1")
         return cls(positive(epsilon), probability(delta_dp), cases_per_person)
@@ -95,8 +105,19 @@ class Terms:
 @content_free("log", "terms", "private")
 @dataclass(frozen=True, slots=True)
 class StrictRelease:
-    """`log`: released cases with fresh random ids (may be empty: no variant reached the threshold); `terms`: what it
-    spends; `private`: False where the noise was seeded; `operator`: read off raw data, never to be published."""
+    """A release of strict mode.
+
+    Attributes
+    ----------
+    log : EventLog
+        Released cases with fresh random ids. It may be empty: no variant reached the threshold.
+    terms : Terms
+        The privacy that it spends.
+    private : bool
+        False if the noise was seeded.
+    operator : mapping
+        Read off raw data, never to be published.
+    """
 
     log: EventLog
     terms: Terms
@@ -114,8 +135,15 @@ def release_variants(
     draw: NoiseSource | None = None,
     cases: Ints | None = None,
 ) -> StrictRelease:
-    """dp-variants: a log whose variants have noisy frequencies, without times (ordinal, one event a second). `cases`:
-    int64[C], how many cases each one stands for (a table of variants); None: one each."""
+    """Release a log whose variants have noisy frequencies (dp-variants).
+
+    The log has no times: they are ordinal, one event a second.
+
+    Parameters
+    ----------
+    cases : int64[C], optional
+        How many cases each case of `log` represents (a table of variants); by default one each.
+    """
     source = secure() if draw is None else draw
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     simple = SimpleLog.from_log(log, cases=cases)
@@ -185,8 +213,13 @@ def gaussian(rho: Any, delta_dp: Any, cases_per_person: int = 1) -> Gaussian:
 
 
 def least_count(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1) -> int:
-    """Least noisy count that a variant is released with, at the part of epsilon that counts get. InputError where no
-    log could be released so: the noise would not fit 64 bits or be none, or the count is above MAX_THRESHOLD."""
+    """Return the least noisy count that a variant is released with, at the part of epsilon that counts get.
+
+    Raises
+    ------
+    InputError
+        If no log could be released: the noise would not fit 64 bits or be 0, or the count is above MAX_THRESHOLD.
+    """
     least = threshold(epsilon, delta_dp, cases_per_person)
     if least > MAX_THRESHOLD:
         raise InputError(f"epsilon is too small: a variant would need {least} cases to be released")
@@ -195,8 +228,10 @@ def least_count(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1
 
 
 def released_from(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1) -> int:
-    """Least noisy count that a variant of one release leaves with, at the part of epsilon that counts get. InputError
-    as `least_count`, which is that of noise without an end."""
+    """Return the least noisy count that a variant of one release leaves with.
+
+    It holds at the part of epsilon that counts get. InputError as in `least_count`, whose noise has no end.
+    """
     least_count(epsilon, delta_dp, cases_per_person)
     return rule_of(epsilon, delta_dp, cases_per_person).least
 
@@ -247,7 +282,7 @@ class _Times:
         self.lengths = [len(variant) for variant in simple.variants]
 
     def noised(self, variant: int, count: int) -> Ints:
-        """Times in nanoseconds of `count` released cases, int64[count, length]."""
+        """Return noisy times in nanoseconds of `count` released cases, int64[count, length]."""
         low, high = self._ranges(self.lengths[variant])
         chosen = self._chosen(variant, count)
         rows = np.tile((low + high) // 2, (count, 1))  # the public default row
@@ -296,7 +331,7 @@ def _pairs(noisy: NoisyCounts) -> list[tuple[int, int]]:
 
 
 def ordinal(length: int) -> Ints:
-    """Times of a case that has none, in nanoseconds: one event a second."""
+    """Return times of a case that has none, in nanoseconds: one event a second."""
     return np.arange(length, dtype=np.int64) * 1_000_000_000
 
 
@@ -307,8 +342,13 @@ def _as_log(simple: SimpleLog, noisy: NoisyCounts, rows: list[Ints], draw: Noise
 def assembled(
     alphabet: Sequence[str], variants: Sequence[Sequence[int]], rows: Sequence[Ints], draw: NoiseSource
 ) -> EventLog:
-    """Released cases as a log under fresh ids, in order of start, ties at random. `rows[i]`: int64[cases, length],
-    times in nanoseconds of the cases of `variants[i]`, whose labels are places in `alphabet`."""
+    """Return released cases as a log under fresh ids, in order of start, ties at random.
+
+    Parameters
+    ----------
+    rows : list of int64[cases, length]
+        Times in nanoseconds of the cases of each of `variants`, whose labels are places in `alphabet`.
+    """
     lengths = np.concatenate([np.zeros(0, dtype=np.int64), *(np.full(len(r), r.shape[1]) for r in rows)])
     starts = starts_of(lengths)
     names, rank = sorted_alphabet(tuple(alphabet))

@@ -81,9 +81,12 @@ class Shares:
 
     @classmethod
     def usual(cls, *, labels: bool, times: bool, epsilon: Fraction = SMALL) -> Shares:
-        """The default: a fifth for labels where they are selected, three tenths for times where bounds are declared; of
-        the rest a tenth for variants, and half of what is left each for the model and the weights; below an epsilon of
-        `SMALL` a twentieth, three quarters and a fifth. It reads no data."""
+        """Return the default shares; they read no data.
+
+        A fifth goes to labels if they are selected, three tenths to times if bounds are declared. Of the rest a
+        tenth goes to variants, and half of what remains each to the model and the weights; below an epsilon of
+        `SMALL` the parts are a twentieth, three quarters and a fifth.
+        """
         selected, timed = Fraction(int(labels), 5), Fraction(3 * int(times), 10)
         rest = (1 - selected - timed) / 20
         variants, model, weights = (2, 9, 9) if epsilon >= SMALL else (1, 15, 4)
@@ -91,15 +94,23 @@ class Shares:
 
     @classmethod
     def adding_up(cls, *, times: bool) -> Shares:
-        """The default where releases add up: a fifth for times where bounds are declared; of the rest seven tenths for
-        the model, from which both logs are drawn, and three for the weights."""
+        """Return the default shares if releases add up.
+
+        A fifth goes to times if bounds are declared. Of the rest seven tenths go to the model, from which both logs are
+        drawn, and three tenths to the weights.
+        """
         rest = Fraction(4 if times else 5, 5)
         return cls(Fraction(0), Fraction(0), rest * 7 / 10, rest * 3 / 10, 1 - rest)
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, labels: bool, times: bool) -> Shares:
-        """Shares as written, by stage; a stage that is not named gets none. InputError where they do not add up to 1,
-        where a stage that is needed gets nothing, or one that is off gets something."""
+        """Read shares as written, by stage; a stage that is not named gets nothing.
+
+        Raises
+        ------
+        InputError
+            If they do not add up to 1, a required stage gets nothing, or a stage that is off gets something.
+        """
         unknown = sorted(set(given) - set(STAGES))
         if unknown:
             raise InputError(f"shares: unknown stage {unknown[0]}; use {', '.join(STAGES)}")
@@ -143,6 +154,7 @@ class Design:
     shares: Shares | None = None
 
     def __post_init__(self) -> None:
+        """Check the design; InputError names the parameter that cannot be one."""
         for name, least, most in (
             ("max_labels", 1, 10_000),
             ("order", 1, 4),
@@ -157,7 +169,7 @@ class Design:
             raise InputError("activities declares no label; leave it out to select labels")
 
     def split(self, epsilon: Fraction) -> Shares:
-        """The shares of epsilon: the given ones, else the usual ones of the stages that run."""
+        """Return the shares of epsilon: the declared ones, else the usual ones of the stages that run."""
         return self.shares or Shares.usual(
             labels=self.activities is None, times=self.bounds is not None, epsilon=epsilon
         )
@@ -165,8 +177,10 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class StageBudget:
-    """Exact epsilon of each stage, and the delta of the labels, of the threshold of variants, and of the conversion of
-    rho."""
+    """Exact epsilon of each stage.
+
+    It also has the delta of the labels, of the threshold of variants, and of the conversion of rho.
+    """
 
     labels: Fraction
     variants: Fraction
@@ -179,7 +193,7 @@ class StageBudget:
 
     @classmethod
     def of(cls, terms: Terms, design: Design) -> StageBudget:
-        """The terms over the stages. InputError where a stage's noise would not fit, or be none."""
+        """Split the terms over the stages; InputError if the noise of a stage would not fit, or be 0."""
         shares = design.split(terms.epsilon)
         parts = {stage: terms.epsilon * getattr(shares, stage) for stage in STAGES}
         selecting = [stage for stage in ("labels", "variants") if parts[stage]]
@@ -190,7 +204,7 @@ class StageBudget:
         return budget
 
     def rho(self, stage: str) -> Fraction:
-        """What stage `variants` or `model` has of the rho of both."""
+        """Return the part of stage `variants` or `model` in the rho of both."""
         both = self.variants + self.model
         whole: Fraction = rho_of(both, self.delta_rho) * getattr(self, stage) / both
         if not whole:
@@ -198,7 +212,7 @@ class StageBudget:
         return whole
 
     def frequent(self, terms: Terms) -> Gaussian:
-        """The rule by which variants leave."""
+        """Return the rule by which variants leave."""
         return Gaussian(self.rho("variants"), self.delta_variants, terms.cases_per_person)
 
     def check(self, terms: Terms, design: Design) -> None:
@@ -241,8 +255,15 @@ def release_synthetic(
     draw: NoiseSource | None = None,
     cases: Ints | None = None,
 ) -> StrictRelease:
-    """dp-synthetic: drawn traces with noisy counts, and times where the design has bounds of them; else ordinal
-    ones. `cases`: int64[C], how many cases each one stands for (a table of variants, for a design without times)."""
+    """Release drawn traces with noisy counts (dp-synthetic).
+
+    Times are noisy if the design has bounds of them, else ordinal.
+
+    Parameters
+    ----------
+    cases : int64[C], optional
+        How many cases each case of `log` represents (a table of variants, for a design without times).
+    """
     source, plan = secure() if draw is None else draw, design or Design()
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     budget = StageBudget.of(terms, plan)
@@ -310,8 +331,11 @@ def residual_model(
 
 
 def enough(level: contexts.ContextLevel) -> bool:
-    """Whether a noisy first level says that longer contexts are worth their noise: without noise that does not fit, it
-    holds `STEPS_A_CELL` scales a cell on average. It reads noisy counts alone."""
+    """Return whether a noisy first level justifies the noise of longer contexts.
+
+    Without noise that contradicts a flow, it must hold `STEPS_A_CELL` scales a cell on average. Only noisy counts
+    are read.
+    """
     left = thinned(level).cells
     return bool(left.sum() >= STEPS_A_CELL * float(level.scale[0]) * np.count_nonzero(left)) and bool(left.any())
 
@@ -325,8 +349,11 @@ def candidate_list(
     terms: Terms,
     draw: NoiseSource,
 ) -> tuple[list[Variant], tuple[str, ...], dict[Variant, int]]:
-    """What stage 3 counts, each trace once, and the alphabet with the labels of given candidates behind it. It reads
-    outputs of earlier stages and what is declared, never the log."""
+    """Return the candidates that stage 3 counts, each trace once, and the alphabet.
+
+    Labels of declared candidates follow the other labels. Outputs of earlier stages and declarations are read,
+    never the log.
+    """
     extended = (*alphabet, *sorted({label for trace in design.given for label in trace} - set(alphabet)))
     place = {label: code for code, label in enumerate(extended)}
     given = [tuple(place[label] for label in trace) for trace in design.given]
@@ -350,8 +377,11 @@ def like_level(
     design: Design,
     draw: NoiseSource,
 ) -> tuple[dict[Variant, int], float]:
-    """Some of the drawn traces, as often as the noisy first level asks for: a model of labels that follow each other
-    cannot have all that the level says at once, since noise that was taken out and steps that end a trace move it."""
+    """Return some of the drawn traces, as often as the noisy first level asks for.
+
+    A model of labels that follow each other cannot have all that the level shows at once: noise that was taken out and
+    steps that end a trace move it.
+    """
     pool = [variant for variant, n in drawn.items() if variant for _ in range(n)]
     some = Counter(pool[place] for place in draw.permutation(len(pool))[:POOL].tolist())
     if not some or cases < 1:
@@ -404,7 +434,7 @@ def _operator(
     frequent: Mapping[Variant, int],
     released: list[tuple[Variant, int]],
 ) -> dict[str, Any]:
-    """What only the operator may see: it is read off raw data."""
+    """Return what only the operator may see, since it is read off raw data."""
     counts = dict(zip(table.variants, table.counts.tolist(), strict=True))
     out = {variant for variant, _ in released}
     warnings = []

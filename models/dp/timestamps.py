@@ -34,8 +34,15 @@ FURTHEST_MS = 1 << 60
 @content_free()
 @dataclass(frozen=True, slots=True)
 class NoisyTimes:
-    """`relative`: int64[E] milliseconds, noised, before clamping; `silent`: bool[E], True where a group has no range
-    and so no noise."""
+    """Noisy times.
+
+    Attributes
+    ----------
+    relative : int64[E]
+        Milliseconds, noised, before clamping.
+    silent : bool[E]
+        True if a group has no range and so no noise.
+    """
 
     relative: Ints
     silent: npt.NDArray[np.bool_]
@@ -60,7 +67,7 @@ def noise_times(group: Ints, relative: Ints, epsilon: Floats, copy_of: Ints, dra
 
 @kernel
 def _off_the_lattice(copy_of: Ints, least: Ints, extent: Ints, steps: Ints, noise: Ints) -> Ints:
-    """`steps` plus noise, back in milliseconds; noise only where the group has a range."""
+    """Return `steps` plus noise, in milliseconds again; noise only if the group has a range."""
     result = np.empty(len(copy_of), dtype=np.int64)
     used = 0
     for place, event in enumerate(copy_of):
@@ -93,11 +100,16 @@ def compressed(values: Ints, factor: Fraction) -> Ints:
 
 @kernel
 def case_times(starts: Ints, order: Ints, relative: Ints, origin_ms: int) -> Ints:
-    """Time of each event in nanoseconds, int64[R], the cases put in `order` (int64[cases]): start of the case (its
-    first relative time, counted from the origin), then its durations added up, none negative.
+    """Return the time of each event in nanoseconds, int64[R], with the cases put in `order` (int64[cases]).
 
-    `relative` (int64[R], milliseconds, at most FURTHEST_MS) lies by case as it was: case c, which has events, has
-    starts[c] .. starts[c+1]-1. Times end with the calendar (MAX_TIME_MS), and so does the length of a case.
+    It is the start of the case (its first relative time, counted from the origin) plus its durations, none negative.
+    Times end with the calendar (MAX_TIME_MS), and so does the length of a case.
+
+    Parameters
+    ----------
+    relative : int64[R]
+        Milliseconds, at most FURTHEST_MS, by case as it was: case c, which has events, has starts[c] .. starts[c +
+        1] - 1.
     """
     times = np.empty(len(relative), dtype=np.int64)
     place = 0

@@ -1,5 +1,6 @@
-"""Truncated geometric noise: the selection that lets the most through (Desfontaines, Voss, Gipson and Mandayam 2020,
-arXiv 2006.03684: "Differentially private partition selection").
+"""Truncated geometric noise: the selection that lets the most through.
+
+Source: Desfontaines, Voss, Gipson and Mandayam 2020, arXiv 2006.03684, "Differentially private partition selection".
 
 Z on -k .. k with P(z) proportional to a^|z|, a = e^(-1/scale); a count n >= 1 leaves as n + Z where that is above k, a
 count of 0 never. Of two logs that differ in one case, n and n + 1, outputs have chances within the factor 1 / a of each
@@ -38,8 +39,15 @@ instead."""
 
 @lru_cache(maxsize=256)
 def reach(scale: float, delta: Fraction, cases: int = 1, cells: int = 1) -> int:
-    """The least k, exactly for that float scale. `cases`: by which a person may change one count, `cells`: how many
-    counts so; delta is of all of it together."""
+    """Return the least k, exactly for that float scale.
+
+    Parameters
+    ----------
+    cases : int
+        By how much a person may change one count.
+    cells : int
+        How many counts a person may change so; delta is of all of it together.
+    """
     if not 0 < delta < 1 or cases < 1 or cells < 1:
         raise InputError("a reach needs 0 < delta_dp < 1, and at least one case and one count")
     with decimal.localcontext() as context:
@@ -54,15 +62,18 @@ def reach(scale: float, delta: Fraction, cases: int = 1, cells: int = 1) -> int:
 
 
 def kept(scale: float, least: int) -> float:
-    """The share of draws without an end that lie on -least .. least."""
+    """Return the share of draws without an end that lie on -least .. least."""
     step = -1.0 / scale
     a = math.exp(step)
     return (-math.expm1(step * (least + 1)) - a * math.expm1(step * least)) / (1.0 + a)
 
 
 def draw(source: NoiseSource, scale: float, least: int, size: int) -> Ints:
-    """`size` draws on -least .. least: exact discrete Laplace ones, those beyond drawn again (1 / `kept` draws for each
-    one, so a rule has at least `LEAST_KEPT` of them)."""
+    """Draw `size` values on -least .. least.
+
+    They are exact discrete Laplace draws; those beyond are drawn again (1 / `kept` draws for each value, so a rule
+    has at least `LEAST_KEPT` of them).
+    """
     noise = source.laplace(scale, size)
     while len(beyond := np.flatnonzero(np.abs(noise) > least)):
         noise[beyond] = source.laplace(scale, len(beyond))

@@ -63,14 +63,21 @@ _NEAR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """How a process adds its charges up. `pure`: epsilon and delta; `zcdp`: rho and the delta of thresholds, shown as
-    (epsilon, delta) at `conversion_delta`, a public constant."""
+    """How a process adds its charges up.
+
+    Attributes
+    ----------
+    pure
+        epsilon and delta.
+    zcdp
+        rho and the delta of thresholds, shown as (epsilon, delta) at `conversion_delta`, a public constant.
+    """
 
     kind: Kind = "pure"
     conversion_delta: Fraction = CONVERSION_DELTA
 
     def loss(self, composed: Charge) -> Charge:
-        """The (epsilon, delta) that charges are together, `composed` being their sum. It grows with every charge."""
+        """Return the (epsilon, delta) of all charges, `composed` being their sum. It grows with every charge."""
         if self.kind == "pure":
             return composed
         if not composed.rho and not composed.delta:
@@ -85,8 +92,10 @@ PURE = Accounting()
 
 @lru_cache(maxsize=4096)
 def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon such that rho-zCDP is (epsilon, delta)-DP, rounded up. Whatever order is found, the bound that it
-    gives is one; only how near it is to the best depends on floating point."""
+    """Return an epsilon such that rho-zCDP is (epsilon, delta)-DP, rounded up.
+
+    Each order gives a valid bound. Floating point only decides how near the bound is to the best one.
+    """
     if rho < 0 or not 0 < delta < 1:
         raise InputError("a conversion needs rho >= 0 and 0 < delta < 1")
     if rho == 0:
@@ -101,16 +110,20 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def _best_order(rho: float, toll: float) -> float:
-    """The order a > 1 at which the bound's derivative is 0, rho (a - 1)^2 + ln a = toll, in parts of `FINEST`. `toll`:
-    ln(1 / delta)."""
+    """Return the order a > 1 at which the derivative of the bound is 0, in parts of `FINEST`.
+
+    It solves rho (a - 1)^2 + ln a = toll, toll = ln(1 / delta).
+    """
     parts = bisect_right(range(sys.maxsize), toll, key=lambda n: rho * (n * FINEST) ** 2 + math.log1p(n * FINEST))
     return 1.0 + parts * FINEST
 
 
 @lru_cache(maxsize=1024)
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest rho, in `PARTS` parts of epsilon, that is (epsilon, delta)-DP by `epsilon_of`: never above the true
-    one. 0 where even one part is more."""
+    """Return the largest rho, in `PARTS` parts of epsilon, that is (epsilon, delta)-DP by `epsilon_of`.
+
+    It is never above the true one, and 0 if even one part is more.
+    """
     if epsilon <= 0:
         raise InputError("a rho needs epsilon > 0")
     least = Fraction(epsilon, PARTS)
@@ -119,7 +132,10 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def scale_of(rho: Fraction, sensitivity: int = 1) -> float:
-    """The least float s with sensitivity^2 / (2 s^2) <= rho, exactly: the noise is never smaller than asked for."""
+    """Return the least float s with sensitivity^2 / (2 s^2) <= rho, exactly.
+
+    The noise is never smaller than asked for.
+    """
     if rho <= 0 or sensitivity < 1:
         raise InputError("noise needs rho > 0 and a sensitivity of at least 1")
     square = Fraction(sensitivity**2) / (2 * rho)
@@ -133,14 +149,17 @@ def scale_of(rho: Fraction, sensitivity: int = 1) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """The terms of a thresholded histogram with discrete Gaussian noise: delta_dp-approximately rho-zCDP for a person
-    with at most `cases_per_person` cases."""
+    """The terms of a thresholded histogram with discrete Gaussian noise.
+
+    It is delta_dp-approximately rho-zCDP for a person with at most `cases_per_person` cases.
+    """
 
     rho: Fraction
     delta_dp: Fraction
     cases_per_person: int = 1
 
     def __post_init__(self) -> None:
+        """Check the terms; InputError names the number that cannot be one."""
         if self.scale > MAX_SCALE:
             raise InputError("rho is too small: no variant of a log would be released; raise it")
 
@@ -178,16 +197,21 @@ def threshold(scale: float, delta: Fraction, cases_per_person: int = 1) -> int:
 
 
 def _reached(scale: float, allowed: float) -> int:
-    """The least z >= 0 with ln P[N >= z] <= `allowed`. It is above the quantile of the continuous distribution: a whole
-    number's chance lies half on each side of it."""
+    """Return the least z >= 0 with ln P[N >= z] <= `allowed`.
+
+    It is above the quantile of the continuous distribution: half of a whole number's probability lies on each side
+    of it.
+    """
     quantile = -scale * NormalDist().inv_cdf(min(math.exp(allowed), 0.5))
     return next(z for z in itertools.count(math.floor(quantile)) if tail(scale, z) <= allowed)
 
 
 @lru_cache(maxsize=4096)
 def tail(scale: float, least: int) -> float:
-    """ln P[N >= least] of the discrete Gaussian, rounded up by less than 10^-8, for least >= 0 and scales up to
-    `MAX_SCALE` (it holds nine numbers for each 1 of the scale)."""
+    """Return ln P[N >= least] of the discrete Gaussian, rounded up by less than 10^-8.
+
+    It holds for least >= 0 and scales up to `MAX_SCALE` (it keeps nine numbers for each 1 of the scale).
+    """
     if least < 0:
         raise InputError("a tail begins at 0 or above")
     both = 2.0 * _from(scale, 0) - 1.0

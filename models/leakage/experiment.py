@@ -73,7 +73,8 @@ class SimulationSettings:
 @dataclass(frozen=True, slots=True)
 class ChainCurves:
     """Curves of one chain, one entry a release. `states`: of each release's automaton; `extreme`: (backward, forward)
-    of each step. `last`: AL_B and AL_F of the newest automaton."""
+    of each step. `last`: AL_B and AL_F of the newest automaton.
+    """
 
     bpl: Sequence[Leakage]
     fpl: Sequence[Leakage]

@@ -34,7 +34,8 @@ def to_state(leakage: TemporalLeakage) -> dict[str, Any]:
 
 def from_state(state: Mapping[str, Any]) -> TemporalLeakage:
     """The leakage that `to_state` wrote. RefusedError for another version, or a state that is damaged or contradicts
-    itself."""
+    itself.
+    """
     if state.get("v") != VERSION:
         raise RefusedError(f"the leakage state has version {state.get('v')!r}; this program reads version {VERSION}")
     try:

@@ -76,7 +76,8 @@ def transition_system(
 
 def ended_cases(log: EventLog, end_activities: Sequence[str] = ()) -> npt.NDArray[np.bool_]:
     """Which cases are complete once all their events are seen: all (the log's end is the end), or those that end
-    with one of `end_activities`. InputError where an end activity does not occur in the log."""
+    with one of `end_activities`. InputError where an end activity does not occur in the log.
+    """
     if not end_activities:
         return np.ones(log.n_cases, dtype=np.bool_)
     unknown = sorted(set(end_activities) - set(log.activity.values))

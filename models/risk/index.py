@@ -85,7 +85,8 @@ class TraceIndex:
 
     def update(self, log: EventLog) -> int:
         """Follow the log: afterwards the index answers as a new one of `log` would. Cases are recognised by id; only
-        those that grew or changed are coded and posted again. Returns how many did. ValueError where it is final."""
+        those that grew or changed are coded and posted again. Returns how many did. ValueError where it is final.
+        """
         if self._final and self.n_cases:
             raise ValueError("the index is final")
         raw, raw_cases = self.coder.raw_events(log), self.coder.raw_cases(log)

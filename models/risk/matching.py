@@ -56,7 +56,8 @@ def another_listed(own: int, items: Ints, size: int, offsets: Whole, postings: W
 @kernel
 def another_dense(own: int, items: Ints, size: int, row: Whole, bits: Words) -> bool:
     """The same where the rarest item, and so every item, is a bitset: intersect word by word, stop at the first
-    survivor. Most words are empty after two items."""
+    survivor. Most words are empty after two items.
+    """
     for word in range(bits.shape[1]):
         left = bits[row[items[0]], word]
         for k in range(1, size):
@@ -115,7 +116,8 @@ def contained_elsewhere(
 @content_free()
 class Revealed(NamedTuple):
     """What cases may reveal: points by event; where each case begins among these; its group item (-1: none); how many
-    events it reveals; whether another case equals it; by event, whether no other case has a point of it."""
+    events it reveals; whether another case equals it; by event, whether no other case has a point of it.
+    """
 
     points: Whole
     starts: Ints
@@ -133,7 +135,8 @@ def unique_cases(
     """Equation 2 for one draw, of the cases from `begin` on for which there is room in `unique`. Case c reveals
     `take[c]` of its events, drawn without replacement by a partial Fisher-Yates shuffle that consumes `take[c]` of the
     uniforms, and its group item. A case with a twin is never unique, whatever it reveals, and one that reveals an event
-    that is alone always is: neither is looked up."""
+    that is alone always is: neither is looked up.
+    """
     points, starts, group, take, twin, alone = known
     width = points.shape[1]
     longest = 1
@@ -218,7 +221,8 @@ def greedy_choice(
     base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words,
 ) -> int:  # fmt: skip
     """Place of the point whose next occurrence leaves fewest candidates. Ties: the point whose last occurrence is
-    rarest, since a point that only its repetition makes rare gains nothing at first."""
+    rarest, since a point that only its repetition makes rare gains nothing at first.
+    """
     best, fewest, rarest = -1, 0, 0
     for k in range(size):
         if used[k] == most[k]:
@@ -259,7 +263,8 @@ def greedy_lengths(
     base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words,
 ) -> Ints:  # fmt: skip
     """int64[C]: `greedy_length` of the chosen cases, -1 for the others; candidates begin as the cases with the same
-    case attributes."""
+    case attributes.
+    """
     cases = len(chosen)
     needed = np.full(cases, -1, dtype=np.int64)
     left = np.empty((cases + 63) // 64, dtype=np.uint64)

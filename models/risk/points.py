@@ -65,7 +65,8 @@ def view(
     resolution: Unit = "seconds",
 ) -> KnownColumns:
     """The view of a projection over the attributes a log has. InputError where it has none that the projection
-    needs, or for an unknown projection or resolution."""
+    needs, or for an unknown projection or resolution.
+    """
     if projection not in get_args(Projection):
         raise InputError(f"projection {projection!r} is not one of A, B, C, D, E, F or all")
     if resolution not in NANOSECONDS:
@@ -92,7 +93,8 @@ def lacking(projection: Projection, event_attributes: Sequence[str], case_attrib
 
 def chosen_event_attributes(log: EventLog, names: Sequence[str]) -> tuple[str, ...]:
     """`names` as a view knows them, each once: the resource column is `resource`, also where its XES name is given,
-    unless an event attribute has that name. InputError for what the log does not have."""
+    unless an event attribute has that name. InputError for what the log does not have.
+    """
     found = tuple(dict.fromkeys(_event_attribute(log, name) for name in names))
     if RESOURCE in found and not np.any(log.resource.codes >= 0):
         raise InputError("the log has no resource that could be known as an event attribute")
@@ -109,7 +111,8 @@ def _event_attribute(log: EventLog, name: str) -> str:
 
 def default_event_attributes(log: EventLog) -> tuple[str, ...]:
     """Attributes recorded at nearly every event and not constant, the resource too (Sepsis: the department
-    `org:group`, and no laboratory value)."""
+    `org:group`, and no laboratory value).
+    """
     names = [RESOURCE] if _informative(log.resource) else []
     return (*names, *(name for name, column in log.event_attributes.items() if _informative(column)))
 
@@ -237,7 +240,8 @@ def _narrow(numbers: Ints) -> Whole:
 
 class _RowCodes:
     """Codes of rows, the same in every log. Columns are folded in one after the other: what a row is so far and its
-    value in the next column are the two halves of one number. `moment`: which column holds times."""
+    value in the next column are the two halves of one number. `moment`: which column holds times.
+    """
 
     def __init__(self, moment: int | None) -> None:
         self._moment = moment

@@ -68,7 +68,8 @@ class Population:
 @dataclass(frozen=True, slots=True)
 class Copula:
     """Marginals and the correlation matrix of a fitted model; `cuts[k]` are the normal quantiles between the values
-    of column k, from -inf to inf."""
+    of column k, from -inf to inf.
+    """
 
     cuts: tuple[Floats, ...]
     correlation: Floats
@@ -136,7 +137,8 @@ def fit(codes: Ints, rng: np.random.Generator) -> Copula:
 
 def probabilities(model: Copula, codes: Ints, rng: np.random.Generator) -> Floats:
     """float64[n]: probability of each record under the model, an integral of the normal density over a box, by
-    sequential conditioning along the points of a randomly shifted lattice (unbiased, and even where random is not)."""
+    sequential conditioning along the points of a randomly shifted lattice (unbiased, and even where random is not).
+    """
     lower = np.stack([cut[codes[:, k]] for k, cut in enumerate(model.cuts)], axis=1)
     upper = np.stack([cut[codes[:, k] + 1] for k, cut in enumerate(model.cuts)], axis=1)
     root = np.linalg.cholesky(model.correlation)
@@ -168,7 +170,8 @@ def _prime(k: int) -> int:
 
 def _ordered(column: Column) -> Ints:
     """Codes in the order of the values where they have one (numbers, dates), else by frequency: a copula reads order.
-    Missing is the lowest value."""
+    Missing is the lowest value.
+    """
     values = list(column.values)
     if all(isinstance(value, int | float) for value in values) or all(isinstance(value, datetime) for value in values):
         order = np.asarray(sorted(range(len(values)), key=values.__getitem__), dtype=np.int64)
@@ -197,7 +200,8 @@ def _information(first: Ints, second: Ints) -> float:
 
 def _pair(first: Ints, second: Ints, one: Floats, two: Floats, rng: np.random.Generator) -> float:
     """Correlation whose simulated samples have the mutual information of the data. The sign is that of the rank
-    correlation; the same normals serve every trial correlation, so the bisection is of one monotone curve."""
+    correlation; the same normals serve every trial correlation, so the bisection is of one monotone curve.
+    """
     if len(one) <= 2 or len(two) <= 2:
         return 0.0
     target = _information(first, second)

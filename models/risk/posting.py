@@ -16,7 +16,8 @@ Flags = npt.NDArray[np.bool_]
 @kernel
 def mark_different(own: Whole, before: Whole, starts: Ints, starts_before: Ints, former: Ints, changed: Flags) -> None:
     """Mark the cases of which an event is not what it was. Of those that are not marked yet, as many events are known
-    from before (case `former[c]`)."""
+    from before (case `former[c]`).
+    """
     for case in range(len(changed)):
         if changed[case]:
             continue
@@ -64,7 +65,8 @@ def place_cases(
     row: Codes, bits: Words, alone: Flags,
 ) -> None:  # fmt: skip
     """Write each case under its items (`free`: the next place of each), into their bitsets, and whether a point is no
-    other case's."""
+    other case's.
+    """
     for case in range(len(group)):
         word, bit = case >> 6, np.uint64(1) << np.uint64(case & 63)
         for event in range(starts[case], starts[case + 1]):

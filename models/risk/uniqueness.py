@@ -60,7 +60,8 @@ class PointUniqueness:
 @dataclass(frozen=True, slots=True)
 class Uniqueness:
     """Uniqueness of a log under one projection. `case_uniqueness` is None where no case attribute is known;
-    `status` is "not available" with a `reason` where the log lacks what the projection needs."""
+    `status` is "not available" with a `reason` where the log lacks what the projection needs.
+    """
 
     projection: str
     resolution: str
@@ -176,7 +177,8 @@ def _drawn(index: TraceIndex, amount: Points, draws: int, rng: np.random.Generat
 
 def case_uniqueness(log: EventLog, attributes: Sequence[str]) -> float:
     """Equation 1: share of cases whose combination of the named case attributes occurs once. A missing value is a
-    value. InputError for an attribute the log does not have, no attribute or no case."""
+    value. InputError for an attribute the log does not have, no attribute or no case.
+    """
     if not attributes:
         raise InputError("case uniqueness needs at least one case attribute")
     if not log.n_cases:

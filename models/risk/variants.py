@@ -30,7 +30,8 @@ def variant_uniqueness(
 ) -> Uniqueness:
     """Equation 2 of reidentification-risk-2020 for random points of projections B to F, the cases being those of the
     table. The event attribute is the resource, where the table was counted by it; `case_attributes` are columns of the
-    table with their values. InputError for projection A, which knows times."""
+    table with their values. InputError for projection A, which knows times.
+    """
     if projection == "A":
         raise InputError("projection A knows the times of single cases, which no table of variants has")
     if not table.n_cases:

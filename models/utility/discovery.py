@@ -96,7 +96,8 @@ def _following(log: EventLog) -> dict[tuple[str, ...], Counter[str]]:
 
 def _step(net: Any, final: Any) -> Callable[[Any, str], State | None]:
     """One activity from a marking by token replay: the marking reached and the labels that may come next, None where
-    the activity does not fit. Activities that the model lacks are passed over."""
+    the activity does not fit. Activities that the model lacks are passed over.
+    """
     from pm4py.algo.conformance.tokenreplay.variants import token_replay
     from pm4py.objects.petri_net.utils.petri_utils import get_places_shortest_path_by_hidden
 

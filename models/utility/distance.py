@@ -72,7 +72,8 @@ def data_utility_at_least(
     T: Unit = "minutes",
 ) -> float:
     """A lower bound on `data_utility` in time linear in the cases: the best plan that moves each case to what became
-    of it (`origin[r]`: index of released case r in the original, -1 for none), and the rest anywhere."""
+    of it (`origin[r]`: index of released case r in the original, -1 for none), and the rest anywhere.
+    """
     if not original.n_cases or not released.n_cases:
         raise InputError("data utility compares two logs with at least one case each")
     codes: dict[Hashable, str] = {}
@@ -99,7 +100,8 @@ def _paired(here: list[str], there: list[str], arcs: list[tuple[int, int]]) -> F
 
 def earth_movers_distance(first: Counter[str], second: Counter[str], cost_of: Distances | None = None) -> float:
     """Least cost of turning one distribution of strings into the other (both normalised to 1), in 0..1. `cost_of`: what
-    gives their `distances`."""
+    gives their `distances`.
+    """
     here, there = sorted(first), sorted(second)
     if first == second:
         return 0.0

@@ -60,7 +60,8 @@ def directly_follows(
 ) -> DirectlyFollowsGraph:
     """Def. 6 over activities or resources (handover of work). An event without a resource breaks the chain: nobody
     is known to have handed over. `cases`: int64[C], how many each case stands for (None: one). InputError without any
-    resource."""
+    resource.
+    """
     column = log.activity if attribute == "activity" else log.resource
     if attribute == "resource" and np.all(column.codes < 0):
         raise InputError("the log has no resource, so there is no handover of work")
@@ -100,7 +101,8 @@ def _graph(log: EventLog, column: Column, weight: Ints | None) -> DirectlyFollow
 def agreement(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) -> Agreement:
     """Fitness: occurrences in the release of edges that the original has, over all occurrences in the original (as
     printed: a release with more cases than its original can pass 1). Precision: of the pairs of the original's nodes
-    that are no edge there, the share that is none in the release either; 1 where every pair is an edge."""
+    that are no edge there, the share that is none in the release either; 1 where every pair is an edge.
+    """
     total = sum(original.count.values())
     kept = sum(count for edge, count in released.count.items() if edge in original.count)
     absent = len(original.nodes) ** 2 - len(original.count)
@@ -112,7 +114,8 @@ def handover(
     original: EventLog, released: EventLog, cases: tuple[Ints | None, Ints | None] = (None, None)
 ) -> Agreement | None:
     """F_sn and P_sn of section 6.3.1; None where either log has no resource, or where no name of the release is one of
-    the original's: pseudonyms, of which nobody can tell here who they are."""
+    the original's: pseudonyms, of which nobody can tell here who they are.
+    """
     if not same_names(original, released):
         return None
     here, there = cases
@@ -180,7 +183,8 @@ class Bottlenecks:
 
 def bottlenecks(original: EventLog, released: EventLog, of: int = 5) -> Bottlenecks:
     """Section 6.4: project the original on the activities that the release has, annotate both graphs with the mean
-    duration of each edge, and compare. Meaningless where the release carries no times: the caller decides."""
+    duration of each edge, and compare. Meaningless where the release carries no times: the caller decides.
+    """
     here = _means(directly_follows(project(original, released)))
     there = _means(directly_follows(released))
     shared = sorted(here.keys() & there.keys(), key=repr)
@@ -191,7 +195,8 @@ def bottlenecks(original: EventLog, released: EventLog, of: int = 5) -> Bottlene
 
 def ordinal(log: EventLog) -> bool:
     """Whether times are but the place in the trace, as releases without protected times write them: 1970-01-01 plus
-    one second an event. They say nothing of durations."""
+    one second an event. They say nothing of durations.
+    """
     place = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
     return bool(np.array_equal(log.time, place * 1_000_000_000))
 

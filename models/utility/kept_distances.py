@@ -25,7 +25,8 @@ Distances = Callable[[Sequence[str], Sequence[str]], Floats]
 @dataclass
 class KeptDistances:
     """The distances of the last cut: `cost[rows[one], columns[other]]`. Texts are spelt in `letters`, which take in new
-    items as they come."""
+    items as they come.
+    """
 
     letters: dict[Hashable, str] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)

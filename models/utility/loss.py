@@ -42,7 +42,8 @@ class ActivityLoss:
 class Loss:
     """`kept`: events of the release / events of the source. `lost`: activities that at least `FREQUENT` of the source's
     cases show and the release does not; `frequent`: how many are that frequent. `cases_as_they_were`: released cases
-    whose trace is the one of their source case, as a share of the source's cases (None where records are no cases)."""
+    whose trace is the one of their source case, as a share of the source's cases (None where records are no cases).
+    """
 
     kept: float
     activities: tuple[ActivityLoss, ...]
@@ -56,7 +57,8 @@ class Loss:
 def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases: Ints | None = None) -> Loss:
     """The loss of `released` against `source` (which has events). `origin`: int64[released cases], case of the
     source or -1. `cases`: int64[cases of the source], how many each stands for (a table of variants; every released
-    case then has an origin); None: one each."""
+    case then has an origin); None: one each.
+    """
     names = list(source.activity.values)
     size = len(names)
     stands = None if cases is None or origin is None else cases[origin]

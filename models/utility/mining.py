@@ -1,5 +1,6 @@
 """What a release is worth in the words of who mines it: similarity, error of the directly-follows graph, the model that
-is discovered, and how long a case takes, before and after, in days, hours, minutes or seconds."""
+is discovered, and how long a case takes, before and after, in days, hours, minutes or seconds.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class Mining:
     """`log_similarity`: 1 - earth mover's distance of variants (0..1); `dfg_error`: of directly-follows frequencies
     (`models.utility.similarity`); `fitness`, `precision`: of the source on the model discovered from the release (None:
     not asked for); `throughput_before`, `_after`: median seconds from first to last event of a case in source and
-    release (None: it carries no times, or they were not read)."""
+    release (None: it carries no times, or they were not read).
+    """
 
     log_similarity: float
     dfg_error: float
@@ -59,7 +61,8 @@ def mining(
     cases: tuple[Ints | None, Ints | None] = (None, None),
 ) -> Mining:
     """Put together from what was measured. `discovery`: as `discovery_quality`; `timed`: whether the release has times;
-    `cases`: how many each case of either stands for (None: one); those that stand for several have no times."""
+    `cases`: how many each case of either stands for (None: one); those that stand for several have no times.
+    """
     found = discovery or {}
     return Mining(
         similarity,

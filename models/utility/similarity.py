@@ -51,7 +51,8 @@ def likeness(
 ) -> Likeness:
     """Both measures of two logs; `cases`: how many each case of either stands for (None: one). A release without cases
     has nothing in common with its original: similarity 0 and error 1. InputError for an original without cases; `seed`:
-    of the sample, where one is taken."""
+    of the sample, where one is taken.
+    """
     here: Variants = counted(original.traces(), cases[0])
     there: Variants = counted(released.traces(), cases[1])
     if not here:
@@ -96,7 +97,8 @@ def log_dfg_error(
 
 def _steps(log: EventLog, labels: dict[Any, int], cases: Ints | None) -> tuple[Ints, Ints]:
     """(steps of the cases, from their starts to their ends, ascending; how often each is taken). A step is one number:
-    an activity has its code + 2 (1: missing), the start and the end 0. `cases`: as for `likeness`."""
+    an activity has its code + 2 (1: missing), the start and the end 0. `cases`: as for `likeness`.
+    """
     code = np.asarray([*(labels[value] + 2 for value in log.activity.values), 1], dtype=np.int64)
     found = KeyTotals((len(labels) + 2) ** 2)
     for begin, end in case_blocks(log.starts):

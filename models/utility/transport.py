@@ -41,7 +41,8 @@ _IMPORTING = threading.Lock()
 
 def least_cost(here: Floats, there: Floats, cost: Floats) -> float:
     """Cost of the cheapest plan that moves the masses `here` (float64[n], sum 1) to `there` (float64[m], sum 1) at
-    `cost` (float64[n, m], not negative). VeilstreamError should the solver stop before the optimum."""
+    `cost` (float64[n, m], not negative). VeilstreamError should the solver stop before the optimum.
+    """
     if cost.size <= DENSE:
         return _over(np.arange(cost.size, dtype=np.int64), here, there, cost)[0]
     rows, columns = corner_arcs(here, there)
@@ -74,7 +75,8 @@ def solve(here: Floats, there: Floats, arcs: Arcs, cost: Floats) -> tuple[float,
 @cache
 def _simplex() -> Any:
     """POT's compiled network simplex alone. `import ot` also imports all of scipy.stats, networkx and what else its
-    other solvers need: a second of every command that audits a release."""
+    other solvers need: a second of every command that audits a release.
+    """
     with _IMPORTING:
         before = "ot" in sys.modules
         try:
@@ -98,7 +100,8 @@ def _packages() -> list[tuple[str, list[str]]]:
 
 def _nearest(cost: Floats, u: Floats, v: Floats, below: float) -> Ints:
     """The arcs (row * m + column, ascending) of least reduced cost of each row and of each column, of those whose
-    reduced cost is less than `below`."""
+    reduced cost is less than `below`.
+    """
     rows, columns = cost.shape
     of_row, of_column = np.full((rows, NEIGHBOURS + 1), -1), np.full((columns, NEIGHBOURS + 1), -1)
     _least_of_each(cost, u, v, below, of_row, of_column)
@@ -109,7 +112,8 @@ def _nearest(cost: Floats, u: Floats, v: Floats, below: float) -> Ints:
 @kernel
 def _least_of_each(cost, u, v, below, of_row, of_column):  # type: ignore[no-untyped-def]
     """One pass over all arcs: a row and a column each keep their least so far, unsorted, and the largest of these,
-    which the next one has to beat."""
+    which the next one has to beat.
+    """
     kept = of_row.shape[1]
     row_cost, column_cost = np.full(kept, below), np.full((len(v), kept), below)
     column_most, column_at = np.full(len(v), below), np.zeros(len(v), dtype=np.int64)

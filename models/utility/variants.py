@@ -17,7 +17,8 @@ from models.eventlog import EventLog, Ints
 @dataclass(frozen=True, slots=True)
 class VariantChanges:
     """Variants (activity sequences) of the original that the release lacks, and of the release that the original lacks.
-    `r1`: requirement R1, no new variant."""
+    `r1`: requirement R1, no new variant.
+    """
 
     lost: int
     new: int

@@ -60,8 +60,10 @@ def reweigh(
 
 
 def representative(drawn: Mapping[Variant, int], taken: Sequence[Variant], most: int) -> list[Variant]:
-    """At most `most` drawn variants, none of `taken`, each the one that lessens the mean distance of the sample to what
-    is there already the most."""
+    """Choose at most `most` drawn variants, none of `taken`, to represent the sample.
+
+    Each one is the variant that lessens the mean distance of the sample to what was chosen before the most.
+    """
     ranked, weights = _pool({variant: n for variant, n in drawn.items() if variant not in set(taken)})
     if len(ranked) <= most:
         return ranked
@@ -86,9 +88,11 @@ def representative(drawn: Mapping[Variant, int], taken: Sequence[Variant], most:
 
 
 def _pool(drawn: Mapping[Variant, int]) -> tuple[list[Variant], Floats]:
-    """At most `POOL` drawn variants and what each stands for: the more frequent half of the pool for itself, and as
-    many
-    of the others, in the order in which they were drawn, for all the others."""
+    """Return at most `POOL` drawn variants and the weight of each.
+
+    The more frequent half of the pool represents itself. As many of the others, in the order in which they were drawn,
+    represent all the others.
+    """
     ranked = sorted(drawn, key=lambda variant: -drawn[variant])
     weights = np.asarray([drawn[variant] for variant in ranked], dtype=np.float64)
     if len(ranked) <= POOL:

@@ -56,8 +56,17 @@ Floats = npt.NDArray[np.float64]
 @content_free()
 @dataclass(frozen=True, slots=True)
 class ContextLevel:
-    """`contexts`: int64[C], sorted keys of the opened contexts; `cells`: int64[C, A + 1], noisy counts in units of
-    1 / UNIT, as drawn; `scale`: float64[C], of Laplace noise of the deviation that theirs has, in the same unit."""
+    """A noisy level of the context model.
+
+    Attributes
+    ----------
+    contexts : int64[C]
+        Sorted keys of the opened contexts.
+    cells : int64[C, A + 1]
+        Noisy counts in units of 1 / UNIT, as drawn.
+    scale : float64[C]
+        Scale of Laplace noise with the deviation of the cells' noise, in the same unit.
+    """
 
     contexts: Ints
     cells: Ints
@@ -67,8 +76,21 @@ class ContextLevel:
 @content_free("labels")
 @dataclass(frozen=True, slots=True)
 class VariantSteps:
-    """All steps of some variants: `before`: int64[S], label before the step (A: the start); `after`: int64[S], label of
-    the step (A: the end); `place`: int64[S], steps of the case before it; `variant`: int64[S]; `labels`: A."""
+    """All steps of some variants, S in all.
+
+    Attributes
+    ----------
+    before : int64[S]
+        Label before the step (A: the start).
+    after : int64[S]
+        Label of the step (A: the end).
+    place : int64[S]
+        Steps of the case before it.
+    variant : int64[S]
+        Variant of the step.
+    labels : int
+        A, the number of labels.
+    """
 
     before: Ints
     after: Ints
@@ -78,7 +100,7 @@ class VariantSteps:
 
     @classmethod
     def of(cls, variants: Sequence[Variant], labels: int) -> VariantSteps:
-        """The steps of each variant, one after another."""
+        """Return the steps of each variant, one after another."""
         lengths = np.asarray([len(variant) + 1 for variant in variants], dtype=np.int64)
         starts = starts_of(lengths)
         after = np.full(starts[-1], labels, dtype=np.int64)
@@ -99,8 +121,10 @@ class VariantSteps:
 
 
 def case_weight(length: int, bound: int) -> int:
-    """Weight of each step of a case of so many events, in units of 1 / UNIT; all its steps add up to `bound` at
-    most."""
+    """Return the weight of each step of a case of so many events, in units of 1 / UNIT.
+
+    All steps of a case add up to at most `bound`.
+    """
     return min(UNIT, UNIT * bound // (length + 1))
 
 
@@ -110,8 +134,10 @@ def case_weights(variants: Sequence[Variant], labels: int, bound: int) -> Ints:
 
 
 def step_weights(variants: Sequence[Variant], labels: int, bound: int) -> Ints:
-    """int64[V]: weight of each step of a case, in units of 1 / UNIT: its cells of a level are `bound` together in L2 at
-    most."""
+    """Return the weight of each step of a case of each variant, int64[V], in units of 1 / UNIT.
+
+    The cells of one level that a case changes have at most `bound` together, in the L2 norm.
+    """
     weights = [math.isqrt((bound * UNIT) ** 2 // _square(variant, labels)) for variant in variants]
     return np.minimum(np.asarray(weights, dtype=np.int64), UNIT)
 
@@ -132,8 +158,11 @@ def measure(
     cases_per_person: int = 1,
     enough: Callable[[ContextLevel], bool] | None = None,
 ) -> list[ContextLevel]:
-    """Noisy levels 1 .. len(rhos), level j with rhos[j - 1]: (sum of rhos)-zCDP, see the module's docstring. Where the
-    noisy first level is not `enough` for longer contexts, their rhos go to a second measurement of it."""
+    """Measure noisy levels 1 .. len(rhos), level j with rhos[j - 1].
+
+    The levels together are (sum of rhos)-zCDP; see the docstring of the module. If the noisy first level is not
+    `enough` for longer contexts, their rhos pay for a second measurement of the first level.
+    """
     if labels and (labels + 1) ** (len(rhos) + 1) > np.iinfo(np.int64).max:
         raise InputError(f"a context model of order {len(rhos)} over {labels} labels does not fit: lower the order")
     steps = VariantSteps.of(variants, labels)
@@ -193,8 +222,17 @@ def _next_contexts(levels: list[ContextLevel], labels: int) -> Ints:
 @content_free("labels")
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What follows each context: `contexts[j - 1]` sorted keys of level j, `rows[j - 1]` where its first row stands in
-    `chances`, float64[all contexts, A + 1], each row adding up to 1."""
+    """Probabilities of the next label after each context.
+
+    Attributes
+    ----------
+    contexts : list of int64
+        `contexts[j - 1]`: sorted keys of level j.
+    rows : list of int
+        `rows[j - 1]`: first row of level j in `chances`.
+    chances : float64[all contexts, A + 1]
+        Each row adds up to 1.
+    """
 
     contexts: tuple[Ints, ...]
     rows: tuple[int, ...]
@@ -203,7 +241,10 @@ class Model:
 
     @classmethod
     def of(cls, levels: Sequence[ContextLevel], labels: int, drop: float = DROP) -> Model:
-        """The model of noisy levels, cells below `drop` scales being 0: post-processing, reads nothing else."""
+        """Build the model of noisy levels, with cells below `drop` scales set to 0.
+
+        It is post-processing and reads nothing else.
+        """
         radix = labels + 1
         contexts: list[Ints] = []
         rows: list[int] = []
@@ -267,8 +308,10 @@ class Model:
 
 
 def cases(level: ContextLevel, drawn: Mapping[Variant, int], labels: int, weights: Ints) -> float:
-    """How many cases the first level saw, estimated from its noisy cells: what begins weighs as the drawn traces do
-    (`weights`: int64[D], in their order)."""
+    """Estimate how many cases the first level saw, from its noisy cells.
+
+    The start of a trace has the weight that it has in the drawn traces (`weights`: int64[D], in their order).
+    """
     begun = max(float(level.cells[labels].sum()), 0.0)
     each = np.asarray(list(drawn.values()), dtype=np.int64)
     return begun / float(weights @ each / each.sum())

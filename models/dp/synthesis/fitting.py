@@ -49,8 +49,17 @@ Floats = npt.NDArray[np.float64]
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Noisy counts that cases give: `of` (cells x traces) what a case of each trace adds; `noisy`: float64[cells];
-    `deviation`: of the noise of each, in the same unit."""
+    """Noisy counts that cases contribute to.
+
+    Attributes
+    ----------
+    of : sparse[cells, traces]
+        The contribution of a case of each trace.
+    noisy : float64[cells]
+        Noisy counts.
+    deviation : float64[cells]
+        Deviation of the noise of each, in the same unit.
+    """
 
     of: csr_array
     noisy: Floats
@@ -62,7 +71,7 @@ class Cells:
 
 
 def fit(near: Spread, cells: Sequence[Cells], draw: NoiseSource) -> list[tuple[Variant, int]]:
-    """The traces of a spread with whole numbers of fitted cases."""
+    """Return the traces of a spread with whole numbers of fitted cases."""
     return near.whole(fitted(near.cases, cells), draw) if near.traces else []
 
 
@@ -74,8 +83,10 @@ def follows(
     near: Spread, level: ContextLevel, labels: int, bound: int, known: Mapping[Variant, int] | None = None,
     weigh: Weigh = step_weights,
 ) -> Cells:  # fmt: skip
-    """The first level, with the cases of the frequent variants, which the model did not see, by their noisy counts; of
-    it the cells that some trace has."""
+    """Return the cells of the first level that some trace has.
+
+    The cases of the frequent variants, which the model did not see, are added by their noisy counts.
+    """
     noisy = level.cells.astype(np.float64).ravel() / UNIT
     if known:
         noisy += _steps(list(known), labels, bound, weigh) @ np.asarray(list(known.values()), dtype=np.float64)
@@ -86,7 +97,7 @@ def follows(
 
 
 def nearby(near: Spread, counts: Ints, scale: Floats) -> Cells:
-    """The weights: noisy counts of the candidates' cells and the scale of the noise of each."""
+    """Return the weights as cells: noisy counts of the candidates' cells, and the scale of the noise of each."""
     from scipy.sparse import csr_array
 
     place = np.arange(len(near.traces))
@@ -95,7 +106,10 @@ def nearby(near: Spread, counts: Ints, scale: Floats) -> Cells:
 
 
 def _steps(traces: Sequence[Variant], labels: int, bound: int, weigh: Weigh) -> csr_array:
-    """[(A + 1)^2, traces]: weight of each step in a case of each trace; none of a trace with labels beyond A."""
+    """Return the weight of each step in a case of each trace, [(A + 1)^2, traces].
+
+    It is 0 for traces with labels beyond A.
+    """
     from scipy.sparse import csr_array
 
     known = [max(trace, default=0) < labels for trace in traces]
@@ -107,7 +121,7 @@ def _steps(traces: Sequence[Variant], labels: int, bound: int, weigh: Weigh) -> 
 
 
 def fitted(prior: Floats, cells: Sequence[Cells]) -> Floats:
-    """The cases of each trace that fit the cells best, near the prior (all above 0)."""
+    """Return the cases of each trace that fit the cells best, near the prior (all above 0)."""
     cases, best, rate, before = prior, _sum(prior, prior, cells), 1e-3, np.inf
     for step in range(STEPS):
         if step % LOOK == 0:

@@ -31,9 +31,16 @@ Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 def balanced(level: ContextLevel, price: float | None = None) -> ContextLevel:
-    """A first level (int64[A + 1, A + 1], start and end are the same row and column) without noise that does not fit.
-    Its scale is 0: nothing of it is below the noise any more. `price`: in scales of the noise, ln(A + 1) / 2 unless
-    given: the more cells there are, the more of them noise alone fills."""
+    """Return a first level without the noise that contradicts a flow of cases.
+
+    The level is int64[A + 1, A + 1]; start and end are the same row and column. The scale of the result is 0: none of
+    it is below the noise any more.
+
+    Parameters
+    ----------
+    price : float, optional
+        In scales of the noise; ln(A + 1) / 2 by default, since more cells are filled by noise alone if there are more.
+    """
     each = np.log(len(level.contexts)) / 2 if price is None else price
     cells = circulation(level.cells - each * level.scale[:, None])
     return ContextLevel(level.contexts, np.rint(cells).astype(np.int64), np.zeros(len(level.scale)))
@@ -45,7 +52,7 @@ def thinned(level: ContextLevel) -> ContextLevel:
 
 
 def circulation(wanted: Floats) -> Floats:
-    """The nearest square matrix of no negative cell whose rows add up to what its columns add up to."""
+    """Return the nearest square matrix without negative cells whose row sums equal its column sums."""
     from scipy.optimize import minimize
 
     unit = float(np.abs(wanted).max(initial=0.0))

@@ -89,7 +89,7 @@ def _runs(run: Callable[[EventLog], Events], log: EventLog) -> Callable[[], Even
 
 
 def _log(victim: str | None = None, took: int = HOUR, common: int = COMMON) -> EventLog:
-    """`common` cases of A B, an hour each, and the victim's."""
+    """Return a log with `common` cases of A B, an hour each, and the victim's case."""
     traces = ["AB"] * common + ([] if victim is None else [victim])
     case, activity, time = [], [], []
     for number, trace in enumerate(traces):
@@ -138,7 +138,7 @@ class _VariantsStage:
 def _taken(
     epsilon: Fraction, delta: Fraction, draw: NoiseSource
 ) -> tuple[Callable[[EventLog], Events], EventLog, EventLog, Charge]:
-    """A log whose one variant has as many cases as the threshold asks for; one more tips the scale."""
+    """Return a log whose only variant has as many cases as the threshold asks for; one more case decides."""
     half = epsilon / 2
     budget = _budget(variants=half, model=half, delta=delta)
     terms = _terms(epsilon, delta)

@@ -56,8 +56,11 @@ PATIENCE = 3
 
 
 def usual_order(epsilon: Fraction, activities: Sequence[str] | None) -> int:
-    """The default order of the model, by what is public: 2 from a hundredth of epsilon for each declared label on, else
-    1. A series has one order for its life, so no noisy count may choose it."""
+    """Return the default order of the model, by public facts.
+
+    It is 2 from a hundredth of epsilon for each declared label on, else 1. A series has one order for its life, so no
+    noisy count may choose it.
+    """
     return 1 if activities is not None and 100 * epsilon < len(set(activities)) else 2
 
 
@@ -119,8 +122,19 @@ def release_synthetic(
 @content_free("labels")
 @dataclass(slots=True)
 class _NoisyCounts:
-    """Noisy counts so far. By level of the model: `opened`, keys of its contexts in the order of their opening, and
-    `cells`, A + 1 a context; `traces`, the candidates, and `weights`, a count each."""
+    """Noisy counts so far, by level of the model.
+
+    Attributes
+    ----------
+    opened
+        Keys of the level's contexts, in the order of their opening.
+    cells
+        A + 1 counts for each context.
+    traces
+        The candidates.
+    weights
+        A count for each candidate.
+    """
 
     alphabet: tuple[str, ...]
     labels: int
@@ -188,7 +202,7 @@ class _NoisyCounts:
         self.cells[order - 1].extend(_flat(fresh, self.labels), draw, backlog=False)
 
     def _level(self, order: int) -> ContextLevel:
-        """A level as the counts over all releases so far have it; contexts in the order of their keys."""
+        """Return a level with the counts over all releases so far; contexts in the order of their keys."""
         counts, keys = self.cells[order - 1], np.asarray(self.opened[order - 1], dtype=np.int64)
         rank = np.argsort(keys)
         cells = counts.total.reshape(len(keys), self.labels + 1)[rank]
@@ -227,7 +241,7 @@ class _NoisyCounts:
         return self.weights.add(number, true, draw)
 
     def accumulated(self, draw: NoiseSource) -> tuple[EventLog | None, dict[str, Any]]:
-        """The log over all releases so far, and what is said of it."""
+        """Return the log over all releases so far, and its part of the manifest."""
         counts = self.weights
         shown = self._fitted(_rows(self.traces, counts.total, counts.draws, counts.scale), draw)
         said = told(counts.shape, counts, sum(counts.nodes))
@@ -237,7 +251,7 @@ class _NoisyCounts:
         return assembled(self.alphabet, [variant for variant, _ in shown], rows, draw), {**said, "status": "ok"}
 
     def _fitted(self, cells: list[tuple[Variant, int]], draw: NoiseSource) -> list[tuple[Variant, int]]:
-        """The cases of some cells, spread over drawn traces and fitted to the first level over all releases too."""
+        """Spread the cases of some cells over drawn traces, and fit them to the first level over all releases too."""
         near, known = Spread.of(cells, self.traces, self.drawn, draw), dict(cells)
         counts = np.asarray([known.get(trace, 0) for trace in self.traces], dtype=np.int64)
         noise = self.weights.scale * np.sqrt(self.weights.draws)
@@ -256,7 +270,7 @@ class _NoisyCounts:
 
 
 def _flat(opened: Sequence[int], labels: int) -> list[tuple[int, int]]:
-    """The cells of some contexts, one after another."""
+    """Return the cells of some contexts, one after another."""
     return [(context, label) for context in opened for label in range(labels + 1)]
 
 

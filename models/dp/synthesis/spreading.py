@@ -31,8 +31,15 @@ Floats = npt.NDArray[np.float64]
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Traces, each once, those of a cell one after another: `cell`: place of the candidate that each is nearest to, or
-    is; `cases`: float64, above 0."""
+    """Traces, each once, those of a cell one after another.
+
+    Attributes
+    ----------
+    cell : int64[traces]
+        Place of the candidate that each trace is nearest to, or equal to.
+    cases : float64[traces]
+        Cases of each trace, above 0.
+    """
 
     traces: tuple[Variant, ...]
     cell: Ints
@@ -47,8 +54,17 @@ class Spread:
         draw: NoiseSource,
         known: Mapping[Variant, int] | None = None,
     ) -> Spread:
-        """`shown`: candidates of `listed` with the cases of their cells; `drawn`: traces of the model, by how often
-        each was drawn; `known`: noisy counts of the frequent variants."""
+        """Spread the cases of candidates' cells over the traces near them.
+
+        Parameters
+        ----------
+        shown
+            Candidates of `listed` with the cases of their cells.
+        drawn
+            Traces of the model, by how often each was drawn.
+        known
+            Noisy counts of the frequent variants.
+        """
         near, place = _near(listed, drawn, draw), {trace: number for number, trace in enumerate(listed)}
         rows: list[tuple[Variant, int, float]] = []
         for trace, count in shown:
@@ -61,15 +77,17 @@ class Spread:
         return cls(traces, np.asarray(cells, dtype=np.int64), np.asarray(found, dtype=np.float64))
 
     def whole(self, cases: Floats, draw: NoiseSource) -> list[tuple[Variant, int]]:
-        """The traces with whole numbers of such cases: rounded so that cells, and all together, keep their sums to
-        within one; each number is on average what it was."""
+        """Return the traces with whole numbers of cases.
+
+        Rounding keeps the sums of cells, and of all together, within one; each number is on average what it was.
+        """
         uniform = float(draw.words(1)[0] >> np.uint64(11)) * 2.0**-53
         upto = np.floor(np.concatenate(([0.0], np.cumsum(cases))) + uniform).astype(np.int64)
         return [(trace, n) for trace, n in zip(self.traces, np.diff(upto).tolist(), strict=True) if n]
 
 
 def _near(listed: Sequence[Variant], drawn: Mapping[Variant, int], draw: NoiseSource) -> dict[int, Counter[Variant]]:
-    """Some of the drawn traces, by the place of the candidate that is nearest to each."""
+    """Return some of the drawn traces, by the place of the candidate that is nearest to each."""
     pool = [variant for variant, n in drawn.items() if variant for _ in range(n)] if listed else []
     some = Counter(pool[place] for place in draw.permutation(len(pool))[:POOL].tolist())
     near: dict[int, Counter[Variant]] = {}

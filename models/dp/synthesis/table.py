@@ -18,8 +18,17 @@ Variant = tuple[int, ...]
 @content_free()
 @dataclass(frozen=True, slots=True)
 class VariantCounts:
-    """`alphabet`: labels, sorted; `variants`: distinct, may hold the empty one; `counts`: int64[V], cases of each, >=
-    1."""
+    """Variants of a log with their counts.
+
+    Attributes
+    ----------
+    alphabet
+        Labels, sorted.
+    variants
+        Distinct; may contain the empty one.
+    counts : int64[V]
+        Cases of each variant, >= 1.
+    """
 
     alphabet: tuple[str, ...]
     variants: tuple[Variant, ...]
@@ -27,8 +36,15 @@ class VariantCounts:
 
     @classmethod
     def of(cls, log: EventLog, alphabet: Sequence[str] | None = None, cases: Ints | None = None) -> VariantCounts:
-        """Every case of the log, by its activities. `alphabet`: public labels, those of the log and others; without it
-        the labels of the log, which are data. `cases`: int64[C], how many cases each one stands for; None: one each."""
+        """Count every case of the log by its activities.
+
+        Parameters
+        ----------
+        alphabet : optional
+            Public labels, those of the log and others. By default the labels of the log, which are data.
+        cases : int64[C], optional
+            How many cases each case of the log represents; by default one each.
+        """
         simple = SimpleLog.from_log(log, cases=cases)
         names = sorted({str(value) for value in simple.alphabet}) if alphabet is None else list(alphabet)
         place = {name: rank for rank, name in enumerate(names)}
@@ -37,13 +53,16 @@ class VariantCounts:
         return cls(tuple(names), variants, amounts(simple.variant, simple.count, len(variants)))
 
     def without(self, taken: Collection[Variant]) -> tuple[list[Variant], Ints]:
-        """The variants that are not in `taken`, and their counts."""
+        """Return the variants that are not in `taken`, with their counts."""
         kept = [place for place, variant in enumerate(self.variants) if variant not in taken]
         return [self.variants[place] for place in kept], self.counts[np.asarray(kept, dtype=np.int64)]
 
 
 def only(log: EventLog, labels: Iterable[str]) -> EventLog:
-    """The log without the events of other labels. It changes each case by itself; cases without events stay."""
+    """Return the log without the events of other labels.
+
+    It changes each case by itself; cases without events stay.
+    """
     wanted = set(labels)
     known = np.asarray([str(value) in wanted for value in log.activity.values] + [False], dtype=np.bool_)
     return log.select_events(known[log.activity.codes])

@@ -58,13 +58,21 @@ MOST_CELLS = 30_000_000
 
 @dataclass(frozen=True, slots=True)
 class PublicTimeBounds:
-    """Public bounds in milliseconds: `duration`, the longest step; `start`, first and last moment of case starts since
-    1970-01-01, or None: starts are not released, every case begins at 0."""
+    """Public bounds of times, in milliseconds.
+
+    Attributes
+    ----------
+    duration : int
+        The longest step.
+    start : (int, int) or None
+        First and last moment of case starts since 1970-01-01. None: starts are not released, every case begins at 0.
+    """
 
     duration: int
     start: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        """Check the bounds; InputError names the bound that cannot be one."""
         if not SECOND <= self.duration < MAX_BOUND_MS:
             raise InputError("max_duration must lie between a second and 35 years")
         if self.start is not None and not 0 < self.start[1] - self.start[0] < MAX_BOUND_MS:
@@ -85,7 +93,7 @@ class PublicTimeBounds:
         return self.start or (0, 0)
 
     def parts(self, epsilon: Fraction) -> tuple[Fraction, Fraction, Fraction]:
-        """What durations, weeks and hours get of the epsilon of the stage."""
+        """Return the parts of the stage's epsilon for durations, weeks and hours."""
         if self.start is None:
             return epsilon, Fraction(0), Fraction(0)
         return epsilon * 2 / 3, epsilon / 6, epsilon / 6
@@ -101,8 +109,20 @@ def add(
     draw: NoiseSource,
     cases_per_person: int = 1,
 ) -> list[Ints]:
-    """epsilon-DP times of the released traces, one int64[cases, length] of nanoseconds for each of `released` (a
-    variant, places in `alphabet`, and its cases). `log` holds the true cases, labels of the alphabet only."""
+    """Add epsilon-DP times to the released traces.
+
+    Parameters
+    ----------
+    log
+        The true cases, with labels of the alphabet only.
+    released
+        For each: a variant (places in `alphabet`) and its cases.
+
+    Returns
+    -------
+    list of int64[cases, length]
+        Times in nanoseconds, one array for each of `released`.
+    """
     durations, weeks, hours = bounds.parts(epsilon)
     pairs = _pairs(released, len(alphabet))
     codes = _codes(log, alphabet)
@@ -184,8 +204,10 @@ def _spreading(bins: int) -> npt.NDArray[np.float64]:
 
 
 def _smoothed(noisy: Ints, scale: float) -> npt.NDArray[np.float64]:
-    """Noisy rows, smoothed save where they are `SETTLED`; what is then below `DROP` scales of the noise that is left in
-    its bin is 0."""
+    """Return noisy rows, smoothed unless they are `SETTLED`.
+
+    A bin is then 0 if it is below `DROP` scales of the noise that is left in it.
+    """
     spread = _spreading(noisy.shape[1])
     left = np.sqrt((spread**2).sum(axis=0))
     settled = noisy.sum(axis=1, keepdims=True) >= SETTLED * scale
@@ -205,8 +227,15 @@ def _chances(cells: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 @content_free()
 @dataclass(frozen=True, slots=True)
 class _Histogram:
-    """`flat`: cumulative chances of row r between r and r + 1; `low`, `high`: first and last millisecond of each
-    bin."""
+    """Histograms to draw from.
+
+    Attributes
+    ----------
+    flat
+        Cumulative probabilities of row r between r and r + 1.
+    low, high
+        First and last millisecond of each bin.
+    """
 
     flat: npt.NDArray[np.float64]
     low: Ints
@@ -220,7 +249,7 @@ class _Histogram:
         return cls(_flat(_chances(cells)), low, high)
 
     def sample(self, rows: Ints, draw: NoiseSource) -> Ints:
-        """A duration in milliseconds for each row."""
+        """Draw a duration in milliseconds for each row."""
         place = _drawn(self.flat, rows, len(self.low), draw)
         return np.asarray(self.low[place] + _below(self.high[place] - self.low[place] + 1, draw))
 
@@ -237,7 +266,10 @@ def _drawn(flat: npt.NDArray[np.float64], rows: Ints, bins: int, draw: NoiseSour
 
 
 def _below(bounds: Ints, draw: NoiseSource) -> Ints:
-    """An even number below each bound (off by at most 2^-20 of its chance: the bounds are below 2^44)."""
+    """Draw an even number below each bound.
+
+    It is off by at most 2^-20 of its probability, since the bounds are below 2^44.
+    """
     return np.asarray(draw.words(len(bounds)) % bounds.astype(np.uint64), dtype=np.int64)
 
 

@@ -340,8 +340,10 @@ def _least_cost(valuer: CandidateValuer, costs: Ints) -> int:
 
 @kernel
 def _joint_costs(items, starts, linked1, linked2, forward, n, bk, in1, in2):  # type: ignore[no-untyped-def]
-    """Return for each link -1 (not linkable with n), 1 (it leaves ms1 without counting), or 0 (it counts, or its record
-    is not in ms1)."""
+    """Return the cost of each link, -1 if it is not linkable with n.
+
+    1: it leaves ms1 without counting. 0: it counts, or its record is not in ms1.
+    """
     start, later, least = forward
     costs = np.zeros(len(later), dtype=np.int64)
     for i in range(len(linked1)):

@@ -373,8 +373,10 @@ def give_back(linker, before, now, excess):  # type: ignore[no-untyped-def]
 
 @kernel
 def loose_links(linker, forward, loose):  # type: ignore[no-untyped-def]
-    """Fill `loose` (int64[P, 3]: earlier row, later row, records) with the links that are no subsequence pairs; returns
-    how many there are. Links of a row are sorted by later rows."""
+    """Fill `loose` with the links that are no subsequence pairs, and return how many there are.
+
+    `loose`: int64[P, 3], earlier row, later row, records. The links of a row are sorted by later rows.
+    """
     start, later, least = forward
     head1, pairs = linker[0], linker[2]
     filled = 0
@@ -428,13 +430,14 @@ def hall_witness(
 
 @kernel
 def reachable(linker, backward, n, rows, scratch):  # type: ignore[no-untyped-def]
-    """Let `came2` of `scratch` be >= 0 at the later rows with a record that some linker leaves free: exact BA >= 1 iff
-    one of them is in ms2.
+    """Set `came2` of `scratch` >= 0 at the later rows with a record that some linker leaves free.
+
+    Exact BA >= 1 iff one of these rows is in ms2.
 
     Breadth first from the later rows with a free record: a record whose row could link to a reached row may move there
     and leave its own place free. `rows`: first and last + 1 row to look at, of the earlier and of the later release.
-    `came1`, `came2`: the row that the search came from, -1 where it has not been, the number of earlier rows where it
-    began.
+    `came1`, `came2`: the row that the search came from; -1 if it has not been there; the number of earlier rows if it
+    began there.
     """
     start, earlier, least = backward
     came1, came2, queue = scratch[0], scratch[1], scratch[2]

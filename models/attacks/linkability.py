@@ -1,9 +1,16 @@
-"""Which records of an earlier release can be which of a later one (Def. 7 and 9), for every n at once.
+"""Linkable records: which record of an earlier release can be which one of a later release, for every n at once.
 
-Closed form: s1 and s2, with equal sensitive values, are linkable with n iff some prefix u of
-s2 (also the empty one) has LCS(s1, u) >= max(|u|, |s1|) - n. So the least such n is
-`min over u of max(|u|, |s1|) - LCS(s1, u)`: one LCS table gives it for every prefix, hence for all n.
-The relation is not symmetric and not transitive.
+Closed form: s1 and s2, with equal sensitive values, are linkable with n iff some prefix u of s2
+(also the empty one) has
+
+    LCS(s1, u) >= max(|u|, |s1|) - n
+
+Therefore the least such n is the minimum of max(|u|, |s1|) - LCS(s1, u) over all prefixes u. One LCS table gives it,
+and with it the answer for all n. The relation is not symmetric and not transitive.
+
+References
+----------
+correspondence-attacks-2021, Def. 7 and 9, and Theorem 2 (a sound relation that misses pairs).
 """
 
 from __future__ import annotations
@@ -51,8 +58,11 @@ def least_n(s1: Sequence[Any], s2: Sequence[Any]) -> int:
     for length, symbol in enumerate(s2, start=1):
         previous = lcs
         lcs = [0]
-        for i, own in enumerate(s1, start=1):
-            lcs.append(previous[i - 1] + 1 if own == symbol else max(previous[i], lcs[i - 1]))
+        for i, other in enumerate(s1, start=1):
+            if other == symbol:
+                lcs.append(previous[i - 1] + 1)
+            else:
+                lcs.append(max(previous[i], lcs[i - 1]))
         best = min(best, max(length, len(s1)) - lcs[-1])
     return best
 
@@ -85,7 +95,7 @@ class Edges:
 
     @cached_property
     def backward(self) -> tuple[Ints, Codes, Bytes]:
-        """Links by later rows, which are asked for only where a linker exists."""
+        """Links by later rows. They are made at their first use, which needs a linker to exist."""
         counts = np.bincount(self.later, minlength=self.rows)
         start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         earlier, least = np.empty(len(self.later), dtype=np.int32), np.empty(len(self.later), dtype=np.uint8)
@@ -117,20 +127,24 @@ def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
         If there are more than MOST_LINKS.
     """
     linked1, linked2 = pair.earlier.linked, pair.later.linked
-    lengths = np.diff(pair.linked.start)
-    longest, longest2 = (int(lengths[rows].max(initial=1)) for rows in (linked1, linked2))
-    words = (longest + 63) // 64
-    masks = np.zeros((len(pair.items), words), dtype=np.uint64)
-    state, scores = np.zeros((longest2 + 1, words), dtype=np.uint64), np.zeros((longest2 + 1, 3), dtype=np.int64)
+    items, starts = pair.linked.items, pair.linked.start
+    related_start, related_item = pair.link_related
+    lengths = np.diff(starts)
+    longest1, longest2 = (int(lengths[rows].max(initial=1)) for rows in (linked1, linked2))
+    words = (longest1 + 63) // 64  # one bit for each position of an earlier trace
     later_start = np.searchsorted(pair.later.value, np.arange(len(pair.values) + 1)).astype(np.int64)
-    shared, leap = np.zeros(len(linked2), dtype=np.int64), np.full(len(linked2), len(linked2), dtype=np.int64)
-    _alike(pair.linked.items, pair.linked.start, linked2, later_start, shared, leap)
-    start = np.zeros(len(linked1) + 1, dtype=np.int64)
+    shared = np.zeros(len(linked2), dtype=np.int64)
+    leap = np.full(len(linked2), len(linked2), dtype=np.int64)
+    _fill_shared(items, starts, linked2, later_start, shared, leap)
     tables = LinkTables(
-        pair.linked.items, pair.linked.start, *pair.link_related, linked1, pair.earlier.value, linked2, later_start,
-        shared, leap,
-    )  # fmt: skip
-    room = LinkRoom(masks, state, scores)
+        items, starts, related_start, related_item, linked1, pair.earlier.value, linked2, later_start, shared, leap
+    )
+    room = LinkRoom(
+        masks=np.zeros((len(pair.items), words), dtype=np.uint64),
+        state=np.zeros((longest2 + 1, words), dtype=np.uint64),
+        scores=np.zeros((longest2 + 1, 3), dtype=np.int64),
+    )
+    start = np.zeros(len(linked1) + 1, dtype=np.int64)
     later, least = _edges(tables, room, start, np.int64(cap), np.int64(relation), np.int64(MOST_LINKS))
     if start[-1] > MOST_LINKS:
         raise InputError(
@@ -141,8 +155,15 @@ def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
 
 
 class LinkTables(NamedTuple):
-    """What `_edges` reads: traces that are linked on, which items are related, the rows of both releases by sensitive
-    value, and what later rows have in common (`_alike`)."""
+    """The arrays that `_edges` reads.
+
+    items, starts : the traces that are linked on, as `Sequences`
+    rel_start, rel_item : the items related to each item
+    linked1, value1 : int32[earlier rows], variant and sensitive value
+    linked2 : int32[later rows], variant
+    later_start : int64[values + 1], first later row of each sensitive value
+    shared, leap : int64[later rows], see `_fill_shared`
+    """
 
     items: Any
     starts: Any
@@ -157,7 +178,12 @@ class LinkTables(NamedTuple):
 
 
 class LinkRoom(NamedTuple):
-    """Scratch of `_least`: bits of positions by item, LCS states and scores by symbol of s2."""
+    """The arrays that `_least` writes.
+
+    masks : uint64[items, words], bits of the positions of s1 whose item is related to an item
+    state : uint64[symbols of s2 + 1, words], state of the LCS after each symbol
+    scores : int64[symbols of s2 + 1, 3], LCS, least n so far, and longest prefix of s2 within s1
+    """
 
     masks: Any
     state: Any
@@ -166,11 +192,13 @@ class LinkRoom(NamedTuple):
 
 @kernel
 def _edges(tables, room, indptr, cap, relation, most):  # type: ignore[no-untyped-def]
-    """CSR of linkable pairs; its last start is most + 1 where there are more than `most`. `masks[c, w]`: bits of the
-    positions of s1 whose item is related to c.
+    """List the linkable pairs by earlier rows, and set where each row begins (`indptr`).
 
-    Later rows of one value are in lexicographic order, so each reads on where it parts from the one before; and
-    where reading stopped because cap was passed, all rows that begin like this get the same answer.
+    If there are more than `most`, the last entry of `indptr` is most + 1.
+
+    Later rows of one value are in lexicographic order. Each reads on where it parts from the row before it: its first
+    `begin` symbols are the same. If reading stopped after `stopped` symbols because cap was passed, all rows that begin
+    with these symbols are skipped.
     """
     items, starts, linked1, linked2 = tables.items, tables.starts, tables.linked1, tables.linked2
     value1, later_start, shared, leap = tables.value1, tables.later_start, tables.shared, tables.leap
@@ -182,22 +210,22 @@ def _edges(tables, room, indptr, cap, relation, most):  # type: ignore[no-untype
         low, high = starts[linked1[i]], starts[linked1[i] + 1]
         _mark(items, low, high, rel_start, rel_item, masks, True)
         j, end = later_start[value1[i]], later_start[value1[i] + 1]
-        found, stopped, begin = 0, 0, 0
+        least_n, stopped, begin = 0, 0, 0
         while j < end:
             low2, high2 = starts[linked2[j]], starts[linked2[j] + 1]
             if begin < stopped or stopped == 0:
-                found, stopped = _least(items, low2, high2, high - low, room, begin, cap, relation)
-            if found <= cap:
+                least_n, stopped = _least(items, low2, high2, high - low, room, begin, cap, relation)
+            if least_n <= cap:
                 if size == most:
                     indptr[len(linked1)] = most + 1
                     return later, least
                 if size == len(later):
                     later, least = _doubled(later, least)
                 later[size] = j
-                least[size] = found + 128 * _subsequence(items, low, high, low2, high2)
+                least[size] = least_n + 128 * _subsequence(items, low, high, low2, high2)
                 size += 1
             j += 1
-            while found > cap and j < end and shared[j] >= stopped:
+            while least_n > cap and j < end and shared[j] >= stopped:
                 j = leap[j]
             if j < end:
                 begin = shared[j]
@@ -208,18 +236,25 @@ def _edges(tables, room, indptr, cap, relation, most):  # type: ignore[no-untype
 
 @part
 def _doubled(later, least):  # type: ignore[no-untyped-def]
-    """The same links with room for as many more."""
+    """Copy the links into arrays of twice the size."""
     size = len(later)
-    more, its_least = np.empty(2 * size, dtype=np.int32), np.empty(2 * size, dtype=np.uint8)
+    longer_later, longer_least = np.empty(2 * size, dtype=np.int32), np.empty(2 * size, dtype=np.uint8)
     for k in range(size):
-        more[k], its_least[k] = later[k], least[k]
-    return more, its_least
+        longer_later[k], longer_least[k] = later[k], least[k]
+    return longer_later, longer_least
 
 
 @kernel
-def _alike(items, starts, linked2, later_start, shared, leap):  # type: ignore[no-untyped-def]
-    """shared[j]: how many first items row j has in common with row j - 1 of its value; leap[j]: the next row that has
-    fewer in common with the one before it."""
+def _fill_shared(items, starts, linked2, later_start, shared, leap):  # type: ignore[no-untyped-def]
+    """Set what neighbouring later rows of one value have in common.
+
+    shared[j]: how many first items row j has in common with row j - 1; leap[j]: the next row whose `shared` is smaller
+    than that of row j. For the rows ab, abc, abd, b:
+
+        j        0   1   2   3
+        shared   0   2   2   0
+        leap     4   3   3   4
+    """
     for s in range(len(later_start) - 1):
         for j in range(later_start[s] + 1, later_start[s + 1]):
             at1, at2 = starts[linked2[j - 1]], starts[linked2[j]]
@@ -237,6 +272,7 @@ def _alike(items, starts, linked2, later_start, shared, leap):  # type: ignore[n
 
 @part
 def _mark(items, low, high, rel_start, rel_item, masks, on):  # type: ignore[no-untyped-def]
+    """Set the bits of `masks` for the trace items[low:high], or clear them again."""
     for p in range(low, high):
         word, bit = (p - low) // 64, np.uint64(1) << np.uint64((p - low) % 64)
         for k in range(rel_start[items[p]], rel_start[items[p] + 1]):
@@ -248,8 +284,11 @@ def _mark(items, low, high, rel_start, rel_item, masks, on):  # type: ignore[no-
 
 @part
 def _matched(state, d, m):  # type: ignore[no-untyped-def]
-    """LCS(s1[:d], u) from the state after u: the zeros among its first min(d, m) bits, each a step of the LCS."""
-    bits, found = min(d, m), np.int64(0)
+    """Return LCS(s1[:d], u) from the state after u: the zeros among its first min(d, m) bits are the steps of the LCS.
+
+    The zeros of each word are counted in parallel (sums of 2, 4 and 8 bits, which one multiplication adds up).
+    """
+    bits, zeros = min(d, m), np.int64(0)
     for w in range((bits + 63) // 64):
         word = ~state[w]
         if bits - 64 * w < 64:
@@ -257,16 +296,16 @@ def _matched(state, d, m):  # type: ignore[no-untyped-def]
         word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
         word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
         word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-        found += int(np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56)))
-    return found
+        zeros += int(np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56)))
+    return zeros
 
 
 @part
 def _least(items, low2, high2, m, room, begin, cap, relation):  # type: ignore[no-untyped-def]
-    """(least n of a pair, or more than cap where none is; how many symbols of s2 were read before that was sure).
+    """Return the least n of a pair (more than cap if it is larger), and how many symbols of s2 were read to be sure.
 
-    Hyyrö's recurrence; the carry out of the last word says that the LCS grew. `state[d]` and `scores[d]` = (LCS,
-    least n so far, longest prefix of s2 within s1) are those after d symbols, valid up to `begin`.
+    Hyyrö's recurrence of the bit-parallel LCS: the carry out of the last word is 1 if the LCS grew. `state[d]` and
+    `scores[d]` belong to the first d symbols of s2, and are valid up to `begin`.
 
     Reading stops once LCS(s1[:d], u) < d - cap for the prefix u of length d, since then no longer prefix w = u.x
     links within cap. Take a common subsequence of s1 and w that leaves at most cap symbols of each unmatched, and say
@@ -324,6 +363,7 @@ def _may_leave(items, start, links, result):  # type: ignore[no-untyped-def]
 
 @part
 def _subsequence(items, low, high, low2, high2):  # type: ignore[no-untyped-def]
+    """Return 1 if items[low:high] is a subsequence of items[low2:high2], otherwise 0."""
     q = low2
     for p in range(low, high):
         while q < high2 and items[q] != items[p]:
@@ -336,7 +376,7 @@ def _subsequence(items, low, high, low2, high2):  # type: ignore[no-untyped-def]
 
 @kernel
 def _transpose(start, later, least, fill, earlier, back_least):  # type: ignore[no-untyped-def]
-    """`fill[j]`: where the links of later row j begin; moves on with each."""
+    """List the links by later rows. `fill[j]`: place of the next link of later row j."""
     for i in range(len(start) - 1):
         for k in range(start[i], start[i + 1]):
             at = fill[later[k]]
@@ -347,44 +387,40 @@ def _transpose(start, later, least, fill, earlier, back_least):  # type: ignore[
 
 # --- Links kept from one candidate to the next ---
 #
-# Linkable pairs of record classes that go from release to release: only classes that are new are compared.
-#
-# Whether two classes (sensitive value, variant) are linkable, and with which n, depends on the two alone.
-# From one candidate of a series to the next nearly all classes are the same. So the links between the classes
-# of all earlier releases and those of the last candidate are kept, and of the next candidate only pairs with
-# a new class on either side are listed. What it gives is equal to listing all;
-# `tests/property/test_attacks_kept_links.py` holds both against each other.
-
+# Whether two classes (sensitive value, variant) are linkable, and with which n, depends on the two alone. From one
+# candidate of a series to the next nearly all classes are the same. So the links between the classes of all earlier
+# releases and those of the last candidate are kept, and for the next candidate only pairs with a new class on either
+# side are listed. The result equals listing all pairs; tests/property/test_attacks_kept_links.py compares both.
 
 Listed = tuple[Ints, Codes, Bytes]
 """Links by earlier rows: row i links to `later[start[i]:start[i + 1]]`, ascending, each with its least n."""
 
 Lister = Callable[[Ints, Ints], Listed]
-"""The links between some earlier rows and some later rows, both ascending; later rows by their place among these."""
+"""Lists the links between some earlier and some later rows, both ascending; later rows by their place among these."""
 
 
-def _none() -> Ints:
-    return np.empty(0, dtype=np.int64)
+def _none(dtype: Any) -> Callable[[], npt.NDArray[Any]]:
+    return lambda: np.empty(0, dtype=dtype)
 
 
 @content_free()
 @dataclass
 class KeptLinks:
-    """Links up to one n.
+    """Links up to one n, from one candidate to the next.
 
     Parameters
     ----------
     earlier, later
         int64, keys of the classes that were compared.
-    one, two, least
-        int32, int32, uint8: the places of two linkable classes among them, and their least n.
+    row1, row2, least
+        int32, int32, uint8, by link: the places of the two classes among them, and their least n.
     """
 
-    earlier: Ints = field(default_factory=_none)
-    later: Ints = field(default_factory=_none)
-    one: Codes = field(default_factory=lambda: _none().astype(np.int32))
-    two: Codes = field(default_factory=lambda: _none().astype(np.int32))
-    least: Bytes = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
+    earlier: Ints = field(default_factory=_none(np.int64))
+    later: Ints = field(default_factory=_none(np.int64))
+    row1: Codes = field(default_factory=_none(np.int32))
+    row2: Codes = field(default_factory=_none(np.int32))
+    least: Bytes = field(default_factory=_none(np.uint8))
 
     def move_on(self, earlier: Ints, later: Ints, listed: Lister) -> Listed:
         """Return the links between the classes of the next candidate, and keep them.
@@ -401,34 +437,38 @@ class KeptLinks:
         InputError
             If they are too many. Then nothing changes.
         """
-        place1, place2 = _places(self.earlier, earlier), _places(self.later, later)
-        row1, row2 = place1[self.one], place2[self.two]
+        # Links whose classes both stay keep their n.
+        new_row1, new_row2 = _places(self.earlier, earlier), _places(self.later, later)
+        row1, row2 = new_row1[self.row1], new_row2[self.row2]
         stay = (row1 >= 0) & (row2 >= 0)
-        kept = (row1[stay], row2[stay], self.least[stay])
-        known1, known2 = np.zeros(len(earlier), dtype=np.bool_), np.zeros(len(later), dtype=np.bool_)
-        known1[place1[place1 >= 0]] = True
-        known2[place2[place2 >= 0]] = True
-        fresh = []
-        for own, others in (
-            (np.flatnonzero(~known1), np.arange(len(later))),
-            (np.flatnonzero(known1), np.flatnonzero(~known2)),
-        ):
-            if len(own) and len(others):
-                start, two, least = listed(own, others)
-                fresh.append((np.repeat(own.astype(np.int32), np.diff(start)), others.astype(np.int32)[two], least))
-        one, two, least = (np.concatenate(parts) for parts in zip(kept, *fresh, strict=True))
-        if len(one) > MOST_LINKS:
+        parts = [(row1[stay], row2[stay], self.least[stay])]
+        has_kept_links = bool(stay.any())
+
+        # New earlier classes with all later ones, then the other earlier classes with new later ones.
+        is_old1, is_old2 = np.zeros(len(earlier), dtype=np.bool_), np.zeros(len(later), dtype=np.bool_)
+        is_old1[new_row1[new_row1 >= 0]] = True
+        is_old2[new_row2[new_row2 >= 0]] = True
+        new1, old1 = np.flatnonzero(~is_old1), np.flatnonzero(is_old1)
+        new2, all2 = np.flatnonzero(~is_old2), np.arange(len(later))
+        for rows1, rows2 in ((new1, all2), (old1, new2)):
+            if len(rows1) and len(rows2):
+                start, place2, least = listed(rows1, rows2)
+                parts.append((np.repeat(rows1.astype(np.int32), np.diff(start)), rows2.astype(np.int32)[place2], least))
+
+        row1, row2, least = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        if len(row1) > MOST_LINKS:
             raise InputError(f"over {MOST_LINKS} pairs of records can be linked, more than fit")
-        if len(fresh) > 1 or len(kept[0]):  # what was listed at once is in order
-            order = np.argsort(one.astype(np.int64) * len(later) + two, kind="stable")  # sorted runs: they are merged
-            one, two, least = one[order], two[order], least[order]
-        self.earlier, self.later, self.one, self.two, self.least = earlier, later, one, two, least
-        start = np.concatenate(([0], np.cumsum(np.bincount(self.one, minlength=len(earlier))))).astype(np.int64)
-        return start, self.two, self.least
+        if has_kept_links or len(parts) > 2:  # one listing alone is in order
+            # The parts are sorted runs, which a stable sort merges.
+            order = np.argsort(row1.astype(np.int64) * len(later) + row2, kind="stable")
+            row1, row2, least = row1[order], row2[order], least[order]
+        self.earlier, self.later, self.row1, self.row2, self.least = earlier, later, row1, row2, least
+        start = np.concatenate(([0], np.cumsum(np.bincount(row1, minlength=len(earlier))))).astype(np.int64)
+        return start, row2, least
 
 
 def _places(before: Ints, now: Ints) -> Codes:
-    """Place of each key of `before` in `now`, -1 where it is gone."""
+    """Return the place of each key of `before` in `now`, -1 if it is gone."""
     if not len(now):
         return np.full(len(before), -1, dtype=np.int32)
     order = np.argsort(now)

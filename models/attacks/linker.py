@@ -36,8 +36,8 @@ from models.eventlog import Ints
 
 Flags = npt.NDArray[np.bool_]
 
-FEW = 5
-"""Where the search of the least n begins to grow: to list the links of 1, 2 and 3 as well costs more than it saves."""
+FIRST_N = 5
+"""The search of the least n tries no smaller n than this: to list the links of 1, 2 and 3 costs more than it saves."""
 
 
 @content_free("earlier", "later", "least_n")
@@ -191,6 +191,7 @@ class FollowedLinker:
     _subsequence_links: Listed = field(init=False)
 
     def __post_init__(self) -> None:
+        """Select the links of this n."""
         self._select_links()
 
     @classmethod
@@ -322,7 +323,7 @@ def _least_n(one: ReleasePair, low: int, high: int) -> int | None:
 
 
 def _more(n: int) -> int:
-    return max(FEW, n + 1, n + n // 2)
+    return max(FIRST_N, n + 1, n + n // 2)
 
 
 def _exists(one: ReleasePair, linkable: Edges, n: int) -> bool:

@@ -1,7 +1,7 @@
 """One numbering of items, variants, sensitive values and cases for all releases of a series.
 
-Each release is numbered once, when it comes; what two releases have in common is then found by comparing integers. A
-number means nothing but "the same": the order in which they were given changes no result.
+Each release is numbered once, when it is first compared. What two releases have in common is then found by comparing
+integers. A number says only that two things are equal: the order in which numbers were assigned changes no result.
 """
 
 from __future__ import annotations
@@ -25,9 +25,16 @@ from models.eventlog import Codes, Ints, SimpleLog
 class Numbered:
     """A release under the numbering.
 
-    `items`: number of each item of its alphabet; `values`: of each sensitive value; `variant`: int32[R] and `value`:
-    int32[R], of each record class, `count`: int64[R]; `row_of_case`: int32[C]; `case`: int64[C], number of each case,
-    -1 for a record that is no one case.
+    Parameters
+    ----------
+    items, values
+        int32, number of each item of its alphabet, and of each sensitive value.
+    variant, value, count
+        int32[R], int32[R] and int64[R], by record class: number of the variant and of the value, and records.
+    row_of_case
+        int32[C], record class of each case.
+    case
+        int64[C], number of each case; -1 for a record that is not one case.
     """
 
     items: Codes
@@ -42,7 +49,19 @@ class Numbered:
 @content_free()
 @dataclass
 class Numbering:
-    """What the releases of a series have shown so far; it only grows."""
+    """Numbers of all that the releases of a series have shown so far. It only grows.
+
+    Parameters
+    ----------
+    items, values, variants, cases
+        Number of each item, sensitive value, variant (see `Sequences.keys`) and case.
+    projections
+        Items and variants as background knowledge sees them, by the function that maps an item.
+    links
+        Links between classes of earlier releases and of the last candidate, by the largest n.
+    kept_tables
+        Unmatched symbols of each variant of the last candidate and the releases before it, by what knowledge is about.
+    """
 
     items: dict[Any, int] = field(default_factory=dict)
     values: dict[Any, int] = field(default_factory=dict)
@@ -50,38 +69,34 @@ class Numbering:
     cases: dict[str, int] = field(default_factory=dict)
     projections: dict[Callable[[Any], Any], KnowledgeProjection] = field(default_factory=dict)
     links: dict[int, KeptLinks] = field(default_factory=dict)
-    """Links between classes of earlier releases and of the last candidate, by the largest n."""
     kept_tables: dict[Callable[[Any], Any] | None, dict[int, KeptTable]] = field(default_factory=dict)
-    """What each variant lacks, of the last candidate and the releases before it, by what knowledge is about."""
 
     def number(self, log: SimpleLog, case_ids: Sequence[str]) -> Numbered:
-        """Number a release."""
+        """Return a release under the numbering. `case_ids`: empty for a record that is not one case."""
         items = _numbers(self.items, log.alphabet)
         values = _numbers(self.values, log.values)
         keys = Sequences.of(log.variants).keys(items)
         variants = np.full(len(keys), -1, dtype=np.int32)
         used = np.flatnonzero(np.bincount(log.variant, minlength=len(keys)))
-        variants[used] = [self.variants.setdefault(keys[own], len(self.variants)) for own in used.tolist()]
-        known = self.cases
-        case = np.asarray([known.setdefault(name, len(known)) if name else -1 for name in case_ids], dtype=np.int64)
-        return Numbered(
-            items, values, variants[log.variant], values[log.value], log.count, log.row_of_case, case
-        )  # fmt: skip
+        variants[used] = _numbers(self.variants, [keys[place] for place in used.tolist()])
+        case = np.full(len(case_ids), -1, dtype=np.int64)
+        for place, case_id in enumerate(case_ids):
+            if case_id:
+                case[place] = self.cases.setdefault(case_id, len(self.cases))
+        return Numbered(items, values, variants[log.variant], values[log.value], log.count, log.row_of_case, case)
 
     def sequences(self, variants: Ints) -> tuple[Sequences, Ints]:
-        """The sequences of some variants in lexicographic order, and which of `variants` each is."""
+        """Return the sequences of some variants in lexicographic order, and the place of each in `variants`."""
         keys = list(self.variants)
-        chosen = [keys[own] for own in variants.tolist()]
+        chosen = [keys[number] for number in variants.tolist()]
         order = sorted(range(len(chosen)), key=chosen.__getitem__)
-        return Sequences.of_keys([chosen[own] for own in order]), np.asarray(order, dtype=np.int64)
+        return Sequences.of_keys([chosen[place] for place in order]), np.asarray(order, dtype=np.int64)
 
     def seen_as(self, known: Callable[[Any], Any]) -> KnowledgeProjection:
-        """What background knowledge sees of all items and variants so far. Equal functions share one projection."""
-        if known not in self.projections:
-            self.projections[known] = KnowledgeProjection()
-        found = self.projections[known]
-        found.extend(known, self.items, self.variants)
-        return found
+        """Return all items and variants so far as background knowledge sees them. Equal functions share one."""
+        projection = self.projections.setdefault(known, KnowledgeProjection())
+        projection.extend(known, self.items, self.variants)
+        return projection
 
 
 @content_free()
@@ -89,7 +104,12 @@ class Numbering:
 class KnowledgeProjection:
     """Items and variants as background knowledge sees them, for those that a numbering held when it was last asked.
 
-    `symbols`, `variants`: numbers given; `symbol`: int32, of each item; `variant`: int32, of each variant.
+    Parameters
+    ----------
+    symbols, variants
+        Number of each symbol, and of each sequence of symbols.
+    symbol, variant
+        int32, the symbol that each item is seen as, and the sequence that each variant is seen as.
     """
 
     symbols: dict[Any, int] = field(default_factory=dict)
@@ -98,25 +118,39 @@ class KnowledgeProjection:
     variant: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
     def extend(self, known: Callable[[Any], Any], items: dict[Any, int], variants: dict[bytes, int]) -> None:
-        """Take in what is new."""
-        fresh = list(map(known, islice(items, len(self.symbol), None)))
-        self.symbol = np.concatenate((self.symbol, _numbers(self.symbols, fresh)))
-        keys = Sequences.of_keys(list(islice(variants, len(self.variant), None))).keys(self.symbol)
+        """Add the items and variants that are new."""
+        new_symbols = [known(item) for item in islice(items, len(self.symbol), None)]
+        self.symbol = np.concatenate((self.symbol, _numbers(self.symbols, new_symbols)))
+        new_variants = list(islice(variants, len(self.variant), None))
+        keys = Sequences.of_keys(new_variants).keys(self.symbol)
         self.variant = np.concatenate((self.variant, _numbers(self.variants, keys)))
 
     def sequences(self, chosen: Ints) -> Sequences:
-        """The sequences of some projected variants."""
+        """Return the sequences of symbols of some projected variants."""
         keys = list(self.variants)
-        return Sequences.of_keys([keys[own] for own in chosen.tolist()])
+        return Sequences.of_keys([keys[number] for number in chosen.tolist()])
 
 
-def _numbers(known: dict[Any, int], names: Sequence[Any]) -> Codes:
-    return np.asarray([known.setdefault(name, len(known)) for name in names], dtype=np.int32)
+def _numbers(number_of: dict[Any, int], names: Sequence[Any]) -> Codes:
+    """Return the number of each name; new names get the next numbers."""
+    return np.asarray([number_of.setdefault(name, len(number_of)) for name in names], dtype=np.int32)
 
 
 def partners(earlier: Numbered, later: Numbered, cases: int) -> Ints:
-    """int64[cases of earlier]: the same case in the later release, -1 where it is not there. `cases`: numbers given."""
-    place = np.full(cases + 1, -1, dtype=np.int64)  # the last place is that of records that are no one case
+    """Return where each case of the earlier release is in the later one.
+
+    Parameters
+    ----------
+    earlier, later
+        Two releases under one numbering.
+    cases
+        How many cases the numbering holds.
+
+    Returns
+    -------
+    int64[cases of earlier], -1 if the later release does not hold the case.
+    """
+    place = np.full(cases + 1, -1, dtype=np.int64)  # number -1, the last place: records that are not one case
     place[later.case] = np.arange(len(later.case))
     place[-1] = -1
     return place[earlier.case]

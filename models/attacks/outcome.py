@@ -1,4 +1,4 @@
-"""What an audit of a pair of releases answers, and its JSON."""
+"""The answer of an attack on a pair of releases, and its JSON."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ class AttackResult:
     matching: dict[str, int | None] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> int | None:
+        """Return the value of a measure by its name: `result.fa`."""
         try:
             return self.values[name]
         except KeyError:
@@ -71,12 +72,16 @@ class AttackResult:
 
     @property
     def least_n(self) -> int | None:
-        """Smallest n with which a linker exists; None when no n can make one, or when one exists already."""
-        found = [obstacle.least_n for obstacle in self.obstacles]
-        return None if not found or None in found else max(number for number in found if number is not None)
+        """Smallest n with which a linker exists; None if no n can make one, or if one exists already."""
+        least = 0
+        for obstacle in self.obstacles:
+            if obstacle.least_n is None:
+                return None
+            least = max(least, obstacle.least_n)
+        return least if self.obstacles else None
 
     def json(self) -> dict[str, Any]:
-        """The entry of `results` (DESIGN section 5)."""
+        """Return the entry of `results` in the `attack` document."""
         body: dict[str, Any] = {
             "n": self.n,
             "linker": self.linker,
@@ -88,8 +93,13 @@ class AttackResult:
         if self.linker == "none":
             body["least_n"] = self.least_n
             body["witness"] = [
-                {"value": own.value, "earlier": own.earlier, "later": own.later, "least_n": own.least_n}
-                for own in self.obstacles
+                {
+                    "value": obstacle.value,
+                    "earlier": obstacle.earlier,
+                    "later": obstacle.later,
+                    "least_n": obstacle.least_n,
+                }
+                for obstacle in self.obstacles
             ]
         return body
 
@@ -107,7 +117,7 @@ class Anonymity:
     candidates: list[dict[str, Any]] = field(default_factory=list)
 
     def json(self) -> dict[str, Any]:
-        """The `attack` document (DESIGN section 5)."""
+        """Return the `attack` document."""
         body: dict[str, Any] = {
             "bk_length": self.bk_length,
             "method": self.method,
@@ -139,21 +149,20 @@ def attack_result(
     pair: ReleasePair, table: NextOccurrences, n: int, best: Ints, worst: npt.NDArray[Any]
 ) -> AttackResult:
     """Return the answer of a finished search, with symbols in place of codes."""
-    matching: dict[str, int | None] = {
-        name: _matching(pair.later if name != "fa" else pair.earlier, table, codes[codes >= 0], n)
-        for name, codes, value in zip(MEASURES, worst, best, strict=True)
-        if name in ("fa", "ca", "ba") and value < NO_VALUE
-    }
-    return AttackResult(
-        n,
-        "exists",
-        {name: int(value) if value < NO_VALUE else None for name, value in zip(MEASURES, best, strict=True)},
-        {
-            name: [pair.alphabet[code] for code in codes if code >= 0] if value < NO_VALUE else None
-            for name, codes, value in zip(MEASURES, worst, best, strict=True)
-        },
-        matching=matching,
-    )
+    values: dict[str, int | None] = {}
+    worst_bk: dict[str, list[Any] | None] = {}
+    matching: dict[str, int | None] = {}
+    for measure, value, codes in zip(MEASURES, best, worst, strict=True):
+        if value >= NO_VALUE:
+            values[measure] = worst_bk[measure] = None
+            continue
+        codes = codes[codes >= 0]
+        values[measure] = int(value)
+        worst_bk[measure] = [pair.alphabet[code] for code in codes]
+        if measure in ("fa", "ca", "ba"):
+            attacked = pair.earlier if measure == "fa" else pair.later
+            matching[measure] = _matching(attacked, table, codes, n)
+    return AttackResult(n, "exists", values, worst_bk, matching=matching)
 
 
 def _matching(rows: RecordClasses, table: NextOccurrences, bk: npt.NDArray[Any], n: int) -> int:
@@ -162,9 +171,9 @@ def _matching(rows: RecordClasses, table: NextOccurrences, bk: npt.NDArray[Any],
     return int(rows.count[inside[rows.known]].sum())
 
 
-def result_without_linker(n: int, found: list[Obstacle]) -> AttackResult:
+def result_without_linker(n: int, obstacles: list[Obstacle]) -> AttackResult:
     """Return the answer without values: nothing can be stated "for any linker" if there is none."""
-    return AttackResult(n, "none", dict.fromkeys(MEASURES), obstacles=found)
+    return AttackResult(n, "none", dict.fromkeys(MEASURES), obstacles=obstacles)
 
 
 def check_parameters(bk_length: int, n: Sequence[int], method: str = "exact", minimum: str = "realisable") -> None:

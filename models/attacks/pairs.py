@@ -21,11 +21,11 @@ from models.eventlog import Codes, Ints, SimpleLog
 
 # --- Generalization by a taxonomy ---
 #
-# Generalization by a given taxonomy of activities: a released activity may mean any of its
-# specializations.
+# With a given taxonomy of activities, a released activity may mean any of its specializations. The taxonomy maps an
+# activity to its generalization (child -> parent); it is a forest of any depth.
 #
 # Source: correspondence-attacks-2021, section 4 ("similar attack analysis can be done for the generalization
-# operation"). The taxonomy maps an activity to its generalization (child -> parent); a forest, any depth.
+# operation").
 
 
 def ancestors(item: Any, taxonomy: Mapping[Any, Any] | None) -> Iterator[Any]:
@@ -88,13 +88,14 @@ class Sequences:
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
+        """Put sequences of item codes end to end."""
         lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
         flat = np.fromiter(chain.from_iterable(sequences), np.int32, int(lengths.sum()))
         return cls(flat, np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
 
     @classmethod
     def of_keys(cls, keys: Collection[bytes]) -> Sequences:
-        """The sequences behind `keys()`."""
+        """Return the sequences that `keys` wrote."""
         ends = np.cumsum(np.fromiter(map(len, keys), np.int64, len(keys)) // KEY.itemsize)
         return cls(np.frombuffer(b"".join(keys), KEY).astype(np.int32), np.concatenate(([0], ends)).astype(np.int64))
 
@@ -104,15 +105,27 @@ class Sequences:
         return [written[a:b] for a, b in pairwise((self.start * KEY.itemsize).tolist())]
 
     def __len__(self) -> int:
+        """Return the number of sequences."""
         return len(self.start) - 1
 
 
 @content_free()
 @dataclass(frozen=True, slots=True)
 class RecordClasses:
-    """Record classes of one release, by sensitive value and then variant: records with one linked variant and value.
+    """Record classes of one release: the records with one sensitive value and one linked variant.
 
-    `linked`, `known`: int32[R] variants; `value`: int32[R]; `count`: int64[R]; `row_of_case`: int32[C].
+    They are sorted by sensitive value and then variant.
+
+    Parameters
+    ----------
+    linked, known
+        int32[R], variant that linkability reads, and variant that background knowledge sees.
+    value
+        int32[R], code of the sensitive value.
+    count
+        int64[R], records.
+    row_of_case
+        int32[C], record class of each case.
     """
 
     linked: Codes
@@ -123,22 +136,39 @@ class RecordClasses:
 
     @property
     def n_cases(self) -> int:
+        """Number of records."""
         return int(self.count.sum())
 
     def per_known(self, variants: int) -> Ints:
-        """Records of each known variant, int64[variants]."""
+        """Return int64[variants]: records of each known variant."""
         return np.bincount(self.known, weights=self.count, minlength=variants).astype(np.int64)
 
 
 @content_free()
 @dataclass(frozen=True, slots=True)
 class ReleasePair:
-    """An earlier and a later release.
+    """An earlier and a later release under one numbering.
 
-    `items`: union of the carried items; `linked`: their variants in lexicographic order of codes; `link_related`:
-    bool[items, items], which items may mean one activity (identity without a taxonomy); `alphabet`: symbols of
-    background knowledge; `known`: item codes of the projected variants, over `known_items`; `match_related`:
-    bool[symbols, known items].
+    Relations are start and related items, as `Sequences`: item i is related to `related[start[i]:start[i + 1]]`.
+
+    Parameters
+    ----------
+    items
+        Union of the carried items.
+    linked
+        Variants over `items`. Rows of one sensitive value are in lexicographic order of these.
+    link_related
+        For each item the items that may mean the same activity; without a taxonomy itself alone.
+    alphabet
+        Symbols of background knowledge.
+    known_items, known
+        Items as background knowledge sees them, and the variants over these.
+    match_related
+        For each known item the symbols that it may mean.
+    values
+        Sensitive values.
+    earlier, later
+        Record classes of both releases.
     """
 
     items: tuple[Any, ...]
@@ -154,6 +184,7 @@ class ReleasePair:
 
     @property
     def n_known(self) -> int:
+        """Number of known variants."""
         return len(self.known)
 
 
@@ -185,17 +216,20 @@ def join_releases(
         If the taxonomy has a cycle, or is used with `known`.
     """
     items = _union(earlier.alphabet, later.alphabet)
-    seen_as = tuple(known(item) if known else item for item in items)
+    seen_as = items if known is None else tuple(known(item) for item in items)
     known_items = _union(seen_as)
     values = {value: code for code, value in enumerate(_union(earlier.values, later.values))}
-    keys = [_variant_keys(log, items) for log in (earlier, later)]
+
     # In lexicographic order rows that begin alike are neighbours, which linkability reads once.
-    distinct = sorted({key for own in keys for key in own if key is not None})
+    keys1, keys2 = _variant_keys(earlier, items), _variant_keys(later, items)
+    distinct = sorted({key for key in (*keys1, *keys2) if key is not None})
     number: dict[bytes | None, int] = {key: code for code, key in enumerate(distinct)}
-    codes = [np.asarray([number.get(key, -1) for key in own], dtype=np.int32) for own in keys]
+    variants1 = np.asarray([number.get(key, -1) for key in keys1], dtype=np.int32)
+    variants2 = np.asarray([number.get(key, -1) for key in keys2], dtype=np.int32)
+
     linked = Sequences.of_keys(distinct)
-    index = {item: code for code, item in enumerate(known_items)}
-    projected, known_of = _projected(linked, np.asarray([index[item] for item in seen_as], dtype=np.int32))
+    code_of = {item: code for code, item in enumerate(known_items)}
+    projected, known_of = _projected(linked, np.asarray([code_of[item] for item in seen_as], dtype=np.int32))
     symbols = leaves(known_items, taxonomy) + ((FOREIGN,) if foreign else ())
     return ReleasePair(
         items=items,
@@ -206,8 +240,8 @@ def join_releases(
         known=projected,
         match_related=_symbols_of(known_items, symbols, taxonomy),
         values=tuple(values),
-        earlier=_rows(earlier, codes[0], known_of, values),
-        later=_rows(later, codes[1], known_of, values),
+        earlier=_rows(earlier, variants1, known_of, values),
+        later=_rows(later, variants2, known_of, values),
     )
 
 
@@ -216,16 +250,16 @@ def _union(*alphabets: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _variant_keys(log: SimpleLog, items: tuple[Any, ...]) -> list[bytes | None]:
-    """The key of each variant over the common items; None where no record has it."""
-    index = {item: code for code, item in enumerate(items)}
-    code = np.asarray([index[item] for item in log.alphabet], dtype=np.int32)
-    used = np.bincount(log.variant, minlength=len(log.variants)) > 0
-    keys = Sequences.of(log.variants).keys(code)
-    return [key if own else None for key, own in zip(keys, used.tolist(), strict=True)]
+    """Return the key of each variant over the common items, or None if no record has the variant."""
+    code_of = {item: code for code, item in enumerate(items)}
+    codes = np.asarray([code_of[item] for item in log.alphabet], dtype=np.int32)
+    is_used = np.bincount(log.variant, minlength=len(log.variants)) > 0
+    keys = Sequences.of(log.variants).keys(codes)
+    return [key if used else None for key, used in zip(keys, is_used.tolist(), strict=True)]
 
 
 def _projected(linked: Sequences, project: Codes) -> tuple[Sequences, Codes]:
-    """Distinct projections of the linked variants, and which of them each variant has."""
+    """Return the distinct projections of the linked variants, and which of them each variant has."""
     if np.array_equal(project, np.arange(len(project))):
         return linked, np.arange(len(linked), dtype=np.int32)
     distinct: dict[bytes, int] = {}
@@ -234,13 +268,13 @@ def _projected(linked: Sequences, project: Codes) -> tuple[Sequences, Codes]:
 
 
 def _rows(log: SimpleLog, variants: Codes, known_of: Codes, values: Mapping[Any, int]) -> RecordClasses:
-    value = np.asarray([values[own] for own in log.values], dtype=np.int32)[log.value]
+    value = np.asarray([values[name] for name in log.values], dtype=np.int32)[log.value]
     linked = variants[log.variant]
     order = np.lexsort((linked, value))
-    place = np.empty(len(order), dtype=np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
+    row_of_class = np.empty(len(order), dtype=np.int32)
+    row_of_class[order] = np.arange(len(order), dtype=np.int32)
     linked = linked[order]
-    return RecordClasses(linked, known_of[linked], value[order], log.count[order], place[log.row_of_case])
+    return RecordClasses(linked, known_of[linked], value[order], log.count[order], row_of_class[log.row_of_case])
 
 
 def _relation(
@@ -250,19 +284,26 @@ def _relation(
         return np.arange(len(items) + 1, dtype=np.int64), np.arange(len(items), dtype=np.int32)
     if known is not None:
         raise InputError("a taxonomy applies to releases that carry activities only")
-    return _csr([[b for b, other in enumerate(items) if are_related(item, other, taxonomy)] for item in items])
+    related = [_related_codes(item, items, taxonomy) for item in items]
+    return _relation_of(related)
+
+
+def _related_codes(item: Any, items: tuple[Any, ...], taxonomy: Mapping[Any, Any]) -> list[int]:
+    return [code for code, other in enumerate(items) if are_related(item, other, taxonomy)]
 
 
 def _symbols_of(
     known_items: tuple[Any, ...], symbols: tuple[Any, ...], taxonomy: Mapping[Any, Any] | None
 ) -> tuple[Ints, Codes]:
     """Return for each known item the symbols that it may mean."""
-    index = {symbol: code for code, symbol in enumerate(symbols)}
-    return _csr([[index[own] for own in specializations(item, symbols, taxonomy)] for item in known_items])
+    code_of = {symbol: code for code, symbol in enumerate(symbols)}
+    meanings = [specializations(item, symbols, taxonomy) for item in known_items]
+    return _relation_of([[code_of[symbol] for symbol in meant] for meant in meanings])
 
 
-def _csr(lists: list[list[int]]) -> tuple[Ints, Codes]:
-    joined = Sequences.of(lists)
+def _relation_of(related: list[list[int]]) -> tuple[Ints, Codes]:
+    """Return start and related items (see `ReleasePair`)."""
+    joined = Sequences.of(related)
     return joined.start, joined.items
 
 

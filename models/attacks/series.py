@@ -1,9 +1,12 @@
 """Attacks over more than two releases (correspondence-attacks-2021, section 7).
 
-Optimal micro attack: for each group (one sensitive value) the background release with the largest crack, summed over
-groups. Composition, for i < j < l and a victim started in (t_i, t_j]: the B-attack on (i, j), then F on (j, l) or C on
-(j, l). The composed formula is a lower bound of what an adversary can exclude: no polynomial algorithm for the exact
-value is known to us.
+Two kinds of attacks:
+
+* *Optimal micro attack* on one release: for each group (one sensitive value) the other release with the largest crack,
+  summed over the groups.
+* *Composition*, for releases i < j < l and a victim whose case started in (t_i, t_j]: the B-attack on (i, j), then F or
+  C on (j, l). Its formula is a lower bound of what an adversary can exclude: we know no polynomial algorithm for the
+  exact value.
 """
 
 from __future__ import annotations
@@ -23,10 +26,13 @@ from models.content_free import content_free
 from models.eventlog import SimpleLog
 
 FEW = 400
-"""So many candidates are all tried; of more, only the worst of every pair (then `complete` is false)."""
+"""If there are at most so many candidates, all are tried; otherwise only the worst ones of every pair."""
 
 MOST_KEPT = 1 << 22
 """Links and events of a pair whose tables are kept between two releases (about 20 bytes each, for up to six pairs)."""
+
+ATTACKS = ("fa", "ca", "ba", "bf", "bc")
+"""Optimal micro attacks F, C and B, and the compositions B-then-F and B-then-C."""
 
 Groups = dict[Any, int]
 """Records by sensitive value."""
@@ -35,7 +41,15 @@ Groups = dict[Any, int]
 @content_free()
 @dataclass(frozen=True, slots=True)
 class PairCracks:
-    """One candidate between two releases: group sizes in both matching sets, and the cracks of each group."""
+    """One candidate between two releases.
+
+    Parameters
+    ----------
+    size1, size2
+        Records of each sensitive value in the matching set of the earlier and of the later release.
+    f, c, b
+        The cracked records among them.
+    """
 
     size1: Groups
     size2: Groups
@@ -45,119 +59,140 @@ class PairCracks:
 
 
 def pair_cracks(valuer: CandidateValuer, bk: Sequence[Any]) -> PairCracks:
-    """Cracks by sensitive value of one candidate (symbols, not codes)."""
+    """Return the cracks by sensitive value of one candidate, given by its symbols."""
     pair = valuer.pair
-    code = encode(pair, bk)
-    in1, in2 = matching_rows(valuer, code)
-    values = len(pair.values)
-    columns = [
-        records_by_value(pair.earlier, in1, values),
-        records_by_value(pair.later, in2, values),
-        *cracks_by_value(valuer, code).T,
-    ]
-    return PairCracks(*(dict(zip(pair.values, column.tolist(), strict=True)) for column in columns))
+    codes = encode(pair, bk)
+    in1, in2 = matching_rows(valuer, codes)
+    n_values = len(pair.values)
+    f, c, b = cracks_by_value(valuer, codes).T
+    size1 = records_by_value(pair.earlier, in1, n_values)
+    size2 = records_by_value(pair.later, in2, n_values)
+    return PairCracks(*(dict(zip(pair.values, numbers.tolist(), strict=True)) for numbers in (size1, size2, f, c, b)))
 
 
-def best_of(found: Iterable[Groups]) -> int:
-    """Per group the largest crack, summed."""
-    best: Groups = {}
-    for groups in found:
-        for value, crack in groups.items():
-            best[value] = max(best.get(value, 0), crack)
-    return sum(best.values())
+def best_of(cracks_by_release: Iterable[Groups]) -> int:
+    """Return the largest crack of each group, summed over the groups (optimal micro attack)."""
+    largest: Groups = {}
+    for cracks in cracks_by_release:
+        for value, crack in cracks.items():
+            largest[value] = max(largest.get(value, 0), crack)
+    return sum(largest.values())
 
 
 def b_then_f(first: PairCracks, second: PairCracks) -> int:
-    """Records of ms_j excluded by B on (i, j) and then F on (j, l)."""
+    """Return the records of ms_j that B on (i, j) and then F on (j, l) exclude."""
     total = 0
     for value, size in first.size2.items():
-        left = size - first.b[value]
-        total += first.b[value] + left - min(left, second.size2.get(value, 0))
+        after_b = size - first.b[value]
+        after_f = min(after_b, second.size2.get(value, 0))
+        total += size - after_f
     return total
 
 
 def b_then_c(first: PairCracks, second: PairCracks) -> int:
-    """Records of ms_l excluded by B on (i, j) and then C on (j, l)."""
-    return sum(
-        size - min(first.size2.get(value, 0) - first.b.get(value, 0), size) for value, size in second.size2.items()
-    )
+    """Return the records of ms_l that B on (i, j) and then C on (j, l) exclude."""
+    total = 0
+    for value, size in second.size2.items():
+        after_b = first.size2.get(value, 0) - first.b.get(value, 0)
+        total += size - min(after_b, size)
+    return total
 
 
 class PairInSeries:
-    """Two releases of a series: what was found of them stays, the tables it needs are made when they are asked for.
+    """Two releases of a series, with the answers and tables that other series ask for again.
 
-    Two releases are in several series, the next of which asks nearly the same again, and a little more: what the newest
-    release makes the worst is asked of all pairs. So tables stay, too, unless they are large (`MOST_KEPT`).
+    The same two releases belong to several series: each new release begins another one. The next series asks nearly the
+    same candidates of this pair, and a few more: those that are the worst ones of the newest release. Answers are
+    always kept. Tables are made when they are asked for, and kept unless they are large (`MOST_KEPT`).
 
-    `make`: makes the attack on the pair; `make_shared`: the same, for now, from tables that exist (None: they do not).
+    Parameters
+    ----------
+    make
+        Makes the attack on the pair.
+    make_shared
+        Makes the same from tables that the pairs of one candidate share. It returns None if they do not exist.
     """
 
     def __init__(
         self, make: Callable[[], PairAttack], make_shared: Callable[[], PairAttack | None] | None = None
     ) -> None:
         self._make, self._make_shared = make, make_shared
+        # Symbols of background knowledge, once something was asked.
         self.symbols: tuple[Any, ...] = ()
-        """Symbols of background knowledge, once something was asked."""
-        self._audit: PairAttack | None = None
+        self._attack: PairAttack | None = None
         self._valuers: dict[int, CandidateValuer] = {}
         self._worst: dict[int, list[tuple[Any, ...]] | None] = {}
         self._cracks: dict[tuple[int, tuple[Any, ...]], PairCracks] = {}
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
-        """The background knowledge that attains the minima; None where no linker joins the pair."""
+        """Return the background knowledge that attains the minima, or None if no linker joins the pair."""
         if n not in self._worst:
             valuer = self._valuer(n)
-            least = self._audited().least(valuer.base) if valuer.base.exists else None
-            self._worst[n] = None if least is None else [tuple(bk) for bk in least.worst.values() if bk]
+            if valuer.base.exists:
+                result = self._attack_on_pair().least(valuer.base)
+                self._worst[n] = [tuple(bk) for bk in result.worst.values() if bk]
+            else:
+                self._worst[n] = None
         return self._worst[n]
 
     def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
-        """Cracks by sensitive value of one candidate."""
+        """Return the cracks by sensitive value of one candidate."""
         if (n, bk) not in self._cracks:
             self._cracks[n, bk] = pair_cracks(self._valuer(n), bk)
         return self._cracks[n, bk]
 
     @property
     def has_tables(self) -> bool:
-        """Whether it keeps more than what was found."""
-        return self._audit is not None or self._make_shared is not None
+        """Whether it keeps more than its answers."""
+        return self._attack is not None or self._make_shared is not None
 
     def keep_small_tables(self) -> None:
-        """Keep what was found, and tables that are not large, until the next series asks."""
-        self._make_shared = None  # it holds what is shared by all pairs of one release
-        if self._audit is not None and _cells(self._audit) > MOST_KEPT:
+        """Keep the answers, and tables that are not large, until the next series asks."""
+        self._make_shared = None  # it refers to the tables of all pairs of one candidate
+        if self._attack is None:
+            return
+        links_and_events = len(self._attack.linkable.later) + len(self._attack.pair.known.items)
+        if links_and_events > MOST_KEPT:
             self.drop_tables()
 
     def drop_tables(self) -> None:
-        """Keep what was found; tables are made anew if more is asked."""
-        self._audit = self._make_shared = None
+        """Keep the answers; tables are made anew if more is asked."""
+        self._attack = self._make_shared = None
         self._valuers.clear()
 
-    def _audited(self) -> PairAttack:
-        if self._audit is None:
-            self._audit = (self._make_shared() if self._make_shared else None) or self._make()
-            self.symbols = self._audit.pair.alphabet
-        return self._audit
+    def _attack_on_pair(self) -> PairAttack:
+        if self._attack is None and self._make_shared is not None:
+            self._attack = self._make_shared()
+        if self._attack is None:
+            self._attack = self._make()
+        self.symbols = self._attack.pair.alphabet
+        return self._attack
 
     def _valuer(self, n: int) -> CandidateValuer:
         if n not in self._valuers:
-            audit = self._audited()
-            (base,) = base_linkers(audit.pair, audit.linkable, [n])
-            self._valuers[n] = audit.valuer(base)
+            attack = self._attack_on_pair()
+            (base,) = base_linkers(attack.pair, attack.linkable, [n])
+            self._valuers[n] = attack.valuer(base)
         return self._valuers[n]
-
-
-def _cells(audit: PairAttack) -> int:
-    return len(audit.linkable.later) + len(audit.pair.linked.items)
 
 
 @content_free("n", "values", "complete")
 @dataclass(frozen=True, slots=True)
 class SeriesResult:
-    """Least numbers left over the series at one n, each with the releases and background knowledge that attain it.
+    """Least numbers left over a series at one n.
 
-    `fa`, `ca`, `ba`: optimal micro attacks; `bf`, `bc`: compositions. `without_linker`: pairs of releases (from 1)
-    that no linker joins; they are left out. `complete`: every candidate was tried.
+    Parameters
+    ----------
+    n
+        Events removed at most.
+    values
+        By ATTACKS, the least number of records left. None if no candidate leaves any.
+    worst
+        The release and the background knowledge that attain each.
+    without_linker
+        Pairs of releases, counted from 1, that no linker joins. They are left out.
+    complete
+        Whether every candidate was tried.
     """
 
     n: int
@@ -170,26 +205,24 @@ class SeriesResult:
 @content_free("releases", "results")
 @dataclass(frozen=True, slots=True)
 class SeriesAnonymity:
-    """Answer of `series`."""
+    """Answer of `series`: the number of releases, and one result for each n, ascending."""
 
     releases: int
     results: list[SeriesResult]
 
     def json(self) -> dict[str, Any]:
-        """The `series` entry of the `attack` document."""
-        return {
-            "releases": self.releases,
-            "results": [
-                {
-                    "n": one.n,
-                    **one.values,
-                    "worst": one.worst,
-                    "without_linker": [list(names) for names in one.without_linker],
-                    "complete": one.complete,
-                }
-                for one in self.results
-            ],
-        }
+        """Return the `series` entry of the `attack` document."""
+        rows = [
+            {
+                "n": result.n,
+                **result.values,
+                "worst": result.worst,
+                "without_linker": [list(numbers) for numbers in result.without_linker],
+                "complete": result.complete,
+            }
+            for result in self.results
+        ]
+        return {"releases": self.releases, "results": rows}
 
 
 def series(
@@ -202,18 +235,36 @@ def series(
     foreign: bool = False,
     few: int = FEW,
 ) -> SeriesAnonymity:
-    """Optimal micro attacks and compositions over all releases, with exact cracks of each pair, for each n.
+    """Return the least numbers left by optimal micro attacks and compositions over all releases, for each n.
 
-    Micro attacks then are what the definitions allow, which is at least what the group formulas give. `few`: up to
-    so many candidates are all tried.
+    Each pair is counted by the exact method, so micro attacks are what the definitions allow, which is at least what
+    the group formulas give.
+
+    Parameters
+    ----------
+    releases
+        Simple logs, in order of publication.
+    bk_length, n, known, taxonomy, foreign
+        As `correspondence.anonymity`.
+    few
+        If there are at most so many candidates, all are tried.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, or the logs are too large to be searched.
+
+    References
+    ----------
+    correspondence-attacks-2021, section 7.
     """
     check_parameters(bk_length, n)
     ns = sorted(set(n))
     releases = over_all_activities(releases)
-    pairs = {
-        (i, j): PairInSeries(partial(pair_attack, releases[i], releases[j], bk_length, ns, known, taxonomy, foreign))
-        for i, j in combinations(range(len(releases)), 2)
-    }
+    pairs = {}
+    for i, j in combinations(range(len(releases)), 2):
+        make = partial(pair_attack, releases[i], releases[j], bk_length, ns, known, taxonomy, foreign)
+        pairs[i, j] = PairInSeries(make)
     return series_of(len(releases), pairs, bk_length, ns, few)
 
 
@@ -224,8 +275,8 @@ def series_of(
     ns: Sequence[int],
     few: int,
 ) -> SeriesAnonymity:
-    """The same from pairs that may be known from another series; all have the symbols of all releases."""
-    return SeriesAnonymity(releases, [_at(pairs, number, bk_length, few) for number in ns])
+    """Return the same from pairs that other series may have used. All have the symbols of all releases."""
+    return SeriesAnonymity(releases, [_result(pairs, n, bk_length, few) for n in ns])
 
 
 def pair_attack(
@@ -237,71 +288,85 @@ def pair_attack(
     taxonomy: Mapping[Any, Any] | None = None,
     foreign: bool = False,
 ) -> PairAttack:
-    """What is counted of one pair."""
+    """Return the exact attack on one pair of a series."""
     pair = join_releases(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
     return PairAttack(pair, bk_length, ns, "exact", "realisable")
 
 
 def over_all_activities(releases: Sequence[SimpleLog]) -> list[SimpleLog]:
-    """Background knowledge may name what one release alone shows; it excludes records of the others as well (n > 0)."""
-    every = dict.fromkeys(item for one in releases for item in one.alphabet)
-    return [replace(one, alphabet=tuple(dict.fromkeys([*one.alphabet, *every]))) for one in releases]
+    """Return the releases with one alphabet that holds the activities of all of them.
+
+    Background knowledge may name an activity that one release alone shows. With n > 0 it excludes records of the other
+    releases as well.
+    """
+    shown_by_any = [item for release in releases for item in release.alphabet]
+    joined = []
+    for release in releases:
+        alphabet = tuple(dict.fromkeys([*release.alphabet, *shown_by_any]))
+        joined.append(replace(release, alphabet=alphabet))
+    return joined
 
 
-def _at(pairs: Mapping[tuple[int, int], PairInSeries], n: int, bk_length: int, few: int) -> SeriesResult:
-    found = {names: one.worst(n) for names, one in pairs.items()}
-    without = [(i + 1, j + 1) for (i, j), worst in found.items() if worst is None]
-    joined = {names: pairs[names] for names, worst in found.items() if worst is not None}
-    worst = list(dict.fromkeys(bk for own in found.values() if own is not None for bk in own))
-    symbols = next((one.symbols for one in joined.values()), ())
-    candidates, complete = _candidates(symbols, worst, bk_length, few)
+def _result(pairs: Mapping[tuple[int, int], PairInSeries], n: int, bk_length: int, few: int) -> SeriesResult:
+    joined: dict[tuple[int, int], PairInSeries] = {}
+    without_linker: list[tuple[int, int]] = []
+    worst_of_pairs: dict[tuple[Any, ...], None] = {}  # an ordered set
+    for (i, j), pair in pairs.items():
+        worst = pair.worst(n)
+        if worst is None:
+            without_linker.append((i + 1, j + 1))
+        else:
+            joined[i, j] = pair
+            worst_of_pairs.update(dict.fromkeys(worst))
+
+    symbols = next((pair.symbols for pair in joined.values()), ())
+    every = _every_candidate(symbols, bk_length, few)
+    candidates = list(worst_of_pairs) if every is None else every
     least = _Least()
     for bk in candidates:
-        least.try_all({names: one.cracks(n, bk) for names, one in joined.items()}, bk)
-    return SeriesResult(n, least.values, least.worst, without, complete)
+        least.try_all({numbers: pair.cracks(n, bk) for numbers, pair in joined.items()}, bk)
+    return SeriesResult(n, least.values, least.worst, without_linker, complete=every is not None)
 
 
-def _candidates(
-    symbols: Sequence[Any], worst: list[tuple[Any, ...]], bk_length: int, few: int
-) -> tuple[list[tuple[Any, ...]], bool]:
+def _every_candidate(symbols: Sequence[Any], bk_length: int, few: int) -> list[tuple[Any, ...]] | None:
+    """Return all candidates, the short ones first, or None if they are more than `few`."""
     every: list[tuple[Any, ...]] = [()]
-    level = every
+    longest = every
     for _ in range(bk_length):
-        if len(every) + len(level) * len(symbols) > few:
-            return worst, False
-        level = [(*bk, symbol) for bk in level for symbol in symbols]
-        every = every + level
-    return every[1:], True
+        if len(every) + len(longest) * len(symbols) > few:
+            return None
+        longest = [(*bk, symbol) for bk in longest for symbol in symbols]
+        every = every + longest
+    return every[1:]  # without the empty one
 
 
 class _Least:
     """The least realisable number left by each attack."""
 
     def __init__(self) -> None:
-        self.values: dict[str, int | None] = dict.fromkeys(("fa", "ca", "ba", "bf", "bc"))
-        self.worst: dict[str, dict[str, Any] | None] = dict.fromkeys(self.values)
+        self.values: dict[str, int | None] = dict.fromkeys(ATTACKS)
+        self.worst: dict[str, dict[str, Any] | None] = dict.fromkeys(ATTACKS)
 
     def offer(self, attack: str, left: int, release: int, bk: Sequence[Any]) -> None:
-        known = self.values[attack]
-        if left >= 1 and (known is None or left < known):
+        least = self.values[attack]
+        if left >= 1 and (least is None or left < least):
             self.values[attack] = left
             self.worst[attack] = {"release": release + 1, "bk": list(bk)}
 
-    def try_all(self, shown: Mapping[tuple[int, int], PairCracks], bk: Sequence[Any]) -> None:
-        """Every target release and every composition for one candidate."""
-        for target in {release for names in shown for release in names}:
-            after = [one for (i, _), one in shown.items() if i == target]
-            before = [one for (_, j), one in shown.items() if j == target]
-            if after:
-                size = sum(after[0].size1.values())
-                self.offer("fa", size - best_of(one.f for one in after), target, bk)
-            if before:
-                size = sum(before[0].size2.values())
-                self.offer("ca", size - best_of(one.c for one in before), target, bk)
-                self.offer("ba", size - best_of(one.b for one in before), target, bk)
-        for i, j in shown:
-            for (j2, last), second in shown.items():
-                if j2 == j:
-                    first = shown[i, j]
+    def try_all(self, cracks: Mapping[tuple[int, int], PairCracks], bk: Sequence[Any]) -> None:
+        """Offer every micro attack and every composition for one candidate."""
+        for target in {release for numbers in cracks for release in numbers}:
+            with_later = [pair for (i, _), pair in cracks.items() if i == target]
+            with_earlier = [pair for (_, j), pair in cracks.items() if j == target]
+            if with_later:
+                size = sum(with_later[0].size1.values())
+                self.offer("fa", size - best_of(pair.f for pair in with_later), target, bk)
+            if with_earlier:
+                size = sum(with_earlier[0].size2.values())
+                self.offer("ca", size - best_of(pair.c for pair in with_earlier), target, bk)
+                self.offer("ba", size - best_of(pair.b for pair in with_earlier), target, bk)
+        for (_, j), first in cracks.items():
+            for (middle, last), second in cracks.items():
+                if middle == j:
                     self.offer("bf", sum(first.size2.values()) - b_then_f(first, second), j, bk)
                     self.offer("bc", sum(second.size2.values()) - b_then_c(first, second), last, bk)

@@ -11,7 +11,7 @@ both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -42,10 +42,31 @@ class NumberedRelease:
 
 
 class SharedPairs:
-    """A later release and the earlier ones that it is compared with, for links up to n = `cap`.
+    """A candidate (the later release) and the earlier releases that it is compared with.
 
-    For releases without a taxonomy. `known`: from a carried item to what background knowledge is about (None: the item
-    itself). Errors: InputError where the tables for all releases together would not fit; a pair alone may fit then.
+    For releases without a taxonomy. Three numberings meet here:
+
+    * `numbering` numbers items, variants and sensitive values of the whole series, in order of appearance;
+    * `place` numbers the variants of these releases alone, in lexicographic order (-1: of none of them);
+    * `rank` numbers sensitive values, those of the candidate first.
+
+    The key of a record class joins the last two in one integer that sorts as rows do: rank * variants + place.
+
+    Parameters
+    ----------
+    numbering
+        The numbering of the series.
+    later, earlier
+        The candidate and the releases before it.
+    cap
+        Largest n of linkable pairs.
+    known
+        Maps a carried item to what background knowledge is about. None: the item itself.
+
+    Raises
+    ------
+    InputError
+        If the tables for all releases together would not fit. A pair alone may fit then.
     """
 
     def __init__(
@@ -53,232 +74,262 @@ class SharedPairs:
         known: Callable[[Any], Any] | None = None,
     ) -> None:  # fmt: skip
         self.numbering, self.later, self.cap, self._known = numbering, later, cap, known
-        every = [later.numbered, *(one.numbered for one in earlier)]
         self.earlier = list(earlier)
-        items = tuple(numbering.items)
-        present = np.zeros(len(numbering.variants), dtype=np.bool_)
-        for one in every:
-            present[one.variant] = True
-        chosen = np.flatnonzero(present)
-        self.linked, order = numbering.sequences(chosen)
+        self.items = tuple(numbering.items)
+        self.related = _identity(len(self.items))
+
+        is_used = np.zeros(len(numbering.variants), dtype=np.bool_)
+        for release in (later, *earlier):
+            is_used[release.numbered.variant] = True
+        used = np.flatnonzero(is_used)
+        self.linked, order = numbering.sequences(used)
+        self.variants = used[order]  # number of the variant in each place
         self.place = np.full(len(numbering.variants), -1, dtype=np.int32)
-        """Place of each number of a variant among those in use, in lexicographic order."""
-        self.variants = chosen[order]
-        self.place[self.variants] = np.arange(len(chosen), dtype=np.int32)
-        self.items = items
-        self.related = _itself(len(items))
-        self._seen = _KnowledgeView.of(numbering, known, self.linked, self.variants)
-        self._afters: dict[bytes, npt.NDArray[np.int16]] = {}
-        # Sensitive values in the order of the candidate, then those that only earlier releases show.
+        self.place[self.variants] = np.arange(len(used), dtype=np.int32)
+
         values = dict.fromkeys([*later.numbered.values.tolist(), *range(len(numbering.values))])
-        self.rank = np.empty(len(numbering.values), dtype=np.int64)
-        self.rank[list(values)] = np.arange(len(values))
+        self.value_of_rank = np.asarray(list(values), dtype=np.int64)
+        self.rank = np.empty(len(values), dtype=np.int64)
+        self.rank[self.value_of_rank] = np.arange(len(values))
         self.value_names = tuple(numbering.values)
 
+        self._view = _KnowledgeView.of(numbering, known, self.linked, self.variants)
+        self._after_by_alphabet: dict[bytes, npt.NDArray[np.int16]] = {}
+
+    # --- Tables of background knowledge ---
+
     @cached_property
-    def _walk(self) -> NextOccurrences:
-        """Over all that is known."""
-        seen, symbols = self._seen, len(self._seen.symbols)
-        return NextOccurrences(
-            seen.first, symbols, partial(next_occurrence_table, seen.known, _itself(symbols), symbols)
-        )
+    def _occurrences(self) -> NextOccurrences:
+        """Next occurrences of all symbols in the variants of all releases."""
+        symbols = len(self._view.symbols)
+        make = partial(next_occurrence_table, self._view.known, _identity(symbols), symbols)
+        return NextOccurrences(self._view.first, symbols, make)
 
     @cached_property
     def _shared_totals(self) -> SharedTotals:
         kept = self.numbering.kept_tables.setdefault(self._known, {})
-        return SharedTotals(self._walk, self._seen.numbers, kept)
-
-    def _after(self, alphabet: Codes) -> npt.NDArray[np.int16]:
-        """The tables of next occurrences in all that is known, with a column for each symbol of an alphabet."""
-        key = alphabet.tobytes()
-        if key not in self._afters:
-            every = np.arange(self._walk.symbols, dtype=np.int32)
-            after = self._walk.after
-            self._afters[key] = after if np.array_equal(alphabet, every) else np.ascontiguousarray(after[:, alphabet])
-        return self._afters[key]
-
-    @cached_property
-    def _all_links(self) -> tuple[Ints, Listed]:
-        """(key of each record class of any earlier release, its links to those of the candidate)."""
-        keys = np.unique(np.concatenate([self._keys(one.numbered) for one in self.earlier]))
-        own = np.sort(self._keys(self.later.numbered))
-
-        def listed(one: Ints, two: Ints) -> Listed:
-            both = [self._classes(keys[one]), self._classes(own[two])]
-            whole = ReleasePair(
-                self.items, self.linked, self.related, self.items, self.items, self.linked, self.related,
-                tuple(range(len(self.rank))), both[0], both[1],
-            )  # fmt: skip
-            return edges(whole, self.cap).forward
-
-        kept = self.numbering.links.setdefault(self.cap, KeptLinks())
-        return keys, kept.move_on(self._lasting(keys), self._lasting(own), listed)
-
-    def _classes(self, keys: Ints) -> RecordClasses:
-        size = len(self.linked)
-        return _rows((keys % size).astype(np.int32), (keys // size).astype(np.int32), np.ones(len(keys), np.int64))
-
-    def _lasting(self, keys: Ints) -> Ints:
-        """Record classes under numbers that hold for the next candidate, too."""
-        size, ranked = len(self.linked), np.argsort(self.rank)
-        return (ranked[keys // size] << 32) + self.variants[keys % size]
-
-    def _keys(self, one: Numbered) -> Ints:
-        """Sensitive value and variant of each record class in one integer, which sorts as rows do."""
-        return self.rank[one.value] * len(self.linked) + self.place[one.variant]
-
-    def pair(
-        self, earlier: NumberedRelease, others: Sequence[NumberedRelease] = ()
-    ) -> tuple[ReleasePair, NextOccurrences]:
-        """Return what `join_releases` and `next_occurrences` return for the two releases; variants may have other
-        numbers. `others`: releases whose items belong to the alphabet as well, in this order."""
-        one, two = earlier.numbered, self.later.numbered
-        item_codes = _union(len(self.items), one.items, *(other.numbered.items for other in others), two.items)
-        inside = np.zeros(len(self.linked), dtype=np.bool_)
-        inside[self.place[one.variant]] = True
-        inside[self.place[two.variant]] = True
-        chosen = np.flatnonzero(inside)
-        local = np.full(len(self.linked), -1, dtype=np.int32)
-        local[chosen] = np.arange(len(chosen), dtype=np.int32)
-        if self._seen.itself:
-            items = symbols = tuple(self.items[code] for code in item_codes.tolist())
-            linked = known = _PartOfSequences(self.linked, chosen, _recoding(len(self.items), item_codes))
-            symbol_codes, known_chosen = item_codes, chosen
-            known_of = np.arange(len(linked), dtype=np.int32)
-        else:
-            # Items are too many to be renumbered for each pair, and their codes have no meaning.
-            items, linked = (
-                self.items,
-                _PartOfSequences(self.linked, chosen, np.arange(len(self.items), dtype=np.int32)),
-            )
-            symbol_codes = _union(len(self._seen.symbols), self._seen.symbol[item_codes])
-            known_chosen, where = np.unique(self._seen.known_of[chosen], return_inverse=True)
-            known_of = where.astype(np.int32)
-            known = _PartOfSequences(self._seen.known, known_chosen, _recoding(len(self._seen.symbols), symbol_codes))
-            symbols = tuple(self._seen.symbols[code] for code in symbol_codes.tolist())
-        value_codes = _union(len(self.rank), one.values, two.values)
-        value_rank = _recoding(len(self.rank), value_codes)
-        both = [self._local_rows(release, local, value_rank, known_of) for release in (one, two)]
-        pair = ReleasePair(
-            items=items,
-            linked=linked,
-            link_related=_itself(len(items)),
-            alphabet=symbols,
-            known_items=symbols,
-            known=known,
-            match_related=_itself(len(symbols)),
-            values=tuple(self.value_names[code] for code in value_codes.tolist()),
-            earlier=both[0],
-            later=both[1],
-        )
-        part = PartOfTables(self._walk, known_chosen, symbol_codes, self._shared_totals)
-        first = self._seen.first[known_chosen]
-        return pair, NextOccurrences(first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
-
-    def together(self, earlier: Sequence[NumberedRelease]) -> SharedClasses:
-        """Some of the earlier releases under one numbering of record classes. InputError where the linkable pairs are
-        too many."""
-        keys, (begins, later, least) = self._all_links
-        own = np.unique(np.concatenate([self._keys(one.numbered) for one in earlier]))
-        start, at = _slices(begins, np.searchsorted(keys, own))
-        linkable = Edges(start, later[at], least[at], len(self.later.numbered.variant), self.cap)
-        return SharedClasses(own, linkable, self._classes_of(own), *self._later_classes)
-
-    @cached_property
-    def _later_classes(self) -> tuple[ClassColumns, Ints]:
-        keys = self._keys(self.later.numbered)
-        order = np.argsort(keys)
-        return self._classes_of(keys[order]), self.later.numbered.count[order]
-
-    def _classes_of(self, keys: Ints) -> ClassColumns:
-        linked, ranked = (keys % len(self.linked)).astype(np.int32), np.argsort(self.rank)
-        return ClassColumns(linked, self._seen.known_of[linked], ranked[keys // len(self.linked)])
-
-    def whole(self, together: SharedClasses, earlier: NumberedRelease) -> tuple[ReleasePair, NextOccurrences]:
-        """The same as `pair` over the record classes of several earlier releases, most of which this one has no records
-        of. From one of them to the next differ the records of each class, the alphabet and the names of values."""
-        one, two, classes1, classes2 = earlier.numbered, self.later.numbered, together.earlier, together.later
-        symbol_codes = self.alphabet(earlier)
-        symbols = tuple(self._seen.symbols[code] for code in symbol_codes.tolist())
-        value_codes = _union(len(self.rank), one.values, two.values)
-        # Values that neither release shows have no records: their code has no meaning.
-        values = np.maximum(_recoding(len(self.rank), value_codes), 0)
-        count = np.zeros(len(together.keys), dtype=np.int64)
-        count[np.searchsorted(together.keys, self._keys(one))] = one.count
-        recode = _recoding(len(self._seen.symbols), symbol_codes)
-        shown = np.concatenate(([0], np.cumsum(recode >= 0))).astype(np.int64)
-        pair = ReleasePair(
-            items=self.items,
-            linked=self.linked,
-            link_related=self.related,
-            alphabet=symbols,
-            known_items=self._seen.symbols,
-            known=self._seen.known,
-            match_related=(shown, recode[recode >= 0]),
-            values=tuple(self.value_names[code] for code in value_codes.tolist()),
-            earlier=RecordClasses(classes1.linked, classes1.known, values[classes1.value], count, one.row_of_case[:0]),
-            later=RecordClasses(
-                classes2.linked, classes2.known, values[classes2.value], together.count, two.row_of_case[:0]
-            ),
-        )
-        part = PartOfTables(self._walk, np.arange(len(self._seen.first)), symbol_codes, self._shared_totals)
-        return pair, NextOccurrences(
-            self._seen.first, len(symbol_codes), partial(self._after, symbol_codes), whole=part
-        )
+        return SharedTotals(self._occurrences, self._view.numbers, kept)
 
     def has_table(self, length: int) -> bool:
         """Return whether the totals over background knowledge of up to `length` symbols fit into one table."""
         return self._shared_totals.table(length) is not None
 
-    def alphabet(self, earlier: NumberedRelease) -> Codes:
-        """Symbols of a pair as `pair` orders them, by their place among all (`symbols`)."""
-        item_codes = _union(len(self.items), earlier.numbered.items, self.later.numbered.items)
-        return item_codes if self._seen.itself else _union(len(self._seen.symbols), self._seen.symbol[item_codes])
+    def _after(self, alphabet: Codes) -> npt.NDArray[np.int16]:
+        """Return `NextOccurrences.after` over all variants, with a column for each symbol of an alphabet."""
+        key = alphabet.tobytes()
+        if key not in self._after_by_alphabet:
+            after = self._occurrences.after
+            if not np.array_equal(alphabet, np.arange(after.shape[1])):
+                after = np.ascontiguousarray(after[:, alphabet])
+            self._after_by_alphabet[key] = after
+        return self._after_by_alphabet[key]
 
-    @property
-    def symbols(self) -> tuple[Any, ...]:
-        """Of background knowledge, over all releases."""
-        return self._seen.symbols
+    def _part_of_tables(self, variants: Ints, symbol_codes: Codes) -> NextOccurrences:
+        """Return the tables of some known variants and of one alphabet, as a part of those of all releases."""
+        part = PartOfTables(self._occurrences, variants, symbol_codes, self._shared_totals)
+        first = self._view.first[variants]
+        return NextOccurrences(first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
 
-    def _local_rows(self, release: Numbered, local: Codes, value_rank: Codes, known_of: Codes) -> RecordClasses:
-        linked, value = local[self.place[release.variant]], value_rank[release.value]
-        order = np.lexsort((linked, value))
-        place = np.empty(len(order), dtype=np.int32)
-        place[order] = np.arange(len(order), dtype=np.int32)
-        rows = _rows(linked[order], value[order], release.count[order])
-        return replace(rows, known=known_of[rows.linked], row_of_case=place[release.row_of_case])
+    # --- Links between record classes ---
+
+    @cached_property
+    def _all_links(self) -> tuple[Ints, Listed]:
+        """Key of each record class of any earlier release, and its links to the classes of the candidate."""
+        keys1 = np.unique(np.concatenate([self._keys(release.numbered) for release in self.earlier]))
+        keys2 = np.sort(self._keys(self.later.numbered))
+
+        def list_links(rows1: Ints, rows2: Ints) -> Listed:
+            pair = ReleasePair(
+                items=self.items,
+                linked=self.linked,
+                link_related=self.related,
+                alphabet=self.items,
+                known_items=self.items,
+                known=self.linked,
+                match_related=self.related,
+                values=tuple(range(len(self.rank))),
+                earlier=self._classes_with_links_only(keys1[rows1]),
+                later=self._classes_with_links_only(keys2[rows2]),
+            )
+            return edges(pair, self.cap).forward
+
+        kept = self.numbering.links.setdefault(self.cap, KeptLinks())
+        return keys1, kept.move_on(self._lasting_keys(keys1), self._lasting_keys(keys2), list_links)
+
+    def _classes_with_links_only(self, keys: Ints) -> RecordClasses:
+        """Return record classes to be linked; their known variants and counts mean nothing."""
+        rank, place = np.divmod(keys, len(self.linked))
+        place = place.astype(np.int32)
+        no_cases = np.empty(0, dtype=np.int32)
+        return RecordClasses(place, place, rank.astype(np.int32), np.ones(len(keys), dtype=np.int64), no_cases)
+
+    def _keys(self, release: Numbered) -> Ints:
+        """Return the key of each record class of a release."""
+        return self.rank[release.value] * len(self.linked) + self.place[release.variant]
+
+    def _lasting_keys(self, keys: Ints) -> Ints:
+        """Return keys of the same classes that hold for the next candidate, too: numbers of the series."""
+        rank, place = np.divmod(keys, len(self.linked))
+        return (self.value_of_rank[rank] << 32) + self.variants[place]
 
     def edges(self, earlier: NumberedRelease, pair: ReleasePair) -> Edges:
-        """What `models.attacks.linkability.edges(given, cap)` gives, for the pair of that earlier release."""
+        """Return `linkability.edges(pair, cap)` for the pair of an earlier release, from the links of all of them."""
         one, two = earlier.numbered, self.later.numbered
-        shown = _union(len(self.rank), one.values, two.values)
-        if np.any(np.diff(self.rank[shown[np.isin(shown, two.values)]]) < 0):
-            return edges(pair, self.cap)  # the candidate's rows have another order there
-        keys, (begins, later, least) = self._all_links
-        own = self._keys(one)
-        value_rank = _recoding(len(self.rank), shown)
+        value_codes = _union(len(self.rank), one.values, two.values)
+        ranks_of_later = self.rank[value_codes[np.isin(value_codes, two.values)]]
+        if np.any(np.diff(ranks_of_later) < 0):
+            return edges(pair, self.cap)  # the candidate's rows have another order in this pair
+        keys, (all_start, later, least) = self._all_links
+        value_rank = _recoding(len(self.rank), value_codes)
         order = np.lexsort((self.place[one.variant], value_rank[one.value]))
-        start, at = _slices(begins, np.searchsorted(keys, own[order]))
+        rows = np.searchsorted(keys, self._keys(one)[order])
+        start, at = _slices(all_start, rows)
         return Edges(start, later[at], least[at], len(pair.later.linked), self.cap)
 
+    # --- One pair ---
 
-def _rows(linked: Codes, value: Codes, count: Ints) -> RecordClasses:
-    return RecordClasses(linked, linked, value, count, np.empty(0, dtype=np.int32))
+    def pair(
+        self, earlier: NumberedRelease, others: Sequence[NumberedRelease] = ()
+    ) -> tuple[ReleasePair, NextOccurrences]:
+        """Return what `join_releases` and `next_occurrences` return for the candidate and one earlier release.
+
+        Items, variants and their numbers are those of all releases; background knowledge has an alphabet and variants
+        of its own.
+
+        Parameters
+        ----------
+        earlier
+            One of the earlier releases, or the candidate itself.
+        others
+            Releases whose items belong to the alphabet as well, in this order.
+        """
+        one, two, view = earlier.numbered, self.later.numbered, self._view
+        shown = _union(len(self.items), one.items, *(other.numbered.items for other in others), two.items)
+        symbol_codes = self._symbol_codes(shown)
+        symbols = tuple(view.symbols[code] for code in symbol_codes.tolist())
+
+        is_known = np.zeros(len(view.known), dtype=np.bool_)
+        for release in (one, two):
+            is_known[view.known_of[self.place[release.variant]]] = True
+        known_variants = np.flatnonzero(is_known)
+        known_of = _recoding(len(view.known), known_variants)[view.known_of]
+
+        value_codes = _union(len(self.rank), one.values, two.values)
+        value_code = _recoding(len(self.rank), value_codes)
+        pair = ReleasePair(
+            items=self.items,
+            linked=self.linked,
+            link_related=self.related,
+            alphabet=symbols,
+            known_items=symbols,
+            known=_some_sequences(view.known, known_variants, _recoding(len(view.symbols), symbol_codes)),
+            match_related=_identity(len(symbols)),
+            values=tuple(self.value_names[code] for code in value_codes.tolist()),
+            earlier=self._rows(one, value_code, known_of),
+            later=self._rows(two, value_code, known_of),
+        )
+        return pair, self._part_of_tables(known_variants, symbol_codes)
+
+    def _rows(self, release: Numbered, value_code: Codes, known_of: Codes) -> RecordClasses:
+        """Return the record classes of a release by sensitive value and then variant, as rows of a pair."""
+        linked, value = self.place[release.variant], value_code[release.value]
+        order = np.lexsort((linked, value))
+        row_of_class = np.empty(len(order), dtype=np.int32)
+        row_of_class[order] = np.arange(len(order), dtype=np.int32)
+        linked = linked[order]
+        return RecordClasses(
+            linked, known_of[linked], value[order], release.count[order], row_of_class[release.row_of_case]
+        )
+
+    def _symbol_codes(self, item_codes: Codes) -> Codes:
+        """Return the symbols of background knowledge that some items are seen as, in order of first appearance."""
+        return _union(len(self._view.symbols), self._view.symbol[item_codes])
+
+    # --- Many pairs, under one numbering of record classes ---
+
+    def shared_classes(self, earlier: Sequence[NumberedRelease]) -> SharedClasses:
+        """Return one numbering of the record classes of some earlier releases.
+
+        Raises
+        ------
+        InputError
+            If the linkable pairs are too many.
+        """
+        keys, (all_start, later, least) = self._all_links
+        keys_of_these = np.unique(np.concatenate([self._keys(release.numbered) for release in earlier]))
+        start, at = _slices(all_start, np.searchsorted(keys, keys_of_these))
+        linkable = Edges(start, later[at], least[at], len(self.later.numbered.variant), self.cap)
+        return SharedClasses(keys_of_these, linkable, self._class_columns(keys_of_these), *self._later_classes)
+
+    @cached_property
+    def _later_classes(self) -> tuple[ClassColumns, Ints]:
+        """The record classes of the candidate in the order of their keys, and their records."""
+        keys = self._keys(self.later.numbered)
+        order = np.argsort(keys)
+        return self._class_columns(keys[order]), self.later.numbered.count[order]
+
+    def _class_columns(self, keys: Ints) -> ClassColumns:
+        rank, place = np.divmod(keys, len(self.linked))
+        linked = place.astype(np.int32)
+        return ClassColumns(linked, self._view.known_of[linked], self.value_of_rank[rank])
+
+    def pair_among(self, classes: SharedClasses, earlier: NumberedRelease) -> tuple[ReleasePair, NextOccurrences]:
+        """Return the same as `pair`, over the record classes of several earlier releases.
+
+        This release has no records of most of them. From one release to the next only the records of each class, the
+        alphabet, and the names of values differ.
+        """
+        one, two, view = earlier.numbered, self.later.numbered, self._view
+        classes1, classes2 = classes.earlier, classes.later
+        symbol_codes = self._symbol_codes(_union(len(self.items), one.items, two.items))
+        symbols = tuple(view.symbols[code] for code in symbol_codes.tolist())
+
+        # A symbol of other releases alone is known, but no symbol of this pair: it is related to none.
+        code_of_symbol = _recoding(len(view.symbols), symbol_codes)
+        is_symbol = code_of_symbol >= 0
+        related_start = np.concatenate(([0], np.cumsum(is_symbol))).astype(np.int64)
+
+        # Values that neither release shows have no records here: their code has no meaning.
+        value_codes = _union(len(self.rank), one.values, two.values)
+        value_code = np.maximum(_recoding(len(self.rank), value_codes), 0)
+        count = np.zeros(len(classes.keys), dtype=np.int64)
+        count[np.searchsorted(classes.keys, self._keys(one))] = one.count
+        no_cases = one.row_of_case[:0]
+        pair = ReleasePair(
+            items=self.items,
+            linked=self.linked,
+            link_related=self.related,
+            alphabet=symbols,
+            known_items=view.symbols,
+            known=view.known,
+            match_related=(related_start, code_of_symbol[is_symbol]),
+            values=tuple(self.value_names[code] for code in value_codes.tolist()),
+            earlier=RecordClasses(classes1.linked, classes1.known, value_code[classes1.value], count, no_cases),
+            later=RecordClasses(classes2.linked, classes2.known, value_code[classes2.value], classes.count, no_cases),
+        )
+        return pair, self._part_of_tables(np.arange(len(view.known)), symbol_codes)
 
 
-def _slices(begins: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Return where the links of some rows begin among themselves, and their places among all links."""
-    begin, counts = begins[rows], np.diff(begins)[rows]
-    start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    return start, np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
-
-
-@content_free("itself")
+@content_free()
 @dataclass(frozen=True, slots=True)
 class _KnowledgeView:
-    """Variants as background knowledge sees them: `symbols`, `symbol` of each item, distinct sequences `known`, which
-    of them each linked variant is, their numbers, and where each begins in the tables of next occurrences. `itself`:
-    nothing is hidden."""
+    """The variants of all releases as background knowledge sees them.
+
+    Parameters
+    ----------
+    symbols
+        Symbols of background knowledge.
+    symbol
+        int32[items], the symbol that each item is seen as.
+    known
+        Distinct sequences of symbols.
+    known_of
+        int32[linked variants], which of them each variant is seen as.
+    numbers
+        int64[known variants], their numbers in the numbering of the series.
+    first
+        int64[known variants], where each begins in the tables of next occurrences.
+    """
 
     symbols: tuple[Any, ...]
     symbol: Codes
@@ -286,94 +337,77 @@ class _KnowledgeView:
     known_of: Codes
     numbers: Ints
     first: Ints
-    itself: bool
 
     @classmethod
     def of(
         cls, numbering: Numbering, known: Callable[[Any], Any] | None, linked: Sequences, variants: Ints
     ) -> _KnowledgeView:
-        """`variants`: numbers of the sequences `linked`. InputError where the tables would not fit."""
+        """Return the view of the sequences `linked`, whose numbers are `variants`.
+
+        Raises
+        ------
+        InputError
+            If the tables of next occurrences would not fit.
+        """
         if known is None:
             symbols, symbol = tuple(numbering.items), np.arange(len(numbering.items), dtype=np.int32)
-            sequences, place, numbers = linked, np.arange(len(linked)), variants
+            sequences, known_of, numbers = linked, np.arange(len(linked)), variants
         else:
             projected = numbering.seen_as(known)
             symbols, symbol = tuple(projected.symbols), projected.symbol
-            used, place = np.unique(projected.variant[variants], return_inverse=True)
-            numbers = used.astype(np.int64)
+            numbers, known_of = np.unique(projected.variant[variants], return_inverse=True)
+            numbers = numbers.astype(np.int64)
             sequences = projected.sequences(numbers)
         lengths = np.diff(sequences.start)
         positions = int(lengths.sum() + len(lengths))
         if positions * max(1, len(symbols)) > CELLS or int(lengths.max(initial=0)) > LONGEST:
             raise InputError("the variants of all releases together need more than fit")
         first = (sequences.start[:-1] + np.arange(len(lengths))).astype(np.int64)
-        return cls(symbols, symbol, sequences, place.astype(np.int32), numbers, first, known is None)
+        return cls(symbols, symbol, sequences, known_of.astype(np.int32), numbers, first)
 
 
-def _itself(size: int) -> tuple[Ints, Codes]:
-    """Return the relation in which every item means itself alone."""
-    own = np.arange(size + 1, dtype=np.int64)
-    return own, own[:-1].astype(np.int32)
+def _identity(size: int) -> tuple[Ints, Codes]:
+    """Return the relation in which every item is related to itself alone: start and related items."""
+    start = np.arange(size + 1, dtype=np.int64)
+    return start, start[:-1].astype(np.int32)
 
 
 def _union(size: int, *parts: Codes) -> Codes:
-    """Codes below `size` in order of first appearance."""
-    every = np.concatenate(parts)
-    place = np.arange(len(every))
+    """Return the distinct codes (below `size`) in order of first appearance."""
+    codes = np.concatenate(parts)
+    place = np.arange(len(codes))
     first = np.empty(size, dtype=np.int64)
-    first[every[::-1]] = place[::-1]  # of equal codes the last write remains, which is the first place
-    union: Codes = every[first[every] == place]
+    first[codes[::-1]] = place[::-1]  # of equal codes the last write remains, which is the first place
+    union: Codes = codes[first[codes] == place]
     return union
 
 
-def _recoding(size: int, chosen: Codes) -> Codes:
-    """Place of each code among those chosen, -1 for the others."""
+def _recoding(size: int, chosen: Ints | Codes) -> Codes:
+    """Return the place of each code (below `size`) among those chosen, -1 for the others."""
     recode = np.full(size, -1, dtype=np.int32)
     recode[chosen] = np.arange(len(chosen), dtype=np.int32)
     return recode
 
 
-@content_free()
-class _PartOfSequences(Sequences):
-    """Some of the sequences, their items under other codes. They are made when they are read: what pairs share is
-    known by number, and most pairs never read a sequence."""
+def _slices(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Return the start of some rows among themselves, and the place of their elements among those of all rows."""
+    lengths = np.diff(start)[rows]
+    own_start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    places = np.repeat(start[rows] - own_start[:-1], lengths) + np.arange(own_start[-1])
+    return own_start, places
 
-    __slots__ = ("_chosen", "_made", "_recode", "_source")
-    _source: Sequences
-    """All sequences; once they were read, those of this part alone."""
-    _chosen: Ints
-    _recode: Codes
-    _made: bool
 
-    def __init__(self, whole: Sequences, chosen: Ints, recode: Codes) -> None:
-        for name, value in (("_source", whole), ("_chosen", chosen), ("_recode", recode), ("_made", False)):
-            object.__setattr__(self, name, value)
-
-    def _read(self) -> Sequences:
-        if not self._made:
-            whole = self._source
-            lengths = np.diff(whole.start)[self._chosen]
-            start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-            at = np.repeat(whole.start[self._chosen] - start[:-1], lengths) + np.arange(start[-1])
-            object.__setattr__(self, "_source", Sequences(self._recode[whole.items[at]], start))
-            object.__setattr__(self, "_made", True)
-        return self._source
-
-    @property
-    def items(self) -> Codes:
-        return self._read().items
-
-    @property
-    def start(self) -> Ints:
-        return self._read().start
-
-    def __len__(self) -> int:
-        return len(self._chosen)
+def _some_sequences(sequences: Sequences, chosen: Ints, code_of_item: Codes) -> Sequences:
+    """Return some of the sequences, with other codes for their items."""
+    start, places = _slices(sequences.start, chosen)
+    return Sequences(code_of_item[sequences.items[places]], start)
 
 
 BLOCK = 16
-"""Earlier releases whose classes are numbered together. A larger block makes each search pass by more classes, a
-smaller one makes more numberings. Between 8 and 32 the cuts of BPIC 2012 cost the same."""
+"""Earlier releases whose classes are numbered together.
+
+A larger block makes each search pass by more classes, a smaller one makes more numberings. Between 8 and 32 the cuts of
+BPIC 2012 cost the same."""
 
 
 def followed_attacks(
@@ -402,11 +436,11 @@ def followed_attacks(
     InputError
         If the linkable pairs of the releases together would not fit.
     """
-    most_records = max(int(one.numbered.count.sum()) for one in earlier)
+    most_records = max(int(release.numbered.count.sum()) for release in earlier)
     linkers: list[FollowedLinker] = []
     results: list[list[AttackResult]] = []
     for place, classes in _backwards(against, earlier):
-        pair, table = against.whole(classes, earlier[place])
+        pair, table = against.pair_among(classes, earlier[place])
         if not linkers:
             linkers = list(FollowedLinker.each(pair, classes, ns, most_records))
         attack = PairAttack(pair, bk_length, ns, "exact", minimum, table, linkable=classes.linkable, least_n=False)
@@ -434,7 +468,7 @@ def _backwards(against: SharedPairs, earlier: Sequence[NumberedRelease]) -> Iter
     """
     for end in range(len(earlier), 0, -BLOCK):
         begin = max(0, end - BLOCK)
-        classes = against.together(earlier[begin : end + 1])
+        classes = against.shared_classes(earlier[begin : end + 1])
         for place in range(end - 1, begin - 1, -1):
             yield place, classes
 
@@ -443,7 +477,7 @@ def _unlinkable(
     ns: Sequence[int], witnesses: Sequence[list[Obstacle] | None], alone: Callable[[], PairAttack]
 ) -> Iterator[AttackResult]:
     """Yield the results of the n without a linker, from the pair alone if a witness is not evident."""
-    evident = [one for one in witnesses if one is not None]
+    evident = [witness for witness in witnesses if witness is not None]
     if len(evident) == len(ns):
         yield from map(result_without_linker, ns, evident)
     else:

@@ -72,24 +72,24 @@ def command(
     if enumerate_to is not None:
         _check_target(enumerate_to, len(releases))
     question = _Question(asked)
-    held = options.split_attributes(sensitive)
-    logs = question.counted(releases, reading, engine, held)
-    simple = question.simple(logs, releases, held)
+    attributes = options.split_attributes(sensitive)
+    counted = question.read(releases, reading, engine, attributes)
+    logs = question.simple_logs(counted, releases, attributes)
     pairs = []
     with progress() as bar:
-        task = bar.add_task("pairs of releases", total=len(simple) * (len(simple) - 1) // 2)
-        for later in range(1, len(simple)):
+        task = bar.add_task("pairs of releases", total=len(logs) * (len(logs) - 1) // 2)
+        for later in range(1, len(logs)):
             for earlier in range(later):
-                pairs.append((earlier, later, question.ask(simple[earlier], simple[later])))
+                pairs.append((earlier, later, question.attack(logs[earlier], logs[later])))
                 bar.advance(task)
     if enumerate_to is not None:
-        question.write_all(simple[0], simple[1], enumerate_to)
+        question.write_all(logs[0], logs[1], enumerate_to)
     body = pairs[0][2].json()
     if len(releases) > 2:
         from models.attacks.series import series
 
-        body["pairs"] = [{"earlier": i + 1, "later": j + 1, **found.json()} for i, j, found in pairs]
-        body["series"] = series(simple, bk_length=asked.bk_length, n=question.n, **question.shared()).json()
+        body["pairs"] = [{"earlier": i + 1, "later": j + 1, **answer.json()} for i, j, answer in pairs]
+        body["series"] = series(logs, bk_length=asked.bk_length, n=question.n, **question.shared()).json()
     if json:
         emit_json(body)
         return
@@ -98,13 +98,14 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A release: its log, or one case of each variant and how many cases each stands for (None: one each)."""
+    """A release: its log, or one case of each variant with the number of cases that it represents (None: one each)."""
 
     log: EventLog
     cases: Ints | None
 
     @property
     def n_cases(self) -> int:
+        """Number of cases of the release."""
         return self.log.n_cases if self.cases is None else int(self.cases.sum())
 
 
@@ -137,86 +138,106 @@ class _Question:
         self.taxonomy = _taxonomy(asked.taxonomy) if asked.taxonomy else None
 
     def shared(self) -> dict[str, Any]:
-        """What every pair and the series take."""
+        """Return the arguments that every pair and the series take."""
         known = self._known if len(self.carries) > 1 else None
         return {"known": known, "taxonomy": self.taxonomy, "foreign": self.foreign}
 
-    def counted(
+    def read(
         self, paths: list[Path], reading: Reading, engine: _engine.EngineOptions, sensitive: list[str]
     ) -> list[_Counted]:
-        """The releases, in memory or as an engine counts their variants."""
+        """Return the releases, in memory or as an engine counts their variants."""
         if engine.engine == _engine.EMBEDDED:
             engine.refuse("attack")
             return [_Counted(log, None) for log in _read(paths, reading)]
         from models.knowledge import Knowledge
-        from stream.engine.contract import CountQuery as Wanted
+        from stream.engine.contract import CountQuery
 
-        known = "ar" if {"activity", "resource"} <= set(self.carries) else self.attribute
-        wanted = Wanted(
-            Knowledge("rel" if "relative_time" in self.carries else "seq", known, self.T),  # type: ignore[arg-type]
-            tuple(sensitive),
-            classes=False,
-            written=False,
-        )
-        tables = [_engine.table(engine.engine, path, reading, engine.memory, wanted) for path in paths]
+        attribute = "ar" if {"activity", "resource"} <= set(self.carries) else self.attribute
+        kind = "rel" if "relative_time" in self.carries else "seq"
+        knowledge = Knowledge(kind, attribute, self.T)  # type: ignore[arg-type]
+        query = CountQuery(knowledge, tuple(sensitive), classes=False, written=False)
+        tables = [_engine.table(engine.engine, path, reading, engine.memory, query) for path in paths]
         return [_Counted(table.log, table.count) for table in tables]
 
-    def simple(self, logs: list[_Counted], paths: list[Path], sensitive: list[str]) -> list[SimpleLog]:
-        """The releases as simple logs; InputError where they cannot be compared."""
-        for one, path in zip(logs, paths, strict=True):
-            for name in sensitive:
-                if name not in one.log.case_attributes and name not in one.log.event_attributes:
-                    raise InputError(f"{path}: no attribute {name!r}; releases are compared on the same sensitive ones")
-        for place in range(1, len(logs)):
-            if logs[place].n_cases < logs[place - 1].n_cases:
-                raise InputError(
-                    f"{paths[place]} has {logs[place].n_cases} cases, fewer than the {logs[place - 1].n_cases} of "
-                    f"{paths[place - 1]}: give releases in order of publication; the attacks assume that no case leaves"
-                )
-        releases = [self._one(one, path, sensitive) for one, path in zip(logs, paths, strict=True)]
-        self._check_shown([{self._known(item) for item in release.alphabet} for release in releases])
-        return releases
+    def simple_logs(self, releases: list[_Counted], paths: list[Path], sensitive: list[str]) -> list[SimpleLog]:
+        """Return the releases as simple logs.
 
-    def _one(self, one: _Counted, path: Path, sensitive: list[str]) -> SimpleLog:
+        Raises
+        ------
+        InputError
+            If they cannot be compared.
+        """
+        for release, path in zip(releases, paths, strict=True):
+            for name in sensitive:
+                if name not in release.log.case_attributes and name not in release.log.event_attributes:
+                    raise InputError(f"{path}: no attribute {name!r}; releases are compared on the same sensitive ones")
+        for place in range(1, len(releases)):
+            n_cases, n_before = releases[place].n_cases, releases[place - 1].n_cases
+            if n_cases < n_before:
+                raise InputError(
+                    f"{paths[place]} has {n_cases} cases, fewer than the {n_before} of {paths[place - 1]}: "
+                    "give releases in order of publication; the attacks assume that no case leaves"
+                )
+        logs = [self._simple_log(release, path, sensitive) for release, path in zip(releases, paths, strict=True)]
+        self._check_symbols([{self._known(item) for item in log.alphabet} for log in logs])
+        return logs
+
+    def _simple_log(self, release: _Counted, path: Path, sensitive: list[str]) -> SimpleLog:
         from models.eventlog import SimpleLog
         from models.knowledge import perspective
 
         try:
-            items = perspective(one.log, self.carries, self.T)
+            items = perspective(release.log, self.carries, self.T)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-        return SimpleLog.from_items(one.log.starts, items, one.log.sensitive(sensitive), one.cases)
+        return SimpleLog.from_items(release.log.starts, items, release.log.sensitive(sensitive), release.cases)
 
     def _known(self, item: Any) -> Any:
-        """What background knowledge can be about, of a carried item."""
+        """Return the symbol of background knowledge that a carried item is seen as."""
         return item[0] if len(self.carries) > 1 else item
 
-    def _check_shown(self, shown: list[set[Any]]) -> None:
-        """Releases of one process have something in common, and a taxonomy is about what they show."""
-        what = self.carries[0]
-        if not self.taxonomy and not set.intersection(*shown):
-            raise InputError(f"the releases have no {what} in common: are they of one process?")
-        if self.taxonomy and set.union(*shown).isdisjoint([*self.taxonomy, *self.taxonomy.values()]):
-            raise InputError(f"--taxonomy: it names no {what} that a release shows")
-        for bk in self.candidates:
-            unknown = [name not in set.union(*shown) and not (self.foreign and name == "*") for name in bk]
-            if any(unknown) and not self.taxonomy:
-                place = unknown.index(True) + 1
-                raise InputError(f"--bk: {what} {place} of {len(bk)} occurs in none of the releases")
+    def _check_symbols(self, shown: list[set[Any]]) -> None:
+        """Refuse releases without a common symbol, and a taxonomy or candidates about symbols that none shows.
 
-    def ask(self, earlier: SimpleLog, later: SimpleLog) -> Anonymity:
-        """One pair, with the named candidates whose activities it shows."""
+        `shown`: the symbols of each release.
+        """
+        what = self.carries[0]
+        shown_by_any = set.union(*shown)
+        if self.taxonomy:
+            if shown_by_any.isdisjoint([*self.taxonomy, *self.taxonomy.values()]):
+                raise InputError(f"--taxonomy: it names no {what} that a release shows")
+            return  # named candidates may then be specializations that no release shows
+        if not set.intersection(*shown):
+            raise InputError(f"the releases have no {what} in common: are they of one process?")
+        if self.foreign:
+            shown_by_any.add("*")
+        for bk in self.candidates:
+            for place, name in enumerate(bk, start=1):
+                if name not in shown_by_any:
+                    raise InputError(f"--bk: {what} {place} of {len(bk)} occurs in none of the releases")
+
+    def attack(self, earlier: SimpleLog, later: SimpleLog) -> Anonymity:
+        """Return the answer for one pair, with the named candidates whose activities it shows."""
         from models.attacks.correspondence import anonymity
 
-        shown = {"*", *map(self._known, (*earlier.alphabet, *later.alphabet))}
+        candidates = self.candidates
+        if not self.taxonomy:
+            shown = {"*", *map(self._known, (*earlier.alphabet, *later.alphabet))}
+            candidates = [bk for bk in candidates if shown.issuperset(bk)]
         return anonymity(
-            earlier, later, bk_length=self.bk_length, n=self.n, method=self.method, minimum=self.minimum,
-            candidates=[bk for bk in self.candidates if self.taxonomy or shown.issuperset(bk)], joint=self.joint,
+            earlier,
+            later,
+            bk_length=self.bk_length,
+            n=self.n,
+            method=self.method,
+            minimum=self.minimum,
+            candidates=candidates,
+            joint=self.joint,
             **self.shared(),
-        )  # fmt: skip
+        )
 
     def write_all(self, earlier: SimpleLog, later: SimpleLog, path: Path) -> None:
-        """Every candidate with its values, a row group for each first symbol and n."""
+        """Write every candidate with its values to a Parquet file, a row group for each first symbol and n."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -240,6 +261,7 @@ def _block(schema: Any, n: int, symbols: Sequence[Any], codes: Any, values: Any)
     import numpy as np
     import pyarrow as pa
 
+    """Return the rows of one block: background knowledge as a list of names, n, and the five values."""
     lengths = (codes >= 0).sum(axis=1)
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
     words = pa.array([str(symbol) for symbol in symbols]).take(pa.array(codes[codes >= 0].astype(np.int32)))
@@ -254,7 +276,7 @@ def _read(paths: list[Path], reading: Reading) -> list[EventLog]:
 
 
 def _check_target(path: Path, releases: int) -> None:
-    """Said before the attack, which can take its time."""
+    """Refuse a bad --all before the attack, which may take long."""
     if releases > 2:
         raise InputError("--all lists the candidates of two releases: give two")
     if not path.absolute().parent.is_dir():
@@ -262,7 +284,7 @@ def _check_target(path: Path, releases: int) -> None:
 
 
 def _taxonomy(path: Path) -> dict[str, str]:
-    """child -> parent from a CSV file of two columns without header."""
+    """Read {child: parent} from a CSV file of two columns without header."""
     import csv
 
     if not path.is_file():
@@ -293,19 +315,19 @@ def _show(pairs: list[tuple[int, int, Anonymity]], body: dict[str, Any]) -> None
     console = tables()
     names = ("ka1", "ka2", "fa", "ca", "ba")
     table = grid("releases", "n", "linker", *names, "fc", "cc", "bc", left=3)
-    for earlier, later, found in pairs:
-        for row in found.json()["results"]:
+    for earlier, later, answer in pairs:
+        for row in answer.json()["results"]:
             shares = ["-" if row[name] is None else f"{row[name]:.2f}" for name in ("fc", "cc", "bc")]
             table.add_row(f"{earlier + 1}, {later + 1}", str(row["n"]), row["linker"], *_numbers(row, names), *shares)
     console.print(table)
-    for earlier, later, found in pairs:
-        for result in found.results:
+    for earlier, later, answer in pairs:
+        for result in answer.results:
             if result.linker == "none":
                 console.print(_no_linker(earlier, later, result))
     if "series" in body:
         _show_series(console, body["series"])
     console.print(LEGEND)
-    if any(found.candidates for _, _, found in pairs):
+    if any(answer.candidates for _, _, answer in pairs):
         _show_candidates(console, pairs)
 
 
@@ -317,8 +339,10 @@ def _no_linker(earlier: int, later: int, result: Any) -> str:
     from models.attacks.outcome import MOST_N
 
     witness = result.obstacles[0]
-    none = f"no n up to {MOST_N} gives one: a value changed, or cases were dropped"
-    hint = f"the least n with a linker is {result.least_n}" if result.least_n else none
+    if result.least_n:
+        hint = f"the least n with a linker is {result.least_n}"
+    else:
+        hint = f"no n up to {MOST_N} gives one: a value changed, or cases were dropped"
     return (
         f"releases {earlier + 1}, {later + 1}, n = {result.n}: no linker; {len(result.obstacles)} sensitive value(s) "
         f"cannot be matched ({witness.earlier} earlier records link to {witness.later} later ones); {hint}"
@@ -337,7 +361,7 @@ def _show_series(console: Any, series: Mapping[str, Any]) -> None:
 def _show_candidates(console: Any, pairs: list[tuple[int, int, Anonymity]]) -> None:
     names = ("n", "ms1", "ms2", "f", "c", "b", "fa", "ca", "ba")
     table = grid("releases", "bk", *names, left=2)
-    for earlier, later, found in pairs:
-        for row in found.candidates:
+    for earlier, later, answer in pairs:
+        for row in answer.candidates:
             table.add_row(f"{earlier + 1}, {later + 1}", ", ".join(row["bk"]), *_numbers(row, names))
     console.print(table)

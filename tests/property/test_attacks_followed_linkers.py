@@ -160,8 +160,8 @@ def test_a_linker_that_moved_places_every_record_it_can() -> None:
         records.append(series.release(number, hidden=0.05, leaves=0.05))
     against = beside(records[-1], records[:-1]).against
     assert against is not None
-    numberings = [against.together(against.earlier[2:]), against.together(against.earlier[:3])]
-    wholes = [(numberings[place < 2], against.whole(numberings[place < 2], against.earlier[place])[0])
+    numberings = [against.shared_classes(against.earlier[2:]), against.shared_classes(against.earlier[:3])]
+    wholes = [(numberings[place < 2], against.pair_among(numberings[place < 2], against.earlier[place])[0])
               for place in range(4, -1, -1)]  # fmt: skip
     (followed,) = FollowedLinker.each(wholes[0][1], numberings[0], [1], 10**4)
     for together, given in wholes:

@@ -108,4 +108,4 @@ def test_more_links_than_fit_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(linkability, "MOST_LINKS", 15)
     with pytest.raises(InputError):
         kept.move_on(many, many, lambda one, two: _listed(one.tolist(), two.tolist(), relation))
-    assert (kept.earlier.tolist(), kept.one.tolist(), kept.two.tolist()) == ([0, 1], [0, 0, 1, 1], [0, 1, 0, 1])
+    assert (kept.earlier.tolist(), kept.row1.tolist(), kept.row2.tolist()) == ([0, 1], [0, 0, 1, 1], [0, 1, 0, 1])

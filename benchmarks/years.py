@@ -33,7 +33,7 @@ import numpy as np
 
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.release import final_bytes
+from stream.release import public_files
 from stream.release.contract import Attempt, Exposure
 from stream.release.pipeline import Pipeline
 from stream.release.schedule import RealClock, Slot
@@ -158,15 +158,15 @@ def made(releases: int, output: Path) -> list[float]:
     service, exposed, spent = ReleaseService(settings(), output, clock=Now()), log(), []
     for pipeline in service.pipelines.values():
         again(pipeline)
-    read_back = final_bytes.faults
+    read_back = public_files.faults
     try:
         for number in range(releases):
             began = time.process_time()
             release(service, exposed, number)
             spent.append(time.process_time() - began)
-            final_bytes.faults = lambda *_: []  # type: ignore[assignment]
+            public_files.faults = lambda *_: []  # type: ignore[assignment]
     finally:
-        final_bytes.faults = read_back
+        public_files.faults = read_back
         service.close()
     return spent
 

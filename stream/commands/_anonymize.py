@@ -22,11 +22,11 @@ from models.knowledge import NANOSECONDS, perspective
 from models.variants import total
 from stream.release.audits.loss import LossAudit
 from stream.release.contract import Build, Exposure, Mechanism
-from stream.release.intake import STATEMENTS, Intake
-from stream.release.manifest import promise, reading_notes
+from stream.release.manifest import INTAKE_STATEMENTS, promise, reading_notes
 from stream.release.mechanisms import kinds, mechanism
 from stream.release.mechanisms.tlkc import Tlkc
 from stream.release.public_view import pseudonymous_resources, public_log, public_parameters, with_attributes
+from stream.release.spec import Intake
 from stream.values.pseudonym import Pseudonyms
 
 OWN_OPTIONS = frozenset(
@@ -162,7 +162,7 @@ def summary(
         "promise": promise(mechanism_, build, sensitive=bool(exposure.sensitive)),
     }
     if not mechanism_.reads_data_in_gate:
-        result["promise"]["intake"] = STATEMENTS[intake]
+        result["promise"]["intake"] = INTAKE_STATEMENTS[intake]
     if mechanism_.reads_data_in_gate:  # of a dp release this would tell what its noise hides
         result["loss"] = LossAudit().measured(exposure.log, build, build.origin, cases=exposure.cases)
     return {**result, **({"details": operator} if operator else {})}

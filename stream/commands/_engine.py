@@ -266,11 +266,10 @@ def _manifest(
 
 def _promised(mechanism: Mechanism, build: Build, *, sensitive: bool) -> Mapping[str, Any]:
     """The promise; engines read a data set in their own way, so one of epsilon begins at the log as it was read."""
-    from stream.release.intake import STATEMENTS
-    from stream.release.manifest import promise
+    from stream.release.manifest import INTAKE_STATEMENTS, promise
 
     body = promise(mechanism, build, sensitive=sensitive)
-    return body if mechanism.reads_data_in_gate else {**body, "intake": STATEMENTS["log"]}
+    return body if mechanism.reads_data_in_gate else {**body, "intake": INTAKE_STATEMENTS["log"]}
 
 
 def _variants(plan: Any) -> int:

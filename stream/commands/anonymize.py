@@ -16,7 +16,7 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, tables
 
 if TYPE_CHECKING:
-    from stream.release.intake import Intake
+    from stream.release.spec import Intake
 
 PANEL = "Release"
 TLKC = "TLKC-privacy"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from connectors.bad_rows import BadRows
     from models.eventlog import EventLog
     from stream.config.settings import Settings
-    from stream.release.intake import Intake
     from stream.release.planned import BuiltBy
+    from stream.release.spec import Intake
     from stream.run.observer import MetricsObserver
     from stream.run.replay import Replay, ReplayOutcome
 

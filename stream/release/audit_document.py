@@ -1,26 +1,18 @@
-"""What of a cut goes into audit.json and into the ledger, and how a release's files are written."""
+"""The operator's audit of a release: what `audit.json` states of its cut, how it is read, and how it is shortened."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import msgspec
 
-from connectors import write_log
-from connectors.files import Writer
 from models.errors import UnreadableError, shortage
-from models.eventlog import EventLog
 from stream.ledger.entries import CutSection
 from stream.release.contract import Attempt, Build, Mechanism
 from stream.release.documents import AuditDocument, Resources
-from stream.release.manifest import reading_notes
-from stream.release.public_view import public_parameters, shuffled
-
-FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
 
 
 def cut_section(attempt: Attempt) -> CutSection:
@@ -67,35 +59,6 @@ def accounting(attempt: Attempt, build: Build, mechanism: Mechanism) -> dict[str
         "suppressed_events": None if events is None else exposed.n_events - events - held,
         "suppressed_cases": None if cases is None else exposed.n_cases - cases - held_cases,
     }
-
-
-def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism: Mechanism) -> dict[str, Writer]:
-    """A writer for each file of the release, by file name."""
-    privacy = {
-        "mechanism": mechanism.kind,
-        "parameters": public_parameters(mechanism, tuple(build.attributes)),
-        "time_basis": build.time_basis,
-        "reading": reading_notes(build),
-    }
-
-    def write(path: Path) -> None:
-        write_log(released, path, privacy=privacy, time_basis=build.time_basis)
-
-    return {FILES[name]: write for name in formats}
-
-
-def accumulated_writers(formats: Sequence[str], build: Build, mechanism: Mechanism) -> dict[str, Writer]:
-    """A writer for each file of the log over everything published so far, by file name; none where there is none."""
-    if build.accumulated is None:
-        return {}
-    whole = replace(build, log=build.accumulated, time_basis="ordinal", attributes={})
-    shown, _ = shuffled(whole)
-    return {beside(name): writer for name, writer in writers(formats, shown, whole, mechanism).items()}
-
-
-def beside(name: str) -> str:
-    """Name of the accumulated log's file: `log.xes.gz` is the release, `accumulated.xes.gz` everything so far."""
-    return name.replace("log.", "accumulated.", 1)
 
 
 class AuditPart(TypedDict, total=False):

@@ -1,7 +1,8 @@
-"""The two documents of a release: the public manifest and the operator's audit (docs/manifest.md)."""
+"""The public manifest of a release (docs/manifest.md)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import cast
@@ -9,10 +10,9 @@ from typing import cast
 from models.dp.budget import Charge, shown
 from stream.release.contract import Build, Mechanism
 from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection
-from stream.release.intake import STATEMENTS
 from stream.release.once import OncePerCase
 from stream.release.public_view import GROUP, public_parameters
-from stream.release.spec import PublicationSpec
+from stream.release.spec import Intake, PublicationSpec
 from stream.release.stages import Charged, ReleaseInputs
 
 VERSION = 1
@@ -31,6 +31,33 @@ DECIDED = (
     "decision, its moment, and the numbers that are never used tell is not covered; what is in the files is"
 )
 """What a dp promise does not cover where releases need an approval."""
+
+_ROWS = (
+    "the promise begins at the rows (XES: events) of the file: each is read by itself, as declared, and rows that "
+    "cannot be read are left out one by one; a file that is damaged as a whole is refused, which is not covered"
+)
+
+INTAKE_STATEMENTS: Mapping[Intake, str] = {
+    "rows": _ROWS,
+    "rows to the last event": (
+        f"{_ROWS}, and neither is how many releases a replay has: it ends with the last event unless its end is "
+        "declared (--until)"
+    ),
+    "records": (
+        "the promise begins at the records of the source topics: each is read by itself, by the configuration and the "
+        "schema that it names, and records that cannot be read are left out one by one"
+    ),
+    "log": (
+        "the promise begins at the log as it was read; how it was read (which rows, types, formats and zones) may "
+        "depend on every row of the file, and is not covered"
+    ),
+}
+"""Where the promise of epsilon begins, by how events came in: `promise.intake` of the manifest.
+
+A reader that looks at all rows before it reads one (for the encoding, the order of day and month, the type of a column)
+lets one person decide how everybody else is read, and no noise that is drawn later bounds that. So the manifest states
+how the events came in (docs/decisions/029-what-no-row-decides.md).
+"""
 
 
 def manifest(
@@ -61,7 +88,7 @@ def manifest(
     if "resource" in build.carries:
         promised["employees"] = employees(spec)
     if not mechanism.reads_data_in_gate:
-        promised["intake"] = STATEMENTS[spec.intake]
+        promised["intake"] = INTAKE_STATEMENTS[spec.intake]
     if spec.gate.public_cut:
         promised["public_cut"] = "the moment of each release is treated as public and is not protected"
     if spec.approval and not mechanism.reads_data_in_gate:

@@ -45,8 +45,7 @@ from stream.ledger.folder import OperatorFolder, rewrite, write_json
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Account, Ledger
-from stream.release import audit_document as documents
-from stream.release import final_bytes, gate, repair
+from stream.release import audit_document, gate, public_files, repair
 from stream.release.audience import Audience, Earlier
 from stream.release.comparison import forget
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
@@ -187,7 +186,7 @@ class Pipeline:
             self.announce(self._rename(sealed))
             self.at(Failpoint.PUBLISHED)
         self.audience.append(judged.audited.record, written.audit, sealed.seal, judged.audited.build)
-        self.thin(written.number - documents.KEPT_WHOLE)
+        self.thin(written.number - audit_document.KEPT_WHOLE)
         return Decision(attempt.cut, "sealed", written.number, reasons, written.audit)
 
     # before anything is charged
@@ -430,8 +429,8 @@ class Pipeline:
         public = self._manifest(build, charged)
         released, order = shuffled(build)
         sources = dict(zip(released.case_ids, order.tolist(), strict=True))
-        writers = documents.writers(spec.formats, released, build, spec.mechanism)
-        writers |= documents.accumulated_writers(spec.formats, build, spec.mechanism)
+        writers = public_files.writers(spec.formats, released, build, spec.mechanism)
+        writers |= public_files.accumulated_writers(spec.formats, build, spec.mechanism)
 
         started = time.monotonic()
         prepared = self.store.prepare(self.name, charged.inputs.number, writers, public, held=spec.approval)
@@ -442,10 +441,10 @@ class Pipeline:
 
         started = time.monotonic()
         exposure = charged.attempt.exposure
-        faults = final_bytes.faults(
+        faults = public_files.faults(
             prepared.tmp, spec.formats, build, spec.mechanism, exposure, audited.record, sources
         )
-        faults += final_bytes.accumulated_faults(prepared.tmp, spec.formats, build)
+        faults += public_files.accumulated_faults(prepared.tmp, spec.formats, build)
         seconds["read_back"] = time.monotonic() - started
         if faults:
             check_unfinished(prepared.tmp)  # a folder that was taken away is no fault of the mechanism
@@ -490,11 +489,11 @@ class Pipeline:
         body = {
             **self._measures(judged.audited, seconds),
             "gate": {"decision": decision, "reasons": reasons},
-            "resources": documents.resources(
+            "resources": audit_document.resources(
                 inputs.resource_form, raw=self.spec.raw_resources, roles=attempt.exposure.roles
             ),
-            **documents.cut_section(attempt),
-            "counts": documents.accounting(attempt, judged.audited.build, self.spec.mechanism),
+            **audit_document.cut_section(attempt),
+            "counts": audit_document.accounting(attempt, judged.audited.build, self.spec.mechanism),
         }
         return cast(AuditDocument, body)
 
@@ -593,7 +592,7 @@ class Pipeline:
             return
         path = self.folder.release(self.name, number) / "audit.json"
         try:
-            shorter = documents.thinned(documents.read_audit(path.parent)) if path.is_file() else None
+            shorter = audit_document.thinned(audit_document.read_audit(path.parent)) if path.is_file() else None
         except RefusedError as error:  # the new release is out; a later reader of this audit reports the error again
             log.warning("an old audit is not shortened: %s", error)
             return
@@ -617,7 +616,7 @@ class Pipeline:
         self, attempt: Attempt, reasons: Sequence[Reason], audit: AuditDocument, *, waits_for: int = 0
     ) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
-        section: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
+        section: CutSection = {**audit_document.cut_section(attempt), "counts": dict(attempt.counts)}
         body = WithheldBody(texts(reasons), section)
         self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body, waits_for=waits_for))
         self.at(Failpoint.WITHHELD)
@@ -654,7 +653,7 @@ class Pipeline:
 
     def audit_of(self, sequence: int) -> AuditDocument:
         """Return audit.json of a sealed release."""
-        return documents.read_audit(self.folder.release(self.name, sequence))
+        return audit_document.read_audit(self.folder.release(self.name, sequence))
 
     @property
     def gaps_accepted(self) -> int:

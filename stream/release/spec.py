@@ -12,8 +12,11 @@ from models.dp.zcdp import PURE, Accounting
 from stream.fold.window import Window
 from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy
-from stream.release.intake import Intake
 from stream.release.once import OncePerCase
+
+Intake = Literal["rows", "rows to the last event", "records", "log"]
+"""How events came in: row by row as declared (to a declared end, or to the last event), record by record from topics,
+or as a log that was read in some way. Promises of epsilon begin there (`stream.release.manifest.INTAKE_STATEMENTS`)."""
 
 
 @dataclass(frozen=True, slots=True)

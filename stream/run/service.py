@@ -37,12 +37,12 @@ from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
 from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
-from stream.release.intake import Intake
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.planned import BuiltBy
 from stream.release.public_view import GROUP, with_roles
 from stream.release.recovery import compare, publish_due, recover, supersede
 from stream.release.schedule import RealClock, ReleaseClock
+from stream.release.spec import Intake
 from stream.release.stages import ProcessAccounts
 from stream.release.verdict import PublicationSeries
 from stream.run.keeper import StateKeeper

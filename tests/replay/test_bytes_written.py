@@ -138,12 +138,12 @@ def test_planted_a_writer_that_merges_values_is_found(
 
 def test_planted_a_writer_that_loses_events_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the mechanism: what is read back has the cases and events that were built."""
-    from stream.release import audit_document
+    from stream.release import public_files
 
     log = EventLog.from_traces([("ab", "x")] * 3, "S")
-    whole = audit_document.write_log
+    whole = public_files.write_log
     monkeypatch.setattr(
-        audit_document, "write_log", lambda log, path, **more: whole(log.select_events(log.time < 1), path, **more)
+        public_files, "write_log", lambda log, path, **more: whole(log.select_events(log.time < 1), path, **more)
     )
     outcome = _run(log, tmp_path / "out", {"kind": "identity"})
     assert outcome.decisions[0][1].reasons == ["read back from log.csv.gz: 3 cases and 3 events, not 3 and 6"]
@@ -157,16 +157,16 @@ def test_planted_a_writer_that_swaps_labels_is_found(
     from dataclasses import replace
 
     from models.eventlog import Column
-    from stream.release import audit_document
+    from stream.release import public_files
 
     log = EventLog.from_traces([("ab", "x")] * 3 + [("ac", "y")] * 3, "S")
-    whole = audit_document.write_log
+    whole = public_files.write_log
 
     def swapping(log: EventLog, path: Path, **more: Any) -> None:
         names = log.activity.decode()
         whole(replace(log, activity=Column.encode(["z", *names[1:]])), path, **more)
 
-    monkeypatch.setattr(audit_document, "write_log", swapping)
+    monkeypatch.setattr(public_files, "write_log", swapping)
     outcome = _run(log, tmp_path / "out", {"kind": kind, "K": 3})
     assert outcome.decisions[0][1].reasons == [f"read back from log.csv.gz: a {what} is shared by 1 cases (K = 3)"]
 

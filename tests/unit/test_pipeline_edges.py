@@ -17,7 +17,7 @@ from connectors import read_log, write_log
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog
 from stream.ledger import release_record
-from stream.release import audit_document, comparison, pipeline
+from stream.release import comparison, pipeline, public_files
 from stream.release.contract import Attempt, Exposure
 from stream.release.schedule import ReleaseClock, SimulatedClock
 from stream.run.service import ReleaseService
@@ -192,7 +192,7 @@ def test_bytes_that_break_the_promise_never_leave(tmp_path: Path, monkeypatch: p
 
     with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
         with monkeypatch.context() as patch:
-            patch.setattr(audit_document, "write_log", losing)
+            patch.setattr(public_files, "write_log", losing)
             found = service.pipelines["p"].attempt(_attempt())
         fault = "read back from log.xes.gz: 199 cases and 398 events, not 200 and 400"
         assert (found.status, found.reasons) == ("withheld", [fault])

@@ -15,7 +15,7 @@ from models.dp.budget import Charge
 from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.config import sources
-from stream.release import final_bytes
+from stream.release import public_files
 from stream.release.contract import Attempt, Decision, Exposure
 from stream.release.pipeline import Pipeline
 from stream.release.schedule import SimulatedClock
@@ -181,7 +181,7 @@ def test_an_accumulated_log_is_written_and_read_back(tmp_path: Path, monkeypatch
         assert _decide(tmp_path, "1", gate=terms, cut=f"p@{number}.0.0")[0].status == "sealed"
         release = tmp_path / "out" / "public" / "p" / f"release-{number:06d}"
         assert {"log.xes.gz", "accumulated.xes.gz"} <= {path.name for path in release.iterdir()}
-    monkeypatch.setattr(final_bytes, "accumulated_faults", lambda *_: ["accumulated: another log"])
+    monkeypatch.setattr(public_files, "accumulated_faults", lambda *_: ["accumulated: another log"])
     decision, _ = _decide(tmp_path, "1", gate=terms, cut="p@3.0.0")
     assert (decision.status, list(decision.reasons)) == ("withheld", ["accumulated: another log"])
     assert numbers == [1, 2, 3]

@@ -16,8 +16,7 @@ from models.errors import BoundError, TooFewCasesError
 from models.knowledge import Attribute, Knowledge
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure, Mechanism
-from stream.release.mechanisms.reading import faults
-from stream.release.mechanisms.suppression import removed
+from stream.release.mechanisms.suppression import faults, removed
 from stream.release.mechanisms.tlkc import values_words
 
 

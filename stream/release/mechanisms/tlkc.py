@@ -21,8 +21,7 @@ from models.eventlog import EventLog
 from models.knowledge import WEAKER, Attribute, Clock, Knowledge, Structure, Unit
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure, Mechanism
-from stream.release.mechanisms.reading import faults
-from stream.release.mechanisms.suppression import removed, timed
+from stream.release.mechanisms.suppression import faults, removed, timed
 
 # The keys that `tlkc` and `tlkc-cohorts` have in common, and what the models make of them.
 

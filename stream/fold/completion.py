@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from stream.fold.cases import PENDING, RETIRED, ColumnTable, digest
 from stream.fold.clocks import Clocks
-from stream.fold.intake import State
+from stream.fold.intake import Batch, State
 from stream.fold.publications import Publications
 from stream.fold.records import without_cases
 from stream.fold.rules import FoldRules, PublicationRules
@@ -124,14 +124,26 @@ class Completions:
         """bool by case code: complete at `clock`."""
         return complete_now(self._cases, self.silence, clock)
 
-    def silent(self, case: int) -> bool:
-        """Whether a case is complete by silence in spite of the event it just got (a late one)."""
-        silence, clock = self.silence, self._clocks.read()
-        if silence is None:
+    def after_row(self, batch: Batch, row: int) -> bool:
+        """Return whether a case is complete once it has this row, also where it has had later events."""
+        case, last, arrival = int(batch.cases[row]), int(batch.times[row]), self._clocks.arrival
+        ends = bool(batch.ends[row])
+        if not batch.fresh[row]:
+            if last < self._cases["last"][case]:
+                # A late event: the last one of its case decides, but for the rule `end_all`, which needs no order.
+                ends = bool(self._cases["ended"][case]) or (batch.met is not None and bool(batch.met[row]))
+            last = max(last, int(self._cases["last"][case]))
+            arrival = int(self._cases["arrival"][case]) if arrival is None else arrival
+        return ends or self._silent(last, last if arrival is None else max(last, arrival))
+
+    def _silent(self, last: int, recorded: int) -> bool:
+        """Whether a case is silent, by the time of its last event or by when it was recorded."""
+        if self.silence is None:
             return False
-        last, arrival = int(self._cases["last"][case]), int(self._cases["arrival"][case])
-        by_event = clock.watermark is not None and last + silence <= clock.watermark
-        return by_event or (clock.now is not None and max(last, arrival) + silence <= clock.now)
+        clock = self._clocks.read()
+        if clock.watermark is not None and last + self.silence <= clock.watermark:
+            return True
+        return clock.now is not None and recorded + self.silence <= clock.now
 
     def next_by_watermark(self) -> int | None:
         """The case whose silence ends at or before the watermark, earliest first; None: no case, or not `exact`."""
@@ -145,8 +157,13 @@ class Completions:
         now = self._clocks.now if self.exact else None
         return None if now is None else _due(self.deadlines.next_wall(self._cases), now)
 
+    def next_silence(self) -> int:
+        """Return the event time (ns) at which the next case falls silent, or NEVER."""
+        top = self.deadlines.next_event(self._cases) if self.exact else None
+        return NEVER if top is None else top[0]
+
     def next_deadline(self) -> int:
-        """The next moment (ns) at which the clock alone completes a case; NEVER where there is none."""
+        """Return the next moment (ns) at which the clock alone completes a case, or NEVER."""
         top = self.deadlines.next_wall(self._cases) if self.exact else None
         return NEVER if top is None else top[0]
 

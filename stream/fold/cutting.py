@@ -184,6 +184,9 @@ class Cutter:
     def _consume(self, rules: PublicationRules, own: PublicationState, firing: Firing) -> None:
         every, now = rules.window.every, self._clocks.now
         own.reset(now)
+        first = rules.window.first
+        if firing.trigger == "first" and first is not None and first.until is not None:
+            own.first_done = True  # the moment does not come again, also where a guard skipped the release
         if firing.trigger == "every":
             own.skip_window(rules, self._clocks.read(rules.window.idle_timeout))
         elif firing.trigger == "first" and every is not None:

@@ -1,7 +1,7 @@
 """The deterministic fold: records of the delta topic in, cuts out. No clock, no file, no ledger.
 
 State and cuts depend on nothing but the rules and the order of the records. Rows between two possible cuts are
-taken in bulk; only around a trigger does the fold go row by row.
+accepted at once (`stream.fold.rows`).
 """
 
 from __future__ import annotations
@@ -206,28 +206,26 @@ class Fold:
             yield from self._reach(partition, record.wm)
 
     def _batch(self, position: int, batch: Batch, partition: Partition) -> Generator[Cut, None, int]:
-        """Accept the staged rows. Returns how many; fewer than all where cases were removed: then the rest must be
-        staged again."""
+        """Accept the staged rows, and return how many.
+
+        These are fewer than all where a cut removed cases: the others must then be staged again.
+        """
         row = 0
         # Removing cases assigns new codes, and the staged rows still carry the old ones.
         recoded_when_staged = self.state.recoded
         while row < len(batch) and self.state.recoded == recoded_when_staged:
             stop = self._rows.next_stop(batch, row)
-            if stop > row and not self._completions.exact:
-                self._rows.take_bulk(batch, row, stop, partition)
-                row = stop
-                continue
-            if stop > row and (end := self._rows.take_stride(batch, row, stop, partition)) > row:
-                row = end
+            may_fire = stop == row or self._completions.exact
+            if stop == row:
+                # The time of this row may bring cuts, which come before the row is accepted.
+                self._cutter.stand_at(position, int(batch.rows[row]))
+                yield from self._reach(partition, int(batch.times[row]))
+                if self.state.recoded != recoded_when_staged:
+                    break
+                stop = row + 1
+            row = self._rows.take(batch, row, stop, partition)
+            if may_fire:
                 self._cutter.stand_at(position, int(batch.rows[row - 1]))
-                yield from self._cutter.evaluate()
-                continue
-            self._cutter.stand_at(position, int(batch.rows[row]))
-            yield from self._reach(partition, int(batch.times[row]))
-            # A cut taken here may remove cases; the row is then staged again before it is accepted.
-            if self.state.recoded == recoded_when_staged:
-                self._rows.take_one(batch, row, partition)
-                row += 1
                 yield from self._cutter.evaluate()
         return row
 
@@ -236,8 +234,7 @@ class Fold:
     def _reach(self, partition: Partition, time: int) -> Iterator[Cut]:
         """Move the clocks to the time of an event, before the event is accepted: deadlines up to that time fire
         first."""
-        state = self.state
-        state.earliest = time if state.earliest is None else min(state.earliest, time)
+        self.state.reach_back(time)
         if self.rules.embedded:
             if self.now is None or time > self.now:
                 yield from self._run_until(time)

@@ -125,8 +125,8 @@ class Batch:
     """The accepted rows of one record, staged behind the end of the state's tables.
 
     Arrays of equal length: `rows` (place in the record), `offsets`, `times`, `cases`, `ends`, `fresh` (the case is
-    unseen), `running` (greatest time so far). `ids`: event ids that these rows bring. `met`: with the row its case has
-    had all of `end_all` (None: no such rule), which `ends` then says too.
+    unseen), `running` (greatest time so far); `ordered`: no time goes back. `ids`: event ids that these rows bring.
+    `met`: with the row its case has had all of `end_all` (None: no such rule), which `ends` then says too.
     """
 
     rows: Ints
@@ -136,6 +136,7 @@ class Batch:
     ends: npt.NDArray[np.bool_]
     fresh: npt.NDArray[np.bool_]
     running: Ints
+    ordered: bool
     ids: dict[int, str]
     met: npt.NDArray[np.bool_] | None = None
 
@@ -214,6 +215,10 @@ class State:
         self.named = True
         self.recoded += 1
 
+    def reach_back(self, time: int) -> None:
+        """Note the time of an event: the first window begins with the earliest."""
+        self.earliest = time if self.earliest is None else min(self.earliest, time)
+
     def partition(self, name: SourcePartition) -> Partition:
         if name not in self.partitions:
             self.partitions[name] = Partition(code=len(self.partitions))
@@ -277,6 +282,7 @@ class State:
         if self.end_all.activities:
             met = self.end_all.met(self.cases[HAD], cases, self._bits(columns["activity"]))
             ends = ends | met
+        running = np.maximum.accumulate(columns["time"])
         given = {} if ids.count(None) == count else {i: one for i, one in enumerate(ids) if one is not None}
         return Batch(
             rows=columns["place"],
@@ -285,7 +291,8 @@ class State:
             cases=cases,
             ends=ends,
             fresh=cases > before,
-            running=np.maximum.accumulate(columns["time"]),
+            running=running,
+            ordered=np.array_equal(running, columns["time"]),
             ids=given,
             met=met,
         )
@@ -375,6 +382,8 @@ class State:
                 self.event_ids.setdefault(int(batch.cases[i]), set()).add(batch.ids[i])
         if self.ordered and (times[0] < self.latest or not np.array_equal(times, batch.running[begin:end])):
             self.ordered = False
+        if not self.ordered:
+            self.reach_back(int(times.min()))
         self.latest = max(self.latest, int(times.max()))
         last, ended = self.cases["last"], self.cases["ended"]
         if arrival is not None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from stream.fold.cases import DROPPED, EXPOSED, PENDING, RETIRED
 from stream.fold.clocks import Clocks
-from stream.fold.intake import Batch, Partition, State
+from stream.fold.intake import BEFORE_ALL, Batch, Partition, State
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.triggers import NEVER, PublicationState
 
@@ -80,56 +81,67 @@ class Publications:
 
     # events
 
-    def count_rows(self, batch: Batch, begin: int, end: int) -> None:
-        """Count accepted rows that fire nothing and of which none is left out as late."""
+    def count(self, batch: Batch, begin: int, end: int, partition: Partition) -> None:
+        """Count the rows begin .. end-1, which the state has just admitted."""
+        cases, times = batch.cases[begin:end], batch.times[begin:end]
         fresh = int(np.count_nonzero(batch.fresh[begin:end]))
-        for own in self.states.values():
-            self._state.cases[f"known:{own.name}"][batch.cases[begin:end]] = True
-            own.new_events += end - begin
-            own.new_cases += fresh
+        dead: list[tuple[int, str]] = []
+        for rules, own in self:
+            counted = cases
             if own.late_before is not None:
-                own.late_included += int(np.count_nonzero(batch.times[begin:end] < own.late_before))
+                late = times < own.late_before
+                if rules.late == "next_release":
+                    own.late_included += int(np.count_nonzero(late))
+                elif np.any(late):
+                    counted = cases[~late]
+                    self._state.events[f"flag:{rules.name}"][begin - end :][late] = DROPPED
+                    if rules.late == "dlq":
+                        dead += [(begin + place, rules.name) for place in np.flatnonzero(late).tolist()]
+            known = self._state.cases[f"known:{rules.name}"]
+            unseen = counted[~known[counted]]
+            if len(unseen):
+                unseen = np.unique(unseen)
+                known[unseen] = True
+            own.orphans += fresh - len(unseen)
+            own.new_cases += len(unseen)
+            own.new_events += len(counted)
+            if rules.window.alone and own.waiting_since is None and len(counted):
+                own.waiting_since = self._clocks.now
+        if dead:
+            source = next(name for name, one in self._state.partitions.items() if one is partition)
+            for row, name in sorted(dead):
+                self.dead_letters.append((*source, int(batch.offsets[row]), f"late for publication {name}"))
 
-    def count_row(self, rules: PublicationRules, batch: Batch, row: int, partition: Partition) -> bool:
-        """Count one accepted event for one publication; False where it is left out as late."""
-        own, case = self.states[rules.name], int(batch.cases[row])
-        late = own.late_before is not None and bool(batch.times[row] < own.late_before)
+    def rows_with_unseen_case(
+        self, rules: PublicationRules, own: PublicationState, batch: Batch, begin: int
+    ) -> npt.NDArray[np.int64]:
+        """Return the rows, counted from `begin` on, that bring a case which the publication has not counted."""
+        cases, first_time = batch.cases[begin:], own.first_kept_time(rules)
+        none_late = first_time == BEFORE_ALL or int(batch.times[begin:].min()) >= first_time
+        if none_late and not own.orphans:
+            return np.flatnonzero(batch.fresh[begin:])
+        # Where events were left out as late, the first event of a case is not always the one that counts.
         known = self._state.cases[f"known:{rules.name}"]
-        fresh = bool(batch.fresh[row])
-        if late and rules.late != "next_release":
-            self._state.events[f"flag:{rules.name}"][-1] = DROPPED
-            own.orphans += fresh
-            if rules.late == "dlq":
-                name = next(name for name, one in self._state.partitions.items() if one is partition)
-                self.dead_letters.append((*name, int(batch.offsets[row]), f"late for publication {rules.name}"))
-            return False
-        if not known[case]:
-            own.orphans -= not fresh
-            own.new_cases += 1
-            known[case] = True
-        own.new_events += 1
-        own.late_included += late
-        return True
+        unseen = batch.times[begin:] >= first_time
+        in_state = cases < len(known)
+        unseen[in_state] &= ~known[cases[in_state]]
+        rows = np.flatnonzero(unseen)
+        _, first = np.unique(cases[rows], return_index=True)
+        return np.sort(rows[first])
 
-    def grow(self, rules: PublicationRules, case: int, before: bool | None, closed: bool, more: int) -> None:
-        """Update the number of cases that events_per_case waits for: `case` has `more` pending events and is now
-        `closed`. `before`: whether it was closed; None: it is new."""
-        own, rule = self.states[rules.name], rules.window.events_per_case
-        if rule is None:
-            return
-        pending = self._state.cases[f"pending:{rules.name}"]
-        old = (False, False) if before is None else _standing(int(pending[case]), before, rule.x)
-        pending[case] += more
-        new = _standing(int(pending[case]), closed, rule.x)
-        own.unfinished += new[0] - old[0]
-        own.ready += new[1] - old[1]
-        if more and own.waiting_since is None:
-            own.waiting_since = self._clocks.now
+    def missing_completions(self) -> int:
+        """Return how many cases must complete before a trigger that counts them may hold."""
+        missing = NEVER
+        for rules, own in self:
+            if rules.window.completed_cases is not None:
+                # A trigger that holds already, but is held back by a guard, is looked at after each completion.
+                missing = min(missing, max(1, rules.window.completed_cases - own.completed))
+        return missing
 
-    def completed(self) -> None:
-        """One more case is complete."""
+    def completed(self, number: int) -> None:
+        """Count cases that have completed."""
         for own in self.states.values():
-            own.completed += 1
+            own.completed += number
 
     # what is asked of them
 
@@ -168,9 +180,3 @@ class Publications:
             "duplicates": state.duplicates,
             "foreign": state.foreign,
         }
-
-
-def _standing(pending: int, closed: bool, x: int) -> tuple[bool, bool]:
-    """Return (whether the case is not finished, whether it is ready to grow). A complete case is ready with whatever is
-    pending."""
-    return pending > 0 or not closed, pending >= x or (closed and pending > 0)

@@ -1,110 +1,66 @@
-"""Rows into the state: in bulk where nothing can fire, by strides where completions count, else one by one."""
+"""Rows into the state: one loop over columns, which ends where a trigger can fire.
+
+The fold asks for the next row that could bring a cut (`next_stop`), accepts all rows before it at once (`take`), and
+accepts that row alone, after it has moved the clocks to it. Counts are taken over columns. Only where a trigger counts
+completions does `take` go through its rows one after the other, because each may complete its case or reopen it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from stream.fold.cases import ColumnTable
 from stream.fold.clocks import Clocks
-from stream.fold.completion import Completions, Inactivity
+from stream.fold.completion import Completions
 from stream.fold.intake import Batch, Partition, State
 from stream.fold.publications import Publications
-from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.rules import FoldRules
 from stream.fold.triggers import NEVER, PublicationState
-
-# Many rows at once where each completion counts: one tight loop instead of a full step a row.
-#
-# Only where time does not go back and one partition speaks, so that an event is the last of its case and
-# cannot be silent; the loop ends before a case falls silent and after the row at which a completion
-# trigger may hold.
 
 
 @dataclass(slots=True)
-class Growth:
-    """One publication that events_per_case fires alone, and the pending counts that this stride has changed."""
+class PendingGrowth:
+    """The pending events of one publication that events_per_case fires alone.
+
+    `count` keeps changed numbers in a dictionary, which is several times faster than to write single values into a
+    column; `flush` writes them. `counted`: pending events by case before that. Events before `first_time` are left out
+    as late.
+    """
 
     own: PublicationState
     x: int
     fraction: float
-    column: str
-    pending: dict[int, int] = field(default_factory=dict)
+    counted: npt.NDArray[np.int32]
+    first_time: int
+    changed: dict[int, int] = field(default_factory=dict)
 
-    def count(self, cases: ColumnTable, case: int, *, fresh: bool, before: bool, closed: bool) -> None:
-        """One more event of `case`, which was complete `before` and now is `closed`."""
-        held = self.pending.get(case)
-        if held is None:
-            held = 0 if fresh else int(cases[self.column][case])
-        self.pending[case] = held + 1
-        self.own.unfinished += 1 - (not fresh and (held > 0 or not before))
-        was_ready = not fresh and (held >= self.x or (before and held > 0))
-        self.own.ready += (closed or held + 1 >= self.x) - was_ready
+    def count(self, case: int, more: int, *, before: bool | None, closed: bool) -> None:
+        """Count `more` pending events of a case that is `closed` now; `before`: was it? (None: it is new)."""
+        own = self.own
+        pending = self.changed.get(case)
+        if before is None:
+            pending = 0
+        else:
+            if pending is None:
+                pending = int(self.counted[case])
+            own.unfinished -= pending > 0 or not before
+            own.ready -= pending >= self.x or (before and pending > 0)
+        pending += more
+        self.changed[case] = pending
+        own.unfinished += pending > 0 or not closed
+        own.ready += pending >= self.x or (closed and pending > 0)
 
     @property
     def fires(self) -> bool:
+        """Whether enough of the unfinished cases are ready to grow."""
         return self.own.ready > 0 and self.own.ready >= self.fraction * self.own.unfinished
 
-
-@dataclass(slots=True)
-class Stride:
-    """The rows begin .. end-1 of a batch, walked: what `flush` writes once they are admitted."""
-
-    end: int
-    closed: dict[int, bool]
-    growths: list[Growth]
-
     def flush(self, cases: ColumnTable) -> None:
-        keys = list(self.closed)
-        cases["closed"][keys] = list(self.closed.values())
-        for growth in self.growths:
-            cases[growth.column][list(growth.pending)] = list(growth.pending.values())
-
-
-def walk(
-    batch: Batch,
-    begin: int,
-    end: int,
-    cases: ColumnTable,
-    silence: Inactivity,
-    goals: list[int | None],
-    growths: list[Growth],
-    everyone: list[PublicationState],
-) -> Stride:
-    """Walk from `begin` to `end` at most. `goals`: completions that publications wait for (None: they do not)."""
-    top = silence.next_event(cases)
-    limit = NEVER if top is None else top[0]
-    gap = silence.inactivity
-    closed: dict[int, bool] = {}
-    known, completed, row = cases["closed"], 0, begin
-    goal = min((one for one in goals if one is not None), default=NEVER)
-    rows = slice(begin, end)
-    for case, time, ended, fresh in zip(
-        batch.cases[rows].tolist(),
-        batch.times[rows].tolist(),
-        batch.ends[rows].tolist(),
-        batch.fresh[rows].tolist(),
-        strict=True,
-    ):
-        if time >= limit:
-            break
-        before = closed.get(case)
-        if before is None:
-            before = not fresh and bool(known[case])
-        for growth in growths:
-            growth.count(cases, case, fresh=fresh, before=before, closed=ended)
-        closed[case] = ended
-        row += 1
-        if not ended and (fresh or before) and gap is not None:
-            silence.push(case, time + gap)
-            limit = min(limit, time + gap)
-        if ended and not before:
-            completed += 1
-        if completed >= goal or any(growth.fires for growth in growths):
-            break
-    for own in everyone:
-        own.completed += completed
-    return Stride(row, closed, growths)
+        """Write the changed numbers; the cases must have been admitted."""
+        cases[f"pending:{self.own.name}"][list(self.changed)] = list(self.changed.values())
 
 
 class RowFolder:
@@ -123,102 +79,124 @@ class RowFolder:
     # how far
 
     def next_stop(self, batch: Batch, row: int) -> int:
-        """Return the first row from `row` on that could bring a cut or must be accepted alone."""
-        if self._state.earliest is None or (self._completions.exact and not self._in_order(batch, row)):
+        """Return the first row from `row` on that could bring a cut, or that must be accepted alone."""
+        exact = self._completions.exact
+        if self._state.earliest is None or (exact and not self._in_order(batch, row)):
             return row
         stop = len(batch)
-        fresh = np.flatnonzero(batch.fresh[row:])
         for rules, own in self._publications:
-            if own.orphans or (own.window_end is None and rules.window.every is not None):
+            if own.window_end is None and rules.window.every is not None:
                 return row
-            stop = min(stop, row + own.rows_until(rules, fresh, len(batch) - row))
-            stop = min(stop, _late_row(batch, row, rules, own))
-            bound = own.window_bound(rules)
-            stop = min(stop, int(np.searchsorted(batch.running, bound)))
+            unseen = self._publications.rows_with_unseen_case(rules, own, batch, row)
+            stop = min(stop, row + own.rows_until(rules, unseen, len(batch) - row))
+            stop = min(stop, _first_at(batch, own.window_bound(rules)))
+        if exact:
+            stop = min(stop, _first_at(batch, self._completions.next_silence()))
         if self._embedded and (deadline := self.next_deadline()) is not None:
-            stop = min(stop, int(np.searchsorted(batch.running, deadline)))
+            stop = min(stop, _first_at(batch, deadline))
         return max(stop, row)
 
     def next_deadline(self) -> int | None:
-        """The next moment (ns) after `now` at which a tick alone could bring a cut or a completion; None: none."""
+        """Return the next moment (ns) after `now` at which a tick alone could bring a cut or a completion, if any."""
         bound = min(self._completions.next_deadline(), self._publications.next_deadline())
         return None if bound == NEVER else bound
 
     def _in_order(self, batch: Batch, row: int) -> bool:
-        """Whether a stride may be taken: one partition, time not going back, every wait for max_wait begun."""
+        """Whether each row from here on is the last event of its case, and its time alone moves the watermark.
+
+        This holds where one partition speaks and time does not go back. Then no case of these rows can be silent, and
+        the flag on a row tells whether its case is complete. `max_wait` counts from a row that is accepted alone.
+        """
         waits = all(own.waiting_since is not None for rules, own in self._publications if rules.window.alone)
-        one = self._state.ordered and len(self._state.partitions) == 1 and not self._clocks.gap
-        return waits and one and bool(batch.times[row] >= self._state.latest and np.all(batch.times == batch.running))
+        one_partition = self._state.ordered and len(self._state.partitions) == 1 and not self._clocks.gap
+        if not waits or not one_partition:
+            return False
+        return batch.ordered and bool(batch.times[row] >= self._state.latest)
 
-    # in bulk
+    # take
 
-    def take_bulk(self, batch: Batch, begin: int, end: int, partition: Partition) -> None:
-        """Accept rows that fire nothing."""
+    def take(self, batch: Batch, begin: int, end: int, partition: Partition) -> int:
+        """Accept rows from `begin` on, up to `end` at most.
+
+        Returns
+        -------
+        int
+            The row before which it stopped: `end`, or the one after a row at which a trigger that counts completions
+            may hold, or one at whose time a case falls silent.
+        """
+        cases, closed = self._state.cases, dict[int, bool]()
+        growths = self._growths()
+        if self._completions.exact:
+            end = self._complete(batch, begin, end, growths, closed)
         self._state.admit(batch, begin, end, self._clocks.arrival)
-        time = int(batch.times[begin:end].max())
+        time = int(batch.running[end - 1])
         partition.reach_time(time)
         partition.hwm = int(batch.offsets[end - 1])
         if self._embedded:
             self._clocks.tick(time)
         partition.active = self._clocks.now
-        self._state.earliest = min(self._state.earliest or 0, int(batch.times[begin:end].min()))
-        self._publications.count_rows(batch, begin, end)
+        self._publications.count(batch, begin, end, partition)
+        if closed:
+            cases["closed"][list(closed)] = list(closed.values())
+        for growth in growths:
+            growth.flush(cases)
+        return end
 
-    def take_stride(self, batch: Batch, begin: int, end: int, partition: Partition) -> int:
-        """Accept rows up to the one at which a completion trigger may hold, at most up to `end`; return where it
-        stopped."""
-        stride = self._walk(batch, begin, end)
-        if stride.end > begin:
-            self.take_bulk(batch, begin, stride.end, partition)
-            stride.flush(self._state.cases)
-        return stride.end
-
-    def _walk(self, batch: Batch, begin: int, end: int) -> Stride:
-        goals, growths = [], []
+    def _growths(self) -> list[PendingGrowth]:
+        growths, cases = [], self._state.cases
         for rules, own in self._publications:
-            rule, wanted = rules.window.events_per_case, rules.window.completed_cases
-            goals.append(None if wanted is None else max(1, wanted - own.completed))
-            if rules.window.alone and rule is not None:
-                growths.append(Growth(own, rule.x, rule.fraction, f"pending:{rules.name}"))
-        everyone = list(self._publications.states.values())
-        deadlines = self._completions.deadlines
-        return walk(batch, begin, end, self._state.cases, deadlines, goals, growths, everyone)
+            rule = rules.window.events_per_case
+            if rule is not None and rules.window.alone:
+                counted = cases[f"pending:{rules.name}"]
+                growths.append(PendingGrowth(own, rule.x, rule.fraction, counted, own.first_kept_time(rules)))
+        return growths
 
-    # one by one
-
-    def take_one(self, batch: Batch, row: int, partition: Partition) -> None:
-        """Accept one row, with all that is counted case by case."""
-        cases, exact = self._state.cases, self._completions.exact
-        case, fresh = int(batch.cases[row]), bool(batch.fresh[row])
-        before = not fresh and bool(cases["closed"][case])
-        self._state.admit(batch, row, row + 1, self._clocks.arrival)
-        partition.hwm = int(batch.offsets[row])
-        closed = bool(cases["ended"][case]) or (exact and self._completions.silent(case))
-        for rules, _ in self._publications:
-            admitted = self._publications.count_row(rules, batch, row, partition)
-            if rules.window.alone:
-                self._publications.grow(rules, case, None if fresh else before, closed, int(admitted))
-        if not exact:
-            return
-        cases["closed"][case] = closed
-        if not closed and (fresh or before):
-            self._completions.deadlines.opened(case, cases)
-        if closed and not before:
-            self._publications.completed()
+    def _complete(
+        self, batch: Batch, begin: int, end: int, growths: list[PendingGrowth], closed: dict[int, bool]
+    ) -> int:
+        """Count completions and pending events, row by row; `closed` takes whether each case is complete at the end."""
+        was_closed, deadlines = self._state.cases["closed"], self._completions.deadlines
+        silence = deadlines.inactivity
+        closes = batch.ends[begin:end].tolist()
+        if end == begin + 1:  # any row: its case may have later events, or be silent in spite of it
+            closes = [self._completions.after_row(batch, begin)]
+        goal = self._publications.missing_completions()
+        limit, completed, row = NEVER, 0, begin
+        rows = slice(begin, end)
+        for case, time, closing, fresh in zip(
+            batch.cases[rows].tolist(), batch.times[rows].tolist(), closes, batch.fresh[rows].tolist(), strict=True
+        ):
+            if time >= limit:
+                break
+            before = closed.get(case)
+            if before is None and not fresh:
+                before = bool(was_closed[case])
+            fires = False
+            for growth in growths:
+                growth.count(case, time >= growth.first_time, before=before, closed=closing)
+                fires = fires or growth.fires
+            closed[case] = closing
+            row += 1
+            # A case that is open now, and was not: only these are missing among the deadlines.
+            if not closing and before is not False and silence is not None:
+                deadlines.push(case, time + silence)
+                limit = min(limit, time + silence)
+            if closing and not before:
+                completed += 1
+            if fires or completed >= goal:
+                break
+        self._publications.completed(completed)
+        return row
 
     def close(self, case: int) -> None:
-        """An open case completes by silence."""
-        for rules, _ in self._publications:
-            if rules.window.alone:
-                self._publications.grow(rules, case, False, True, 0)
+        """Complete an open case that has become silent."""
+        for growth in self._growths():
+            growth.count(case, 0, before=False, closed=True)
+            growth.flush(self._state.cases)
         self._completions.close(case)
-        self._publications.completed()
+        self._publications.completed(1)
 
 
-def _late_row(batch: Batch, row: int, rules: PublicationRules, own: PublicationState) -> int:
-    """The next row that the publication leaves out as late."""
-    bound = own.late_before
-    if rules.late == "next_release" or bound is None:
-        return len(batch)
-    late = batch.times[row:] < bound
-    return row + int(np.argmax(late)) if np.any(late) else len(batch)
+def _first_at(batch: Batch, time: int) -> int:
+    """Return the first row of a batch by which this time is reached."""
+    return int(np.searchsorted(batch.running, time))

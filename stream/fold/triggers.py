@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stream.fold.intake import BEFORE_ALL
 from stream.fold.rules import PublicationRules
 from stream.fold.window import First
 
@@ -77,6 +78,12 @@ class PublicationState:
         self.new_cases = self.new_events = self.completed = 0
         self.last_cut = now if now is not None else self.last_cut
         self.waiting_since = None
+
+    def first_kept_time(self, rules: PublicationRules) -> int:
+        """Return the time (ns) before which events are left out as late."""
+        if rules.late == "next_release" or self.late_before is None:
+            return BEFORE_ALL
+        return self.late_before
 
     def open_windows(
         self, rules: PublicationRules, clock: TriggerClock, earliest: int | None, *, simulated: bool = False

@@ -357,7 +357,9 @@ class Oracle:
         pub.last_cut = self.now if self.now is not None else pub.last_cut
         if name == "every":
             self.next_window(pub)
-        elif name == "first" and window.every is not None and not skipped:
+        if name == "first" and window.first.until is not None:
+            pub.first_done = True
+        if name == "first" and window.every is not None and (not skipped or pub.first_done):
             last = end - 1 if end is not None else max(e.time for e in self.events)
             base = last if tumbling or self.now is None else self.now
             pub.window_end = self.window_of(pub, base)

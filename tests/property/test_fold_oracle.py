@@ -34,6 +34,8 @@ WINDOWS = [
     {"new_cases": 1, "skip_if_unchanged": True, "events_per_case": {"x": 2}},
     {"new_events": 3, "first": {"until": "1970-01-01T00:00:06Z"}},
     {"every": "5s", "first": {"until": "1970-01-01T00:00:06Z"}},
+    {"new_cases": 1, "skip_if_unchanged": True, "first": {"until": "1970-01-01T00:00:06Z"}},
+    {"every": "5s", "min_new_cases": 2, "first": {"until": "1970-01-01T00:00:06Z"}},
     {"every": "5s", "first": {"new_cases": 2}},
     {"new_cases": 1, "first": {"new_cases": 3}, "events_per_case": {"x": 1}},
     {"manual": True},

@@ -188,6 +188,13 @@ def test_the_watermark_at_which_a_window_closes(window: Any, fields: Any, bound:
     assert _state(**fields).window_bound(_rules(**window)) == bound
 
 
+def test_a_first_release_with_nothing_in_it_is_skipped_once() -> None:
+    """Nothing came before `until`: the guard skips that release, and the other triggers begin."""
+    fold = _fold(new_cases=2, skip_if_unchanged=True, first=First(until=50))
+    assert _taken(fold, 0, _events(0, 60, 61, 62)) == [("new_cases", 61, (None, None))]
+    assert fold.publications["p"].first_done
+
+
 RULE = EventsPerCase(2, max_wait=7)
 
 

@@ -14,7 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from models.content_free import content_free
 from models.errors import InputError
+from models.eventlog import Ints
 
 NO_CASE = "no case id"
 NO_ACTIVITY = "no activity"
@@ -33,6 +37,37 @@ MOST_EXAMPLES = 5
 
 SUFFIX = ".bad-rows"
 """Ends the name of the file of rows that were left out. No reader takes it for a log."""
+
+
+Where = Callable[[int], str]
+"""From a row of a table (0 is the first) to its place in the file, for messages."""
+
+
+@content_free()
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Rows that cannot be read for one cause.
+
+    Parameters
+    ----------
+    rows
+        int64[N], not empty.
+    cause
+        One of the causes above.
+    reason
+        What is wrong with the first of them; it goes on from the place of that row.
+    """
+
+    rows: Ints
+    cause: str
+    reason: str
+
+    @classmethod
+    def of(cls, rows: Any, cause: str, reason: str) -> list[Fault]:
+        """Return the fault as a list, which is empty if there are no rows."""
+        if not len(rows):
+            return []
+        return [cls(np.asarray(rows, dtype=np.int64), cause, reason)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -168,6 +169,58 @@ def as_text(column: Column) -> Column:
     again = Column.encode(texts)
     table = np.append(again.codes, np.int32(MISSING))
     return Column(table[column.codes], again.values)
+
+
+def _boolean(text: str) -> bool:
+    return {"True": True, "False": False}[text]
+
+
+def typed(column: Column, decimal_comma: bool = False) -> Column:
+    """Return the column with ints, floats or booleans, if all texts are such values.
+
+    Each text has to be exactly how Python writes that value. With `decimal_comma`, numbers with a decimal comma are
+    floats too (`1.234,50`).
+
+    Examples
+    --------
+    >>> typed(Column.encode(["1", "20"])).values
+    (1, 20)
+    >>> typed(Column.encode(["01", "20"])).values
+    ('01', '20')
+    """
+    for kind in (int, float, _boolean):
+        try:
+            values: list[Any] = [kind(text) for text in column.values]
+        except (ValueError, KeyError):
+            continue
+        # 1e999 and nan would come back as other values than they went
+        if all(str(value) == text and value == value for value, text in zip(values, column.values, strict=True)):
+            return Column(column.codes, tuple(values))
+    if decimal_comma and _commas(column.values):
+        return as_numbers(column)
+    return column
+
+
+_WITH_COMMA = re.compile(r"-?(?:0|[1-9]\d*|[1-9]\d{0,2}(?:\.\d{3})+)(?:,\d+)?", re.ASCII)
+_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})*", re.ASCII)
+
+
+def _commas(texts: Sequence[str]) -> bool:
+    """Return whether all texts are numbers with a decimal comma, and not all could be whole numbers.
+
+    Commas could also separate thousands.
+    """
+    return (
+        any("," in text for text in texts)
+        and all(_WITH_COMMA.fullmatch(text) for text in texts)
+        and not all(_THOUSANDS.fullmatch(text) for text in texts)
+    )
+
+
+def as_numbers(column: Column) -> Column:
+    """Return texts with a decimal comma as floats; `1,50` and `1,5` are one value."""
+    values = Column.encode(float(text.replace(".", "").replace(",", ".")) for text in column.values)
+    return Column(np.append(values.codes, np.int32(MISSING))[column.codes], values.values)
 
 
 def constant_per_case(column: Column, starts: Ints) -> tuple[Column, int | None]:

@@ -1,14 +1,16 @@
-"""How a column of texts or numbers that is not ISO 8601 stands for times: formats of strptime, counts, Excel's days.
+"""Columns of times that are not ISO 8601: formats of strptime, counts of a unit, Excel's days.
 
-One reading has to hold for the whole column. `05/03/2020` alone is the fifth of March and the third of May: where no
-value of the column tells, it is refused, with both.
+One reading has to hold for a whole column. `05/03/2020` alone is the fifth of March and the third of May: if no value
+of the column decides, the column is refused, and the error names both readings. pandas and dateutil guess formats too,
+but swap day and month silently where a value does not fit (docs/decisions/041); pandas parses the values here, by a
+format that all of a text has to fit.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
@@ -21,63 +23,52 @@ from models.instants import FIRST_YEAR, LAST_YEAR, UNITS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Moments = NDArray[np.datetime64]
+
 DAY_FIRST, MONTH_FIRST, YEAR_FIRST = "day-first", "month-first", "year-first"
 EXCEL, EXCEL_1904 = "excel", "excel-1904"
 ISO = "iso"
-"""ISO 8601: what is read by default where all texts of a column are of it."""
+"""ISO 8601, which is also the default if all texts of a column fit it."""
 ORDERS = (DAY_FIRST, MONTH_FIRST, YEAR_FIRST)
 WORDS = (ISO, *ORDERS, EXCEL, EXCEL_1904, *UNITS)
-"""What `--time-format` takes beside a format of strptime."""
+"""Values of `--time-format` besides a format of strptime."""
 
-_ORDERS: Mapping[str, str] = {DAY_FIRST: "dmy", MONTH_FIRST: "mdy", YEAR_FIRST: "ymd"}
-
+# The grammar of texts that are recognised as times. Each named group stands for a directive of strptime.
+_DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
+_MONTH = r"(?P<month>0?[1-9]|1[0-2])"
+_YEAR = r"(?P<year>\d{4}|\d{2})"
+_SIGN, _SAME_SIGN = r"(?P<sign>[-/. ])", r"(?P=sign)"
 _CLOCK = (
-    r"(?:(?:\s*,\s*|\s+|[Tt_-])(?P<hour>\d{1,2})(?P<mark>[:.h])(?P<minute>\d{2})"
+    r"(?:(?:\s*,\s*|\s+|[Tt_-])(?P<hour>\d{1,2})[:.h](?P<minute>\d{2})"
     r"(?:[:.](?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?(?:\s*(?P<half>[AaPp][Mm]))?)?"
     r"(?:\s*(?P<offset>Z|[+-]\d{2}:?\d{2})|\s+(?P<zone>UTC|GMT))?"
 )
-_NUMERIC = re.compile(r"(?P<a>\d{1,4})(?P<sign>[-/. ])(?P<b>\d{1,2})(?P=sign)(?P<c>\d{4}|\d{1,2})" + _CLOCK, re.ASCII)
+_MONTHS = ["january", "february", "march", "april", "may", "june"]
+_MONTHS += ["july", "august", "september", "october", "november", "december"]
+_MONTH_NAME = f"(?P<month_name>(?i:{'|'.join([*_MONTHS, *(name[:3] for name in _MONTHS)])}))"
 _WEEKDAY = r"(?:(?P<weekday>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*),?\s+)?"
-_NAMED = (
-    re.compile(
-        _WEEKDAY + r"(?P<day>\d{1,2})[-/. ]?\s*(?P<month>[A-Za-z]{3,9})[-/., ]?\s*(?P<year>\d{4}|\d{2})" + _CLOCK
-    ),
-    re.compile(_WEEKDAY + r"(?P<month>[A-Za-z]{3,9})\s+(?P<day>\d{1,2}),?\s+(?P<year>\d{4})" + _CLOCK),
+_FULL_YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}}){_SIGN}{_MONTH}{_SAME_SIGN}{_DAY}{_CLOCK}", re.ASCII)
+_NAMED_MONTH = (
+    re.compile(rf"{_WEEKDAY}(?P<day>\d{{1,2}})[-/. ]?\s*{_MONTH_NAME}[-/., ]?\s*{_YEAR}{_CLOCK}"),
+    re.compile(rf"{_WEEKDAY}{_MONTH_NAME}\s+(?P<day>\d{{1,2}}),?\s+(?P<year>\d{{4}}){_CLOCK}"),
 )
-_MONTHS = frozenset(
-    ["january", "february", "march", "april", "may", "june", "july"]
-    + ["august", "september", "october", "november", "december"]
-)
-_SHORT = frozenset(month[:3] for month in _MONTHS)
+_BY_ORDER = {
+    DAY_FIRST: re.compile(rf"{_DAY}{_SIGN}{_MONTH}{_SAME_SIGN}{_YEAR}{_CLOCK}", re.ASCII),
+    MONTH_FIRST: re.compile(rf"{_MONTH}{_SIGN}{_DAY}{_SAME_SIGN}{_YEAR}{_CLOCK}", re.ASCII),
+    YEAR_FIRST: re.compile(rf"(?P<year>\d{{2}}){_SIGN}{_MONTH}{_SAME_SIGN}{_DAY}{_CLOCK}", re.ASCII),
+}
+_COMPACT = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S", 17: "%Y%m%d%H%M%S%f"}
+"""Formats of dates that are written as digits alone, by their length."""
+
 _DURATION = re.compile(r"P(?=.)(?:\d+D)?(?:T(?=.)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{1,9})?S)?)?", re.ASCII)
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?", re.ASCII)
-_COMPACT = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S", 17: "%Y%m%d%H%M%S%f"}
 
 _FROM, _TO = 315_532_800, 4_102_444_800
-"""1980 to 2100 in seconds: in it the units of counts, Excel's days and dates written without signs do not overlap."""
+"""1980 to 2100 in seconds. Within these years, counts of units, Excel's days and dates of digits do not overlap."""
 _EXCEL_FROM, _EXCEL_TO = 29_221, 73_051
 """The same years in Excel's days."""
 _EXCEL_EPOCH = {EXCEL: -2_209_161_600, EXCEL_1904: -2_082_844_800}
 """Seconds from 1970 to day 0: 1899-12-30 (Excel's 1900 with its 29 February), and 1904-01-01 of old Macs."""
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnFormat:
-    """How a column is read: a unit of counts, Excel's days, or a format of strptime for each text.
-
-    `said` is what a person is told of the guess.
-    """
-
-    unit: str | None = None
-    excel: str | None = None
-    formats: tuple[str, ...] = ()
-    said: str | None = None
-
-    @property
-    def flag(self) -> str:
-        """What `--time-format` would take to read the column so."""
-        return self.unit or self.excel or (self.formats[0] if len(set(self.formats)) == 1 else "")
-
 
 NO_TIME = (
     "is not a time; write it as 2026-01-31T12:00:00+01:00, or give the unit it counts or its format: --time-format "
@@ -85,9 +76,47 @@ NO_TIME = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnFormat:
+    """The reading of a column: a unit of counts, Excel's days, or a format for each text.
+
+    Parameters
+    ----------
+    unit
+        The unit in which numbers count since 1970-01-01 UTC.
+    excel
+        The kind of Excel's day numbers.
+    formats
+        A format of strptime for each distinct text.
+    note
+        A line for the user about the reading.
+    """
+
+    unit: str | None = None
+    excel: str | None = None
+    formats: tuple[str, ...] = ()
+    note: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The value of `--time-format` for this reading; empty if there is none."""
+        if self.unit or self.excel:
+            return self.unit or self.excel or ""
+        return self.formats[0] if len(set(self.formats)) == 1 else ""
+
+
 class UnknownTimesError(ValueError):
-    """The text at `place` has no place in a reading of the column, or (`readings`) in more than one; `reason` says
-    what to do."""
+    """A column has no reading, or several.
+
+    Parameters
+    ----------
+    place
+        Number of the first text that is to blame.
+    reason
+        What is wrong with it, and what to do.
+    readings
+        The words for `--time-format` if there are several readings.
+    """
 
     def __init__(self, place: int, reason: str, readings: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
@@ -95,86 +124,127 @@ class UnknownTimesError(ValueError):
 
 
 def numbers(texts: Sequence[str]) -> bool:
-    """Whether every text is a plain number and the column thus a count, and no text of ISO 8601 (`20200131`)."""
-    return bool(texts) and all(_NUMBER.fullmatch(text) for text in texts) and not all(map(_compact_day, texts))
+    """Return whether all texts are plain numbers, and not all are days (`20200131`)."""
+    return bool(texts) and all(_NUMBER.fullmatch(text) for text in texts) and not all(map(_is_compact_day, texts))
 
 
-def _compact_day(text: str) -> bool:
-    return len(text) == 8 and text.isdigit() and "1980" <= text[:4] < "2100" and text[4:6] <= "12" and text[6:] <= "31"
+def _is_compact_day(text: str) -> bool:
+    if len(text) != 8 or not text.isdigit():
+        return False
+    return "1980" <= text[:4] < "2100" and text[4:6] <= "12" and text[6:] <= "31"
 
 
 def durations(texts: Sequence[str]) -> bool:
-    """Whether every text is a duration of ISO 8601: a time relative to the start of its case."""
+    """Return whether all texts are durations of ISO 8601: times since the start of their case."""
     return bool(texts) and all(_DURATION.fullmatch(text) for text in texts)
 
 
 def lengths(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Durations of ISO 8601 in nanoseconds, exact."""
+    """Return durations of ISO 8601 in nanoseconds, exactly."""
     import pandas as pd
 
     return np.asarray([pd.Timedelta(text).as_unit("ns").value for text in texts], dtype=np.int64)
 
 
-def plan(texts: Sequence[str], order: str | None = None) -> ColumnFormat:
-    """How distinct texts stand for times; `order` is one of day-first, month-first, year-first.
+def plan(texts: Sequence[str]) -> ColumnFormat:
+    """Return the one reading that holds for all distinct texts of a column.
 
-    UnknownTimesError: no reading, more than one, or none that holds for all.
+    Raises
+    ------
+    UnknownTimesError
+        No reading holds for all texts, or several do and differ.
     """
-    if order is None and numbers(texts):
-        return _counts(texts)
-    readings: dict[str, tuple[tuple[str, ...], NDArray[np.int64]]] = {}
+    if numbers(texts):
+        return _plan_of_counts(texts)
+    formats_of: dict[str, list[str]] = {}
+    moments_by_order: dict[str, Moments] = {}
     misfits: dict[str, list[int]] = {}
-    for one in ("dmy", "mdy", "ymd") if order is None else (_ORDERS[order],):
-        formats = [strptime_format(text, one) or "" for text in texts]
+    for order in ORDERS:
+        formats = formats_in_order(texts, order)
         moments = moments_of(texts, formats)
-        misfits[one] = np.flatnonzero(np.isnat(moments)).tolist()
-        if misfits[one]:
+        misfits[order] = np.flatnonzero(np.isnat(moments)).tolist()
+        if misfits[order]:
             continue
-        whole = moments.astype(np.int64)
-        if not any(np.array_equal(whole, other) for _, other in readings.values()):
-            readings[one] = (tuple(formats), whole)
-    if not readings:
+        # Orders in which all texts are the same times are one reading.
+        if not any(np.array_equal(moments, other) for other in moments_by_order.values()):
+            formats_of[order], moments_by_order[order] = formats, moments
+    if not formats_of:
         raise _no_reading(misfits)
-    if len(readings) > 1:
-        raise _ambiguous({one: formats for one, (formats, _) in readings.items()})
-    formats_left, _ = next(iter(readings.values()))
-    return ColumnFormat(formats=formats_left, said=f"times are read as {_shown(formats_left)}")
+    if len(formats_of) > 1:
+        raise _several_readings(formats_of)
+    (formats,) = formats_of.values()
+    return ColumnFormat(formats=tuple(formats), note=f"times are read as {_shown(formats)}")
 
 
 def plan_for_most(texts: Sequence[str]) -> tuple[ColumnFormat, list[int]] | None:
-    """Return the plan for the texts that are some time, and the places of the others; None where there is no plan.
+    """Return the reading of all texts that are any time, and the places of the others.
 
-    A text that is a time in one order of day and month and none in another is no misfit: whoever wrote it decides which
-    order the column has, and a majority does not.
+    A text that is a time in one order of day and month, and none in another, is no misfit: it decides the order of the
+    column, and a majority does not. None if there is no reading.
     """
-    counts = [place for place, text in enumerate(texts) if _NUMBER.fullmatch(text) and not _compact_day(text)]
-    dated: set[int] = set()
+    counts = [place for place, text in enumerate(texts) if _NUMBER.fullmatch(text) and not _is_compact_day(text)]
+    dates: set[int] = set()
     for order in ORDERS:
         moments = moments_of(texts, formats_in_order(texts, order))
-        dated.update(np.flatnonzero(~np.isnat(moments)).tolist())
-    kept = max((sorted(dated), counts), key=len)
+        dates.update(np.flatnonzero(~np.isnat(moments)).tolist())
+    kept = max((sorted(dates), counts), key=len)
     if not kept:
         return None
     try:
-        found = plan([texts[place] for place in kept])
+        reading = plan([texts[place] for place in kept])
     except UnknownTimesError:
         return None
     misfits = sorted(set(range(len(texts))) - set(kept))
-    if not found.formats:
-        return found, misfits
+    if not reading.formats:
+        return reading, misfits
     formats = [""] * len(texts)
-    for place, form in zip(kept, found.formats, strict=True):
+    for place, form in zip(kept, reading.formats, strict=True):
         formats[place] = form
-    return replace(found, formats=tuple(formats)), misfits
+    return replace(reading, formats=tuple(formats)), misfits
 
 
 def formats_in_order(texts: Sequence[str], order: str) -> list[str]:
-    """The format of strptime of each text, day and month in the order of this word; "" where it is no time."""
-    return [strptime_format(text, _ORDERS[order]) or "" for text in texts]
+    """Return the format of strptime of each text, "" if it is no time in this order."""
+    return [strptime_format(text, order) or "" for text in texts]
 
 
-def moments_of(texts: Sequence[str], formats: Sequence[str]) -> NDArray[np.datetime64]:
-    """Each text by its own format of strptime, in nanoseconds; NaT where it does not fit or there is none."""
+def strptime_format(text: str, order: str) -> str | None:
+    """Return the format of strptime of a text, or None if it is no time.
+
+    Examples
+    --------
+    >>> strptime_format("25/03/2020 14:05", "day-first")
+    '%d/%m/%Y %H:%M'
+    >>> strptime_format("25/03/2020 14:05", "month-first")
+    """
+    text = text.strip()
+    if text.isdigit() and len(text) in _COMPACT:
+        return _COMPACT[len(text)]
+    for pattern in (_FULL_YEAR_FIRST, _BY_ORDER[order], *_NAMED_MONTH):
+        match = pattern.fullmatch(text)
+        if match is not None:
+            return _with_directives(text, match)
+    return None
+
+
+def _with_directives(text: str, match: re.Match[str]) -> str:
+    """Return the text with each named part replaced by its directive of strptime."""
+    parts = {name: part for name, part in match.groupdict().items() if part is not None and name != "sign"}
+    directives = {"day": "%d", "month": "%m", "minute": "%M", "second": "%S", "fraction": "%f", "half": "%p"}
+    directives |= {"offset": "%z", "zone": "%Z"}
+    directives["year"] = "%Y" if len(parts["year"]) == 4 else "%y"
+    directives["month_name"] = "%b" if len(parts.get("month_name", "")) == 3 else "%B"
+    directives["weekday"] = "%a" if len(parts.get("weekday", "")) == 3 else "%A"
+    directives["hour"] = "%I" if "half" in parts else "%H"
+    form = text
+    # From the end, so that the places before are still right.
+    for name in sorted(parts, key=match.start, reverse=True):
+        form = form[: match.start(name)] + directives[name] + form[match.end(name) :]
+    return form
+
+
+def moments_of(texts: Sequence[str], formats: Sequence[str]) -> Moments:
+    """Return each text by its own format of strptime, in ns; NaT if it does not fit."""
     result = np.full(len(texts), np.datetime64("NaT", "ns"))
     by_format: dict[str, list[int]] = {}
     for place, form in enumerate(formats):
@@ -185,100 +255,16 @@ def moments_of(texts: Sequence[str], formats: Sequence[str]) -> NDArray[np.datet
     return result
 
 
-def _shown(formats: Sequence[str]) -> str:
-    kinds = list(dict.fromkeys(formats))
-    return ", ".join(map(repr, kinds[:3])) + (" ..." if len(kinds) > 3 else "")
+def parsed(texts: Sequence[str], form: str) -> Moments:
+    """Return texts by one format of strptime, in ns.
 
+    Times are in UTC if the format has a zone, and else on the clock of the file. NaT for a text that does not fit or
+    lies outside the years 1678 to 2261.
 
-def _ambiguous(readings: Mapping[str, Sequence[str]]) -> UnknownTimesError:
-    words = {short: word for word, short in _ORDERS.items()}
-    both = " or ".join(f"{words[order]} ({formats[0]!r})" for order, formats in readings.items())
-    flags = tuple(words[order] for order in readings)
-    return UnknownTimesError(
-        0,
-        f"can be read {both}, and no value of the column tells; say which: --time-format {' or '.join(flags)}",
-        flags,
-    )
-
-
-def _no_reading(misfits: Mapping[str, Sequence[int]]) -> UnknownTimesError:
-    nowhere = set.intersection(*(set(places) for places in misfits.values()))
-    if nowhere:
-        return UnknownTimesError(min(nowhere), NO_TIME)
-    return UnknownTimesError(
-        max(places[0] for places in misfits.values()),
-        "fits no order of day and month that all values before it fit; a column has one order: write ISO 8601",
-    )
-
-
-def strptime_format(text: str, order: str) -> str | None:
-    """The format of strptime in which the text is a time, day and month in this order; None where it is none."""
-    text = text.strip()
-    if text.isdigit() and len(text) in _COMPACT:
-        return _COMPACT[len(text)]
-    found = _NUMERIC.fullmatch(text)
-    if found is not None:
-        return _numeric_format(text, found, order)
-    for pattern in _NAMED:
-        found = pattern.fullmatch(text)
-        month = "" if found is None else found["month"].lower()
-        if found is not None and (month in _MONTHS or month in _SHORT):
-            parts = {"day": "%d", "month": "%b" if month in _SHORT else "%B", "year": _year(found["year"])}
-            weekday = found["weekday"]
-            if weekday:
-                parts["weekday"] = "%a" if len(weekday) == 3 else "%A"
-            return _format(text, found, parts)
-    return None
-
-
-def _year(digits: str) -> str:
-    return "%Y" if len(digits) == 4 else "%y"
-
-
-def _numeric_format(text: str, found: re.Match[str], order: str) -> str | None:
-    if len(found["a"]) > 2:
-        if len(found["a"]) != 4 or len(found["c"]) > 2:
-            return None
-        order = "ymd"
-    elif len(found["c"]) == 4 and order == "ymd":
-        return None
-    if any(
-        len(found[place]) != 2
-        for place, part in zip("abc", order, strict=True)
-        if part == "y" and len(found[place]) != 4
-    ):
-        return None
-    values = {part: int(found[place]) for place, part in zip("abc", order, strict=True)}
-    if not (1 <= values["m"] <= 12 and 1 <= values["d"] <= 31):
-        return None
-    kinds = {"d": "%d", "m": "%m"}
-    parts = {place: kinds.get(part) or _year(found[place]) for place, part in zip("abc", order, strict=True)}
-    return _format(text, found, parts)
-
-
-def _format(text: str, found: re.Match[str], parts: Mapping[str, str]) -> str:
-    """The text with its parts replaced by the directives of strptime."""
-    clock = {
-        "hour": "%I" if found["half"] else "%H",
-        "minute": "%M",
-        "second": "%S",
-        "fraction": "%f",
-        "half": "%p",
-        "offset": "%z",
-        "zone": "%Z",
-    }
-    spans = sorted((found.span(name), sign) for name, sign in {**parts, **clock}.items() if found[name] is not None)
-    result, at = [], 0
-    for (begin, end), sign in spans:
-        result += [text[at:begin], sign]
-        at = end
-    return "".join([*result, text[at:]])
-
-
-def parsed(texts: Sequence[str], form: str) -> NDArray[np.datetime64]:
-    """The texts by a format of strptime, in nanoseconds; NaT for what does not fit or lies outside 1678 to 2261.
-
-    In UTC where the format has a zone, else as they stand. InputError when the format is none.
+    Raises
+    ------
+    InputError
+        It is no format of strptime.
     """
     import pandas as pd
 
@@ -292,52 +278,80 @@ def parsed(texts: Sequence[str], form: str) -> NDArray[np.datetime64]:
             f"--time-format {form!r} is neither a format of strptime such as '%d.%m.%Y %H:%M' nor one of "
             f"{', '.join(WORDS)}"
         ) from None
-    plain = np.asarray((moments.dt.tz_localize(None) if zoned(form) else moments).to_numpy())
+    if zoned(form):
+        moments = moments.dt.tz_localize(None)
+    plain = np.asarray(moments.to_numpy())
     years = plain.astype("datetime64[Y]").astype(np.int64) + 1970
-    held = np.where((years >= FIRST_YEAR) & (years <= LAST_YEAR), plain, np.datetime64("NaT"))
-    return held.astype("datetime64[ns]")
+    within_years = np.where((years >= FIRST_YEAR) & (years <= LAST_YEAR), plain, np.datetime64("NaT"))
+    return within_years.astype("datetime64[ns]")
 
 
 def zoned(form: str) -> bool:
-    """Whether a format of strptime reads a zone."""
+    """Return whether a format of strptime reads a zone."""
     return "%z" in form or "%Z" in form
 
 
-def _counts(texts: Sequence[str]) -> ColumnFormat:
-    """The unit in which all numbers lie between 1980 and 2100."""
+def _plan_of_counts(texts: Sequence[str]) -> ColumnFormat:
+    """Return the unit in which all numbers lie between 1980 and 2100."""
     ranges = {name: (_FROM * 10**9 // factor, _TO * 10**9 // factor) for name, factor in UNITS.items()}
     ranges[EXCEL] = (_EXCEL_FROM, _EXCEL_TO)
     values = [Decimal(text.replace(",", ".")) for text in texts]
-    first = [name for name, (low, high) in ranges.items() if low <= values[0] < high]
-    if not first and len(texts[0]) in _COMPACT:
-        form = _COMPACT[len(texts[0])]
-        if all(len(text) == len(texts[0]) for text in texts) and not np.isnat(parsed(texts, form)).any():
-            return ColumnFormat(formats=(form,) * len(texts), said=f"times are read as {form!r}")
-    if not first:
+    unit = next((name for name, (low, high) in ranges.items() if low <= values[0] < high), None)
+    if unit is None:
+        form = _COMPACT.get(len(texts[0]), "")
+        same_length = all(len(text) == len(texts[0]) for text in texts)
+        if form and same_length and not np.isnat(parsed(texts, form)).any():
+            return ColumnFormat(formats=(form,) * len(texts), note=f"times are read as {form!r}")
         raise UnknownTimesError(
-            0, f"is a number whose unit cannot be told; name it: --time-format {'|'.join([*UNITS, EXCEL])}"
+            0, f"is a number of an unknown unit; name it: --time-format {'|'.join([*UNITS, EXCEL])}"
         )
-    name = first[0]
+    low, high = ranges[unit]
     for place, value in enumerate(values):
-        if not ranges[name][0] <= value < ranges[name][1]:
+        if not low <= value < high:
             raise UnknownTimesError(
                 place,
-                f"is no time between 1980 and 2100 in {name}, as the values before it are; if it is right, say so: "
-                f"--time-format {name}",
+                f"is no time between 1980 and 2100 in {unit}, as the values before it are; if it is right, confirm "
+                f"it: --time-format {unit}",
             )
-    if name == EXCEL:
-        return ColumnFormat(excel=EXCEL, said="times are read as Excel's days since 1899-12-30 (--time-format excel)")
-    return ColumnFormat(unit=name, said=f"times are read as {name} since 1970-01-01 UTC (--time-format {name})")
+    if unit == EXCEL:
+        return ColumnFormat(excel=EXCEL, note="times are read as Excel's days since 1899-12-30 (--time-format excel)")
+    return ColumnFormat(unit=unit, note=f"times are read as {unit} since 1970-01-01 UTC (--time-format {unit})")
 
 
 def excel_days(text: str, kind: str) -> np.datetime64:
-    """A day number of Excel with its fraction, to the millisecond that a cell holds; ValueError when it is none."""
+    """Return a day number of Excel, with its fraction, to the millisecond that a cell holds.
+
+    ValueError if it is none.
+    """
     if not _NUMBER.fullmatch(text.strip()):
         raise ValueError("not a number")
     days = Decimal(text.strip().replace(",", "."))
-    stamp = (days * 86_400_000).to_integral_value(ROUND_HALF_EVEN) + _EXCEL_EPOCH[kind] * 1000
-    moment = np.datetime64(int(stamp), "ms")
+    milliseconds = (days * 86_400_000).to_integral_value(ROUND_HALF_EVEN) + _EXCEL_EPOCH[kind] * 1000
+    moment = np.datetime64(int(milliseconds), "ms")
     year = int(moment.astype("datetime64[Y]").astype(np.int64)) + 1970
     if not FIRST_YEAR <= year <= LAST_YEAR:
         raise ValueError(f"outside the years {FIRST_YEAR} to {LAST_YEAR}")
     return moment
+
+
+def _shown(formats: Iterable[str]) -> str:
+    distinct = list(dict.fromkeys(formats))
+    return ", ".join(map(repr, distinct[:3])) + (" ..." if len(distinct) > 3 else "")
+
+
+def _several_readings(formats_of: Mapping[str, Sequence[str]]) -> UnknownTimesError:
+    both = " or ".join(f"{order} ({formats[0]!r})" for order, formats in formats_of.items())
+    reason = f"can be read {both}, and no value of the column decides; choose one: --time-format "
+    return UnknownTimesError(0, reason + " or ".join(formats_of), tuple(formats_of))
+
+
+def _no_reading(misfits: Mapping[str, Sequence[int]]) -> UnknownTimesError:
+    """Return the error for a column; `misfits` are the places that do not fit, by order."""
+    fit_nowhere = set.intersection(*map(set, misfits.values()))
+    if fit_nowhere:
+        return UnknownTimesError(min(fit_nowhere), NO_TIME)
+    first_conflict = max(places[0] for places in misfits.values())
+    return UnknownTimesError(
+        first_conflict,
+        "fits no order of day and month that all values before it fit; a column has one order: write ISO 8601",
+    )

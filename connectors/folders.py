@@ -18,7 +18,7 @@ from models.eventlog import Column, EventLog
 if TYPE_CHECKING:
     import pandas as pd
 
-    from connectors.frame import Where
+    from connectors.bad_rows import Where
 
 
 def parts(path: Path, suffixes: Sequence[str]) -> list[Path]:

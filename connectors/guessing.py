@@ -241,7 +241,7 @@ _MEASURE = re.compile(r"[-+]?\d+[.,]\d+", re.ASCII)
 
 
 def _kind_of_values(column: Column) -> str | None:
-    """ "true or false" or "measurements"; None where the values may name something."""
+    """Return the kind of values that name nobody: truth values or measurements. Else None."""
     texts = [str(value).strip().lower() for value in column.values]
     if len(texts) <= 2 and set(texts) <= _BOOLEANS:
         return "true or false"

@@ -17,7 +17,7 @@ import numpy as np
 
 from connectors import guessing
 from connectors.bad_rows import BadRows
-from connectors.columns import CASE_PREFIX, ColumnNames, resolved, shape
+from connectors.columns import CASE_PREFIX, ColumnNames, resolved, shape, typed
 from connectors.dates import ISO, ORDERS, UnknownTimesError, numbers, plan, plan_for_most, zoned
 from connectors.frame import encode
 from connectors.logs import STDIN, kind_of_log, read_log
@@ -40,7 +40,7 @@ PARTS = ("case", "activity", "time", "resource")
 
 @dataclass(frozen=True, slots=True)
 class InspectedColumn:
-    """One column: the part of the log that it is, or the role that it may need, with the reason."""
+    """One column, with its part of the log or its proposed role, and the reason."""
 
     name: str
     part: str | None
@@ -54,7 +54,7 @@ class InspectedColumn:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """A flag that only a person can settle."""
+    """A flag that only a person can decide."""
 
     flag: str
     choices: tuple[str, ...]
@@ -63,7 +63,10 @@ class OpenQuestion:
 
 @dataclass(slots=True)
 class Inspection:
-    """All that is told of a file. `log` is null where it cannot be read with the flags (`problems` says why)."""
+    """All facts about a file.
+
+    `log` is null if the file cannot be read with the flags; `problems` states why.
+    """
 
     file: str
     kind: str
@@ -88,12 +91,22 @@ class Inspection:
     commands: list[str] = field(default_factory=list)
 
     def names(self, role: str) -> list[str]:
-        """The attributes for which a role is proposed, named as the log names them once it is read."""
+        """Return the attributes with a proposed role, by their names in the log."""
         return [one.name.removeprefix(CASE_PREFIX) for one in self.columns if one.role == role]
 
 
 def inspect(path: Path, reading: Reading, words: Path | None = None) -> Inspection:
-    """Look at a file; `words`: a file of further words of column names. InputError where it is no log at all."""
+    """Look at a file. InputError if it is no log at all.
+
+    Parameters
+    ----------
+    path
+        The file or folder, or `-` for standard input.
+    reading
+        The user's statements about it.
+    words
+        A file of further words of column names.
+    """
     if str(path) == STDIN:
         from connectors.stdin import spooled
 
@@ -123,7 +136,7 @@ def inspect_named(path: Path, name: str, reading: Reading, words: Path | None = 
 
 
 def _flat(path: Path, kind: str, reading: Reading, found: Inspection, patterns: Patterns) -> Reading:
-    """Columns, parts and times of a table; how to read it with what was guessed."""
+    """Describe columns, parts and times of a table, and return how to read it."""
     if kind == ".csv":
         from connectors import csv
 
@@ -173,7 +186,7 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection, patterns: 
 
 
 def _declaration(found: Inspection, reading: Reading) -> list[str]:
-    """The flags that say all that a reader would find out by looking at the rows of a table."""
+    """Return the flags for everything that a reader would detect from the rows of a table."""
     told: dict[str, str | None] = {"encoding": found.encoding, "separator": found.separator}
     form = found.time.get("format")
     if form == "ISO 8601":
@@ -187,7 +200,7 @@ def _declaration(found: Inspection, reading: Reading) -> list[str]:
 
 
 def _duplicates(frame: pd.DataFrame) -> int:
-    """Rows that are the same as an earlier one in all columns."""
+    """Return the number of rows that equal an earlier one in all columns."""
     codes = {name: encode(frame[name]).codes for name in frame.columns}  # also for values that have no hash
     import pandas as pd
 
@@ -195,7 +208,7 @@ def _duplicates(frame: pd.DataFrame) -> int:
 
 
 def shapes_of(column: Column) -> str:
-    """The shapes of the first values, one after another."""
+    """Return the shapes of the first values, one after another."""
     return " ".join(shape(str(value)) for value in column.values[:50])
 
 
@@ -207,8 +220,6 @@ def _attribute(
     activity: Column | None,
     patterns: Patterns,
 ) -> InspectedColumn:
-    from connectors.csv import typed
-
     role, reason = (None, part[1]) if part else guessing.role(name, column, case, activity, patterns)
     texts = all(isinstance(value, str) for value in column.values)
     values = typed(column, decimal_comma=True).values if texts else column.values
@@ -231,7 +242,7 @@ def _attribute(
 def _column_flag(
     names: Mapping[str, str], known: ColumnNames, header: list[str], reading: Reading, found: Inspection
 ) -> list[str]:
-    """`--columns` with what no reader would find out by itself."""
+    """Return `--columns` with the columns that no reader would recognise."""
     needed = {
         role: name
         for role, name in names.items()
@@ -255,7 +266,7 @@ def _flags_told(reading: Reading, found: Inspection) -> None:
 
 
 def _times(series: pd.Series[Any], reading: Reading, found: Inspection) -> Reading:
-    """What the time column is, and what of it only a person knows; how to read it for a try."""
+    """Describe the time column, and return how to read it for a try."""
     import pandas as pd
 
     if isinstance(series.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(series):
@@ -321,7 +332,7 @@ def _kind_of_times(texts: list[str], reading: Reading, found: Inspection) -> dic
 
 
 def _mixed_zones(with_zone: int, without: int, reading: Reading, found: Inspection) -> None:
-    """Two clocks in one column: where they differ, events of a case change their order, and variants split."""
+    """Report two clocks in one column: events of a case change their order, and variants split."""
     if reading.timezone is None:
         found.problems.append(
             f"mixed zones in one column: {with_zone} distinct times have a zone and {without} have none; find out on "
@@ -346,7 +357,7 @@ def _iso_zones(texts: list[str]) -> tuple[int, int, int]:
 
 
 def _ocel(path: Path, reading: Reading, found: Inspection) -> bool:
-    """Object types; whether nothing more can be told before one is chosen."""
+    """List the object types. Return whether one has to be chosen before anything more is known."""
     from connectors import ocel
 
     counts = ocel.objects_of(path).counts()
@@ -360,7 +371,7 @@ def _ocel(path: Path, reading: Reading, found: Inspection) -> bool:
 
 
 def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool, patterns: Patterns) -> None:
-    """Read the file as proposed: what comes out, or why nothing does."""
+    """Read the file as proposed, and describe the log or the problem."""
     open_ = any(decision.flag == "--time-format" for decision in found.decisions)
     # What --skip-bad-rows would leave out is counted here, whether the flag is given or not.
     bad = BadRows(found.file)
@@ -391,15 +402,15 @@ def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool, patte
 
 
 def _counted(_: BadRows) -> None:
-    """An inspection reports bad rows itself, and writes no file of them."""
+    """Write no file of bad rows: an inspection reports them itself."""
 
 
 def _unsaid(_: str) -> None:
-    """Of a try by one of several readings nothing is told."""
+    """Report nothing: this is a try by one of several readings."""
 
 
 def _of_log(log: EventLog, reading: Reading, found: Inspection, patterns: Patterns) -> None:
-    """Columns of a log that is no table."""
+    """Describe the columns of a log that is no table."""
     names = ColumnNames.of(reading.columns)
     case = Column(log.case_of_event.astype(np.int32), log.case_ids)
     ordinary = "the name that the format gives it"
@@ -432,7 +443,10 @@ def _lifecycle(log: EventLog, found: Inspection) -> None:
 
 
 def _commands(found: Inspection) -> None:
-    """The way to go on. What only a person knows stands in capitals, or as choices between bars."""
+    """List the commands to continue with.
+
+    A value that only a person knows is in capitals, or a choice between bars.
+    """
     told = [flag.split(" ", 1)[0] for flag in found.flags]
     for decision in found.decisions:
         if decision.flag not in told and decision.flag != "--columns":

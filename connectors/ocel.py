@@ -19,10 +19,10 @@ from typing import Any
 
 import msgspec
 
-from connectors.columns import CASE_PREFIX, resolved
-from connectors.csv import typed
-from connectors.frame import from_frame, times
+from connectors.columns import CASE_PREFIX, resolved, typed
+from connectors.frame import from_frame
 from connectors.reading import Reading
+from connectors.time_columns import times
 from connectors.xes_stream import elements
 from models.content_free import content_free
 from models.errors import InputError, NoEventsError

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connectors.bad_rows import Where
 from connectors.columns import resolved, said
 from connectors.folders import joined, parts
-from connectors.frame import Where, check_columns, check_names, flat_columns, from_frame, log_of
+from connectors.frame import check_columns, check_names, flat_columns, from_frame, log_of, names_of_log
 from connectors.output import clean, replacing
 from connectors.reading import Reading
 from models.errors import InputError
@@ -45,11 +46,7 @@ def read(path: Path, reading: Reading) -> EventLog:
     if found is not None:
         return found
     frame, where = whole(path, reading)
-    header = [str(name) for name in frame.columns]
-    names = resolved(header, reading.columns)
-    note = said(header, reading.columns, names)
-    if note:
-        reading.say(note)
+    names = names_of_log([str(name) for name in frame.columns], reading)
     log = from_frame(frame, names, reading, str(path), where)
     del frame
     pa.default_memory_pool().release_unused()  # Arrow keeps what it read with, as much again as the log

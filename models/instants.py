@@ -95,22 +95,37 @@ def instants(time: Any, *, unit: str | None = None, timezone: str | tzinfo | Non
 
 
 def of_datetimes(series: pd.Series[Any], local: tzinfo | None) -> Ints:
-    """Return a pandas series of datetimes as nanoseconds since 1970; `local` is the zone of times without one.
+    """Return a pandas series of datetimes as nanoseconds since 1970-01-01 UTC.
 
-    The first of two equal local times is meant, and a local time that the clock skips moves forward.
+    `local` is the zone of times without one. The first of two equal local times is meant, and a local time that the
+    clock skips moves forward.
     """
     missing = np.flatnonzero(series.isna().to_numpy())
     if len(missing):
         raise TimeColumnError(int(missing[0]), "is missing")
+    if series.dt.tz is None and local is None:
+        raise TimeColumnError(0, NO_ZONE)
+    return _checked(in_utc(series, local))
+
+
+def in_utc(series: pd.Series[Any], local: tzinfo | None) -> npt.NDArray[np.datetime64]:
+    """Return a pandas series of datetimes as moments in UTC, of its own unit.
+
+    Missing datetimes are NaT.
+
+    Parameters
+    ----------
+    series
+        The datetimes.
+    local
+        Zone of datetimes without one; required if the series has none.
+    """
     if series.dt.tz is None:
-        if local is None:
-            raise TimeColumnError(0, NO_ZONE)
         # Arrow's own tz_localize cannot choose between two equal local times.
         naive = series.astype(getattr(series.dtype, "numpy_dtype", series.dtype))
         first_of_two = np.ones(len(series), dtype=bool)
         series = naive.dt.tz_localize(local, ambiguous=first_of_two, nonexistent="shift_forward")
-    moments = series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
-    return _checked(np.asarray(moments))
+    return np.asarray(series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
 
 
 def _of_pandas(column: Any, unit: str | None, local: tzinfo | None) -> Ints:

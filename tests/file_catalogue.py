@@ -429,7 +429,7 @@ def broken_times() -> Iterator[Entry]:
     yield times("seconds without their name", ["1600000000"], "line 2", "needs its unit", "--time-format s")
     yield times("an unknown zone", ["31/12/2020"], "not known", reading={"timezone": "Mars/Base"})
     yield times("a zone by letters", ["31/12/2020 10:00 CEST"], "line 2: Timestamp is not a time", reading=zone)
-    yield times("numbers of no unit", ["17", "18"], "line 2: Timestamp", "unit cannot be told", "--time-format", "'99'")
+    yield times("numbers of no unit", ["17", "18"], "line 2: Timestamp", "unknown unit", "--time-format", "'99'")
     yield times("numbers of two units", ["1600000000", "1600000000000"], "line 3: Timestamp", "--time-format s")
     yield times("a number and a word", ["1600000000", "SECRET"], "line", "Timestamp", "shape")
     yield times(

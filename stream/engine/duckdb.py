@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors.csv import typed
+from connectors.columns import typed
 from connectors.formulas import unguarded
-from connectors.frame import plain, zoneless
+from connectors.frame import plain
+from connectors.time_columns import zoneless
 from models.errors import InputError, NoEventsError, VeilstreamError
 from models.eventlog import MISSING, Column
 from models.instants import FIRST_YEAR, LAST_YEAR

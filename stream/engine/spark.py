@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors.frame import plain, zoneless
+from connectors.frame import plain
+from connectors.time_columns import zoneless
 from connectors.times import SECOND
 from models.errors import InputError, NoEventsError, VeilstreamError
 from models.eventlog import MISSING, Column

@@ -52,7 +52,10 @@ def epsilon_of(value: float | int | str | Fraction, name: str = "epsilon") -> Fr
 
 
 def under_replacement(epsilon: Fraction) -> Fraction:
-    """e of a mechanism that is `epsilon`-dp when a case is added or removed: replacing is removing and adding."""
+    """Return the epsilon under replacement of an `epsilon`-dp mechanism (a case added or removed).
+
+    Replacing is removing and adding, so it is twice as large.
+    """
     return 2 * epsilon
 
 
@@ -82,14 +85,17 @@ class TemporalLeakage:
 
     @property
     def n(self) -> int:
+        """Number of releases so far."""
         return len(self.epsilon)
 
     @property
     def run(self) -> int:
+        """Number of releases since the correlations last changed."""
         return len(self.before)
 
     @property
     def sum_epsilon(self) -> Fraction:
+        """Sum of the epsilons of all releases, exact."""
         return self.sums[-1]
 
     def fpl(self) -> list[Fraction]:
@@ -101,7 +107,7 @@ class TemporalLeakage:
         return [b + f - e for b, f, e in zip(self.bpl, self.fpl(), self.epsilon, strict=True)]
 
     def max_tpl(self) -> Fraction:
-        """The largest TPL_i, without building the lists of the run."""
+        """Return the largest TPL_i, without building the lists of the run."""
         if self.lead is None:
             return Fraction(0)
         values = (b + f - e for b, f, e in zip(self.bpl, self.before, self.epsilon, strict=False))
@@ -154,7 +160,7 @@ class TemporalLeakage:
         return result
 
     def preview(self, epsilon: Fraction, backward: LeakageStep | None, forward: LeakageStep | None) -> Fraction:
-        """The largest TPL of all releases if one more with `epsilon` followed; nothing is changed."""
+        """Return the largest TPL of all releases if one more with `epsilon` followed; nothing is changed."""
         trial = TemporalLeakage(
             list(self.epsilon),
             list(self.bpl),
@@ -183,9 +189,9 @@ def batch(
 
 
 def composition(charges: Sequence[tuple[Fraction, Fraction]]) -> dict[str, object]:
-    """What holds for (epsilon, delta)-dp releases: the sums (basic composition, every chain, every relation).
+    """Return the bound for (epsilon, delta)-dp releases: the sums (basic composition, every chain, every relation).
 
-    AL assumes pure epsilon; with thresholding or any delta > 0 it proves nothing, so no BPL, FPL or TPL is given.
+    AL assumes pure epsilon. With thresholding or any delta > 0 it proves nothing, so no BPL, FPL or TPL is given.
     """
     return {
         "method": "composition",

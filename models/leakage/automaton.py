@@ -34,6 +34,7 @@ class TransitionSystem:
 
     @property
     def states(self) -> Ints:
+        """Distinct states, ascending."""
         return np.flatnonzero(self._marked(self.source, self.target))
 
     @property
@@ -47,7 +48,10 @@ class TransitionSystem:
         return np.flatnonzero(self._marked(self.target) & ~self._marked(self.source, start=False))
 
     def _marked(self, *states: Ints, start: bool = True) -> npt.NDArray[np.bool_]:
-        """bool[space]: the given states, and where cases begin. (Sorting for distinct values cost half the time.)"""
+        """Mark the given states and those where cases begin, bool[space].
+
+        Sorting for distinct values took twice as long.
+        """
         marks = np.zeros(len(self.space), dtype=np.bool_)
         marks[0] = start
         for some in states:
@@ -90,21 +94,22 @@ class Automaton:
     """The state of each case."""
 
     def __post_init__(self) -> None:
+        """Make the counters of a new automaton."""
         self.space = StateSpace(self.function)
 
     def begin(self, case: str) -> None:
-        """A case starts (the artificial start event)."""
+        """Start a case (the artificial start event)."""
         self.at[case] = 0
         self._move(case, START)
 
     def observe(self, case: str, activity: str) -> None:
-        """The next event of a case; an unknown case starts with it."""
+        """Add the next event of a case; an unknown case starts with it."""
         if case not in self.at:
             self.begin(case)
         self._move(case, plain(activity))
 
     def end(self, case: str) -> None:
-        """The case is complete (the artificial end event). Idempotent."""
+        """Complete a case (the artificial end event). Idempotent."""
         if not self.space.ends[self.at[case]]:
             self._move(case, END)
 
@@ -120,18 +125,18 @@ class Automaton:
         self.at[case] = after
 
     def system(self, cases: int | None = None) -> TransitionSystem:
-        """The transition system so far (`cases`: number of cases where some were forgotten)."""
+        """Return the transition system so far (`cases`: number of cases, if some were forgotten)."""
         return from_counts(self.space, self.counts, len(self.at) if cases is None else cases)
 
 
 def from_counts(space: StateSpace, counts: Mapping[tuple[State, State], int], cases: int) -> TransitionSystem:
-    """The transition system of counted state pairs."""
+    """Build the transition system of counted state pairs."""
     pairs = np.asarray(list(counts.keys()), dtype=np.int64).reshape(-1, 2)
     return TransitionSystem(space, pairs[:, 0], pairs[:, 1], np.asarray(list(counts.values()), dtype=np.int64), cases)
 
 
 def from_moves(space: StateSpace, source: Ints, target: Ints, cases: int) -> TransitionSystem:
-    """The transition system of single moves, source[k] -> target[k] each (int64, repeats are counted)."""
+    """Build the transition system of single moves source[k] -> target[k] (int64, repeats are counted)."""
     if space.function.tree:
         count = np.bincount(target, minlength=len(space))
         reached = np.flatnonzero(count)

@@ -73,7 +73,7 @@ def allocate(backward: LeakageStep, forward: LeakageStep, alpha: Fraction) -> Al
 def _kept(
     backward: LeakageStep, forward: LeakageStep, alpha: Fraction, first: Fraction, last: Fraction
 ) -> Allocation | None:
-    """The allocation with these ends, None where it does not keep the bound for every T.
+    """Return the allocation with these ends, or None if it does not keep the bound for every T.
 
     With aB = first, aF = last and e no more than aB - AL_B(aB) and aF - AL_F(aF), every BPL_i is at most aB and every
     FPL_i at most aF (AL never falls), so TPL_i <= aB + aF - e between, and less at the ends.

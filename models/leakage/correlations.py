@@ -49,7 +49,7 @@ class Correlation:
 
 
 def correlation(system: TransitionSystem, direction: Direction, scenario: Scenario, x: int) -> Correlation:
-    """The correlation of one step. InputError for x < 1 or an unknown scenario."""
+    """Return the correlation of one step; InputError for x < 1 or an unknown scenario."""
     check(scenario, x)
     one, distance = _one_step(system, direction)
     tree = system.space.function.tree

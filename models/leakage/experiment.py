@@ -52,6 +52,7 @@ class SimulationSettings:
     attributes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        """Check the setting; InputError names the parameter that is wrong."""
         check(self.scenario, self.window)
         if self.method not in get_args(Method):
             raise InputError(f"method = {self.method!r} is not one of {', '.join(get_args(Method))}")
@@ -72,8 +73,16 @@ class SimulationSettings:
 @content_free()
 @dataclass(frozen=True, slots=True)
 class ChainCurves:
-    """Curves of one chain, one entry a release. `states`: of each release's automaton; `extreme`: (backward, forward)
-    of each step. `last`: AL_B and AL_F of the newest automaton.
+    """Curves of one chain, one entry a release.
+
+    Attributes
+    ----------
+    states
+        Number of states of each release's automaton.
+    extreme
+        (backward, forward) of each step.
+    last
+        AL_B and AL_F of the newest automaton.
     """
 
     bpl: Sequence[Leakage]
@@ -96,7 +105,7 @@ class SimulationOutcome:
     events: Sequence[int]
 
     def max_tpl(self) -> Leakage:
-        """The largest TPL over releases and chains."""
+        """Return the largest TPL over releases and chains."""
         return max(value for chain in self.chains.values() for value in chain.tpl)
 
 

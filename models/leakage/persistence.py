@@ -33,8 +33,12 @@ def to_state(leakage: TemporalLeakage) -> dict[str, Any]:
 
 
 def from_state(state: Mapping[str, Any]) -> TemporalLeakage:
-    """The leakage that `to_state` wrote. RefusedError for another version, or a state that is damaged or contradicts
-    itself.
+    """Read the leakage that `to_state` wrote.
+
+    Raises
+    ------
+    RefusedError
+        For another version, or a state that is damaged or contradicts itself.
     """
     if state.get("v") != VERSION:
         raise RefusedError(f"the leakage state has version {state.get('v')!r}; this program reads version {VERSION}")

@@ -38,7 +38,10 @@ class Paths:
 
 
 def paths(log: EventLog, function: StateFunction, ended: npt.NDArray[np.bool_], items: Column | None = None) -> Paths:
-    """The states of every case over its activities (or over `items`, another event column; missing is an item)."""
+    """Return the states of every case over its activities.
+
+    `items` names another event column to use instead; a missing value is an item.
+    """
     space = StateSpace(function)
     begin = [0, space.follow(0, START)]
     column = items or log.activity
@@ -61,9 +64,14 @@ def paths(log: EventLog, function: StateFunction, ended: npt.NDArray[np.bool_], 
 def transition_system(
     found: Paths, shown: Ints, *, least_cases: int = 1, complete_only: bool = False
 ) -> TransitionSystem:
-    """The automaton of a release that shows the first `shown[c]` positions of case c (0: not started).
+    """Return the automaton of a release that shows the first `shown[c]` positions of case c (0: not started).
 
-    `least_cases`: transitions taken by fewer cases do not count; `complete_only`: only complete traces do.
+    Parameters
+    ----------
+    least_cases
+        Transitions taken by fewer cases do not count.
+    complete_only
+        Only complete traces count.
     """
     if complete_only:
         ends = np.asarray(found.space.ends, dtype=np.bool_)
@@ -75,8 +83,10 @@ def transition_system(
 
 
 def ended_cases(log: EventLog, end_activities: Sequence[str] = ()) -> npt.NDArray[np.bool_]:
-    """Which cases are complete once all their events are seen: all (the log's end is the end), or those that end
-    with one of `end_activities`. InputError where an end activity does not occur in the log.
+    """Return which cases are complete once all their events are seen, bool[C].
+
+    All cases, since the log's end is the end; or those that end with one of `end_activities`. InputError if an end
+    activity does not occur in the log.
     """
     if not end_activities:
         return np.ones(log.n_cases, dtype=np.bool_)

@@ -29,7 +29,7 @@ EMPTY = None
 
 
 def plain(activity: str) -> str:
-    """The activity as states know it: never START or END, which a hostile log could name its activities."""
+    """Return the activity as states know it: never START or END, which a hostile log could name its activities."""
     return ESCAPE + activity if activity[:1] in (START, END, ESCAPE) else activity
 
 
@@ -59,6 +59,7 @@ class StateFunction:
         return cls("suffix", int(match[1]))
 
     def __str__(self) -> str:
+        """Return the specification as it is written."""
         if self.kind == "suffix":
             return "last" if self.k == 1 else f"suffix-{self.k}"
         return self.kind
@@ -110,14 +111,16 @@ class StateSpace:
     digests: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        """Make the numbering, with the start state first."""
         if not self.function.tree:
             self.keys, self.numbers = [EMPTY], {EMPTY: 0}
 
     def __len__(self) -> int:
+        """Return the number of states."""
         return len(self.parent)
 
     def follow(self, state: State, activity: str) -> State:
-        """The state after `activity`, numbered on first sight."""
+        """Return the state after `activity`, numbered when it first occurs."""
         known = self.successors.get((state, activity))
         if known is None:
             known = self.successors[state, activity] = self._new(state, activity)
@@ -137,7 +140,7 @@ class StateSpace:
         return len(self.parent) - 1
 
     def label(self, state: State) -> list[str]:
-        """The state in words: its activities (for `prefix` with START and END); START alone where there is none yet."""
+        """Describe the state: its activities (for `prefix` with START and END); START alone before the first."""
         if not self.function.tree:
             key = self.keys[state]
             if not key:
@@ -150,7 +153,7 @@ class StateSpace:
         return names[::-1]
 
     def digest(self, state: State) -> bytes:
-        """A name of the state that does not depend on the order in which states were met."""
+        """Return a name of the state that does not depend on the order in which states were met."""
         if not self.function.tree:
             return _hash(*(part.encode() for part in self.label(state)))
         for i in range(len(self.digests), len(self.parent)):

@@ -55,7 +55,7 @@ BLOCK = 1 << 20
 
 
 def float_above(value: Fraction) -> float:
-    """The least float that is not below `value`."""
+    """Return the least float that is not below `value`."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
@@ -143,10 +143,11 @@ class LeakageStep:
         return best
 
     def complete(self) -> LeakageStep:
-        """The same function by its points alone, for all alpha: what the ledger keeps.
+        """Return the same function by its points alone, for all alpha: the form that the ledger keeps.
 
         sum_j (q_j - v d_j)^+, maximised over pairs, is a convex, piecewise linear function of v; its pieces are the
-        points. Two neighbouring pieces known, the value at their crossing tells whether one lies between them.
+        points. For two neighbouring pieces, the value at their crossing shows whether another piece lies between
+        them.
         """
         if self.rows is None:
             return self
@@ -167,7 +168,7 @@ def _between(rows: Floats, left: Point, right: Point) -> list[Point]:
 
 
 def _best_point(rows: Floats, v: float) -> Point:
-    """The pair of rows and set of columns with the largest sum_j (q_j - v d_j)^+, as (Q, D)."""
+    """Return the pair of rows and set of columns with the largest sum_j (q_j - v d_j)^+, as (Q, D)."""
     n, m = rows.shape
     weighted = v * rows
     best, pair = -1.0, (0, 0)
@@ -195,7 +196,7 @@ def leakage_step(rows: Any, alpha: float) -> float:
 
 
 def step(rows: Any) -> LeakageStep:
-    """The function AL of a stochastic matrix, dense or scipy sparse. InputError as for `leakage_step`."""
+    """Return the function AL of a stochastic matrix, dense or scipy sparse; InputError as for `leakage_step`."""
     matrix = stochastic(rows)
     if matrix.shape[0] < 2:
         return LeakageStep(points=[Point(0.0, 0.0)])

@@ -19,8 +19,9 @@ NEVER = np.iinfo(np.int64).max
 
 
 def greedy_points(index: TraceIndex) -> Ints:
-    """int64[C]: points that a greedy adversary needs to single out each case, `NEVER` where all do not suffice, 0
-    where the case attributes do alone. Joint semantics only.
+    """Return how many points a greedy adversary needs to single out each case, int64[C].
+
+    `NEVER` if all points do not suffice, 0 if the case attributes do alone. Joint semantics only.
     """
     from models.risk.matching import greedy_lengths
 

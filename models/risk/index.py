@@ -35,8 +35,18 @@ _EMPTY = np.zeros(0, dtype=np.int64)
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Cases by item. `base[p]`: item of point p at rank 1; cases of item i are `cases[offsets[i]:offsets[i+1]]`,
-    ascending; `row[i]`: line of item i in `bits`, -1 for rare items. `alone[e]`: no other case has a point of event e.
+    """Cases by item.
+
+    Attributes
+    ----------
+    base
+        `base[p]`: item of point p at rank 1.
+    cases, offsets
+        Cases of item i are `cases[offsets[i]:offsets[i + 1]]`, ascending.
+    row
+        `row[i]`: line of item i in `bits`, -1 for rare items.
+    alone
+        `alone[e]`: whether no other case has a point of event e.
     """
 
     base: Codes
@@ -70,22 +80,38 @@ class TraceIndex:
 
     @classmethod
     def build(cls, log: EventLog, seen: KnownColumns, *, joint: bool = True, final: bool = False) -> TraceIndex:
-        """The index of one log. `final`: it follows no other, and keeps nothing of what that would be compared with."""
+        """Build the index of one log.
+
+        A `final` index follows no other log, and keeps nothing of what that would be compared with.
+        """
         index = cls(PointCoder(seen, joint=joint), _final=final)
         index.update(log)
         return index
 
     @property
     def n_cases(self) -> int:
+        """Number of cases."""
         return len(self.case_ids)
 
     @property
     def lengths(self) -> Ints:
+        """Number of events of each case."""
         return np.diff(self.starts)
 
     def update(self, log: EventLog) -> int:
-        """Follow the log: afterwards the index answers as a new one of `log` would. Cases are recognised by id; only
-        those that grew or changed are coded and posted again. Returns how many did. ValueError where it is final.
+        """Follow the log: afterwards the index answers as a new index of `log` would.
+
+        Cases are recognised by id; only those that grew or changed are coded and posted again.
+
+        Returns
+        -------
+        int
+            The number of cases that grew or changed.
+
+        Raises
+        ------
+        ValueError
+            If the index is final.
         """
         if self._final and self.n_cases:
             raise ValueError("the index is final")
@@ -205,7 +231,7 @@ def twins(points: Codes, starts: Ints, group: Ints) -> Flags:
 
 
 def _counted_twins(points: Codes, starts: Ints, group: Ints) -> Flags:
-    """The same, by the points themselves."""
+    """Count the twins by the points themselves."""
     data, width = np.ascontiguousarray(points).tobytes(), points.itemsize * points.shape[1]
     ends = (starts * width).tolist()
     keys = [(data[a:b], own) for a, b, own in zip(ends, ends[1:], group.tolist(), strict=False)]

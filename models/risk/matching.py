@@ -55,8 +55,9 @@ def another_listed(own: int, items: Ints, size: int, offsets: Whole, postings: W
 
 @kernel
 def another_dense(own: int, items: Ints, size: int, row: Whole, bits: Words) -> bool:
-    """The same where the rarest item, and so every item, is a bitset: intersect word by word, stop at the first
-    survivor. Most words are empty after two items.
+    """Find another case if the rarest item, and so every item, is a bitset.
+
+    Intersect word by word and stop at the first survivor. Most words are empty after two items.
     """
     for word in range(bits.shape[1]):
         left = bits[row[items[0]], word]
@@ -115,8 +116,10 @@ def contained_elsewhere(
 
 @content_free()
 class Revealed(NamedTuple):
-    """What cases may reveal: points by event; where each case begins among these; its group item (-1: none); how many
-    events it reveals; whether another case equals it; by event, whether no other case has a point of it.
+    """The facts that cases may reveal.
+
+    The points of each event; the first point of each case; its group item (-1: none); the number of events that it
+    reveals; whether another case equals it; for each event, whether no other case has a point of it.
     """
 
     points: Whole
@@ -132,10 +135,11 @@ def unique_cases(
     known: Revealed, uniforms: npt.NDArray[np.float64], base: Whole, offsets: Whole, postings: Whole, row: Whole,
     bits: Words, begin: int, unique: Flags,
 ) -> None:  # fmt: skip
-    """Equation 2 for one draw, of the cases from `begin` on for which there is room in `unique`. Case c reveals
-    `take[c]` of its events, drawn without replacement by a partial Fisher-Yates shuffle that consumes `take[c]` of the
-    uniforms, and its group item. A case with a twin is never unique, whatever it reveals, and one that reveals an event
-    that is alone always is: neither is looked up.
+    """Evaluate equation 2 for one draw, of the cases from `begin` on that fit into `unique`.
+
+    Case c reveals its group item and `take[c]` of its events, drawn without replacement by a partial Fisher-Yates
+    shuffle that consumes `take[c]` of the uniforms. A case with a twin is never unique, whatever it reveals, and a
+    case that reveals an event that no other case has always is: neither is looked up.
     """
     points, starts, group, take, twin, alone = known
     width = points.shape[1]
@@ -220,8 +224,10 @@ def greedy_choice(
     points: Ints, used: Ints, most: Ints, size: int, left: Words,
     base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words,
 ) -> int:  # fmt: skip
-    """Place of the point whose next occurrence leaves fewest candidates. Ties: the point whose last occurrence is
-    rarest, since a point that only its repetition makes rare gains nothing at first.
+    """Return the place of the point whose next occurrence leaves fewest candidates.
+
+    Ties go to the point whose last occurrence is rarest, since a point that only its repetition makes rare gains
+    nothing at first.
     """
     best, fewest, rarest = -1, 0, 0
     for k in range(size):
@@ -262,8 +268,9 @@ def greedy_lengths(
     points: Whole, starts: Ints, group: Ints, chosen: Flags,
     base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words,
 ) -> Ints:  # fmt: skip
-    """int64[C]: `greedy_length` of the chosen cases, -1 for the others; candidates begin as the cases with the same
-    case attributes.
+    """Return `greedy_length` of the chosen cases, -1 for the others, int64[C].
+
+    Candidates begin as the cases with the same case attributes.
     """
     cases = len(chosen)
     needed = np.full(cases, -1, dtype=np.int64)

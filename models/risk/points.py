@@ -64,8 +64,9 @@ def view(
     case_attributes: Sequence[str],
     resolution: Unit = "seconds",
 ) -> KnownColumns:
-    """The view of a projection over the attributes a log has. InputError where it has none that the projection
-    needs, or for an unknown projection or resolution.
+    """Return the view of a projection over the attributes that a log has.
+
+    InputError if the log lacks what the projection needs, or for an unknown projection or resolution.
     """
     if projection not in get_args(Projection):
         raise InputError(f"projection {projection!r} is not one of A, B, C, D, E, F or all")
@@ -92,8 +93,10 @@ def lacking(projection: Projection, event_attributes: Sequence[str], case_attrib
 
 
 def chosen_event_attributes(log: EventLog, names: Sequence[str]) -> tuple[str, ...]:
-    """`names` as a view knows them, each once: the resource column is `resource`, also where its XES name is given,
-    unless an event attribute has that name. InputError for what the log does not have.
+    """Return `names` as a view knows them, each once.
+
+    The resource column is `resource`, also if its XES name is given, unless an event attribute has that name.
+    InputError for an attribute that the log does not have.
     """
     found = tuple(dict.fromkeys(_event_attribute(log, name) for name in names))
     if RESOURCE in found and not np.any(log.resource.codes >= 0):
@@ -110,16 +113,20 @@ def _event_attribute(log: EventLog, name: str) -> str:
 
 
 def default_event_attributes(log: EventLog) -> tuple[str, ...]:
-    """Attributes recorded at nearly every event and not constant, the resource too (Sepsis: the department
-    `org:group`, and no laboratory value).
+    """Return the attributes recorded at nearly every event and not constant, the resource too.
+
+    On Sepsis: the department `org:group`, and no laboratory value.
     """
     names = [RESOURCE] if _informative(log.resource) else []
     return (*names, *(name for name, column in log.event_attributes.items() if _informative(column)))
 
 
 def default_case_attributes(log: EventLog, sensitive: Sequence[str] = ()) -> tuple[str, ...]:
-    """Case attributes of the file; without any, attributes recorded exactly once in every case that are no yes/no
-    findings (Sepsis: `Age`, the paper's choice). The sensitive ones are what the adversary is after, not what is known.
+    """Return the case attributes of the file.
+
+    If there are none: the attributes recorded exactly once in every case that are no yes/no findings (Sepsis:
+    `Age`, the paper's choice). Sensitive attributes are left out: the adversary wants to learn them and does not
+    know them.
     """
     own = tuple(name for name, column in log.case_attributes.items() if np.any(column.codes >= 0))
     if not own:
@@ -142,9 +149,10 @@ def _once_a_case(log: EventLog, column: Column) -> bool:
 
 
 def by_resource(log: EventLog) -> EventLog:
-    """The same events with the resource as the person: one "case" a resource, its events in order of time.
+    """Return the same events with the resource as the person: one "case" a resource, its events in order of time.
 
-    Events without a resource belong to nobody and are left out. Case attributes describe the old cases: dropped.
+    Events without a resource belong to nobody and are left out, and so are case attributes, which describe the old
+    cases.
     """
     owned = np.flatnonzero(log.resource.codes >= 0)
     if not len(owned):
@@ -232,15 +240,17 @@ class PointCoder:
 
 
 def _narrow(numbers: Ints) -> Whole:
-    """The numbers as int32 where all of them fit."""
+    """Return the numbers as int32 if all of them fit."""
     bounds = np.iinfo(np.int32)
     fits = bounds.min <= int(numbers.min(initial=0)) and int(numbers.max(initial=0)) <= bounds.max
     return numbers.astype(np.int32) if fits else numbers
 
 
 class _RowCodes:
-    """Codes of rows, the same in every log. Columns are folded in one after the other: what a row is so far and its
-    value in the next column are the two halves of one number. `moment`: which column holds times.
+    """Codes of rows, the same in every log.
+
+    Columns are folded in one after the other: the code of the row so far and its value in the next column are the two
+    halves of one number. `moment` names the column that holds times.
     """
 
     def __init__(self, moment: int | None) -> None:
@@ -261,7 +271,7 @@ class _RowCodes:
         return code
 
     def _value(self, place: int, column: Whole) -> Whole:
-        """A moment by its code; other columns are codes already."""
+        """Return a moment by its code; values of other columns are codes already."""
         if place != self._moment:
             return column
         known = self._moments

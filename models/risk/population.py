@@ -1,4 +1,4 @@
-"""Population uniqueness: of the cases in a sample, how many would be unique among all N persons too?
+"""Population uniqueness: cases of a sample that would be unique among all N persons too.
 
 Note. The idea is that of a Gaussian copula over the case attributes (Rocher, Hendrickx and de Montjoye 2019, used by
 reidentification-risk-2020, section 3.1). Its authors' program is under the GPL-3 and they say that a patent is
@@ -67,8 +67,9 @@ class Population:
 @content_free("information_error")
 @dataclass(frozen=True, slots=True)
 class Copula:
-    """Marginals and the correlation matrix of a fitted model; `cuts[k]` are the normal quantiles between the values
-    of column k, from -inf to inf.
+    """Marginals and the correlation matrix of a fitted model.
+
+    `cuts[k]` are the normal quantiles between the values of column k, from -inf to inf.
     """
 
     cuts: tuple[Floats, ...]
@@ -91,7 +92,7 @@ def population_uniqueness(
 
 
 def estimate(codes: Ints, size: int, runs: int = 5, seed: int = 0) -> Population:
-    """The same for int64[n, d] codes whose order is that of the values (0..k-1 in each column)."""
+    """Estimate population uniqueness for int64[n, d] codes in the order of the values (0..k-1 in each column)."""
     sample = len(codes)
     if size < sample:
         raise InputError(f"population = {size} is smaller than the {sample} cases of the log, which are a part of it")
@@ -136,8 +137,10 @@ def fit(codes: Ints, rng: np.random.Generator) -> Copula:
 
 
 def probabilities(model: Copula, codes: Ints, rng: np.random.Generator) -> Floats:
-    """float64[n]: probability of each record under the model, an integral of the normal density over a box, by
-    sequential conditioning along the points of a randomly shifted lattice (unbiased, and even where random is not).
+    """Return the probability of each record under the model, float64[n].
+
+    It is an integral of the normal density over a box, by sequential conditioning along the points of a randomly
+    shifted lattice (unbiased, and evenly spread).
     """
     lower = np.stack([cut[codes[:, k]] for k, cut in enumerate(model.cuts)], axis=1)
     upper = np.stack([cut[codes[:, k] + 1] for k, cut in enumerate(model.cuts)], axis=1)
@@ -158,7 +161,7 @@ def probabilities(model: Copula, codes: Ints, rng: np.random.Generator) -> Float
 
 
 def _prime(k: int) -> int:
-    """The k-th prime, from 2: square roots of distinct primes are independent over the rationals."""
+    """Return the k-th prime, from 2: square roots of distinct primes are independent over the rationals."""
     found: list[int] = []
     number = 2
     while len(found) <= k:
@@ -169,8 +172,9 @@ def _prime(k: int) -> int:
 
 
 def _ordered(column: Column) -> Ints:
-    """Codes in the order of the values where they have one (numbers, dates), else by frequency: a copula reads order.
-    Missing is the lowest value.
+    """Return codes in the order of the values if they have one (numbers, dates), else by frequency.
+
+    A copula reads order. A missing value is the lowest.
     """
     values = list(column.values)
     if all(isinstance(value, int | float) for value in values) or all(isinstance(value, datetime) for value in values):
@@ -199,8 +203,10 @@ def _information(first: Ints, second: Ints) -> float:
 
 
 def _pair(first: Ints, second: Ints, one: Floats, two: Floats, rng: np.random.Generator) -> float:
-    """Correlation whose simulated samples have the mutual information of the data. The sign is that of the rank
-    correlation; the same normals serve every trial correlation, so the bisection is of one monotone curve.
+    """Return the correlation whose simulated samples have the mutual information of the data.
+
+    The sign is that of the rank correlation. The same normals serve every trial correlation, so the bisection is of one
+    monotone curve.
     """
     if len(one) <= 2 or len(two) <= 2:
         return 0.0
@@ -224,7 +230,7 @@ def _bin(normals: Floats, cuts: Floats) -> Ints:
 
 
 def _nearest(correlation: Floats) -> Floats:
-    """The correlation matrix near a symmetric one: negative eigenvalues to a small positive one, unit diagonal."""
+    """Return the correlation matrix near a symmetric one: negative eigenvalues become small, the diagonal 1."""
     values, vectors = np.linalg.eigh(correlation)
     if values.min() >= 1e-6:
         return correlation

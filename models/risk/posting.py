@@ -15,8 +15,9 @@ Flags = npt.NDArray[np.bool_]
 
 @kernel
 def mark_different(own: Whole, before: Whole, starts: Ints, starts_before: Ints, former: Ints, changed: Flags) -> None:
-    """Mark the cases of which an event is not what it was. Of those that are not marked yet, as many events are known
-    from before (case `former[c]`).
+    """Mark the cases with a changed event.
+
+    Of a case that is not marked yet, as many events are known from before (case `former[c]`).
     """
     for case in range(len(changed)):
         if changed[case]:
@@ -64,8 +65,9 @@ def place_cases(
     points: Codes, starts: Ints, group: Ints, base: Codes, item: Codes, support: Codes, free: Codes, cases: Codes,
     row: Codes, bits: Words, alone: Flags,
 ) -> None:  # fmt: skip
-    """Write each case under its items (`free`: the next place of each), into their bitsets, and whether a point is no
-    other case's.
+    """Write each case under its items and into their bitsets, and whether a point belongs to no other case.
+
+    `free` holds the next free place of each item.
     """
     for case in range(len(group)):
         word, bit = case >> 6, np.uint64(1) << np.uint64(case & 63)
@@ -88,7 +90,10 @@ def place_cases(
 
 @kernel
 def digests(points: Codes, starts: Ints, group: Ints, digest: Words) -> None:
-    """A number for each case that is the same for equal points in equal order and group; others seldom share one."""
+    """Return a number for each case that is equal for equal points in equal order and group.
+
+    Different cases seldom share a number.
+    """
     prime, fold = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
     for case in range(len(group)):
         found = np.uint64(group[case] + 1)

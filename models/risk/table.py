@@ -11,7 +11,7 @@ ALL: tuple[Projection, ...] = get_args(Projection)
 
 
 def as_json(found: Uniqueness) -> dict[str, Any]:
-    """The stable shape of one projection; further keys may join."""
+    """Return the stable JSON shape of one projection; further keys may be added."""
     return {
         "projection": found.projection,
         "resolution": found.resolution,

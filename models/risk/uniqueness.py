@@ -1,4 +1,4 @@
-"""Re-identification risk by uniqueness: how many cases does a little knowledge single out?
+"""Re-identification risk by uniqueness: cases that a little knowledge singles out.
 
 Source: reidentification-risk-2020: case uniqueness (equation 1), trace uniqueness (equation 2), projections (Table 3).
 What is measured, never a guarantee: the adversary knows that the victim is in the log and knows points drawn at
@@ -59,8 +59,14 @@ class PointUniqueness:
 
 @dataclass(frozen=True, slots=True)
 class Uniqueness:
-    """Uniqueness of a log under one projection. `case_uniqueness` is None where no case attribute is known;
-    `status` is "not available" with a `reason` where the log lacks what the projection needs.
+    """Uniqueness of a log under one projection.
+
+    Attributes
+    ----------
+    case_uniqueness : float or None
+        None if no case attribute is known.
+    status : str
+        "not available", with a `reason`, if the log lacks what the projection needs.
     """
 
     projection: str
@@ -176,8 +182,9 @@ def _drawn(index: TraceIndex, amount: Points, draws: int, rng: np.random.Generat
 
 
 def case_uniqueness(log: EventLog, attributes: Sequence[str]) -> float:
-    """Equation 1: share of cases whose combination of the named case attributes occurs once. A missing value is a
-    value. InputError for an attribute the log does not have, no attribute or no case.
+    """Return the share of cases whose combination of the named case attributes occurs once (equation 1).
+
+    A missing value is a value. InputError for an attribute that the log does not have, no attribute or no case.
     """
     if not attributes:
         raise InputError("case uniqueness needs at least one case attribute")
@@ -189,7 +196,7 @@ def case_uniqueness(log: EventLog, attributes: Sequence[str]) -> float:
 
 
 def singleton_variants(log: EventLog) -> frozenset[tuple[str, ...]]:
-    """The activity sequences that exactly one case has."""
+    """Return the activity sequences that exactly one case has."""
     labels: dict[Any, int] = {}
     counts = Counter(log.trace_keys(labels))
     names = [*labels, None]
@@ -198,7 +205,7 @@ def singleton_variants(log: EventLog) -> frozenset[tuple[str, ...]]:
 
 
 def checked(amount: Any) -> Points:
-    """An amount of knowledge as it is written: 4, "4", "10%" or "all". InputError for anything else."""
+    """Check an amount of knowledge as it is written: 4, "4", "10%" or "all"; InputError for anything else."""
     text = str(amount).strip()
     if text == "all":
         return "100%"
@@ -218,7 +225,7 @@ def known(lengths: Ints, amount: Points) -> Ints:
 
 
 def as_read(log: EventLog, semantics: str) -> EventLog:
-    """The log as the paper's program sees it under `per-column`, and as it is otherwise."""
+    """Return the log as the paper's program sees it under `per-column`, and unchanged otherwise."""
     if semantics == "joint":
         return log
     named = np.asarray([case_id not in MISSING_IDS for case_id in log.case_ids], dtype=bool)
@@ -234,7 +241,7 @@ def _default_cases(log: EventLog, sensitive: Sequence[str], unit: str) -> tuple[
 
 
 def beyond(index: TraceIndex, amounts: Sequence[Points]) -> tuple[str, ...]:
-    """A note for each number of points that no trace has."""
+    """Return a note for each number of points that no trace has."""
     longest = int(index.lengths.max(initial=0))
     beyond = [amount for amount in amounts if isinstance(amount, int) and amount > longest]
     return tuple(f"m = {m} is beyond the longest trace ({longest} events): all points are known" for m in beyond)

@@ -28,9 +28,14 @@ def variant_uniqueness(
     draws: int = 20,
     seed: int = 0,
 ) -> Uniqueness:
-    """Equation 2 of reidentification-risk-2020 for random points of projections B to F, the cases being those of the
-    table. The event attribute is the resource, where the table was counted by it; `case_attributes` are columns of the
-    table with their values. InputError for projection A, which knows times.
+    """Return the uniqueness for random points of projections B to F, with the cases of a variant table.
+
+    The event attribute is the resource, if the table was counted by it; `case_attributes` are columns of the table with
+    their values. InputError for projection A, which knows times.
+
+    References
+    ----------
+    reidentification-risk-2020, equation 2.
     """
     if projection == "A":
         raise InputError("projection A knows the times of single cases, which no table of variants has")

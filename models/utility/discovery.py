@@ -61,9 +61,9 @@ def discovery_quality(
 
 
 def _precision(log: EventLog, net: Any, initial: Any, final: Any) -> float:
-    """What pm4py.precision_token_based_replay gives (Munoz-Gama and Carmona, 2010), prefix by prefix.
+    """Return the value of pm4py.precision_token_based_replay (Munoz-Gama and Carmona, 2010), prefix by prefix.
 
-    pm4py replays every prefix of every variant from its first event; a step depends on the marking and the activity
+    pm4py replays every prefix of every variant from its first event. A step depends on the marking and the activity
     alone, so each such pair is replayed once here (Sepsis: 12,000 prefixes, some hundred pairs).
     """
     from pm4py.objects.petri_net.utils.align_utils import get_visible_transitions_eventually_enabled_by_marking
@@ -95,8 +95,9 @@ def _following(log: EventLog) -> dict[tuple[str, ...], Counter[str]]:
 
 
 def _step(net: Any, final: Any) -> Callable[[Any, str], State | None]:
-    """One activity from a marking by token replay: the marking reached and the labels that may come next, None where
-    the activity does not fit. Activities that the model lacks are passed over.
+    """Replay one activity from a marking: return the marking reached and the labels that may come next.
+
+    None if the activity does not fit. Activities that the model lacks are passed over.
     """
     from pm4py.algo.conformance.tokenreplay.variants import token_replay
     from pm4py.objects.petri_net.utils.petri_utils import get_places_shortest_path_by_hidden
@@ -124,7 +125,7 @@ def _step(net: Any, final: Any) -> Callable[[Any, str], State | None]:
 
 
 def _frame(log: EventLog) -> pd.DataFrame:
-    """What pm4py reads: control flow only, times are the position in the trace."""
+    """Build the frame that pm4py reads: control flow only, times are the position in the trace."""
     import pandas as pd
 
     position = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)

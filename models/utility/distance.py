@@ -37,11 +37,21 @@ def data_utility(
     cases: tuple[Ints | None, Ints | None] = (None, None),
     kept: KeptDistances | None = None,
 ) -> float:
-    """1 - earth mover's distance of the two logs' variants over the perspectives named (`activity`, `resource`,
-    `relative_time`), in 0..1. Cases are weighed equally, or by `cases` (int64[C] of either log: how many each stands
-    for); suppressed cases weigh by their absence. `kept`: the distances of the cut before, which moves on to this one.
+    """Return 1 - earth mover's distance of the two logs' variants over the perspectives named, in 0..1.
 
-    InputError when a log has no cases or lacks a perspective.
+    Perspectives are `activity`, `resource` and `relative_time`. Suppressed cases count by their absence.
+
+    Parameters
+    ----------
+    cases : int64[C], optional
+        How many cases each case of either log represents; by default all are equal.
+    kept : KeptDistances, optional
+        The distances of the cut before, which are updated to this one.
+
+    Raises
+    ------
+    InputError
+        If a log has no cases or lacks a perspective.
     """
     if not original.n_cases or not released.n_cases:
         raise InputError("data utility compares two logs with at least one case each")
@@ -71,8 +81,11 @@ def data_utility_at_least(
     carries: tuple[str, ...] = ("activity",),
     T: Unit = "minutes",
 ) -> float:
-    """A lower bound on `data_utility` in time linear in the cases: the best plan that moves each case to what became
-    of it (`origin[r]`: index of released case r in the original, -1 for none), and the rest anywhere.
+    """Return a lower bound on `data_utility` in time linear in the cases.
+
+    It is the best plan that moves each case to its released form (`origin[r]`: index of released case r in the
+    original,
+    -1 for none), and the rest anywhere.
     """
     if not original.n_cases or not released.n_cases:
         raise InputError("data utility compares two logs with at least one case each")
@@ -99,8 +112,9 @@ def _paired(here: list[str], there: list[str], arcs: list[tuple[int, int]]) -> F
 
 
 def earth_movers_distance(first: Counter[str], second: Counter[str], cost_of: Distances | None = None) -> float:
-    """Least cost of turning one distribution of strings into the other (both normalised to 1), in 0..1. `cost_of`: what
-    gives their `distances`.
+    """Return the least cost of turning one distribution of strings into the other, in 0..1.
+
+    Both are normalised to 1. `cost_of` returns their `distances`.
     """
     here, there = sorted(first), sorted(second)
     if first == second:
@@ -125,7 +139,7 @@ def _shares(counts: Counter[str], order: list[str]) -> Floats:
 
 
 def _texts(starts: Ints, items: Column, codes: dict[Hashable, str]) -> list[str]:
-    """The traces as strings, one character an item: what the edit distance reads fastest."""
+    """Return the traces as strings, one character an item, which the edit distance reads fastest."""
     letters = [codes.setdefault(value, letter(len(codes))) for value in items.values]
     text = "".join([letters[code] for code in items.codes.tolist()])
     return [text[a:b] for a, b in itertools.pairwise(starts.tolist())]

@@ -51,16 +51,26 @@ class Agreement:
         return 2 * self.fitness * self.precision / total if total else 0.0
 
     def as_json(self) -> dict[str, float]:
-        """The three figures under their stable names."""
+        """Return the three figures under their stable names."""
         return {"fitness": self.fitness, "precision": self.precision, "f1": self.f1}
 
 
 def directly_follows(
     log: EventLog, attribute: Literal["activity", "resource"] = "activity", cases: Ints | None = None
 ) -> DirectlyFollowsGraph:
-    """Def. 6 over activities or resources (handover of work). An event without a resource breaks the chain: nobody
-    is known to have handed over. `cases`: int64[C], how many each case stands for (None: one). InputError without any
-    resource.
+    """Return the directly-follows graph over activities or resources (handover of work), Def. 6.
+
+    An event without a resource breaks the chain: nobody is known to have handed over.
+
+    Parameters
+    ----------
+    cases : int64[C], optional
+        How many cases each case represents; by default one.
+
+    Raises
+    ------
+    InputError
+        If there is no resource at all.
     """
     column = log.activity if attribute == "activity" else log.resource
     if attribute == "resource" and np.all(column.codes < 0):
@@ -99,9 +109,11 @@ def _graph(log: EventLog, column: Column, weight: Ints | None) -> DirectlyFollow
 
 
 def agreement(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) -> Agreement:
-    """Fitness: occurrences in the release of edges that the original has, over all occurrences in the original (as
-    printed: a release with more cases than its original can pass 1). Precision: of the pairs of the original's nodes
-    that are no edge there, the share that is none in the release either; 1 where every pair is an edge.
+    """Return fitness and precision of the released graph.
+
+    Fitness: occurrences in the release of edges that the original has, over all occurrences in the original (as
+    printed: a release with more cases than its original can pass 1). Precision: of the pairs of the original's
+    nodes that are no edge there, the share that is none in the release either; 1 if every pair is an edge.
     """
     total = sum(original.count.values())
     kept = sum(count for edge, count in released.count.items() if edge in original.count)
@@ -113,8 +125,10 @@ def agreement(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) ->
 def handover(
     original: EventLog, released: EventLog, cases: tuple[Ints | None, Ints | None] = (None, None)
 ) -> Agreement | None:
-    """F_sn and P_sn of section 6.3.1; None where either log has no resource, or where no name of the release is one of
-    the original's: pseudonyms, of which nobody can tell here who they are.
+    """Return F_sn and P_sn of section 6.3.1.
+
+    None if either log has no resource, or if no name of the release is one of the original's: nobody can match
+    pseudonyms here.
     """
     if not same_names(original, released):
         return None
@@ -182,8 +196,10 @@ class Bottlenecks:
 
 
 def bottlenecks(original: EventLog, released: EventLog, of: int = 5) -> Bottlenecks:
-    """Section 6.4: project the original on the activities that the release has, annotate both graphs with the mean
-    duration of each edge, and compare. Meaningless where the release carries no times: the caller decides.
+    """Compare mean durations of edges (section 6.4).
+
+    The original is projected on the activities that the release has, and both graphs are annotated with the mean
+    duration of each edge. It is meaningless if the release carries no times: the caller decides.
     """
     here = _means(directly_follows(project(original, released)))
     there = _means(directly_follows(released))
@@ -194,15 +210,16 @@ def bottlenecks(original: EventLog, released: EventLog, of: int = 5) -> Bottlene
 
 
 def ordinal(log: EventLog) -> bool:
-    """Whether times are but the place in the trace, as releases without protected times write them: 1970-01-01 plus
-    one second an event. They say nothing of durations.
+    """Return whether times are only the place in the trace.
+
+    Releases without protected times write them as 1970-01-01 plus one second an event. They carry no durations.
     """
     place = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
     return bool(np.array_equal(log.time, place * 1_000_000_000))
 
 
 def project(original: EventLog, released: EventLog) -> EventLog:
-    """The original's events whose activity the release has."""
+    """Return the original's events whose activity the release has."""
     used = {released.activity.values[code] for code in np.unique(released.activity.codes)}
     known = np.asarray([value in used for value in original.activity.values], dtype=bool)
     return original.select_events(known[original.activity.codes], drop_empty=True)

@@ -24,8 +24,9 @@ Distances = Callable[[Sequence[str], Sequence[str]], Floats]
 @content_free()
 @dataclass
 class KeptDistances:
-    """The distances of the last cut: `cost[rows[one], columns[other]]`. Texts are spelt in `letters`, which take in new
-    items as they come.
+    """The distances of the last cut: `cost[rows[one], columns[other]]`.
+
+    Texts are spelt in `letters`, to which new items are added.
     """
 
     letters: dict[Hashable, str] = field(default_factory=dict)
@@ -58,7 +59,7 @@ MOST_LETTERS = 1_000_000
 
 
 def letter(number: int) -> str:
-    """The character that stands for an item. InputError where there are no more."""
+    """Return the character that represents an item; InputError if there are no more."""
     # Surrogates are no characters; everything above them follows on.
     point = number + 1 if number + 1 < 0xD800 else number + 1 + 0x800
     if point > 0x10FFFF:

@@ -40,9 +40,19 @@ class ActivityLoss:
 @content_free("kept", "frequent", "variants_in", "variants_kept", "cases_as_they_were")
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """`kept`: events of the release / events of the source. `lost`: activities that at least `FREQUENT` of the source's
-    cases show and the release does not; `frequent`: how many are that frequent. `cases_as_they_were`: released cases
-    whose trace is the one of their source case, as a share of the source's cases (None where records are no cases).
+    """Events, activities and cases that a release lost.
+
+    Attributes
+    ----------
+    kept : float
+        Events of the release / events of the source.
+    lost
+        Activities that at least `FREQUENT` of the source's cases show and the release does not.
+    frequent : int
+        How many activities are that frequent.
+    cases_as_they_were : float or None
+        Released cases whose trace equals that of their source case, as a share of the source's cases. None if
+        records are no cases.
     """
 
     kept: float
@@ -55,9 +65,15 @@ class Loss:
 
 
 def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases: Ints | None = None) -> Loss:
-    """The loss of `released` against `source` (which has events). `origin`: int64[released cases], case of the
-    source or -1. `cases`: int64[cases of the source], how many each stands for (a table of variants; every released
-    case then has an origin); None: one each.
+    """Return the loss of `released` against `source` (which has events).
+
+    Parameters
+    ----------
+    origin : int64[released cases]
+        Case of the source, or -1.
+    cases : int64[cases of the source], optional
+        How many cases each case represents (a table of variants; every released case then has an origin); by
+        default one.
     """
     names = list(source.activity.values)
     size = len(names)

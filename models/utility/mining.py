@@ -1,5 +1,7 @@
-"""What a release is worth in the words of who mines it: similarity, error of the directly-follows graph, the model that
-is discovered, and how long a case takes, before and after, in days, hours, minutes or seconds.
+"""Utility of a release for process mining, in terms that miners use.
+
+Similarity, error of the directly-follows graph, the discovered model, and how long a case takes, before and after, in
+days, hours, minutes or seconds.
 """
 
 from __future__ import annotations
@@ -18,10 +20,19 @@ UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 
 
 @dataclass(frozen=True, slots=True)
 class Mining:
-    """`log_similarity`: 1 - earth mover's distance of variants (0..1); `dfg_error`: of directly-follows frequencies
-    (`models.utility.similarity`); `fitness`, `precision`: of the source on the model discovered from the release (None:
-    not asked for); `throughput_before`, `_after`: median seconds from first to last event of a case in source and
-    release (None: it carries no times, or they were not read).
+    """Mining utility of a release.
+
+    Attributes
+    ----------
+    log_similarity : float
+        1 - earth mover's distance of variants (0..1).
+    dfg_error : float
+        Of directly-follows frequencies (`models.utility.similarity`).
+    fitness, precision : float or None
+        Of the source on the model discovered from the release; None if not asked for.
+    throughput_before, throughput_after : float or None
+        Median seconds from first to last event of a case in source and release; None if the release carries no
+        times, or they were not read.
     """
 
     log_similarity: float
@@ -47,7 +58,7 @@ class Mining:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """The same names, times in seconds, and the sentences."""
+        """Return the same names, times in seconds, and the sentences."""
         return {**asdict(self), "sentences": self.sentences()}
 
 
@@ -60,8 +71,16 @@ def mining(
     timed: bool,
     cases: tuple[Ints | None, Ints | None] = (None, None),
 ) -> Mining:
-    """Put together from what was measured. `discovery`: as `discovery_quality`; `timed`: whether the release has times;
-    `cases`: how many each case of either stands for (None: one); those that stand for several have no times.
+    """Assemble the mining utility from measures.
+
+    Parameters
+    ----------
+    discovery
+        As returned by `discovery_quality`.
+    timed : bool
+        Whether the release has times.
+    cases : optional
+        How many cases each case of either log represents; by default one. Cases that represent several have no times.
     """
     found = discovery or {}
     return Mining(

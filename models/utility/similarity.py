@@ -49,9 +49,21 @@ def likeness(
     seed: int = 0,
     cases: tuple[Ints | None, Ints | None] = (None, None),
 ) -> Likeness:
-    """Both measures of two logs; `cases`: how many each case of either stands for (None: one). A release without cases
-    has nothing in common with its original: similarity 0 and error 1. InputError for an original without cases; `seed`:
-    of the sample, where one is taken.
+    """Return log similarity and directly-follows error of two logs.
+
+    A release without cases has nothing in common with its original: similarity 0 and error 1.
+
+    Parameters
+    ----------
+    cases : optional
+        How many cases each case of either log represents; by default one.
+    seed : int
+        Of the sample, if one is taken.
+
+    Raises
+    ------
+    InputError
+        For an original without cases.
     """
     here: Variants = counted(original.traces(), cases[0])
     there: Variants = counted(released.traces(), cases[1])
@@ -96,8 +108,10 @@ def log_dfg_error(
 
 
 def _steps(log: EventLog, labels: dict[Any, int], cases: Ints | None) -> tuple[Ints, Ints]:
-    """(steps of the cases, from their starts to their ends, ascending; how often each is taken). A step is one number:
-    an activity has its code + 2 (1: missing), the start and the end 0. `cases`: as for `likeness`.
+    """Return the distinct steps of the cases, ascending, and how often each is taken.
+
+    A step is one number: an activity has its code + 2 (1: missing), the start and the end 0. `cases`: as for
+    `likeness`.
     """
     code = np.asarray([*(labels[value] + 2 for value in log.activity.values), 1], dtype=np.int64)
     found = KeyTotals((len(labels) + 2) ** 2)

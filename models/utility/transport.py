@@ -40,8 +40,21 @@ _IMPORTING = threading.Lock()
 
 
 def least_cost(here: Floats, there: Floats, cost: Floats) -> float:
-    """Cost of the cheapest plan that moves the masses `here` (float64[n], sum 1) to `there` (float64[m], sum 1) at
-    `cost` (float64[n, m], not negative). VeilstreamError should the solver stop before the optimum.
+    """Return the cost of the cheapest transport plan.
+
+    Parameters
+    ----------
+    here : float64[n]
+        Masses to move, sum 1.
+    there : float64[m]
+        Masses to reach, sum 1.
+    cost : float64[n, m]
+        Not negative.
+
+    Raises
+    ------
+    VeilstreamError
+        If the solver stops before the optimum.
     """
     if cost.size <= DENSE:
         return _over(np.arange(cost.size, dtype=np.int64), here, there, cost)[0]
@@ -74,8 +87,10 @@ def solve(here: Floats, there: Floats, arcs: Arcs, cost: Floats) -> tuple[float,
 
 @cache
 def _simplex() -> Any:
-    """POT's compiled network simplex alone. `import ot` also imports all of scipy.stats, networkx and what else its
-    other solvers need: a second of every command that audits a release.
+    """Load POT's compiled network simplex alone.
+
+    `import ot` also imports all of scipy.stats, networkx and the needs of its other solvers: a second of every command
+    that audits a release.
     """
     with _IMPORTING:
         before = "ot" in sys.modules
@@ -92,15 +107,16 @@ def _simplex() -> Any:
 
 
 def _packages() -> list[tuple[str, list[str]]]:
-    """The packages that the simplex lies in, and their folders."""
+    """Return the packages that contain the simplex, and their folders."""
     found = importlib.util.find_spec("ot")
     places = [] if found is None else list(found.submodule_search_locations or ())
     return [("ot", places), ("ot.lp", [os.path.join(place, "lp") for place in places])]
 
 
 def _nearest(cost: Floats, u: Floats, v: Floats, below: float) -> Ints:
-    """The arcs (row * m + column, ascending) of least reduced cost of each row and of each column, of those whose
-    reduced cost is less than `below`.
+    """Return the arcs (row * m + column, ascending) of least reduced cost of each row and of each column.
+
+    Only arcs with a reduced cost less than `below` count.
     """
     rows, columns = cost.shape
     of_row, of_column = np.full((rows, NEIGHBOURS + 1), -1), np.full((columns, NEIGHBOURS + 1), -1)
@@ -111,8 +127,9 @@ def _nearest(cost: Floats, u: Floats, v: Floats, below: float) -> Ints:
 
 @kernel
 def _least_of_each(cost, u, v, below, of_row, of_column):  # type: ignore[no-untyped-def]
-    """One pass over all arcs: a row and a column each keep their least so far, unsorted, and the largest of these,
-    which the next one has to beat.
+    """Find the least arcs of each row and column in one pass over all arcs.
+
+    A row and a column each keep their least so far, unsorted, and the largest of these, which the next arc has to beat.
     """
     kept = of_row.shape[1]
     row_cost, column_cost = np.full(kept, below), np.full((len(v), kept), below)

@@ -16,8 +16,12 @@ from models.eventlog import EventLog, Ints
 
 @dataclass(frozen=True, slots=True)
 class VariantChanges:
-    """Variants (activity sequences) of the original that the release lacks, and of the release that the original lacks.
-    `r1`: requirement R1, no new variant.
+    """Variants (activity sequences) that original and release do not share.
+
+    Attributes
+    ----------
+    r1 : bool
+        Requirement R1: the release has no new variant.
     """
 
     lost: int

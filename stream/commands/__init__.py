@@ -41,8 +41,10 @@ def _print_version(asked: bool) -> None:
 
 
 def build_app(asked: str | None = None) -> typer.Typer:
-    """The whole command line, from the modules beside this file; where `asked` is a command, that one alone, since
-    the others take time to build."""
+    """Build the command line from the modules beside this file.
+
+    If `asked` is a command, only that one is built, since the others take time to build.
+    """
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
     app.callback(help=HELP)(_program_options)  # a group, even with one command
     modules = {info.name.replace("_", "-"): info.name for info in pkgutil.iter_modules(__path__) if info.name[0] != "_"}
@@ -77,9 +79,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def hear_signals() -> None:
-    """Take Ctrl-C, SIGTERM and the end of children as if started from a terminal. A parent (nohup, `&` in a script, a
-    service manager) can leave its child with signals ignored or blocked: what cannot be stopped gets killed, and a
-    process that ignores SIGCHLD learns no exit code of its own children."""
+    """Take Ctrl-C, SIGTERM and the end of children as if started from a terminal.
+
+    A parent (nohup, `&` in a script, a service manager) can leave its child with signals ignored or blocked. A
+    process that cannot be stopped gets killed, and one that ignores SIGCHLD learns no exit code of its own
+    children.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGCHLD):
@@ -89,8 +94,10 @@ def hear_signals() -> None:
 
 
 def keep_others_out() -> None:
-    """Let no file of this process be writable by every user, whatever umask it was started with (0 in some containers);
-    what groups may do is the operator's choice."""
+    """Let no file of this process be writable by every user, whatever umask it was started with.
+
+    Some containers start with umask 0. What groups may do is the operator's choice.
+    """
     os.umask(os.umask(0o077) | stat.S_IWOTH)
 
 

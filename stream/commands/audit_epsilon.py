@@ -1,5 +1,7 @@
-"""`veilstream audit-epsilon`: run a mechanism, or the whole pipeline around it, on neighbouring logs and bound epsilon
-from below by what is seen."""
+"""`veilstream audit-epsilon`: bound epsilon from below by runs on neighbouring logs.
+
+A mechanism runs, or the whole pipeline around it.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,10 @@ def _mechanism(kind: str, given: Mapping[str, Any]) -> Mechanism:
 
 
 def _claim(built: Mechanism) -> Charge:
-    """What one release claims; of rho its (epsilon, delta), at a conversion that spends as much delta again."""
+    """Return the claim of one release.
+
+    For rho its (epsilon, delta), at a conversion that spends as much delta again.
+    """
     from models.dp.zcdp import Accounting
 
     charge = built.charge()
@@ -118,7 +123,7 @@ def _staged(built: Mechanism, counts: bool) -> list[NeighbourPair]:
 
 
 def _counting(built: Mechanism) -> Any:
-    """The counts of a release of dp-variants, as its mechanism draws them."""
+    """Return the counts of a release of dp-variants, as its mechanism draws them."""
     from models.dp.counts import release_counts
     from models.dp.noise import secure
     from models.dp.strict import Terms, gaussian
@@ -139,7 +144,7 @@ def _stages(claim: Charge) -> list[StagePair]:
 
 
 def _pipeline(built: Mechanism, cases: str) -> tuple[list[NeighbourPair], Charge]:
-    """Runs of the whole pipeline, and what all releases of a run are charged."""
+    """Return runs of the whole pipeline, and the charge of all releases of a run."""
     from stream.run.pipeline_audit import (
         BYTE_VICTIMS,
         SERIES,
@@ -195,7 +200,7 @@ def _stage(built: Mechanism) -> Any:
 
 
 def _least(built: Mechanism) -> int:
-    """The threshold of counts, 0 where there is none."""
+    """Return the threshold of counts, 0 if there is none."""
     from models.dp.neighbours import Stage
 
     return int(built.build(_exposure(Stage().log(1))).public.get("threshold", 0)) if built.kind != "amun" else 0
@@ -261,7 +266,7 @@ def _document(
 
 
 def _refuse_blindness(claim: Charge, staged: list[NeighbourPair], runs: int, alpha: float) -> None:
-    """An audit that could not even see a certain event says "consistent" of everything."""
+    """Refuse an audit that could not even see a certain event: it says "consistent" of everything."""
     from models.dp.audit import power
 
     pair = staged[0]

@@ -161,7 +161,7 @@ def _settings(simulated: SimulatedReleases, known: Correlations, seed: int) -> l
 
 
 def _delta(given: float) -> Fraction:
-    """delta of each release, exact; 0: pure epsilon."""
+    """Return the delta of each release, exact; 0: pure epsilon."""
     from models.leakage.accumulation import epsilon_of
 
     if given == 0:
@@ -191,7 +191,7 @@ def _simulate(log: Path, reading: Reading, settings: Sequence[SimulationSettings
 
 
 def _result(settings: SimulationSettings, outcome: SimulationOutcome, alpha: Fraction | None) -> LeakageResult:
-    """The documented JSON of one simulation; curves of the activity chain, further chains beside."""
+    """Return the documented JSON of one simulation: curves of the activity chain, with further chains beside them."""
     main = outcome.chains["activity"]
     # A single release has no step behind it: then the next one, on its automaton, is told.
     steps = main.extreme or [(main.last[0].extreme, main.last[1].extreme)]
@@ -246,8 +246,11 @@ def _curves(chain: Any) -> list[Curves]:
 
 
 def _allocation(last: Sequence[tuple[Any, Any]], alpha: Fraction, releases: int) -> AllocationDocument:
-    """Budgets that keep TPL of every chain at or under `alpha` while the newest automaton's correlations (AL_B and
-    AL_F by chain) stay: the least of all chains, since less epsilon never leaks more."""
+    """Return budgets that keep TPL of every chain at or under `alpha` while the newest correlations stay.
+
+    The correlations are AL_B and AL_F of the newest automaton, by chain. The result is the least budget of all chains,
+    since less epsilon never leaks more.
+    """
     from models.leakage.budget import allocate, geometric
 
     found = [allocate(*steps, alpha) for steps in last]
@@ -260,7 +263,10 @@ def _allocation(last: Sequence[tuple[Any, Any]], alpha: Fraction, releases: int)
 
 
 def _down(budget: Fraction, digits: int = 15) -> float:
-    """The budget in decimal digits, cut and never rounded up: as written here it keeps the bound, to the last digit."""
+    """Return the budget in decimal digits, cut and never rounded up.
+
+    As written, it keeps the bound to the last digit.
+    """
     cut = Context(prec=digits, rounding=ROUND_DOWN)
     return float(cut.divide(Decimal(budget.numerator), Decimal(budget.denominator)))
 

@@ -226,7 +226,7 @@ def _flags(sensitive: str, reading: Reading) -> Mapping[str, Any]:
 
 
 def _compared(replay: Replay, outcome: ReplayOutcome, log: EventLog, output: Path) -> Sequence[Mapping[str, Any]]:
-    """The comparison, also left beside the audits for the report."""
+    """Compare the releases with the source, and leave the comparison beside the audits for the report."""
     from msgspec.json import encode
     from msgspec.json import format as indented
 

@@ -181,12 +181,12 @@ def _on_variants(
 
 
 def _by_role(attributes: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    """The file's column of resources as `resource`: no event attribute has its name any more."""
+    """Return the file's column of resources as `resource`: no event attribute has its name any more."""
     return ["resource" if name == names.get("resource") else name for name in attributes]
 
 
 def _measure(wanted: Sequence[str], ask: Callable[[str], Uniqueness]) -> tuple[list[Uniqueness], list[float]]:
-    """What each projection gives, and its CPU seconds."""
+    """Measure each projection, with its CPU seconds."""
     found, seconds = [], []
     with progress() as bar:
         for name in bar.track(wanted, description="uniqueness by projection"):

@@ -69,7 +69,7 @@ class _Side:
 def _counted(
     path: Path, carries: tuple[str, ...], fitness: str, reading: Reading, engine: _engine.EngineOptions
 ) -> _Side:
-    """A log as an engine counts its variants. InputError for what is no matter of variants."""
+    """Return a log as an engine counts its variants; InputError for a measure that needs more than variants."""
     from models.knowledge import Knowledge
     from stream.engine.contract import CountQuery
 
@@ -87,7 +87,7 @@ TIMED = ("emd_time_months", "mae_time_months", "bottlenecks", "active_cases")
 
 
 def _compare(here: _Side, there: _Side, carries: tuple[str, ...], T: str, fitness: str) -> Mapping[str, Any]:
-    """The documented JSON; what cannot be measured on these logs is null."""
+    """Return the documented JSON; a measure that cannot be taken on these logs is null."""
     from models.utility.discovery import discovery_quality
     from models.utility.distance import data_utility
     from models.utility.graphs import agreement, directly_follows, edge_distance, handover, ordinal
@@ -128,7 +128,7 @@ def _compare(here: _Side, there: _Side, carries: tuple[str, ...], T: str, fitnes
 
 
 def _of_times(here: EventLog, there: EventLog) -> Mapping[str, Any]:
-    """What is measured on the times of events, beside the distance of edges."""
+    """Measure the times of events, beside the distance of edges."""
     from models.utility.graphs import bottlenecks
     from models.utility.variants import active_cases, moments_of
 

@@ -92,7 +92,7 @@ def _compiled(function: Callable[Parameters, Result], **options: Any) -> Callabl
         if "no locator available" not in str(error):
             raise
         return cast("Callable[Parameters, Result]", _compiled_once(njit(**options)(function)))
-    if not _ours(compiled._cache.cache_path):
+    if not _ours(compiled.stats.cache_path):
         return cast("Callable[Parameters, Result]", _compiled_once(njit(**options)(function)))
     _load_quickly(compiled._cache)
     return cast("Callable[Parameters, Result]", _compiled_once(compiled))

@@ -11,8 +11,10 @@ from __future__ import annotations
 import struct
 import threading
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from connectors.kafka.source import Source
@@ -81,8 +83,7 @@ class LogClient:
         """Every partition of the topics; a topic that does not exist has none. UnavailableError, InputError as
         `connectors.kafka.faults.fault` has them."""
         with self._lock:
-            found: dict[Place, Leader] = self._run(lambda admin: admin._manager.run(self._leaders, sorted(topics)))
-            return found
+            return self._leaders(topics)
 
     def begins(self, places: Collection[Place]) -> dict[Place, int]:
         """Return the first offset that each partition still has.
@@ -106,7 +107,9 @@ class LogClient:
         with self._lock:
             deadline = time.monotonic() + PATIENCE_SECONDS
             while True:
-                found = self._run(lambda admin: admin._manager.run(self._lineages, sorted(places)))
+                leaders = self._leaders({topic for topic, _ in places})
+                existing = [(place, leaders[place]) for place in sorted(places) if place in leaders]
+                found = self._run(partial(self._ask_lineages, existing))
                 if None not in found.values():
                     return {place: lineage for place, lineage in found.items() if lineage is not None}
                 if time.monotonic() > deadline:
@@ -150,24 +153,27 @@ class LogClient:
             self._admin.close()
             self._admin = None
 
-    async def _leaders(self, topics: Sequence[str]) -> dict[Place, Leader]:
-        from kafka.protocol.metadata import MetadataRequest
+    def _leaders(self, topics: Collection[str]) -> dict[Place, Leader]:
+        if not topics:
+            return {}  # the client would take an empty list for all topics
+        described = self._run(lambda admin: admin.describe_topics(sorted(topics)))
+        leaders = {}
+        for topic in described:
+            for partition in topic["partitions"]:
+                leaders[topic["name"], partition["partition_index"]] = Leader(
+                    topic=_topic_id(topic.get("topic_id")),
+                    epoch=_epoch(partition.get("leader_epoch")),
+                    node=partition["leader_id"],
+                )
+        return leaders
 
-        request = MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
-            allow_auto_topic_creation=False,
-        )
-        response = await self._admin._manager.send(request)
-        return {
-            (topic.name, one.partition_index): Leader(_id(topic.topic_id), _known(one.leader_epoch), one.leader_id)
-            for topic in response.topics
-            for one in topic.partitions
-        }
+    def _ask_lineages(self, places: Sequence[tuple[Place, Leader]], admin: Any) -> dict[Place, Lineage | None]:
+        answers: dict[Place, Lineage | None] = admin._manager.run(self._lineages, places)
+        return answers
 
-    async def _lineages(self, places: Sequence[Place]) -> dict[Place, Lineage | None]:
-        """None: the leader is not known, or is not the leader any more."""
-        leaders = await self._leaders(sorted({topic for topic, _ in places}))
-        return {place: await self._lineage(place, leaders[place]) for place in places if place in leaders}
+    async def _lineages(self, places: Sequence[tuple[Place, Leader]]) -> dict[Place, Lineage | None]:
+        """Return the logs; None for one whose leader is unknown, or is not the leader any more."""
+        return {place: await self._lineage(place, leader) for place, leader in places}
 
     async def _lineage(self, place: Place, leader: Leader) -> Lineage | None:
         found = await self._end_of(place, leader, leader.epoch)
@@ -206,16 +212,19 @@ class LogClient:
         (answer,) = response.topics[0].partitions
         error = errors.for_code(answer.error_code)
         if error is errors.NoError:
-            return _known(answer.leader_epoch), int(answer.end_offset)
+            return _epoch(answer.leader_epoch), int(answer.end_offset)
         if issubclass(error, errors.RetriableError):  # the leader is another one now, or not ready
             return None
         raise error(f"{place[0]}/{place[1]}")
 
 
-def _id(found: Any) -> str:
-    """A topic id as text; "" where there is none (the protocol's zero)."""
-    return "" if found is None or not found.int else str(found.hex)
+def _topic_id(text: str | None) -> str:
+    """Return a topic id in hexadecimal; "" for none (the protocol's zero)."""
+    if text is None:
+        return ""
+    identifier = uuid.UUID(str(text))
+    return identifier.hex if identifier.int else ""
 
 
-def _known(epoch: int | None) -> int:
+def _epoch(epoch: int | None) -> int:
     return -1 if epoch is None else int(epoch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from connectors.kafka.faults import explained
@@ -16,8 +17,14 @@ FOR_EVER = -1
 KEEPING = ("cleanup.policy", "retention.ms", "retention.bytes")
 NOT_ALLOWED = "the broker does not allow it; `veilstream topics acls` prints the permissions that are needed"
 COMPRESSION = "compression.type"
-CODECS = ("gzip", "snappy", "lz4", "zstd")
-"""Codecs of record batches. With `compression.type = producer` a topic may hold all of them."""
+CODECS = {
+    "gzip": (),
+    "snappy": ("cramjam", "snappy"),
+    "lz4": ("cramjam", "lz4"),
+    "zstd": ("cramjam", "zstandard"),
+}
+"""Codec of record batches -> the modules by which aiokafka (cramjam) and kafka-python decode it. With
+`compression.type = producer` a topic may hold all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +157,8 @@ def _differences(plan: TopicPlan, count: int, config: Mapping[str, str]) -> Iter
 
 def _undecodable(plan: TopicPlan, compression: str) -> Iterator[TopicProblem]:
     """Codecs that a topic may hold and this installation cannot decode. Fatal where the topic holds no other."""
-    possible = CODECS if compression == "producer" else (compression,)
-    lacking = [codec for codec in possible if codec in CODECS and codec not in decodable()]
+    possible = CODECS if compression == "producer" else {compression} & CODECS.keys()
+    lacking = [codec for codec in possible if codec not in decodable()]
     if lacking:
         yield TopicProblem(
             f"topic {plan.name}: {COMPRESSION} = {compression}, which this installation cannot decode "
@@ -162,11 +169,7 @@ def _undecodable(plan: TopicPlan, compression: str) -> Iterator[TopicProblem]:
 
 def decodable() -> frozenset[str]:
     """Return the codecs that both clients of this installation can decode."""
-    from aiokafka import codec as aiokafka_codecs
-    from kafka import codec as kafka_codecs
-
-    clients = (aiokafka_codecs, kafka_codecs)
-    return frozenset(codec for codec in CODECS if all(getattr(client, f"has_{codec}")() for client in clients))
+    return frozenset(codec for codec, modules in CODECS.items() if all(map(find_spec, modules)))
 
 
 def partitions(client: Any, names: Sequence[str]) -> dict[str, int]:

@@ -22,8 +22,8 @@ from connectors.kafka.topics import topic
 from models.errors import TakenOverError, UnavailableError, shortage
 from stream.daemon.broker_contact import BrokerContact, no_contact
 from stream.daemon.delta_topic import DeltaRecord
-from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
-from stream.daemon.faust_consumer import TP, App, leader_epoch
+from stream.daemon.faust_app import App, CrashingSupervisor, application, offer_health
+from stream.daemon.faust_consumer import TP, SeekingTransport, leader_epoch
 from stream.daemon.health import STUCK_SECONDS, ProgressCheck, faulty_state, patience
 from stream.daemon.state_machine import ActiveCoordinator, CoordinatorContext
 from stream.daemon.status import StatusFile
@@ -237,7 +237,7 @@ def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[App, Coordi
     process = host.settings.process.name
     # The assignor gives the partition to the first name in order: who joined first keeps it when a standby comes.
     name = f"veilstream-coordinator-{time.time_ns():020d}"
-    app = application(process, "coordinator", host.source, folder, broker_client_id=name)
+    app = application(process, "coordinator", host.source, folder, SeekingTransport, broker_client_id=name)
     coordinator = Coordinator(app, host)
     deltas = app.topic(topic(process, "delta"), key_serializer="raw", value_serializer="raw", allow_empty=True)
 

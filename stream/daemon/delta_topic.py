@@ -18,7 +18,7 @@ from connectors.kafka.lineage import Leader, Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import RefusedError, UnavailableError, VeilstreamError
-from stream.daemon.faust_consumer import ISOLATION
+from stream.daemon.aiokafka_records import ISOLATION
 from stream.fold.records import READABLE, AnyRecord, Command, Config, Delta, lost_from
 from stream.fold.rules import FoldRules
 from stream.ledger.entries import DeltaAnchor, NoteBody, NoteEntry

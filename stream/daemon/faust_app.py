@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,12 @@ from mode.supervisors import CrashingSupervisor
 from connectors.kafka.source import Source
 from connectors.kafka.topics import group
 from models.errors import InputError, VeilstreamError
-from stream.daemon.faust_consumer import App
 from stream.daemon.health import Probe, serve
 
-__all__ = ["STOP_SECONDS", "CrashingSupervisor", "LateEnd", "Why", "application", "offer_health", "run"]
+__all__ = ["STOP_SECONDS", "App", "CrashingSupervisor", "LateEnd", "Why", "application", "offer_health", "run"]
 
+
+App = faust.App
 
 # A stop that takes too long is ended. The thread that does it is started with the process: where memory
 # is short, none could be started at the moment of the stop, and the stop would be lost.
@@ -81,11 +82,24 @@ PRODUCER_BATCH_BYTES = 900_000
 waits for its acknowledgement before it can even be handed over."""
 
 
-def application(process: str, role: str, source: Source, folder: Path, *, kind: type[App] = App, **more: Any) -> App:
-    """Make a Faust app with the settings that docs/daemon.md explains. Its data folder is made here: Faust would make
-    it 0755."""
+def application(process: str, role: str, source: Source, folder: Path, transport: type[Any], **more: Any) -> App:
+    """Make a Faust application with the settings that docs/daemon.md explains.
+
+    Parameters
+    ----------
+    process, role
+        Name the consumer group.
+    source
+        Configuration of the broker.
+    folder
+        Data folder of the application. It is made here: Faust would make it 0755.
+    transport
+        Class of the consumer's transport: `SeekingTransport` or `FetchTransport`.
+    **more
+        Further settings of Faust.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return kind(
+    app = App(
         group(process, role),
         broker=[f"kafka://{server}" for server in source.servers],
         datadir=folder,
@@ -108,6 +122,8 @@ def application(process: str, role: str, source: Source, folder: Path, *, kind: 
         **source.security.faust(),
         **more,
     )
+    app.transport = transport(app.conf.broker_consumer, app)
+    return app
 
 
 def offer_health(app: faust.App, port: int | None, probe: Probe) -> None:
@@ -124,60 +140,75 @@ def offer_health(app: faust.App, port: int | None, probe: Probe) -> None:
         log.info("health on port %s", [address[1] for address in runner.addresses])
 
 
-def show_stacks() -> None:
-    """On SIGUSR1, print the stack of every thread and task to stderr; code only, no content."""
+def print_stacks(loops: Iterable[asyncio.AbstractEventLoop]) -> None:
+    """Print the stack of every thread, and of every task of these loops, to stderr: code only, no content."""
     faulthandler.dump_traceback(all_threads=True)
-    for task in list(asyncio.tasks._all_tasks):  # type: ignore[attr-defined]  # of all loops, not of one
-        if not task.done():
+    for loop in loops:
+        for task in asyncio.all_tasks(loop):
             task.print_stack(limit=4, file=sys.stderr)
 
 
-class _Worker(faust.Worker):
-    """A worker that leaves logging and standard output to us, and stops in bounded time."""
+class DaemonWorker(faust.Worker):
+    """A worker that leaves logging and the process title alone, and stops in bounded time."""
 
-    late_end: LateEnd
+    def __init__(self, app: App, *services: Any) -> None:
+        super().__init__(app, *services, quiet=True, override_logging=False)
+        self.late_end = LateEnd()
+        self.spinner = None  # it would write to our standard output
+        self.asked_to_stop = False
+        self._stop_task: asyncio.Future[Any] | None = None
 
-    def _schedule_shutdown(self, number: signal.Signals) -> None:
-        self.late_end.ask(0)  # first: what follows may fail where memory is short
-        super()._schedule_shutdown(number)
+    async def on_execute(self) -> None:
+        """Do nothing; Faust would change the title of the process."""
 
-    def _on_sigusr1(self) -> None:
-        show_stacks()  # Faust's would print local variables: records
+    def install_signal_handlers(self) -> None:
+        """Handle SIGTERM and SIGINT by a stop in bounded time, and SIGUSR1 by the stacks of threads and tasks.
 
-    def _on_sigusr2(self) -> None:
-        """Faust's would wait in a debugger."""
+        Faust's handlers would print local variables, which are records, and wait in a debugger.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.loop.add_signal_handler(number, self.request_stop)
+        self.loop.add_signal_handler(signal.SIGUSR1, self._print_stacks)
+        self.loop.add_signal_handler(signal.SIGUSR2, lambda: None)
 
-    def _setup_logging(self) -> None:
-        pass
+    def request_stop(self) -> None:
+        """Begin to stop, once."""
+        self.late_end.ask(0)  # first: what follows may fail if memory is short
+        if not self.asked_to_stop:
+            self.asked_to_stop = True
+            self._stop_task = asyncio.ensure_future(self.stop(), loop=self.loop)
 
-    def _setproctitle(self, info: str, *, ident: str = "veilstream") -> None:
-        pass
+    def finish(self) -> None:
+        """Wait for a stop that was requested, stop what still runs, and close the event loop."""
+        if self._stop_task is not None and not self._stop_task.done():
+            self.loop.run_until_complete(self._stop_task)
+        self.stop_and_shutdown()
+
+    def _print_stacks(self) -> None:
+        loops = [self.loop]
+        if self.app.started:
+            loops.append(self.app.consumer.thread_loop)  # type: ignore[attr-defined]  # ours, of faust_consumer
+        print_stacks(loops)
 
 
-def run(app: faust.App, *services: Any, on_stop: Callable[[], None] = lambda: None) -> None:
+def run(app: App, *services: Any, on_stop: Callable[[], None] = lambda: None) -> None:
     """Run until SIGTERM or SIGINT (returns) or a crash (raises what crashed it)."""
-    worker = _Worker(app, *services, quiet=True, loglevel="WARNING")
-    worker.late_end = LateEnd()
-    worker.spinner = None  # it would write to our standard output
-    loop = worker.loop
+    worker = DaemonWorker(app, *services)
     reason: BaseException | None = None
     try:
-        loop.run_until_complete(worker.start())
+        worker.loop.run_until_complete(worker.start())
     except BaseException as error:  # noqa: BLE001 - whatever it was, the loop is shut down first and then it is raised
         reason = error
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if worker._signal_stop_time is None:
+    if not worker.asked_to_stop:
         worker.late_end.ask(1, why=lambda: worker.crash_reason or app.crash_reason or reason)
     try:
-        worker.stop_and_shutdown()
+        worker.finish()
     except BaseException as error:  # noqa: BLE001 - the worker raises its crash reason again while it closes the loop
         reason = reason or error
     on_stop()
     reason = worker.crash_reason or app.crash_reason or reason
-    if reason is not None and not _asked(worker, reason):
+    # A requested stop cancels what waits: that is no failure.
+    cancelled = worker.asked_to_stop and isinstance(reason, asyncio.CancelledError | SystemExit)
+    if reason is not None and not cancelled:
         raise reason
-
-
-def _asked(worker: Any, reason: BaseException) -> bool:
-    """Whether the stop was asked for by a signal, and so what ends the waiting is no failure."""
-    return worker._signal_stop_time is not None and isinstance(reason, asyncio.CancelledError | SystemExit)

@@ -35,13 +35,12 @@ from connectors.kafka.topics import topic
 from connectors.times import nanoseconds
 from models.errors import InputError, UnavailableError, VeilstreamError
 from stream.config.settings import Settings
-from stream.daemon.batch_consumer import WAITING, BatchApp, FetchMessage
 from stream.daemon.broker_clock import BrokerClock
 from stream.daemon.broker_contact import BrokerContact, no_contact
 from stream.daemon.delta_topic import seen_in_delta_topic
 from stream.daemon.deltas import Clocks, DeltaWriter, LogState
-from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
-from stream.daemon.faust_consumer import TP, App, first_record, leader_epoch
+from stream.daemon.faust_app import App, CrashingSupervisor, application, offer_health
+from stream.daemon.faust_consumer import TP, WAITING, FetchMessage, FetchTransport, first_record, leader_epoch
 from stream.daemon.health import ProgressCheck, faulty_state, patience
 from stream.daemon.unreadable import unreadable_partitions
 from stream.daemon.worker_status import WorkerStatusFile
@@ -565,7 +564,7 @@ def ingest_app(
 ) -> tuple[App, Ingest]:
     """Make the Faust application of an ingest worker, and the worker."""
     process = settings.process.name
-    app = application(process, "ingest", source, folder, kind=BatchApp, stream_buffer_maxsize=WAITING)
+    app = application(process, "ingest", source, folder, FetchTransport, stream_buffer_maxsize=WAITING)
     worker = Ingest(app, process, source, delta_writer(settings, source, key), metrics)
     events = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)
 

@@ -9,7 +9,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -282,8 +281,7 @@ class Metrics:
         if value is not None and not math.isnan(value):
             gauge.labels(**labels).set(value)
         else:
-            with suppress(KeyError):  # it never was there
-                gauge.remove(*(labels[one] for one in gauge._labelnames))
+            gauge.remove_by_labels(labels)
 
     def _count(self, name: str, more: float = 1, **labels: str) -> None:
         self._metrics[PREFIX + name].labels(process=self.process, **labels).inc(more)

@@ -76,11 +76,11 @@ def leave_the_hole() -> None:
     """The consumer as Faust has it: what was never committed is not sought back."""
     from faust.transport.drivers import aiokafka
 
-    from stream.daemon.faust_consumer import SeekingConsumer
+    from stream.daemon.faust_consumer import SeekingThread
 
     shorten_patience()
 
-    SeekingConsumer.seek_to_committed = aiokafka.Consumer.seek_to_committed
+    SeekingThread.seek_to_committed = aiokafka.AIOKafkaConsumerThread.seek_to_committed
 
 
 def hang() -> None:
@@ -184,16 +184,16 @@ def hook_ingest(at: Callable[[str], None]) -> None:
         return write(self, tp, prev, records)
 
     ingest.Ingest._write = writing
-    from stream.daemon.batch_consumer import BatchConsumer
+    from stream.daemon.faust_consumer import FetchConsumer
 
-    acknowledge = BatchConsumer.acknowledge
+    acknowledge = FetchConsumer.acknowledge
 
     def acking(self, fetches):  # type: ignore[no-untyped-def]
         for _event in range(sum(len(records) for fetch in fetches for records in fetch.records.values())):
             at("sent")
         acknowledge(self, fetches)
 
-    BatchConsumer.acknowledge = acking
+    FetchConsumer.acknowledge = acking
 
 
 def set_clock(path: str) -> None:

@@ -32,7 +32,14 @@ def consumer(generation: int) -> Any:
     one: Any = object.__new__(SeekingConsumer)
     topics = SimpleNamespace(acks_enabled_for=lambda _topic: True)
     one.app = SimpleNamespace(consumer_generation_id=generation, topics=topics)
-    one._behind = {}
+    one._acknowledged, one._committed, one.commits = {}, {}, []
+    one.assignment = lambda: {PLACE}
+
+    async def commit(offsets: dict[TP, int]) -> bool:
+        one.commits.append(offsets)
+        return True
+
+    one._thread = SimpleNamespace(commit=commit)
     one._unacked_messages = WeakSet()
     one._committed_offset = defaultdict(lambda: None)
     one._gap, one._acked, one._acked_index = defaultdict(IntervalTree), defaultdict(list), defaultdict(set)
@@ -51,27 +58,47 @@ def test_offsets_that_a_fetch_skipped_are_not_committed() -> None:
     asyncio.run(one._add_gap(PLACE, 157, 173))
     one.ack(message(172, 1))
     one.acknowledge([message(172, 1)])
-    assert one._new_offset(PLACE) is None
+    assert not asyncio.run(one.force_commit())
     one.acknowledge([message(156, 2)])
-    assert one._filter_committable_offsets([PLACE]) == {PLACE: 157}
+    assert asyncio.run(one.force_commit())
+    assert one.commits == [{PLACE: 157}]
 
 
 def test_acknowledgements_of_an_earlier_generation_commit_nothing() -> None:
     """Their partition may be another worker's, or is read again from where the group was."""
     one = consumer(2)
     one.acknowledge([message(10, 1), message(11, 1)])
-    assert list(one._filter_tps_with_pending_acks()) == []
+    assert not asyncio.run(one.force_commit())
     one.acknowledge([message(10, 2)])
-    assert list(one._filter_tps_with_pending_acks([PLACE])) == [PLACE]
-    assert one._new_offset(PLACE) == 11
     one.app.consumer_generation_id = 3
-    assert one._new_offset(PLACE) is None
+    assert not asyncio.run(one.force_commit([PLACE]))
+    one.app.consumer_generation_id = 2
+    assert asyncio.run(one.force_commit([PLACE]))
+    assert one.commits == [{PLACE: 11}]
+
+
+def test_a_partition_that_was_taken_away_is_not_committed() -> None:
+    """Nor one that was not asked for."""
+    one = consumer(2)
+    one.acknowledge([message(10, 2)])
+    assert not asyncio.run(one.force_commit([TP("orders", 4)]))
+    one.assignment = set
+    assert not asyncio.run(one.force_commit())
+    assert one.commits == []
 
 
 def test_what_is_committed_is_not_committed_again() -> None:
-    """A quiet partition asks nothing of the broker."""
+    """A quiet partition asks nothing of the broker; a commit that failed is asked again."""
     one = consumer(2)
     one.acknowledge([message(4, 2), message(5, 2)])
-    assert one._filter_committable_offsets([PLACE]) == {PLACE: 6}
-    one._committed_offset[PLACE] = 6
-    assert one._filter_committable_offsets([PLACE]) == {}
+    taken = one._thread.commit
+
+    async def refused(_offsets: dict[TP, int]) -> bool:
+        return False
+
+    one._thread.commit = refused
+    assert not asyncio.run(one.force_commit())
+    one._thread.commit = taken
+    assert asyncio.run(one.force_commit())
+    assert not asyncio.run(one.force_commit())
+    assert one.commits == [{PLACE: 6}]

@@ -14,7 +14,7 @@ from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
 
-from stream.daemon import faust_consumer
+from stream.daemon import aiokafka_records
 from stream.daemon.unreadable import RETRY_SECONDS, UnreadablePartitions
 from stream.daemon.worker_status import FOLDER, WorkerStatusFile, stopped_partitions
 
@@ -25,7 +25,7 @@ PLACE = TopicPartition("orders", 3)
 def stopped(monkeypatch: pytest.MonkeyPatch) -> UnreadablePartitions:
     """The stopped partitions of a process of the test's own."""
     partitions = UnreadablePartitions()
-    monkeypatch.setattr(faust_consumer, "unreadable_partitions", partitions)
+    monkeypatch.setattr(aiokafka_records, "unreadable_partitions", partitions)
     return partitions
 
 

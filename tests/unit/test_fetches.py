@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +15,16 @@ from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.daemon import batch_consumer
-from stream.daemon.batch_consumer import MOST, TAKE, BatchConsumer, FetchMessage, _Parts, _Thread
-from stream.daemon.faust_consumer import SeekingThread
+from stream.daemon import faust_consumer
+from stream.daemon.faust_consumer import (
+    MOST,
+    TAKE,
+    FetchConsumer,
+    FetchMessage,
+    SeekingThread,
+    _FetchThread,
+    _Parts,
+)
 from stream.daemon.ingest import _runs
 
 ONE, TWO = TP("orders", 1), TP("orders", 2)
@@ -31,11 +38,23 @@ def offsets(found: Sequence[Any]) -> list[int]:
     return [record.offset for record in found]
 
 
+def committing(one: Any) -> Callable[[dict[TP, int]], Awaitable[bool]]:
+    """The commit of a thread whose broker takes everything."""
+
+    async def commit(offsets: dict[TP, int]) -> bool:
+        one.commits.append(offsets)
+        return True
+
+    return commit
+
+
 def consumer(generation: int, fetched: Any = None) -> Any:
     """The real consumer's books, without the thread that would meet a broker; `fetched` is its next fetch."""
-    one: Any = object.__new__(BatchConsumer)
+    one: Any = object.__new__(FetchConsumer)
     one.app = SimpleNamespace(consumer_generation_id=generation)
-    one._behind, one._unacked_messages = {}, WeakSet()
+    one._acknowledged, one._committed, one._unacked_messages = {}, {}, WeakSet()
+    one.assignment = lambda: {ONE, TWO}
+    one._thread, one.commits = SimpleNamespace(commit=committing(one)), []
     one._read_offset = defaultdict(lambda: None)
     one.flow_active, one._stopped = True, SimpleNamespace(is_set=lambda: False)
     one._crashed = one._stopped
@@ -120,16 +139,16 @@ def test_the_group_goes_on_behind_all_partitions_of_a_fetch() -> None:
     """And not behind those of an earlier generation."""
     one = consumer(4)
     one.acknowledge([FetchMessage({ONE: records([5, 8]), TWO: records([9])}, 4)])
-    assert {tp: one._new_offset(tp) for tp in one._filter_tps_with_pending_acks()} == {ONE: 9, TWO: 10}
     one.acknowledge([FetchMessage({ONE: records([20])}, 3)])
-    assert one._new_offset(ONE) == 9
+    assert asyncio.run(one.force_commit())
+    assert one.commits == [{ONE: 9, TWO: 10}]
 
 
 class Fetches:
     """A thread whose client gives these fetches, and None for a rebalance before the next one."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *given: dict[TP, list[Any]] | None) -> None:
-        self.thread: Any = object.__new__(_Thread)
+        self.thread: Any = object.__new__(_FetchThread)
         self.thread.consumer = SimpleNamespace(flow_active=True)
         self.thread.app = SimpleNamespace(consumer_generation_id=1)
         self.given, self.asked = list(given), []
@@ -159,7 +178,7 @@ def test_small_fetches_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_small_fetch_waits_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that trickle in do not hold up the first of them for ever."""
-    monkeypatch.setattr(batch_consumer, "WITHIN", 0.0)
+    monkeypatch.setattr(faust_consumer, "WITHIN", 0.0)
     assert Fetches(monkeypatch, {ONE: records([1])}, {ONE: records([2])}).taken() == (1, {ONE: [[1]]})
 
 

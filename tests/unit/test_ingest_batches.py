@@ -15,8 +15,8 @@ from connectors.kafka.formats import event_decoder
 from connectors.kafka.lineage import Leader, Lineage
 from connectors.kafka.source import Source
 from stream.daemon import ingest as ingest_module
-from stream.daemon.batch_consumer import FetchMessage
 from stream.daemon.deltas import DeltaWriter
+from stream.daemon.faust_consumer import FetchMessage
 from stream.daemon.ingest import Ingest
 from stream.values.pseudonym import Pseudonyms
 

@@ -9,7 +9,7 @@ import pytest
 
 from models.errors import InputError
 from stream.daemon import ingest as ingest_module
-from stream.daemon.batch_consumer import FetchMessage
+from stream.daemon.faust_consumer import FetchMessage
 from tests.unit.test_ingest_batches import PLACE, TAKEN, App, Broker, Log, worker
 from tests.unit.test_ingest_batches import begins as begins  # noqa: PLC0414 - a fixture of that module, used here
 from tests.unit.test_ingest_batches import log as log  # noqa: PLC0414 - the same

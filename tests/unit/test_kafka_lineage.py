@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from connectors.kafka.lineage import MOST_EPOCHS, Leader, Lineage, LogClient, leader_epochs
 from connectors.kafka.source import Source
+from stream.daemon.aiokafka_records import EpochRecords, StoppingPartitionRecords
 from stream.daemon.delta_topic import Anchor, LostDeltasError, anchors, note
-from stream.daemon.faust_consumer import _PartitionRecords, _Records
 from stream.fold.records import lost_from
 from tests.entries import entry
 
@@ -37,7 +37,7 @@ def test_each_record_carries_the_epoch_of_its_batch() -> None:
     data = _batch(10, 3) + _batch(12, 5) + _batch(14, 6)[:-1]
     assert list(leader_epochs(data)) == [3, 5, 6]
     place = TopicPartition("t", 0)
-    records = _PartitionRecords(place, _Records(data), None, 11, None, None, True, 1)
+    records = StoppingPartitionRecords(place, EpochRecords(data), None, 11, None, None, True, 1)
     assert [(record.offset, record.checksum) for record in records] == [(11, 3), (12, 5), (13, 5)]
 
 

@@ -1,17 +1,26 @@
-"""Which cases of a queue leave as a cohort, and which wait for others like them.
+"""Division of a queue of completed cases: those that leave as a cohort, and those that wait for similar cases.
 
-A cohort has to satisfy TLKC-privacy on its own and never changes; nothing asks that the whole queue leaves at once
+A cohort must satisfy TLKC-privacy by itself and never changes. The whole queue need not leave at once
 (models.anonymize.cohorts has the proof). A case that few others resemble loses events to local suppression now, and
-fewer once enough of its like have gathered. So the division is sought that keeps most over time:
+fewer events later, when more similar cases have come. Therefore a division is searched that keeps the most over time:
 
-    events that the cohort keeps + for every case that waits, the events it may expect to keep later.
+    value of the events that the cohort keeps
+    + for every case that waits, the value of the events that it can expect to keep later
 
-What a case may expect is what local suppression would leave it at K / patience: what a K / patience-th of the cases
-share in this queue, K share after `patience` queues, if those who share it wait. The price of waiting rises with every
-release, and who has waited for `patience` of them waits no longer by choice.
+The expectation of a case is what local suppression would leave it with K / (patience + 1) in place of K: an item that
+so many cases of this queue share is shared by K cases after `patience` more queues, if all of them wait. The
+expectation counts less with every release that a case has waited, and nothing after `patience` releases (LONGER times
+as many for cases of an owed item).
 
-Who waits depends on the traces of the queue, and on a sensitive value by one rule alone (`balanced`): the latest cases
-of a class with more than its share wait, which no suppression could cure.
+Which cases wait depends on their traces, and on sensitive values by one rule only (`balanced`): the latest cases of a
+class with more than its share wait, because no suppression of events reduces that share.
+
+The search (`_Search`) is hill climbing from the whole queue. Its arrays:
+
+    codes[e]     item of event e                         e = 0 .. E - 1, events of the queue
+    case[e]      case of event e
+    value[a]     value of an event of item a             a = 0 .. A - 1, items
+    expected[c]  expectation of case c                   c = 0 .. C - 1, cases
 """
 
 from __future__ import annotations
@@ -36,38 +45,53 @@ from models.eventlog import Column, EventLog, Ints, places_of
 from models.keys import distinct
 
 TRIALS, WORK = 40, 1_000_000
-"""Divisions that are tried, and the most events that are anonymized for it: a queue of 25,000 events or less is tried
-in full, 2 ms a trial on Sepsis, 15 on BPIC 2012. Three times as many trials gained nothing on either."""
+"""Most divisions that are tried, and most events that are anonymized for them.
+
+A queue of at most 25,000 events gets all trials: 2 ms a trial on Sepsis, 15 on BPIC 2012. Three times as many trials
+gained nothing on either.
+"""
 
 EXPECTED, IMPATIENCE = 0.97, 0.02
-"""Share of what a case may expect that waiting counts for, and what each release that it has waited takes from that.
-Between .93 and 1, and 0 and .05, what is kept on Sepsis moves by .005."""
+"""Share of its expectation that a waiting case counts for, and how much of it each release that it waited takes away.
+
+Between .93 and 1, and between 0 and .05, the share of events kept on Sepsis changes by .005.
+"""
 
 RAISE = 0.3
-"""Share of proposals in which an item that is lost enters first, and all that have it leave: rare activities else go in
-the cohort in which enough of them have gathered, since all that stands beside them is more frequent."""
+"""Share of proposals in which a lost item becomes a priority item, and its cases leave.
+
+Otherwise rare activities are lost in the very cohort that has enough cases of them: all other items of these cases are
+more frequent, and enter before them.
+"""
 
 WHOLE = 0.2
-"""Share of proposals in which all cases that gain by it change sides, not some."""
+"""Share of proposals in which all cases that gain by it change sides, and not only some of them."""
 
 FREQUENT = 0.04
-"""Share of the cases that has to have an item for its cases to wait for one another. Less than 5 %, above which every
-activity should be in the release: of those, some are rarer in the first windows."""
+"""Share of the cases that must have an item for its cases to wait for one another.
+
+Every activity of more than 5 % of the cases should be in the release. Some of these are rarer in the first windows.
+"""
 
 LONGER = 3
-"""How many times longer the cases of such an activity wait: one of 5 % of the cases has come to K = 20 of them after
-four windows of a hundred cases, after ten of forty."""
+"""How many times longer the cases of an owed activity wait.
+
+An activity of 5 % of the cases has K = 20 of them after four windows of a hundred cases, and after ten of forty.
+"""
 
 DUE, LATE = 2, 2
-"""An activity that is owed and that K cases have is due, and shown at any price in events, once DUE times K cases have
-it, one of these has waited for LATE times `patience` releases, or no other cohort is to come. Earlier the cases lose
-most of what stands beside it: due at once, Sepsis keeps .928 to .937 of its events, not .941 to .945."""
+"""When an owed activity that K cases have is due, that is, shown at any price in events.
+
+It is due once DUE times K cases have it, or one of its cases has waited for LATE times `patience` releases, or no other
+cohort follows. Earlier, these cases would lose most of their other events: due at once, Sepsis keeps .928 to .937 of
+its events instead of .941 to .945.
+"""
 
 OWED = 30
-"""What an event is worth beyond `PLAIN` where all events of its item were lost so far."""
+"""Value of an event beyond `PLAIN` if all events of its item were lost so far."""
 
 MOST, MOST_FRESH = 0.5, 0.4
-"""Largest share of the queue, and of its newcomers, that waits by choice: so the median case leaves at once."""
+"""Largest share of the queue, and of its new cases, that waits by choice: the median case leaves at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +116,7 @@ class Patience:
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Items that the division favours.
+    """Items that the division favours over others.
 
     Attributes
     ----------
@@ -146,7 +170,7 @@ class DivisionTrial:
         value kept now and expected later.
     share
         share of events kept, among the cases that leave.
-    paid
+    due_shown
         number of due items that are shown.
     """
 
@@ -158,14 +182,16 @@ class DivisionTrial:
     state: SafeState
     worth: float
     share: float
-    paid: int
+    due_shown: int
 
     def better(self, other: DivisionTrial, min_share: float) -> bool:
         """Compare two trials: first `min_share`, then due items shown, then worth.
 
         A due item counts more than the events it costs, because it is missing from every release otherwise.
         """
-        return (self.share >= min_share, self.paid, self.worth) > (other.share >= min_share, other.paid, other.worth)
+        rank = (self.share >= min_share, self.due_shown, self.worth)
+        other_rank = (other.share >= min_share, other.due_shown, other.worth)
+        return rank > other_rank
 
 
 def divided(
@@ -198,27 +224,28 @@ def divided(
     BoundError
         no cohort can be formed; the message names the cause.
     """
-    refuse_hopeless(queue, share)
+    check_feasible(queue, share)
     search = _Search(queue, share, want)
-    search.claim(waited, patience)
-    first = search.tried(np.ones(queue.log.n_cases, dtype=np.bool_), ())
-    if first is None:
+    search.set_due(waited, patience)
+    whole_queue = np.ones(queue.log.n_cases, dtype=np.bool_)
+    best = search.attempt(whole_queue, ())
+    if best is None:
         raise BoundError(_cause(queue))
     if patience.releases and not patience.last:
-        search.expect(waited, patience.releases)
-        first = search.best(first, patience.seed, min_share)
+        search.set_expected(waited, patience.releases)
+        best = search.climb(best, patience.seed, min_share)
     elif search.due.any():
-        first = search.rescued(first, min_share)
-    decode = queue.seen.decode
-    return Division(np.flatnonzero(first.tried), Choice(decode(first.first), want.value, want.owed))
+        best = search.show_due_items(best, min_share)
+    priority_items = queue.seen.decode(best.first)
+    return Division(np.flatnonzero(best.tried), Choice(priority_items, want.value, want.owed))
 
 
 def _cause(queue: TlkcProblem) -> str:
-    """Why no K cases of the whole queue can leave: what they share is too little, or too much of one value."""
+    """Return why no K cases of the whole queue can leave: they share too little, or too many have one value."""
     n, bounds = queue.log.n_cases, queue.bounds
-    free = TlkcProblem(queue.log, queue.knowledge, replace(bounds, C=Fraction(1)), queue.classes)
-    everyone = np.ones(n, dtype=np.bool_)
-    if queue.classes and _Search(free, Fraction(1), Wanted()).tried(everyone, ()) is not None:
+    without_c = TlkcProblem(queue.log, queue.knowledge, replace(bounds, C=Fraction(1)), queue.classes)
+    whole_queue = np.ones(n, dtype=np.bool_)
+    if queue.classes and _Search(without_c, Fraction(1), Wanted()).attempt(whole_queue, ()) is not None:
         return (
             f"of {n} completed cases that wait fewer than K = {bounds.K} would keep an event: of those that share one, "
             f"too many have one value of {' or '.join(queue.classes)} for C = {float(bounds.C):g}; cases with other "
@@ -247,15 +274,20 @@ def frequent(log: EventLog, classes: Iterable[Column], bounds: TlkcBounds) -> li
     list
         activities of at least `FREQUENT` of the cases.
     """
-    width = max(1, len(log.activity.values))
-    case, item = np.divmod(distinct(log.case_of_event * width + log.activity.codes, log.n_cases * width), width)
-    cases = np.bincount(item, minlength=width)
-    often = cases >= FREQUENT * log.n_cases
+    n_activities = max(1, len(log.activity.values))
+    pair = log.case_of_event * n_activities + log.activity.codes
+    unique_pairs = distinct(pair, log.n_cases * n_activities)
+    case, activity = np.divmod(unique_pairs, n_activities)
+    cases = np.bincount(activity, minlength=n_activities)  # cases of each activity
+    chosen = cases >= FREQUENT * log.n_cases
     for column in classes:
-        value, values = column.codes[case], max(1, len(column.values))
-        counts = np.bincount((item * values + value)[value >= 0], minlength=width * values).reshape(width, values)
-        often &= (cases < bounds.K) | (counts.max(axis=1) * bounds.C.denominator <= bounds.C.numerator * cases)
-    return [name for name, chosen in zip(log.activity.values, often.tolist(), strict=False) if chosen]
+        n_values = max(1, len(column.values))
+        value = column.codes[case]  # -1: missing, and no value that could be learned
+        cell = (activity * n_values + value)[value >= 0]
+        counts = np.bincount(cell, minlength=n_activities * n_values).reshape(n_activities, n_values)
+        within_c = counts.max(axis=1) * bounds.C.denominator <= bounds.C.numerator * cases
+        chosen &= (cases < bounds.K) | within_c
+    return [name for name, is_chosen in zip(log.activity.values, chosen.tolist(), strict=False) if is_chosen]
 
 
 def wanted(came: Mapping[Any, int], shown: Mapping[Any, int], frequent: Collection[Any]) -> Wanted:
@@ -275,12 +307,16 @@ def wanted(came: Mapping[Any, int], shown: Mapping[Any, int], frequent: Collecti
     Wanted
         a higher value for items that lost more, and the frequent items that were never shown.
     """
-    lost = {item: OWED * (count - min(count, shown.get(item, 0))) // count for item, count in came.items()}
+    value = {}
+    for item, count in came.items():
+        lost = count - min(count, shown.get(item, 0))
+        value[item] = PLAIN + OWED * lost // count
     owed = frozenset(item for item in frequent if not shown.get(item))
-    return Wanted({**{item: PLAIN + more for item, more in lost.items()}, **dict.fromkeys(owed, PLAIN + OWED)}, owed)
+    value.update(dict.fromkeys(owed, PLAIN + OWED))
+    return Wanted(value, owed)
 
 
-def refuse_hopeless(queue: TlkcProblem, share: Fraction) -> None:
+def check_feasible(queue: TlkcProblem, share: Fraction) -> None:
     """Refuse a queue from which no K cases can leave.
 
     Raises
@@ -295,12 +331,15 @@ def refuse_hopeless(queue: TlkcProblem, share: Fraction) -> None:
             f"{queue.log.n_cases} completed cases wait, and a cohort needs at least K = {queue.bounds.K} of them"
         )
     n = queue.log.n_cases
-    fit = int(balanced(np.ones(n, dtype=np.bool_), list(queue.classes.values()), share).sum())
+    whole_queue = np.ones(n, dtype=np.bool_)
+    fit = int(balanced(whole_queue, list(queue.classes.values()), share).sum())
     if fit >= queue.bounds.K:
         return
-    known = {name: one.codes[one.codes >= 0] for name, one in queue.classes.items()}
-    counts = {name: int(np.bincount(codes, minlength=1).max()) for name, codes in known.items()}
-    name = max(counts, key=lambda one: counts[one])
+    counts = {}  # cases of the most frequent class of each attribute
+    for name, column in queue.classes.items():
+        codes = column.codes[column.codes >= 0]
+        counts[name] = int(np.bincount(codes, minlength=1).max())
+    name = max(counts, key=lambda attribute: counts[attribute])
     raise BoundError(
         f"of the {n} completed cases that wait for a release, {100 * counts[name] / n:.0f} % have one value of {name}: "
         f"C = {float(share):g} cannot hold; {fit} of them could leave together, K = {queue.bounds.K} have to; "
@@ -322,32 +361,36 @@ class _Search:
         self.position = self.view.starts[self.row[self.case]] + self.view.slot_of_event
         self.codes = self.view.codes[self.position]
         self.count = np.bincount(self.codes, minlength=len(self.value))
-        pairs = np.unique(self.case * max(1, len(self.value)) + self.codes) % max(1, len(self.value))
-        self.holders = np.bincount(pairs, minlength=len(self.value))
+        n_items = max(1, len(self.value))
+        item_of_pair = np.unique(self.case * n_items + self.codes) % n_items
+        self.holders = np.bincount(item_of_pair, minlength=len(self.value))  # cases that have each item
         self.due = np.zeros(len(self.value), dtype=np.bool_)
         self.expected = np.zeros(len(self.row))
         self.waited = np.zeros(len(self.row), dtype=np.int64)
 
-    def expect(self, waited: Ints, patience: int) -> None:
-        """Set what each case may expect to keep where it waits."""
+    def set_expected(self, waited: Ints, patience: int) -> None:
+        """Set the value that each case can expect to keep if it waits."""
         bounds = self.queue.bounds
-        easy = replace(bounds, K=max(min(2, bounds.K), -(-bounds.K // (patience + 1))))
-        stays, _ = self._suppressed(np.ones(len(self.row), dtype=np.bool_), (), easy)
+        later_k = -(-bounds.K // (patience + 1))  # rounded up
+        later_bounds = replace(bounds, K=max(min(2, bounds.K), later_k))
+        whole_queue = np.ones(len(self.row), dtype=np.bool_)
+        stays, _ = self._suppressed(whole_queue, (), later_bounds)
         stays |= self.owed[self.codes]
-        owing = np.zeros(len(self.row), dtype=np.bool_)
-        owing[self.case[self.owed[self.codes]]] = True
-        most = np.where(owing, LONGER * patience, patience)
-        worth = np.where(waited < most, np.maximum(EXPECTED - IMPATIENCE * waited, 0), 0)
-        self.expected, self.waited = worth * self._worth(stays), waited
+        longest_wait = np.where(self._cases_with(self.owed), LONGER * patience, patience)
+        discount = np.maximum(EXPECTED - IMPATIENCE * waited, 0)
+        self.expected = np.where(waited < longest_wait, discount, 0) * self._worth(stays)
+        self.waited = waited
 
-    def claim(self, waited: Ints, patience: Patience) -> None:
+    def set_due(self, waited: Ints, patience: Patience) -> None:
         """Set which owed items are due (`DUE`)."""
-        oldest = np.zeros(len(self.value), dtype=np.int64)
-        np.maximum.at(oldest, self.codes, waited[self.case])
-        late = (oldest >= LATE * patience.releases) | patience.last | (self.holders >= DUE * self.queue.bounds.K)
-        self.due = self.owed & (self.holders >= self.queue.bounds.K) & late
+        longest_wait = np.zeros(len(self.value), dtype=np.int64)  # of the cases that have each item
+        np.maximum.at(longest_wait, self.codes, waited[self.case])
+        has_waited = longest_wait >= LATE * patience.releases
+        has_many = self.holders >= DUE * self.queue.bounds.K
+        has_enough = self.holders >= self.queue.bounds.K
+        self.due = self.owed & has_enough & (has_waited | has_many | patience.last)
 
-    def tried(self, chosen: Chosen, first: tuple[int, ...]) -> DivisionTrial | None:
+    def attempt(self, chosen: Chosen, first: tuple[int, ...]) -> DivisionTrial | None:
         """Return the division in which the chosen cases leave, or None if fewer than K are left.
 
         Cases that lose every event stay behind, and so do the last cases of a class that is too frequent.
@@ -367,114 +410,140 @@ class _Search:
             chosen = leave
         worth = float(kept.sum() + self.expected[~leave].sum())
         share = float(stays.sum() / self.length[leave].sum())
-        paid = len(np.unique(self.codes[stays & self.due[self.codes]]))
-        return DivisionTrial(chosen, first, leave, stays, kept, state, worth, share, paid)
+        due_shown = len(np.unique(self.codes[stays & self.due[self.codes]]))
+        return DivisionTrial(chosen, first, leave, stays, kept, state, worth, share, due_shown)
 
-    def best(self, start: DivisionTrial, seed: int, min_share: float) -> DivisionTrial:
-        """Hill climbing from the whole queue: cases that would keep more by waiting go, others come back."""
+    def climb(self, start: DivisionTrial, seed: int, min_share: float) -> DivisionTrial:
+        """Return the best division that hill climbing finds from the whole queue.
+
+        Proposals let cases wait that would keep more later, or let waiting cases leave. Due items are tried first.
+        """
         generator = np.random.default_rng(seed)
-        best, seen = start, {(start.tried.tobytes(), start.first)}
-        rescued = np.flatnonzero(self.due).tolist()
+        best, tried = start, {(start.tried.tobytes(), start.first)}
+        due_items = np.flatnonzero(self.due).tolist()
         for _ in range(min(TRIALS, WORK // max(1, self.queue.log.n_events))):
-            chosen, first = self._raised(best, rescued.pop()) if rescued else self._proposal(best, generator)
-            if (chosen.tobytes(), first) in seen or not self._few_wait(chosen, start):
+            if due_items:
+                chosen, first = self._toggle_priority(best, due_items.pop())
+            else:
+                chosen, first = self._proposal(best, generator)
+            if (chosen.tobytes(), first) in tried or not self._few_wait(chosen, start):
                 continue
-            seen.add((chosen.tobytes(), first))
-            trial = self.tried(chosen, first)
+            tried.add((chosen.tobytes(), first))
+            trial = self.attempt(chosen, first)
             if trial is not None and trial.better(best, min_share):
                 best = trial
         return best
 
-    def rescued(self, best: DivisionTrial, min_share: float) -> DivisionTrial:
-        """Who leaves stays; items that are due enter first, where that shows more of them."""
+    def show_due_items(self, best: DivisionTrial, min_share: float) -> DivisionTrial:
+        """Return the division in which due items enter first, if that shows more of them; nobody waits by choice."""
         for item in np.flatnonzero(self.due).tolist():
-            trial = self.tried(*self._raised(best, item))
+            trial = self.attempt(*self._toggle_priority(best, item))
             if trial is not None and trial.better(best, min_share):
                 best = trial
         return best
+
+    def _cases_with(self, items: Chosen) -> Chosen:
+        """Return bool[C]: the cases that have one of some items (bool[A])."""
+        cases = np.zeros(len(self.row), dtype=np.bool_)
+        cases[self.case[items[self.codes]]] = True
+        return cases
 
     def _few_wait(self, chosen: Chosen, start: DivisionTrial) -> bool:
-        """Whether no more wait by choice than may."""
+        """Return whether no more cases wait by choice than may (`MOST`, `MOST_FRESH`)."""
         wait = start.leave & ~chosen
         fresh = self.waited == 0
         return bool(wait.sum() <= MOST * len(wait) and wait[fresh].sum() <= MOST_FRESH * fresh.sum())
 
     def _proposal(self, best: DivisionTrial, generator: np.random.Generator) -> tuple[Chosen, tuple[int, ...]]:
+        """Return a random neighbour of a division.
+
+        One random number `kind` decides what changes (with RAISE = .3):
+
+            kind from    0        .15            .3      .6             .7
+            change       toggle   toggle, wait   wait    leave, wait    leave
+
+        toggle: a lost item becomes a priority item, or one of these does not. wait: cases that gain by it wait.
+        leave: waiting cases leave; below .6 this replaces `wait` if no case would gain by waiting.
+        """
         chosen, first = best.tried.copy(), best.first
-        gain = np.where(chosen, self.expected - best.kept, 0)
-        costly = np.flatnonzero(gain > 0)
-        back = np.flatnonzero(~chosen)
+        gain_by_waiting = np.where(chosen, self.expected - best.kept, 0)
+        gaining = np.flatnonzero(gain_by_waiting > 0)
+        waiting = np.flatnonzero(~chosen)
         kind = generator.random()
-        if kind < RAISE and (item := self._lost_item(best, generator)) is not None:
-            chosen, first = self._raised(best, item)
-        elif len(back) and (kind >= 0.6 or not len(costly)):
-            gained = self._joining(best)[back] - self.expected[back]
-            chosen[_some(back, gained, generator)] = True
-        if len(costly) and RAISE / 2 < kind < 0.7:
-            chosen[_some(costly, gain[costly], generator)] = False
+        item = self._lost_item(best, generator) if kind < RAISE else None
+        if item is not None:
+            chosen, first = self._toggle_priority(best, item)
+        elif len(waiting) and (kind >= 0.6 or not len(gaining)):
+            gain_by_leaving = self._joining(best)[waiting] - self.expected[waiting]
+            chosen[_some(waiting, gain_by_leaving, generator)] = True
+        if len(gaining) and RAISE / 2 < kind < 0.7:
+            chosen[_some(gaining, gain_by_waiting[gaining], generator)] = False
         return chosen, first
 
-    def _paying(self, best: DivisionTrial) -> Chosen:
-        """bool[C]: cases that show an item that was owed and enters first: hardly more than K do, so they stay."""
-        entering = np.zeros(len(self.value), dtype=np.bool_)
-        entering[list(best.first)] = True
-        paying = np.zeros(len(self.row), dtype=np.bool_)
-        paying[self.case[best.stays & (self.due & entering)[self.codes]]] = True
-        return paying
-
-    def _raised(self, best: DivisionTrial, item: int) -> tuple[Chosen, tuple[int, ...]]:
+    def _toggle_priority(self, best: DivisionTrial, item: int) -> tuple[Chosen, tuple[int, ...]]:
         """Toggle `item` as a priority item and release all its cases.
 
         Cases that still wait for another item stay, if at least K cases remain.
         """
-        unpaid = self.owed.copy()
-        unpaid[[*np.unique(self.codes[best.stays]), item]] = False
-        owing = np.zeros(len(self.row), dtype=np.bool_)
-        owing[self.case[unpaid[self.codes]]] = True
-        chosen, having = best.tried.copy(), np.zeros(len(self.row), dtype=np.bool_)
-        having[self.case[self.codes == item]] = True
-        if np.count_nonzero(having & ~owing) >= self.queue.bounds.K:
-            having &= ~owing
-        chosen[having] = True
+        uncovered_items = self.owed.copy()  # owed items that this division does not show
+        uncovered_items[[*np.unique(self.codes[best.stays]), item]] = False
+        is_item = np.zeros(len(self.value), dtype=np.bool_)
+        is_item[item] = True
+        released = self._cases_with(is_item)
+        without_other = released & ~self._cases_with(uncovered_items)
+        if np.count_nonzero(without_other) >= self.queue.bounds.K:
+            released = without_other
+        chosen = best.tried | released
         others = tuple(other for other in best.first if other != item)
-        return chosen, others if item in best.first else (*others, item)
+        if item in best.first:
+            return chosen, others
+        return chosen, (*others, item)
 
     def _lost_item(self, best: DivisionTrial, generator: np.random.Generator) -> int | None:
         """Draw an item of K or more cases, by the value of its lost events.
 
         Items that enter first already can be drawn too, so that a proposal can take them back.
         """
-        lost = self.value * np.maximum(0, self.count - np.bincount(self.codes[best.stays], minlength=len(self.value)))
-        lost[self.holders < self.queue.bounds.K] = 0
-        lost[list(best.first)] = np.maximum(lost[list(best.first)], 1)
-        return int(generator.choice(len(lost), p=lost / lost.sum())) if lost.any() else None
+        shown = np.bincount(self.codes[best.stays], minlength=len(self.value))
+        lost_value = self.value * np.maximum(0, self.count - shown)
+        lost_value[self.holders < self.queue.bounds.K] = 0
+        priority_items = list(best.first)
+        lost_value[priority_items] = np.maximum(lost_value[priority_items], 1)
+        if not lost_value.any():
+            return None
+        return int(generator.choice(len(lost_value), p=lost_value / lost_value.sum()))
 
     def _suppressed(self, chosen: Chosen, first: tuple[int, ...], bounds: TlkcBounds) -> tuple[Chosen, SafeState]:
-        """bool[E]: the events of chosen cases that stay, and the state of local suppression."""
-        part, places = _part(self.view, np.bincount(self.row[chosen], minlength=len(self.view.weight)))
-        mine = chosen[self.case]
-        events = np.bincount(self.position[mine], minlength=len(self.view.codes))[places].astype(np.int64)
-        state = close(part, bounds, entering(part.codes, events, len(part.alphabet), first), Bans(), events)
-        stays = np.zeros(len(self.view.codes), dtype=np.bool_)
-        stays[places] = state.kept
-        return stays[self.position] & mine, state
+        """Return bool[E], the events of chosen cases that stay, and the state of local suppression."""
+        cases_of_row = np.bincount(self.row[chosen], minlength=len(self.view.weight))
+        part, places = _part(self.view, cases_of_row)
+        of_chosen = chosen[self.case]
+        events_at = np.bincount(self.position[of_chosen], minlength=len(self.view.codes))[places].astype(np.int64)
+        order = entering(part.codes, events_at, len(part.alphabet), first)
+        state = close(part, bounds, order, Bans(), events_at)
+        stays_at = np.zeros(len(self.view.codes), dtype=np.bool_)
+        stays_at[places] = state.kept
+        return stays_at[self.position] & of_chosen, state
 
     def _joining(self, best: DivisionTrial) -> Ints:
-        """About what each case would keep beside those that leave: what their bans allow, of items that they show."""
+        """Return about what each case would keep if it left too: events that the bans allow, of items shown."""
         shown = np.bincount(self.codes[best.stays], minlength=len(self.value)) > 0
-        return self._worth(under(Reach(self.view), best.state)[self.position] & shown[self.codes])
+        allowed_at = under(Reach(self.view), best.state)
+        return self._worth(allowed_at[self.position] & shown[self.codes])
 
     def _worth(self, events: Chosen) -> Ints:
-        """Value of some events by case."""
+        """Return int64[C]: the value of some events by case."""
         return np.bincount(self.case[events], self.value[self.codes[events]], len(self.row)).astype(np.int64)
 
 
 def _some(cases: Ints, gain: npt.NDArray[np.float64], generator: np.random.Generator) -> Ints:
-    """Cases that gain; else a random number of the cases, those with most to gain first, but for some noise."""
+    """Return all cases that gain, or a random number of cases, those with the largest gain (and noise) first."""
     if (gain > 0).any() and generator.random() < WHOLE:
         return cases[gain > 0]
     noise = 2 * PLAIN * generator.random() * generator.random(len(cases))
-    return cases[np.argsort(-(gain + noise), kind="stable")[: max(1, int(len(cases) * generator.random()))]]
+    by_gain = np.argsort(-(gain + noise), kind="stable")
+    number = max(1, int(len(cases) * generator.random()))
+    return cases[by_gain[:number]]
 
 
 def _part(view: TraceView, weight: Ints) -> tuple[TraceView, Ints]:

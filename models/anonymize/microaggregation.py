@@ -1,29 +1,36 @@
-"""Times worth mining that are bound to nobody: univariate microaggregation of starts and of elapsed times.
+"""Published times by univariate microaggregation: every time is a mean over at least K cases.
 
-The starts of the released cases, and for each directly-follows pair of the *released* log the times that passed, are
-sorted and grouped into runs that hold at least K cases (after MDAV: Domingo-Ferrer and Mateo-Sanz 2002, whose groups
-are runs in one dimension; here a run counts cases, as one case can bear a pair several times). Each run is replaced by
-its mean, and the means are dealt out at random among all who bear the pair. Pairs that fewer than K cases bear are
-pooled by their second activity, and what is left of them together; a pool of fewer than K cases takes a mean of pairs
-that are published anyway. (A mean over rare and frequent pairs together would tell the rare times: the sums of the
-frequent ones are public.)
+1. Starts of the released cases, and the times that passed in each directly-follows pair of the *released* log, are
+   sorted and grouped into runs of at least K cases. A run counts cases, since one case can show a pair several times.
+2. Each time of a run is replaced by the mean of the run.
+3. The means of a pair are assigned at random to the events of that pair.
 
-No published time is after `latest`, the moment of the cut. Elapsed times are dealt out first. The starts are then dealt
-out so that each case ends by `latest`: uniformly among all arrangements that do so. A case for which no start is left
-that is early enough ends at the latest of the published starts instead. Both steps read nothing but `latest` and what
-is published anyway (traces, and the means in sorted order), so they add nothing about the times of a single case.
+Pairs that fewer than K cases show are pooled by their second activity. The pools that are still too small are pooled
+together. If the last pool has fewer than K cases too, it takes a mean of pairs that are published anyway. (A mean over
+rare and frequent pairs together would reveal the rare times: the sums of the frequent ones are public.)
 
-Promise: each published start and each published elapsed time is made of means over at least K released cases, no two of
-which share a case's time, and which case shows it is drawn at random. (The start of a case that was moved back is one
-such start less the elapsed times that the case shows.) Sums per pair of at least K cases are kept but for rounding, and
-so are performance maps. Cohorts: see `microaggregated_after`.
-Relation: linkage of one case by a time of its own; unit: one case. Not guaranteed: against who knows how many cases had
-such a time, or the times of all the others of a run; what a time tells of the whole group.
+No published time is after `latest`, the moment of the cut. Elapsed times are assigned first. Starts are then assigned
+so that each case ends by `latest`, uniformly among all assignments that do so. A case for which no start is early
+enough ends at the latest of the published starts. Both steps read only `latest` and values that are published anyway
+(traces, and the means in sorted order), so they reveal nothing more about the times of a single case.
+
+Claim: each published start and each published elapsed time is made of means over at least K released cases. No two of
+these means share the time of a case, and the case that shows a mean is drawn at random. (The start of a case that was
+moved back is one such start minus the elapsed times that the case shows.) Sums per pair of at least K cases are kept
+up to rounding, and so are performance maps. For cohorts see `microaggregated_after`.
+
+Relation: linkage of one case by one of its times. Unit: one case.
+
+Not claimed: anything against an adversary who knows how many cases had such a time, or the times of all other cases of
+a run; anything that a time reveals about the whole group.
+
+References
+----------
+Domingo-Ferrer and Mateo-Sanz 2002 (MDAV; its groups are runs in one dimension).
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,8 +42,11 @@ from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, Unit
 
 STEP = 1_000
-"""Nanoseconds that means of elapsed times are rounded to. A millisecond bends the means of quick pairs: on BPIC 2012
-some take .3 ms, as most of their events have equal times."""
+"""Nanoseconds that means of elapsed times are rounded to.
+
+Whole milliseconds would change the means of quick pairs: on BPIC 2012 some take .3 ms, as most of their events have
+equal times.
+"""
 
 Below = Callable[[int], int]
 """A uniformly random number of 0..n-1."""
@@ -44,9 +54,17 @@ Below = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What is not yet disclosed of one directly-follows pair: `cases` that bear it, fewer than K unless a debt below 0
-    is left of them, and how many `events`; `owed`: their true times less what was shown in their place (ns); `mean`:
-    what was disclosed last of the pair (ns), None: nothing."""
+    """Times of one directly-follows pair that no published mean counts yet.
+
+    Parameters
+    ----------
+    cases, events
+        Cases that show the pair, and their events. Fewer than K cases, unless a negative debt of them is left.
+    owed
+        Their true times minus the times that were published in their place, in ns.
+    mean
+        Mean that was published last for the pair, in ns. None: no mean was published.
+    """
 
     cases: int = 0
     events: int = 0
@@ -84,19 +102,34 @@ def microaggregated(log: EventLog, K: int, T: Unit, below: Below, *, latest: int
 def microaggregated_after(
     log: EventLog, K: int, T: Unit, below: Below, before: Mapping[Pair, Pending], *, latest: int | None = None
 ) -> tuple[Ints, dict[Pair, Pending]]:
-    """The same for a cohort that joins others, and what is then not yet disclosed. `before`: what it was.
+    """Return the published times of a cohort that joins earlier ones, and the times that no mean counts yet.
 
-    A pair of fewer than K cases shows what was last disclosed of it, else 0 (too much could not be taken back), and is
-    owed the difference. Once K cases whose times no mean counts yet have it, here and in cohorts before, their sum is
-    disclosed: the events of this cohort take what was owed on themselves, and all that was shown of the pair adds up to
-    the truth. So every case is counted in one mean only, and no two means differ by fewer than K cases.
+    A pair of fewer than K cases shows the mean that was published last, or 0 (a larger value could not be taken back).
+    The difference to its true times is owed. Once K cases whose times no mean counts yet show the pair, in this cohort
+    and in earlier ones, their sum is disclosed: the events of this cohort include the owed time, so that all published
+    times of the pair add up to the true sum. Therefore every case is counted in one mean only, and no two means differ
+    by fewer than K cases.
+
+    Parameters
+    ----------
+    log, K, T, below, latest
+        As `microaggregated`.
+    before
+        The second value that the cohort before returned.
+
+    Returns
+    -------
+    times
+        int64[E], published time of each event in ns.
+    pending
+        State of each pair, for the next cohort.
     """
     passed, pending = _after(log, K, below, before)
     return _clocks(log, passed, K, T, below, latest), pending
 
 
 def _clocks(log: EventLog, elapsed: Ints, K: int, T: Unit, below: Below, latest: int | None) -> Ints:
-    """Times of events, from starts that are dealt out here and elapsed times (0 for the first event of a case)."""
+    """Return the times of events, from starts that are assigned here and elapsed times (0 for first events)."""
     if log.n_cases < K:
         raise ValueError(f"{log.n_cases} cases cannot stand for K = {K}")
     lengths = log.lengths[log.lengths > 0]
@@ -114,13 +147,13 @@ def _clocks(log: EventLog, elapsed: Ints, K: int, T: Unit, below: Below, latest:
 
 
 def _starts(time: Ints, K: int, unit: int) -> Ints:
-    """Starts of cases, ascending, each the mean of its run."""
+    """Return the published starts, ascending, each the mean of its run."""
     ticks = time // unit
     return _means(ticks, np.arange(len(ticks)), K, 1) * unit
 
 
 def _dealt_in_time(starts: Ints, durations: Ints, latest: int, unit: int, below: Below) -> Ints:
-    """Deal ascending `starts` out so that each start plus the duration of its case is at most `latest`.
+    """Assign ascending `starts` so that each start plus the duration of its case is at most `latest`.
 
     The longest case chooses first. Every start that it can have is also early enough for all cases after it, so a
     uniform choice at each step gives a uniform choice among all arrangements that fit.
@@ -130,13 +163,13 @@ def _dealt_in_time(starts: Ints, durations: Ints, latest: int, unit: int, below:
     dealt = np.empty(len(durations), dtype=np.int64)
     open_starts: list[int] = []
     offered = 0
-    without: list[int] = []
+    without_start: list[int] = []
     for case in longest_first.tolist():
         while offered < len(starts) and starts[offered] + durations[case] <= latest:
             open_starts.append(int(starts[offered]))
             offered += 1
         if not open_starts:
-            without.append(case)
+            without_start.append(case)
             continue
         chosen = below(len(open_starts))
         dealt[case] = open_starts[chosen]
@@ -144,15 +177,18 @@ def _dealt_in_time(starts: Ints, durations: Ints, latest: int, unit: int, below:
         open_starts.pop()
     # Ending exactly at `latest` would publish the moment of the cut, which can be the time of one event.
     last_start = min(int(starts[-1]), latest // unit * unit)
-    dealt[without] = last_start - durations[without]
+    dealt[without_start] = last_start - durations[without_start]
     return dealt
 
 
 @content_free()
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """The directly-follows steps of a log: `event` that ends each, time `passed`, `case`, code of the `target`;
-    `groups`: steps of each pair, `places`."""
+    """The directly-follows steps of a log.
+
+    event, passed, case, target : int64[steps], event that ends the step, its time (ns), its case, code of its activity
+    groups : for each pair of activities the places of its steps
+    """
 
     event: Ints
     passed: Ints
@@ -162,84 +198,103 @@ class _Steps:
 
     @classmethod
     def of(cls, log: EventLog) -> _Steps:
-        follows = np.ones(log.n_events, dtype=np.bool_)
-        follows[log.starts[:-1][log.lengths > 0]] = False
-        event = np.flatnonzero(follows)
+        """Return the steps of a log: all events but the first of each case end one."""
+        ends_step = np.ones(log.n_events, dtype=np.bool_)
+        ends_step[log.starts[:-1][log.lengths > 0]] = False
+        event = np.flatnonzero(ends_step)
+        source = log.activity.codes[event - 1].astype(np.int64)
         target = log.activity.codes[event].astype(np.int64)
-        pairs = log.activity.codes[event - 1].astype(np.int64) * (len(log.activity.values) + 1) + target
+        pair = source * (len(log.activity.values) + 1) + target
         passed = log.time[event] - log.time[event - 1]
-        return cls(event, passed, log.case_of_event[event], target, _groups(pairs) if len(event) else [])
+        groups = _groups(pair) if len(event) else []
+        return cls(event, passed, log.case_of_event[event], target, groups)
 
-    def bearers(self, places: Ints) -> int:
-        """Cases of some steps."""
+    def n_cases(self, places: Ints) -> int:
+        """Return the number of cases that have some of the steps."""
         return len(np.unique(self.case[places]))
 
     def mean(self, places: Ints) -> int:
-        """Mean time of some steps."""
+        """Return the mean time of some steps."""
         return _rounded(int(self.passed[places].sum()), len(places), STEP)
 
 
 def _elapsed(log: EventLog, K: int, below: Below) -> Ints:
-    """Time since the event before, int64[E], by pair; 0 for the first of a case.
-
-    Pairs of fewer than K cases are pooled by their second activity, and what is then left with each other. A pool of
-    K cases takes its mean; else nothing of it is told: it takes the mean of the pairs to its activity that are.
-    """
+    """Return int64[E]: published time since the event before, 0 for the first event of a case."""
     steps, result = _Steps.of(log), np.zeros(log.n_events, dtype=np.int64)
-    many = [steps.bearers(places) >= K for places in steps.groups]
-    for places in itertools.compress(steps.groups, many):
-        result[steps.event[places]] = _dealt(_means(steps.passed[places], steps.case[places], K, STEP), below)
-    told = _joined(list(itertools.compress(steps.groups, many)))
-    rare = _joined([places for places, enough in zip(steps.groups, many, strict=True) if not enough])
-    left = []
-    for pool in (rare[steps.target[rare] == one] for one in np.unique(steps.target[rare])):
-        if steps.bearers(pool) >= K:
+    frequent_pairs: list[Ints] = []
+    rare_pairs: list[Ints] = []
+    for places in steps.groups:
+        if steps.n_cases(places) >= K:
+            means = _means(steps.passed[places], steps.case[places], K, STEP)
+            result[steps.event[places]] = _dealt(means, below)
+            frequent_pairs.append(places)
+        else:
+            rare_pairs.append(places)
+
+    # Rare pairs are pooled by their second activity.
+    rare = _joined(rare_pairs)
+    small_pools: list[Ints] = []
+    for target in np.unique(steps.target[rare]):
+        pool = rare[steps.target[rare] == target]
+        if steps.n_cases(pool) >= K:
             result[steps.event[pool]] = steps.mean(pool)
         else:
-            left.append(pool)
-    rest = _joined(left)
-    enough = steps.bearers(rest) >= K
-    for pool in left:
-        result[steps.event[pool]] = steps.mean(rest) if enough else _instead(steps, told, int(steps.target[pool[0]]))
+            small_pools.append(pool)
+
+    # Pools that are still too small share one mean, or show one that is published anyway.
+    frequent, last_pool = _joined(frequent_pairs), _joined(small_pools)
+    has_mean = steps.n_cases(last_pool) >= K
+    for pool in small_pools:
+        if has_mean:
+            result[steps.event[pool]] = steps.mean(last_pool)
+        else:
+            result[steps.event[pool]] = _public_mean(steps, frequent, int(steps.target[pool[0]]))
     return result
 
 
-def _instead(steps: _Steps, told: Ints, target: int) -> int:
-    """What a pair shows of which nothing may be told: the mean of the disclosed steps `told` to its second activity,
-    of all of them, or 0."""
-    same = told[steps.target[told] == target]
-    return steps.mean(same) if len(same) else steps.mean(told) if len(told) else 0
+def _public_mean(steps: _Steps, frequent: Ints, target: int) -> int:
+    """Return the mean of the frequent steps to an activity, otherwise of all frequent steps, otherwise 0."""
+    to_target = frequent[steps.target[frequent] == target]
+    if len(to_target):
+        return steps.mean(to_target)
+    return steps.mean(frequent) if len(frequent) else 0
 
 
 def _after(log: EventLog, K: int, below: Below, before: Mapping[Pair, Pending]) -> tuple[Ints, dict[Pair, Pending]]:
+    """Return the elapsed times of a cohort that joins earlier ones, and the state of each pair afterwards."""
     steps, result = _Steps.of(log), np.zeros(log.n_events, dtype=np.int64)
     pending, names = dict(before), log.activity.values
     for places in steps.groups:
         end = int(steps.event[places[0]])
         pair = names[int(log.activity.codes[end - 1])], names[int(log.activity.codes[end])]
-        was, mine = pending.get(pair, Pending()), steps.bearers(places)
-        cases, events = was.cases + mine, was.events + len(places)
-        mean, owed = was.mean, was.owed + int(steps.passed[places].sum())
+        earlier, cases_here = pending.get(pair, Pending()), steps.n_cases(places)
+        cases, events = earlier.cases + cases_here, earlier.events + len(places)
+        mean, owed = earlier.mean, earlier.owed + int(steps.passed[places].sum())
         if cases < K:
             values = np.full(len(places), mean or 0, dtype=np.int64)
         else:
-            values = _repaid(steps, places, K, owed, below, alone=mine >= K)
-            mean = max(0, owed + was.events * (mean or 0)) // events
+            values = _values_of_sum(steps, places, K, owed, below, by_runs=cases_here >= K)
+            mean = max(0, owed + earlier.events * (mean or 0)) // events
         result[steps.event[places]] = values
         owed -= int(values.sum())
-        left = cases < K or owed < -STEP * len(places)
-        pending[pair] = Pending(cases, events, owed, mean) if left else Pending(mean=mean)
+        # Less than a step for each event is rounding; a larger negative debt must still be paid back.
+        is_pending = cases < K or owed < -STEP * len(places)
+        pending[pair] = Pending(cases, events, owed, mean) if is_pending else Pending(mean=mean)
     return result, pending
 
 
-def _repaid(steps: _Steps, places: Ints, K: int, owed: int, below: Below, *, alone: bool) -> Ints:
-    """Values that add up to what is owed, none below 0: means of runs stretched to it where the steps are of K cases,
-    else equal ones."""
+def _values_of_sum(steps: _Steps, places: Ints, K: int, owed: int, below: Below, *, by_runs: bool) -> Ints:
+    """Return values for some steps that add up to what is owed, none below 0.
+
+    `by_runs`: the steps are of at least K cases, so their values can be means of runs, scaled to the sum. Otherwise all
+    values are equal.
+    """
     total = int(steps.passed[places].sum())
-    if owed <= 0 or not alone or not total:
+    if owed <= 0 or not by_runs or not total:
         return np.full(len(places), _rounded(max(0, owed), len(places), STEP))
     means = _means(steps.passed[places], steps.case[places], K, STEP)
-    return _dealt(np.asarray([_rounded(int(one) * owed, total, STEP) for one in means.tolist()]), below)
+    scaled = [_rounded(mean * owed, total, STEP) for mean in means.tolist()]
+    return _dealt(np.asarray(scaled), below)
 
 
 def _joined(groups: Sequence[Ints]) -> Ints:
@@ -247,55 +302,76 @@ def _joined(groups: Sequence[Ints]) -> Ints:
 
 
 def _groups(keys: Ints) -> list[Ints]:
+    """Return the places of each distinct key, keys ascending."""
     order = np.argsort(keys, kind="stable")
     return [np.asarray(part) for part in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)]
 
 
 def _means(values: Ints, case: Ints, K: int, step: int) -> Ints:
-    """The mean of each value's run, in whole steps, ascending. All values together are of at least K cases."""
+    """Return the mean of each value's run, in whole steps, ascending. All values are of at least K cases together."""
     order = np.argsort(values, kind="stable")
     result = np.empty(len(values), dtype=np.int64)
     for first, last in runs(values[order].tolist(), case[order].tolist(), K):
-        part = values[order[first:last]]
-        result[first:last] = _rounded(int(part.sum()), last - first, step)
+        run = values[order[first:last]]
+        result[first:last] = _rounded(int(run.sum()), last - first, step)
     return result
 
 
 def _rounded(total: int, count: int, step: int) -> int:
-    """total / count to the nearest whole step."""
+    """Return total / count, rounded to the nearest whole step."""
     return (2 * total + count * step) // (2 * count * step) * step
 
 
 def runs(values: list[int], case: list[Any], K: int) -> list[tuple[int, int]]:
-    """Runs of ascending values, each of at least K distinct cases: from the end that is farther from the mean of what
-    is left, as few values as hold K cases, as long as what is left then holds K cases too."""
-    left: dict[Any, int] = {}
-    for one in case:
-        left[one] = left.get(one, 0) + 1
+    """Return runs of ascending values, each of at least K distinct cases.
+
+    Each run begins at the end of the remaining values that is farther from their mean, and takes as few values as hold
+    K cases. If fewer than K cases would remain, it takes all remaining values.
+
+    Parameters
+    ----------
+    values, case
+        Ascending values, and the case of each.
+    K
+        Least number of cases of a run.
+
+    Returns
+    -------
+    Place of the first value of each run, and of the last one + 1, ascending.
+    """
+    remaining: dict[Any, int] = {}  # values that remain, by case
+    for name in case:
+        remaining[name] = remaining.get(name, 0) + 1
     low, high, total = 0, len(values), sum(values)
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     while low < high:
         count = high - low
-        upward = total - values[low] * count >= values[high - 1] * count - total
-        inside, place = set[Any](), low if upward else high - 1
-        taken = 0
-        while 0 <= place - low < count and len(inside) < K:
+        from_below = total - values[low] * count >= values[high - 1] * count - total
+        place, direction = (low, 1) if from_below else (high - 1, -1)
+        inside: set[Any] = set()
+        run_sum = 0
+        while low <= place < high and len(inside) < K:
             inside.add(case[place])
-            left[case[place]] -= 1
-            if not left[case[place]]:
-                del left[case[place]]
-            taken += values[place]
-            place += 1 if upward else -1
-        if len(left) < K:
-            found.append((low, high))
+            remaining[case[place]] -= 1
+            if not remaining[case[place]]:
+                del remaining[case[place]]
+            run_sum += values[place]
+            place += direction
+        if len(remaining) < K:
+            result.append((low, high))
             break
-        found.append((low, place) if upward else (place + 1, high))
-        low, high, total = (place, high, total - taken) if upward else (low, place + 1, total - taken)
-    return sorted(found)
+        if from_below:
+            result.append((low, place))
+            low = place
+        else:
+            result.append((place + 1, high))
+            high = place + 1
+        total -= run_sum
+    return sorted(result)
 
 
 def _dealt(values: Ints, below: Below) -> Ints:
-    """The values in uniformly random order (Fisher-Yates)."""
+    """Return the values in uniformly random order (Fisher-Yates)."""
     order = values.tolist()
     for last in range(len(order) - 1, 0, -1):
         other = below(last + 1)

@@ -1,10 +1,17 @@
-"""TLKC-privacy (tlkc-privacy-extended-2021, Def. 14): the entry point of the mechanism.
+"""TLKC-privacy: the entry point of the mechanism.
 
-Promise: whatever at most L items an adversary knows of a case, in the structure of `knowledge`, at least K released
-cases match, or none does; and no value (class) of a sensitive attribute has more than C of them. Relation: linkage of
-one case within one release; unit: one case. Not guaranteed: adversaries who know more than L items, another structure
-or perspective, or the rules of suppression (see the minimality audit of `local`); anything over several releases;
-that a case's absence or shortening tells nothing.
+Claim: an adversary knows at most L items of a case, in the structure of `knowledge`. Then at least K released cases
+match these items, or none does, and no value (class) of a sensitive attribute belongs to more than a share C of them.
+
+Relation: linkage of one case within one release. Unit: one case.
+
+Not claimed: anything against adversaries who know more than L items, another structure or perspective, or the rules of
+suppression (see the minimality audit of `local`); anything over several releases; that the absence or shortening of a
+case reveals nothing.
+
+References
+----------
+tlkc-privacy-extended-2021, Def. 14.
 """
 
 from __future__ import annotations
@@ -95,12 +102,26 @@ VALUE_AWARE = "value-aware local suppression: which cases were shortened depends
 
 @dataclass(frozen=True, slots=True)
 class SuppressionOptions:
-    """How suppression chooses; the promise does not depend on it.
+    """How suppression chooses what to remove. The claim does not depend on it.
 
-    `algorithm`: 1 scores PG / (UL + 1) over maximal frequent traces of share `theta`, 2 scores
-    alpha * rPG + beta * nUL (both for `greedy` and `pruned`); `capping`: cap multiplicities under `mult` instead of
-    removing items (`pruned`, `exact`); `work`: seconds of branch and bound of `exact`; `effort`: proposals,
-    `value_aware` and `seed`: of `local`; `max_minimality`: of `local`, see `models.anonymize.minimality`.
+    Parameters
+    ----------
+    suppression
+        `greedy`: Algorithm 1 or 2 as printed. `pruned`: the same, without items that turn out not to be needed.
+        `exact`: the fewest lost events by branch and bound. `local`: events of single cases.
+    algorithm
+        Of `greedy` and `pruned`. 1 scores PG / (UL + 1) over maximal frequent traces of share `theta`; 2 scores
+        alpha * rPG + beta * nUL.
+    theta, alpha, beta
+        Parameters of the two scores.
+    capping
+        Of `pruned` and `exact`: cap multiplicities under `mult` instead of removing items.
+    work
+        Of `exact`: seconds of branch and bound.
+    effort, value_aware, seed
+        Of `local`: number of proposals, whether values decide which cases are shortened, and seed of the search.
+    max_minimality
+        Of `local`: see `models.anonymize.minimality`.
     """
 
     suppression: Suppression = "exact"
@@ -117,14 +138,13 @@ class SuppressionOptions:
 
     @property
     def whole_items(self) -> SuppressionOptions:
-        """The same where `local` suppression is no way: whole items go, by `exact`."""
-        return (
-            replace(self, suppression="exact", effort=0, value_aware=False, max_minimality=None)
-            if self.suppression == "local"
-            else self
-        )
+        """The same options for a mechanism that only removes whole items: `exact` in place of `local`."""
+        if self.suppression != "local":
+            return self
+        return replace(self, suppression="exact", effort=0, value_aware=False, max_minimality=None)
 
     def __post_init__(self) -> None:
+        """Refuse values out of range, and options of another kind of suppression."""
         if self.suppression not in get_args(Suppression):
             raise InputError(f"suppression = {self.suppression!r} is not one of {', '.join(get_args(Suppression))}")
         if self.algorithm not in (1, 2):
@@ -215,12 +235,21 @@ def anonymize(
 @content_free("bounds")
 @dataclass(frozen=True)
 class TlkcProblem:
-    """A log, what is known of it, the bounds, and the class of each case by sensitive attribute.
+    """A log, the knowledge of the adversary, the bounds, and the class of each case.
 
-    `also`: weaker structures of knowledge for which the bounds must hold too. Supports grow when knowledge weakens, so
-    K carries over; a share does not: of the sets of cases that two orders match, each may hold C and their union more.
-    `bans`: candidates (codes of `seen`) that no case may match, whatever their counts. `cases`: int64[C], how many
-    cases each case of the log stands for (a table of variants); None: one each.
+    Parameters
+    ----------
+    log, knowledge, bounds
+        As `anonymize`.
+    classes
+        The class of each case, by sensitive attribute.
+    also
+        Weaker structures of knowledge for which the bounds must hold too. Supports grow when knowledge weakens, so K
+        carries over. A share does not: two orders may each match cases within C, and their union exceeds C.
+    bans
+        Candidates (codes of `seen`) that no case may match, whatever their counts.
+    cases
+        int64[C], number of cases that each case of the log represents (a table of variants). None: one each.
     """
 
     log: EventLog
@@ -235,9 +264,10 @@ class TlkcProblem:
         """Return the same problem for some of the cases (mask or indices)."""
         chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else cases
         classes = {name: column.take(chosen) for name, column in self.classes.items()}
-        log, stands = self.log.select_cases(chosen), None if self.cases is None else self.cases[chosen]
-        # bans are codes of this log
-        return TlkcProblem(log, self.knowledge, self.bounds, classes, also=self.also, cases=stands)
+        log = self.log.select_cases(chosen)
+        weights = None if self.cases is None else self.cases[chosen]
+        # Without the bans: they are codes of this log, and the other one has codes of its own.
+        return TlkcProblem(log, self.knowledge, self.bounds, classes, also=self.also, cases=weights)
 
     @cached_property
     def seen(self) -> TraceView:
@@ -251,9 +281,10 @@ class TlkcProblem:
 
     @cached_property
     def candidates(self) -> Candidates:
-        """Return the minimal violating candidates and the bans, as tuples."""
-        found = self.violations.candidates()
-        return [*found, *(ban for ban in self.bans if ban not in set(found))]
+        """The minimal violating candidates and the bans, as tuples of codes."""
+        minimal = self.violations.candidates()
+        other_bans = set(self.bans).difference(minimal)
+        return [*minimal, *(ban for ban in self.bans if ban in other_bans)]
 
     def reasons(self) -> dict[str, int]:
         """Count the minimal violating candidates below K, and those with a share above C."""
@@ -303,9 +334,11 @@ class TlkcProblem:
 
     def banning(self, candidates: Iterable[tuple[int, ...]]) -> TlkcProblem:
         """Return the same problem with more bans; what was computed of the log is kept."""
-        again = replace(self, bans=(*self.bans, *candidates))
-        vars(again).update({name: vars(self)[name] for name in ("seen", "violations") if name in vars(self)})
-        return again
+        problem = replace(self, bans=(*self.bans, *candidates))
+        for name in ("seen", "violations"):  # cached properties that do not depend on the bans
+            if name in vars(self):
+                vars(problem)[name] = vars(self)[name]
+        return problem
 
     def weaker_violations(self, result: Anonymized) -> list[tuple[int, ...]]:
         """Return the candidates that violate in the result for a weaker structure of `also`.
@@ -317,16 +350,16 @@ class TlkcProblem:
             return []
         shown = result.kept_per_case > 0
         classes = {name: column.take(shown) for name, column in self.classes.items()}
-        code = {item: number for number, item in enumerate(self.seen.alphabet)}
-        found: dict[tuple[int, ...], None] = {}
+        weights = None if self.cases is None else self.cases[shown]
+        code_of = {item: code for code, item in enumerate(self.seen.alphabet)}
+        violating: dict[tuple[int, ...], None] = {}  # an ordered set
         for structure in self.also:
-            stands = None if self.cases is None else self.cases[shown]
-            seen = view(result.log, replace(self.knowledge, structure=structure), classes, stands)
+            seen = view(result.log, replace(self.knowledge, structure=structure), classes, weights)
             for candidate in minimal_violations(seen, self.bounds).candidates():
-                items = sorted(code[item] for item in seen.decode(candidate))
+                items = sorted(code_of[item] for item in seen.decode(candidate))
                 orders = permutations(items) if self.knowledge.structure == "seq" else [tuple(items)]
-                found.update(dict.fromkeys(orders))
-        return list(found)
+                violating.update(dict.fromkeys(orders))
+        return list(violating)
 
     def suppress(self, options: SuppressionOptions) -> Anonymized:
         """Suppress whole items, or occurrences above a cap, until no candidate is left.
@@ -405,19 +438,23 @@ class TlkcProblem:
             nothing is left, or the promise does not hold.
         """
         refuse_empty(result, self.name)
-        faults = (violation_in(self, result.kept, one) for one in (self.knowledge.structure, *self.also))
-        found = next((fault for fault in faults if fault is not None), None)
-        if found is None:
-            told = {"also": {"structures": list(self.also), "bans": len(self.bans)}} if self.also else {}
-            return replace(result, satisfied=True, details={**result.details, **told})
-        if found.candidate:
+        for structure in (self.knowledge.structure, *self.also):
+            violation = violation_in(self, result.kept, structure)
+            if violation is None:
+                continue
+            if violation.candidate:
+                raise BoundError(
+                    f"{self.name}: the checker found a violating set of {len(violation.candidate)} items; not released"
+                )
             raise BoundError(
-                f"{self.name}: the checker found a violating set of {len(found.candidate)} items; not released"
+                f"{self.name}: once empty cases are dropped, a value has {violation.worst} of the "
+                f"{violation.support} cases left; local suppression keeps more cases, and so do more cases or fewer "
+                "and larger classes (bins)"
             )
-        raise BoundError(
-            f"{self.name}: once empty cases are dropped, a value has {found.worst} of the {found.support} cases left; "
-            "local suppression keeps more cases, and so do more cases or fewer and larger classes (bins)"
-        )
+        details = dict(result.details)
+        if self.also:
+            details["also"] = {"structures": list(self.also), "bans": len(self.bans)}
+        return replace(result, satisfied=True, details=details)
 
     @property
     def name(self) -> str:
@@ -460,13 +497,14 @@ def violation_in(problem: TlkcProblem, kept: npt.NDArray[np.bool_], structure: S
 
 
 def _within(seen: TraceView, limit: Ints) -> npt.NDArray[np.bool_]:
-    """Which events are among the first so many of their item and case, as `limit` says of each item."""
-    if np.isin(limit, (0, np.iinfo(np.int64).max)).all():
+    """Return which events are among the first limit[item] events of their item in their case."""
+    if np.isin(limit, (0, np.iinfo(np.int64).max)).all():  # no item is capped
         return (limit > 0)[seen.item_of_event]
     return seen.ordinal_of_event < limit[seen.item_of_event]
 
 
 def _caps(problem: TlkcProblem, options: SuppressionOptions) -> tuple[Caps, list[str]]:
+    """Return the most events of an item that a case may keep (0: none), and warnings; other items keep all."""
     seen, candidates = problem.seen, problem.candidates
     loss = losses(seen)
     capping = options.capping and seen.structure == "mult"
@@ -484,7 +522,7 @@ def _caps(problem: TlkcProblem, options: SuppressionOptions) -> tuple[Caps, list
 
 
 def _greedy(problem: TlkcProblem, options: SuppressionOptions) -> list[int]:
-    """Algorithm 1 or 2 as printed: items in the order of suppression."""
+    """Return items in the order of suppression, by Algorithm 1 or 2 as printed."""
     seen, candidates = problem.seen, problem.candidates
     if options.algorithm == 2:
         weights = Weights(Fraction(str(options.alpha)), Fraction(str(options.beta)))

@@ -98,6 +98,7 @@ class CandidateLevel:
     reason: Codes
 
     def __len__(self) -> int:
+        """Return the number of candidates."""
         return len(self.candidates)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> CandidateLevel:
@@ -115,10 +116,11 @@ class Violations:
     counted: int
 
     def __len__(self) -> int:
+        """Return the number of candidates of all sizes."""
         return sum(len(level) for level in self.levels)
 
     def candidates(self) -> list[tuple[int, ...]]:
-        """All minimal violating candidates as code tuples, sizes ascending."""
+        """Return all minimal violating candidates as code tuples, sizes ascending."""
         return [tuple(row) for level in self.levels for row in level.candidates.tolist()]
 
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from pydantic import Field
 
-from models.anonymize.cohort_division import Patience, Wanted, divided, frequent, refuse_hopeless, wanted
+from models.anonymize.cohort_division import Patience, Wanted, check_feasible, divided, frequent, wanted
 from models.anonymize.cohorts import Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
 from models.anonymize.local import Choice
 from models.anonymize.microaggregation import Pair, Pending, microaggregated_after
@@ -445,7 +445,7 @@ class TlkcCohorts(TlkcMechanism):
             waited, want = published.waited(exposure, queue), self._wanted(exposure, published)
             division = divided(whole, waited, patience, share, self._least_share(len(queue)), want)
             return whole.only(division.cases), division.choice
-        refuse_hopeless(whole, share)
+        check_feasible(whole, share)
         everyone = np.ones(log.n_cases, dtype=np.bool_)
         return whole.only(np.flatnonzero(balanced(everyone, list(classes.values()), share))), Choice()
 

@@ -1,13 +1,13 @@
-"""Which column of an unknown table is the case, the activity, the time; what role each attribute may need, and why.
+"""Guesses about the columns of an unknown table: parts of the log, and roles of attributes.
 
-Guesses are for a person to confirm: nothing is read by them unless their names are in the flags. Words of names count
-first (`words.toml`, which users extend), then what the values look like.
+Guesses are for a person to confirm: a reader uses them only if the flags name them. Words of column names count first
+(`words.toml`, which users extend), then the shape of the values.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,9 +41,9 @@ _STATES = frozenset(
 )
 
 _REASONS = {
-    "identifier": "its name is that of something that names a person",
+    "identifier": "the column name suggests something that names a person",
     "sensitive": "the column name suggests sensitive personal data",
-    "quasi": "its name is that of something many know of a person",
+    "quasi": "the column name suggests something that many people know about a person",
 }
 
 
@@ -56,43 +56,55 @@ class Guess:
 
 
 def parts(columns: Mapping[str, Column], given: Mapping[str, str]) -> dict[str, Guess]:
-    """case, activity, time, resource and lifecycle, as far as they are found; what is given stands."""
-    found = {role: Guess(name, "given by --columns") for role, name in given.items() if name in columns}
+    """Return guesses of case, activity, time, resource and lifecycle, as far as there are any.
+
+    Parameters
+    ----------
+    columns
+        The table.
+    given
+        Part to column name, as the user gave them; they are kept.
+    """
+    guesses = {role: Guess(name, "given by --columns") for role, name in given.items() if name in columns}
     for role in ("case", "activity", "time", "resource"):
-        names = [name for name in candidates(list(columns), role) if name not in _taken(found)]
-        if role not in found and len(names) == 1:
-            found[role] = Guess(names[0], "a header of common exports")
-    free = {name: column for name, column in columns.items() if name not in _taken(found) and column.values}
-    if "time" not in found and (one := _time(free)):
-        found["time"] = one
-    free = {name: column for name, column in free.items() if name not in _taken(found)}
-    if "case" not in found and (one := _case(free)):
-        found["case"] = one
-    free.pop(found["case"].column if "case" in found else "", None)
-    if "activity" not in found and (one := _activity(free, columns, found)):
-        found["activity"] = one
-    free.pop(found["activity"].column if "activity" in found else "", None)
-    if "resource" not in found:
-        named = [name for name in free if RESOURCE.search(name)]
+        names = [name for name in candidates(list(columns), role) if name not in _taken(guesses)]
+        if role not in guesses and len(names) == 1:
+            guesses[role] = Guess(names[0], "a header of common exports")
+
+    def free() -> dict[str, Column]:
+        taken = _taken(guesses)
+        return {name: column for name, column in columns.items() if name not in taken and column.values}
+
+    # The order matters: times are the surest, and an activity is recognised by how it changes in a case.
+    if "time" not in guesses and (guess := _time(free())):
+        guesses["time"] = guess
+    if "case" not in guesses and (guess := _case(free())):
+        guesses["case"] = guess
+    if "activity" not in guesses:
+        case = columns[guesses["case"].column] if "case" in guesses else None
+        if guess := _activity(free(), case):
+            guesses["activity"] = guess
+    if "resource" not in guesses:
+        named = [name for name in free() if RESOURCE.search(name)]
         if len(named) == 1:
-            found["resource"] = Guess(named[0], "its name")
-    for name, column in free.items():
+            guesses["resource"] = Guess(named[0], "its name")
+    for name, column in free().items():
         if LIFECYCLE.search(name) or {str(value).lower() for value in column.values} <= _STATES:
-            found["lifecycle"] = Guess(name, "its values are transitions, such as start and complete")
+            guesses["lifecycle"] = Guess(name, "its values are transitions, such as start and complete")
             break
-    return found
+    return guesses
 
 
-def _taken(found: Mapping[str, Guess]) -> set[str]:
-    return {guess.column for guess in found.values()}
+def _taken(guesses: Mapping[str, Guess]) -> set[str]:
+    return {guess.column for guess in guesses.values()}
 
 
 FEW = 0.1
-"""Share of rows that may be bad without changing what a column is: exports hold some, and `inspect` counts them."""
+"""Share of rows that may be bad without a change of the guess: exports hold some, and `inspect` counts them."""
 
 
 def looks_like_times(column: Column, most: int = 200) -> bool:
-    """Whether all but a few of the first values are times in one of the ways that are read."""
+    """Return whether all but a few of the first values are times."""
     from connectors.dates import UnknownTimesError, plan, plan_for_most
 
     texts = [str(value).strip() for value in column.values[:most]]
@@ -106,10 +118,10 @@ def looks_like_times(column: Column, most: int = 200) -> bool:
     except UnknownTimesError as error:
         if error.readings:
             return True
-    found = plan_for_most(texts)
-    if found is None:
+    plan_of_most = plan_for_most(texts)
+    if plan_of_most is None:
         return False
-    _, misfits = found
+    _, misfits = plan_of_most
     return len(misfits) <= FEW * len(texts)
 
 
@@ -129,7 +141,7 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?(\s*[AaPp][Mm])?", re.ASCII)
 
 
 def clocks(columns: Mapping[str, Column]) -> list[str]:
-    """Columns that hold the time of day alone: the day stands in another."""
+    """Return the columns that hold the time of day alone: another column has the day."""
     return [
         name
         for name, column in columns.items()
@@ -141,51 +153,48 @@ def _time(free: Mapping[str, Column]) -> Guess | None:
     times = [name for name, column in free.items() if looks_like_times(column)]
     named = [name for name in times if TIME.search(name)]
     ends = [name for name in named if not BEGIN.search(name)]
-    for among, reason in (
-        (ends, "its name and values"),
-        (named, "its name and values"),
-        (times, "its values are times"),
-    ):
-        if among:
-            return Guess(max(among, key=lambda name: len(free[name].values)), reason)
-    return None
+    names, reason = ends or named, "its name and values"
+    if not names:
+        names, reason = times, "its values are times"
+    if not names:
+        return None
+    return Guess(max(names, key=lambda name: len(free[name].values)), reason)
 
 
 def _case(free: Mapping[str, Column]) -> Guess | None:
-    best, most = None, 0.0
+    best, best_score = None, 0.0
     for name, column in free.items():
-        if _has_many_gaps(column) or len(column.values) < 2 or looks_like_times(column):
+        distinct = len(column.values)
+        if _has_many_gaps(column) or distinct < 2 or looks_like_times(column):
             continue
-        each = len(column) / len(column.values)
-        score = 2.0 * bool(CASE.search(name)) + (1.5 <= each <= 200) + min(1.0, len(column.values) / len(column))
-        if each > 1 and score > most:
-            best = Guess(
-                name, f"{len(column.values)} values, {each:.1f} rows each" + ", its name" * bool(CASE.search(name))
-            )
-            most = score
+        rows_each = len(column) / distinct
+        is_named = bool(CASE.search(name))
+        score = 2.0 * is_named + (1.5 <= rows_each <= 200) + min(1.0, distinct / len(column))
+        if rows_each > 1 and score > best_score:
+            best = Guess(name, f"{distinct} values, {rows_each:.1f} rows each" + ", its name" * is_named)
+            best_score = score
     return best
 
 
-def _activity(free: Mapping[str, Column], columns: Mapping[str, Column], found: Mapping[str, Guess]) -> Guess | None:
-    case = columns[found["case"].column] if "case" in found else None
-    best, most = None, 0.0
+def _activity(free: Mapping[str, Column], case: Column | None) -> Guess | None:
+    best, best_score = None, 0.0
     for name, column in free.items():
-        if _has_many_gaps(column) or len(column.values) > max(50, len(column) / 4):
+        distinct = len(column.values)
+        if _has_many_gaps(column) or distinct > max(50, len(column) / 4):
             continue
         if case is not None and constant_in(column, case):
             continue
-        texts = not all(isinstance(value, int | float) or str(value).isdigit() for value in column.values)
-        score = 2.0 * bool(ACTIVITY.search(name)) + texts + 0.5 * (len(column.values) > 1) - bool(RESOURCE.search(name))
-        if score > most:
-            best = Guess(
-                name, f"{len(column.values)} values that change in a case" + ", its name" * bool(ACTIVITY.search(name))
-            )
-            most = score
+        is_named = bool(ACTIVITY.search(name))
+        is_text = not all(isinstance(value, int | float) or str(value).isdigit() for value in column.values)
+        score = 2.0 * is_named + is_text + 0.5 * (distinct > 1) - bool(RESOURCE.search(name))
+        if score > best_score:
+            best = Guess(name, f"{distinct} values that change in a case" + ", its name" * is_named)
+            best_score = score
     return best
 
 
 def constant_in(column: Column, case: Column) -> bool:
-    """Whether no case has two values of the column."""
+    """Return whether no case has two values of the column."""
     seen = (column.codes >= 0) & (case.codes >= 0)
     pairs = np.unique(np.stack([case.codes[seen], column.codes[seen]]), axis=1)
     return len(np.unique(pairs[0])) == pairs.shape[1] if pairs.size else True
@@ -252,7 +261,7 @@ def _kind_of_values(column: Column) -> str | None:
 
 
 def _same_parts(column: Column, other: Column) -> bool:
-    """Whether two columns differ in the names of their values alone."""
+    """Return whether two columns differ in the names of their values alone."""
     if len(column.values) != len(other.values) or (column.codes < 0).any() or (other.codes < 0).any():
         return False
     pairs = np.unique(np.stack([column.codes, other.codes]), axis=1)
@@ -261,8 +270,3 @@ def _same_parts(column: Column, other: Column) -> bool:
 
 def _cases_with(column: Column, case: Column) -> Ints:
     return np.unique(case.codes[column.codes >= 0]).astype(np.int64)
-
-
-def same_name(names: Sequence[str]) -> bool:
-    """Whether `--columns` can say these names: it goes by comma."""
-    return not any("," in name for name in names)

@@ -2,7 +2,7 @@
 
 Files of texts and one time in UTC, as this program and most exports write them, are read by the row group: the table
 of a whole log would not fit beside the log. All other files, and those with a row that cannot be read, are read as a
-table (docs/decisions/041).
+table (docs/decisions/001).
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Nearly all programs write the traces of a log so. Except for their times most events are repetitions, byte for byte.
 Each distinct event without its time is parsed once, by the rules of XML. The file is then a sequence of codes and a
-sequence of times, which a compiled scan reads in a fifth of the time of the general reader; so every release can be
-read back before it is sealed. Other layouts and broken logs are left to the general reader, which also reports what
-is wrong (docs/decisions/001). Both readers give the same log (`tests/unit/test_xes_lines.py`).
+sequence of times. A compiled scan reads it, on long logs in a quarter of the time of the general reader; so every
+release can be read back before it is sealed. Other layouts and broken logs are left to the general reader, which also
+reports what is wrong (docs/decisions/001). Both readers give the same log (`tests/unit/test_xes_lines.py`).
 """
 
 from __future__ import annotations

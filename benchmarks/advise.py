@@ -63,7 +63,7 @@ def again(log: EventLog, settings: Settings, best: CandidateTrial, folder: Path)
     audits = [decision.audit["anonymity"] or {} for _, decision in outcome.decisions if decision.status == "sealed"]
     worst = {name: [worst_anonymity(one, name) for one in audits] for name in MEASURES}
     least = {name: min((one for one in values if one), default=None) for name, values in worst.items()}
-    return {"releases": len(audits), "withheld": len(outcome.withheld), "least": least}
+    return {"releases": len(audits), "withheld": len(outcome.decisions) - len(audits), "least": least}
 
 
 def main() -> None:

@@ -7,8 +7,11 @@ Layout: `<root>/public/<publication>/release-000012/`. A release becomes visible
   (`renameat2` with RENAME_NOREPLACE); `os.rename` would replace an empty directory. Then the parent is fsynced.
 * On an object store there is no rename. `prepare` keeps the files in a local staging folder; `commit` creates each
   object exclusively (fsspec's mode "create": a conditional put where the store has one) and `manifest.json` last: a
-  release exists if and only if its manifest does. File systems that ignore the mode are protected by the check for
-  the manifest before the upload only; two coordinators that lost their fence could then both pass it.
+  release exists if and only if its manifest does. A successor on another host does not have the staging folder: it
+  burns the number. So `commit` and `resume` call `check_fence` before the first object and again before the manifest.
+  A host that is paused between that check and the arrival of the manifest is not found.
+  File systems that ignore the mode are protected by the check for the manifest before the upload only; two
+  coordinators that lost their fence could then both pass it.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import re
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -79,6 +82,14 @@ class Prepared:
         return self.tmp.name
 
 
+FenceCheck = Callable[[], None]
+"""Raises TakenOverError if another coordinator has taken over this process."""
+
+
+def no_fence() -> None:
+    """Check nothing: one process alone uses the store."""
+
+
 class Store(ABC):
     """A place for releases. Unsealed releases wait in a local folder, whatever the place.
 
@@ -107,8 +118,11 @@ class Store(ABC):
         """Return the folder or URL of a release, whether it exists or not."""
 
     @abstractmethod
-    def commit(self, prepared: Prepared, sequence: int) -> str:
+    def commit(self, prepared: Prepared, sequence: int, *, check_fence: FenceCheck = no_fence) -> str:
         """Make a release visible under its number, and return its location.
+
+        An object store calls `check_fence` before the first object and again before the manifest. A local store does
+        not: there a successor takes the temporary folder away, so that the rename fails.
 
         Raises
         ------
@@ -120,7 +134,14 @@ class Store(ABC):
 
     @abstractmethod
     def resume(
-        self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None
+        self,
+        publication: str,
+        sequence: int,
+        temporary: str,
+        manifest_sha256: str,
+        moment: int | None = None,
+        *,
+        check_fence: FenceCheck = no_fence,
     ) -> bool:
         """Finish a commit that was interrupted or had to wait.
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from connectors.files import FileOps
 from connectors.store.base import (
     MANIFEST,
+    FenceCheck,
     Prepared,
     Store,
     check_name,
     check_unfinished,
     folder_names,
+    no_fence,
     number_taken,
     publication_names,
     release_name,
@@ -45,7 +47,7 @@ class LocalStore(Store):
         """Return the folder of a release, whether it exists or not."""
         return str(self._release(publication, sequence))
 
-    def commit(self, prepared: Prepared, sequence: int) -> str:
+    def commit(self, prepared: Prepared, sequence: int, *, check_fence: FenceCheck = no_fence) -> str:
         """Rename the release to its number; RefusedError if that number already exists."""
         self._rename(prepared.tmp, self._release(prepared.publication, sequence), prepared.moment)
         return self.location(prepared.publication, sequence)
@@ -67,7 +69,14 @@ class LocalStore(Store):
         self.ops.fsync(target.parent)
 
     def resume(
-        self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None
+        self,
+        publication: str,
+        sequence: int,
+        temporary: str,
+        manifest_sha256: str,
+        moment: int | None = None,
+        *,
+        check_fence: FenceCheck = no_fence,
     ) -> bool:
         """Finish a commit that was interrupted or had to wait.
 

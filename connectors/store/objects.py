@@ -13,9 +13,11 @@ from typing import Any
 from connectors.files import FileOps
 from connectors.store.base import (
     MANIFEST,
+    FenceCheck,
     Prepared,
     Store,
     check_name,
+    no_fence,
     number_taken,
     publication_names,
     release_name,
@@ -59,23 +61,27 @@ class ObjectStore(Store):
         """Return the URL of a release's objects."""
         return str(self._fs.unstrip_protocol(self._release(publication, sequence)))
 
-    def commit(self, prepared: Prepared, sequence: int) -> str:
+    def commit(self, prepared: Prepared, sequence: int, *, check_fence: FenceCheck = no_fence) -> str:
         """Upload the files, then the manifest, each object exclusively.
 
         The store sets the modification times: they are those of the upload. RefusedError if the number already
         exists.
         """
-        self._upload(prepared.tmp, prepared.publication, sequence)
+        self._upload(prepared.tmp, prepared.publication, sequence, check_fence)
         return self.location(prepared.publication, sequence)
 
-    def _upload(self, tmp: Path, publication: str, sequence: int) -> None:
+    def _upload(self, tmp: Path, publication: str, sequence: int, check_fence: FenceCheck) -> None:
         target = self._release(publication, sequence)
+        check_fence()  # before recipients can list an object of a number that a successor has burned
         if self.exists(publication, sequence):
             raise number_taken(self.location(publication, sequence))
         make_folder(self._fs, target)
         names = sorted(path.name for path in tmp.iterdir())
-        for name in [*(name for name in names if name != MANIFEST), MANIFEST]:
-            self._create(f"{target}/{name}", (tmp / name).read_bytes())
+        for name in names:
+            if name != MANIFEST:
+                self._create(f"{target}/{name}", (tmp / name).read_bytes())
+        check_fence()  # the upload may have taken long, and with its manifest the release exists
+        self._create(f"{target}/{MANIFEST}", (tmp / MANIFEST).read_bytes())
         shutil.rmtree(tmp)
 
     def _create(self, path: str, body: bytes) -> None:
@@ -93,7 +99,14 @@ class ObjectStore(Store):
             raise InputError(f"{where}: cannot be written (no such bucket or container); make it first") from None
 
     def resume(
-        self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None
+        self,
+        publication: str,
+        sequence: int,
+        temporary: str,
+        manifest_sha256: str,
+        moment: int | None = None,
+        *,
+        check_fence: FenceCheck = no_fence,
     ) -> bool:
         """Finish an upload that was interrupted or had to wait.
 
@@ -104,7 +117,7 @@ class ObjectStore(Store):
         """
         if not self.has_staged_bytes(publication, temporary, manifest_sha256):
             return False
-        self._upload(self.staging_folder(publication) / temporary, publication, sequence)
+        self._upload(self.staging_folder(publication) / temporary, publication, sequence, check_fence)
         return True
 
     def exists(self, publication: str, sequence: int) -> bool:

@@ -154,7 +154,7 @@ def _show(
         console.print("no candidate holds over the series with a release at every cut: nothing is proposed")
         if near is not None:
             why = "; ".join(near.reasons)
-            console.print(f"nearest: {near.candidate.publication.name}, {near.withheld} cuts withheld: {why}")
+            console.print(f"nearest: {near.candidate.publication.name}, {near.withheld} cuts released nothing: {why}")
         return
     console.print(f"proposed: {name}, as publication {NAME}")
     if "[process.completion]" in text:

@@ -21,7 +21,7 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of a replay.", show_default=False)],
     json: options.Json = False,
 ) -> int:
-    """List releases and withheld attempts of an output folder; exit 3 if nothing is released."""
+    """List releases and withheld attempts of an output folder; exit 3 if a publication has released nothing."""
     from stream.operator.history import read
     from stream.release.verdict import exit_code
 
@@ -46,4 +46,5 @@ def _why(row: HistoryRow) -> str:
 
 def _cells(row: HistoryRow) -> tuple[Any, ...]:
     kept = None if row["kept"] is None else f"{row['kept']:.3f}"
-    return row["sequence"] or "x", row["status"], row["time"][:16], row["trigger"], row["cases"], row["events"], kept
+    sign = "?" if row["status"] == "waiting" else "x"
+    return row["sequence"] or sign, row["status"], row["time"][:16], row["trigger"], row["cases"], row["events"], kept

@@ -109,7 +109,7 @@ def command(
     built: Built = Built(),
     json: options.Json = False,
 ) -> int:
-    """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld, or nothing is out."""
+    """Publish a log as the daemon would have, day by day; exit 3 if a release was withheld, or nothing is out."""
     from stream.config import sources
     from stream.config.window import moment
     from stream.run.presets import with_default
@@ -253,7 +253,7 @@ def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]
         own = [(SIGNS.get(line[1], line[1]), *line[2:-1]) for line in lines if line[0] == name]
         console.print(filled(HEAD, own, title=name, left=3))
         show_reasons(console, ((str(line[1]), line[2], line[-1]) for line in lines if line[0] == name))
-    if any(not one.released and not one.withheld and not one.held for one in found):
+    if any(not (one.released or one.withheld or one.waiting or one.held) for one in found):
         console.print(f"the log has {outcome.cases} cases; the window of a publication says how many a release needs")
     for warning in outcome.warnings():
         console.print(f"warning: {warning}", style="yellow")

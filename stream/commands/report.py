@@ -39,7 +39,7 @@ def command(
     json: options.Json = False,
 ) -> int:
     """Write the operator's report on an output folder: one HTML file (--json: the data behind it); exit 3 if
-    nothing is released."""
+    a publication has released nothing."""
     if output is None and not json:
         raise InputError("report: say where the page goes: -o FILE.html (or --json for the data)")
     from connectors import read_log
@@ -58,7 +58,7 @@ def command(
         for one in data["verdicts"]:
             if one["exit_code"]:
                 typer.echo(one["line"], err=True)
-    return min((int(one["exit_code"]) for one in data["verdicts"]), default=3)
+    return max((int(one["exit_code"]) for one in data["verdicts"]), default=3)
 
 
 def _write(path: Path, text: str) -> None:

@@ -28,7 +28,7 @@ from stream.ledger.sqlite import open_readonly
 from stream.release.audit_document import AuditPart
 from stream.release.contract import WAITS
 from stream.release.documents import AuditDocument
-from stream.release.reason import ruled
+from stream.release.reason import only_waits, ruled
 from stream.release.verdict import LOG_END, Verdict, verdicts
 
 
@@ -45,13 +45,13 @@ def refuse_other_configuration(settings: Settings, output: Path) -> None:
         raise InputError(f"{output}: its replay began with another configuration; give that one with -c")
 
 
-Status = Literal["withheld", "sealed", "published", "burned", "held", "rejected", "superseded"]
+Status = Literal["withheld", "waiting", "sealed", "published", "burned", "held", "rejected", "superseded"]
 
 
 class HistoryRow(TypedDict):
-    """One attempt: `sequence` 0 where it was withheld; `time` and `trigger` of its cut; what was released of it, and
-    `kept`, the share of the events exposed so far, where cases are counted; `decision` of the gate (with `warned` and
-    `repaired` the reasons say what it found)."""
+    """One attempt: `sequence` 0 where it was withheld, or waits for more cases or behind a held release; `time` and
+    `trigger` of its cut; what was released of it, and `kept`, the share of the events exposed so far, where cases are
+    counted; `decision` of the gate (with `warned` and `repaired` the reasons say what it found)."""
 
     publication: str
     sequence: int
@@ -155,9 +155,10 @@ def _rows(
     for entry in found:
         number = (entry.publication, entry.sequence)
         if isinstance(entry, WithheldEntry):
-            yield _row(entry, "withheld", cast(AuditDocument, entry.body.audit), entry.body.reasons)
+            status: Status = "waiting" if only_waits(entry.body.reasons) else "withheld"
+            yield _row(entry, status, cast(AuditDocument, entry.body.audit), entry.body.reasons)
         elif isinstance(entry, SealEntry):
-            status: Status = "burned" if number in burned else "published" if number in published else "sealed"
+            status = "burned" if number in burned else "published" if number in published else "sealed"
             known[number] = _read_audit(output, *number, AuditPart)
             reasons: list[str] | None = None
             if status == "sealed" and entry.body.held_at is not None:

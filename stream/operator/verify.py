@@ -31,6 +31,7 @@ from stream.ledger.entries import CASES, charge_of
 from stream.ledger.envelope import Damaged, Keys, header_of
 from stream.ledger.folder import BUILDING, OPERATOR_FILES, ledger_in, read_digests
 from stream.ledger.sqlite import NewerLedgerError, open_readonly, owner_of
+from stream.release.reason import only_waits
 
 Kind = Literal[
     "ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator", "checkpoint"
@@ -62,6 +63,8 @@ class Checked:
     waiting: int = 0
     burned: int = 0
     withheld: int = 0
+    waited: int = 0
+    """Cuts that released nothing because they waited, for more cases or behind a held release."""
     held: int = 0
     rejected: int = 0
     files: int = 0
@@ -98,6 +101,8 @@ class _PublicationEntries:
     rulings: dict[int, str] = field(default_factory=dict)
     """By number: what a person decided on a held release."""
     withheld: set[str] = field(default_factory=set)
+    """Cuts that released nothing, those that waited included."""
+    waited: set[str] = field(default_factory=set)
     charged: dict[str, Charge] = field(default_factory=dict)
     """By cut, the last draw of each."""
     adding: Charge = field(default_factory=Charge)
@@ -202,6 +207,8 @@ def _series(entries: list[Any], result: VerifyResult) -> dict[str, _PublicationE
             one.at_seal[number] = (one.spent, process, frozenset((sealed, len(one.seals) + paid_elsewhere)))
         elif kind == "withheld":
             one.withheld.add(cut)
+            if only_waits(body.get("reasons", ())):
+                one.waited.add(cut)
         elif kind == "burned":
             one.burned.add(number)
         elif kind == "approval" and body["decision"] != "refused":
@@ -226,7 +233,12 @@ class _Publication:
         self, result: VerifyResult, tree: _Tree, operator: Path, name: str, series: _PublicationEntries
     ) -> None:
         self.result, self.tree, self.operator, self.name, self.series = result, tree, operator, name, series
-        self.checked = Checked(name, burned=len(series.burned), withheld=len(series.withheld))
+        self.checked = Checked(
+            name,
+            burned=len(series.burned),
+            withheld=len(series.withheld - series.waited),
+            waited=len(series.waited),
+        )
         spent = series.accounting.loss(series.spent)
         self.checked.epsilon, self.checked.delta = shown(spent.epsilon), shown(spent.delta)
         self.chained = self.standing = 0

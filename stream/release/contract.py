@@ -27,7 +27,7 @@ from stream.ledger.entries import Ruling
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.documents import AuditDocument
 from stream.release.once import OncePerCase
-from stream.release.reason import Reason, texts
+from stream.release.reason import Reason, only_waits, texts
 
 Reads = Literal["ledger", "release", "raw"]
 """What a decision may rest on: the ledger alone; the candidate as it would be released; anything beside them (the
@@ -109,13 +109,13 @@ class Decision:
 
     @property
     def waits(self) -> bool:
-        """Whether the cut was refused for no other reason than that a person has yet to decide on an earlier one."""
-        return self.status == "withheld" and {reason.code for reason in self.because} == {"held"}
+        """Whether the cut released nothing only because it waits, for more cases or behind a held release."""
+        return self.status == "withheld" and only_waits(self.reasons)
 
     @property
-    def too_few(self) -> bool:
-        """Whether the cut was refused for no other reason than that too few cases have come so far."""
-        return self.status == "withheld" and {reason.code for reason in self.because} == {"cases"}
+    def refused(self) -> bool:
+        """Whether the mechanism, the gate or a person refused the cut."""
+        return self.status in ("withheld", "rejected") and not self.waits
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
@@ -55,7 +56,7 @@ from stream.release.manifest import manifest
 from stream.release.once import PAID, refuse_other_terms
 from stream.release.planned import BuiltBy, Place
 from stream.release.public_view import pseudonymous_resources, shuffled, with_attributes
-from stream.release.reason import Code, Reason, of_record, ruled, texts
+from stream.release.reason import Code, Reason, blocked, of_record, ruled, texts
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
 from stream.release.stages import (
@@ -566,10 +567,18 @@ class Pipeline:
     def _rename(self, sealed: Sealed) -> Published:
         """Make the release visible."""
         written = sealed.written
-        self.store.commit(written.prepared, written.number)
+        check_fence = partial(self.check_fence, written.number)
+        self.store.commit(written.prepared, written.number, check_fence=check_fence)
         self._commit_operator_files(sealed)
         self.at(Failpoint.RENAMED)
         return Published(written.number, written.manifest)
+
+    def check_fence(self, number: int) -> None:
+        """Raise TakenOverError if another coordinator has taken over since the release was sealed.
+
+        A fence is found only by an append, so this leaves a note in the ledger.
+        """
+        self.account.append(NoteEntry(publication=self.name, body=NoteBody(publishing=number)))
 
     def _commit_operator_files(self, sealed: Sealed) -> None:
         self.folder.commit(sealed.written.operator_files.name, self.name, sealed.written.number)
@@ -603,8 +612,7 @@ class Pipeline:
 
     def _blocked(self, attempt: Attempt, held: int) -> Decision:
         """Refuse the cut before any charge: an earlier release waits for a person."""
-        text = f"held: release {held} waits for a decision (veilstream approve or reject {self.name} {held})"
-        return self._withhold(attempt, [Reason("held", text)], AuditDocument(), waits_for=held)
+        return self._withhold(attempt, [blocked(self.name, held)], AuditDocument(), waits_for=held)
 
     def _pause(self, attempt: Attempt, lost: UnreadableError) -> Decision:
         """Refuse the cut of a publication that lost a file of an earlier release. Other publications go on."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
@@ -52,6 +53,30 @@ def of_record(text: str) -> Reason:
     begins with what the gate named."""
     start = next((start for start in _BEGINS if text.startswith((f"{start}:", f"{start} "))), None)
     return Reason("mechanism" if start is None else _BEGINS[start], text)
+
+
+_BLOCKED = re.compile(r"held: release \d+ waits")
+
+
+def blocked(publication: str, number: int) -> Reason:
+    """Return why a cut waits behind a release that a person has yet to decide on."""
+    text = f"held: release {number} waits for a decision (veilstream approve or reject {publication} {number})"
+    return Reason("held", text)
+
+
+def only_waits(reasons: Sequence[str]) -> bool:
+    """Return whether a cut released nothing only because it waits: for more cases, or behind a held release.
+
+    Such a cut breaks no bound, and the next cut tries again. Rejected releases have the code `held` too, and do not
+    wait.
+
+    Parameters
+    ----------
+    reasons
+        The sentences that ledger and audit.json keep.
+    """
+    waits = [of_record(text).code == "cases" or _BLOCKED.match(text) is not None for text in reasons]
+    return bool(waits) and all(waits)
 
 
 def ruled(ruling: ApprovalBody) -> str:

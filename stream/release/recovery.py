@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from connectors.store.base import Store
 from models.errors import InputError, RefusedError
-from stream.ledger.entries import ApprovalBody, ApprovalEntry, BurnedEntry, NoteBody, NoteEntry, Ruling, SealEntry
+from stream.ledger.entries import ApprovalBody, ApprovalEntry, BurnedEntry, Ruling, SealEntry
 from stream.ledger.folder import OperatorFolder
 from stream.ledger.mirror import Mirror
 from stream.ledger.sqlite import Account, Ledger
@@ -229,7 +230,9 @@ def finish(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
     if not store.exists(pipeline.name, number):
         if number in account.published:
             raise RefusedError(f"release {number} of {pipeline.name} was published and is gone from the store")
-        if not store.resume(pipeline.name, number, body.temporary, body.manifest, body.publish_at):
+        check_fence = partial(pipeline.check_fence, number)
+        place = (pipeline.name, number, body.temporary, body.manifest, body.publish_at)
+        if not store.resume(*place, check_fence=check_fence):
             account.append(BurnedEntry(publication=pipeline.name, cut=seal.cut, sequence=number))
             return False
         pipeline.at(Failpoint.RENAMED)
@@ -247,7 +250,7 @@ def publish_due(pipeline: Pipeline) -> None:
         if not pipeline.clock.due(seal.body.publish_at or 0):
             return
         # It was sealed minutes ago: who was fenced since then learns it here, before anybody sees the bytes.
-        pipeline.account.append(NoteEntry(publication=pipeline.name, body=NoteBody(publishing=number)))
+        pipeline.check_fence(number)
         if not finish(pipeline, number, seal):
             raise RefusedError(f"release {number} of {pipeline.name} waited for its moment, and its bytes are gone")
         del pipeline.waiting[number]

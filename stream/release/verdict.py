@@ -26,7 +26,7 @@ from models.dp.budget import told
 from stream.release.contract import AUDIENCE
 from stream.release.documents import AnonymitySection, AuditDocument, Budget
 from stream.release.gate import MEASURES, Measure, worst_anonymity
-from stream.release.reason import of_record
+from stream.release.reason import of_record, only_waits
 
 Word = Literal["SAFE", "LIMITED", "DP VOID", "WAITING", "WITHHELD", "NOTHING RELEASED"]
 
@@ -70,8 +70,8 @@ TOO_FEW_LEFT = (
 
 
 def exit_code(found: Iterable[Verdict]) -> int:
-    """Return 3 if no publication has released anything; else 0."""
-    return min((LOOKS[one.verdict].exit_code for one in found), default=3)
+    """Return 3 if a publication has released nothing, or if there is none; else 0."""
+    return max((LOOKS[one.verdict].exit_code for one in found), default=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,9 @@ class SuppressionKnowledge:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One publication (its name is empty if the ledger names none). `not_gated`: measures of the series without a
-    bound; `withheld`: attempts that were not released; `minimality`: of releases by local suppression; `held`: releases
-    that wait for a person."""
+    bound; `withheld`: attempts that were refused; `waiting`: attempts that released nothing because they wait, for more
+    cases or behind a held release; `minimality`: of releases by local suppression; `held`: releases that wait for a
+    person."""
 
     publication: str
     verdict: Word
@@ -157,6 +158,7 @@ class Verdict:
     void_by: tuple[str, ...] = ()
     minimality: SuppressionKnowledge | None = None
     held: int = 0
+    waiting: int = 0
 
     @property
     def rules(self) -> str | None:
@@ -225,6 +227,8 @@ class PublicationSeries:
     publication: str
     released: int = 0
     withheld: int = 0
+    waiting: int = 0
+    """Attempts that released nothing because they wait, for more cases or behind a held release."""
     held: int = 0
     """Releases that wait for a person's decision."""
     _why: Sequence[str] = ()
@@ -240,7 +244,10 @@ class PublicationSeries:
 
     def refuse(self, reasons: Sequence[str], *, last: bool = False) -> None:
         """An attempt was not released. `last`: it was the one at the end of a log, after which nothing comes."""
-        self.withheld += 1
+        if only_waits(reasons):
+            self.waiting += 1
+        else:
+            self.withheld += 1
         self._why, self._ended = reasons, last
 
     def add(self, audit: AuditDocument) -> None:

@@ -52,10 +52,10 @@ class AdviceCandidate:
 
 @dataclass(frozen=True, slots=True)
 class CandidateTrial:
-    """What a candidate would have done. `kept`: events of the last release / events seen (None: nothing came out, or
-    records are no cases); `wait_days`: median from the last event of a case to its first publication; `loses`:
-    activities of at least 5 % of the cases that its last release lacks; `worst`: least KA, FA, CA, BA over all
-    releases; `refused`: why it could not be replayed at all."""
+    """What a candidate would have done. `withheld`: cuts that released nothing, those that waited included; `kept`:
+    events of the last release / events seen (None: nothing came out, or records are no cases); `wait_days`: median from
+    the last event of a case to its first publication; `loses`: activities of at least 5 % of the cases that its last
+    release lacks; `worst`: least KA, FA, CA, BA over all releases; `refused`: why it could not be replayed at all."""
 
     candidate: AdviceCandidate
     releases: int
@@ -186,11 +186,13 @@ def _trial(candidate: AdviceCandidate, outcome: ReplayOutcome, log: EventLog, wa
     released = [decision.audit for _, decision in outcome.decisions if decision.status == "sealed"]
     last = released[-1] if released else AuditDocument()
     released_events = last.get("counts", {}).get("released")
-    reasons = dict.fromkeys(reason for decision in outcome.withheld for reason in decision.reasons)
+    # Also cuts that only waited: who asks for a setting wants a release at every cut.
+    unreleased = [decision for _, decision in outcome.decisions if decision.status == "withheld"]
+    reasons = dict.fromkeys(reason for decision in unreleased for reason in decision.reasons)
     return CandidateTrial(
         candidate,
         releases=len(released),
-        withheld=len(outcome.withheld),
+        withheld=len(unreleased),
         kept=None if released_events is None else released_events / log.n_events,
         worst={name: least_of_series(released, name) for name in MEASURES},
         reasons=tuple(reasons),

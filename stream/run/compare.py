@@ -107,7 +107,7 @@ def _row(
     return {
         "publication": name,
         "releases": len(sealed),
-        "withheld": len(decisions) - len(sealed),
+        "withheld": sum(one.refused for one in decisions),
         **{measure: least_of_series([one.audit for one in sealed], measure) for measure in MEASURES},
         "events_kept": _share(counts.get("released"), counts.get("exposed")),
         "utility": (last.get("utility") or {}).get("data_utility"),

@@ -65,8 +65,8 @@ class ReplayOutcome:
 
     @property
     def withheld(self) -> list[Decision]:
-        """Attempts that the gate or the mechanism refused; not those that wait for a person's decision."""
-        return [one for _, one in self.decisions if one.status == "withheld" and not one.waits]
+        """Attempts that the gate or the mechanism refused; not those that wait for a person or for more cases."""
+        return [one for _, one in self.decisions if one.status == "withheld" and one.refused]
 
     @property
     def held(self) -> list[tuple[str, int]]:
@@ -77,11 +77,8 @@ class ReplayOutcome:
         """The stable JSON shape of `replay` (operator view)."""
         return {
             "releases": [dict(decision.audit) for _, decision in self.decisions if decision.status == "sealed"],
-            "withheld": [
-                {**decision.audit, "publication": name, "cut_id": decision.cut, "reasons": list(decision.reasons)}
-                for name, decision in self.decisions
-                if decision.status in ("withheld", "rejected")
-            ],
+            "withheld": [_unreleased(name, decision) for name, decision in self.decisions if decision.refused],
+            "waiting": [_unreleased(name, decision) for name, decision in self.decisions if decision.waits],
             "held": [dict(decision.audit) for _, decision in self.decisions if decision.status == "held"],
             "verdicts": [one.as_json() for one in self.verdicts()],
             "tail": {**self.total(), "publications": self.tail},
@@ -117,8 +114,8 @@ class ReplayOutcome:
 
     @property
     def exit_code(self) -> int:
-        """3 if an attempt was withheld or a publication has released nothing, as its verdict says; else 0."""
-        return 3 if self.withheld or any(exit_code([one]) for one in self.verdicts()) else 0
+        """3 if an attempt was refused or a publication has released nothing; else 0, also if some cuts only waited."""
+        return 3 if self.withheld else exit_code(self.verdicts())
 
     def total(self) -> dict[str, int | None]:
         """The tail of the only publication; of several, their sum (None where one cannot be counted)."""
@@ -141,11 +138,16 @@ class ReplayOutcome:
             if reasons and gate.get("decision") == "repaired":
                 reasons = f"repaired, since {reasons}"
             number: int | str = decision.sequence if decision.status == "sealed" else decision.status
-            if decision.waits or decision.too_few:
+            if decision.waits:
                 number = "waits"
             moment = str(audit.get("cut", {}).get("time", ""))[:16]
             cases, events = counts.get("released_cases"), counts.get("released")
             yield (name, number, moment, audit.get("trigger"), cases, events, *_kept(audit), *worst, reasons)
+
+
+def _unreleased(publication: str, decision: Decision) -> dict[str, Any]:
+    """Return the JSON of a cut that released nothing."""
+    return {**decision.audit, "publication": publication, "cut_id": decision.cut, "reasons": decision.reasons}
 
 
 def _kept(audit: Mapping[str, Any]) -> tuple[str | None, str | None]:

@@ -60,7 +60,7 @@ def _settings(folder: Path) -> Settings:
     return sources.load(configuration(folder, 3), given)
 
 
-def _release_once(service: ReleaseService, log: EventLog) -> None:
+def release_once(service: ReleaseService, log: EventLog) -> None:
     """Decide the cuts of the log until the first one of `plain` is decided."""
     fold = Fold(service.rules(embedded=True), log_facts(log))
     records = records_from_log(log, pseudonym=service.pseudonyms.case, attributes=("ill",), key=service.pseudonyms.id)
@@ -98,7 +98,7 @@ def test_who_was_replaced_while_it_wrote_a_release_ends_to_be_started_again(
     service = ReleaseService(settings, first, mirrored=True, ops=PausedDisk(step, name, take_over))
     try:
         with pytest.raises(VeilstreamError, match="another coordinator") as ended:
-            _release_once(service, log)
+            release_once(service, log)
     finally:
         service.close()
     assert ended.value.exit_code == 1

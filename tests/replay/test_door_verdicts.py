@@ -65,7 +65,8 @@ SITUATIONS: dict[str, tuple[int, str, str, str, int]] = {
         "LIMITED",
         0,
     ),
-    "one of two cuts refused": (24, "abc", publication(8, 'kind = "tlkc", K = 9', "min_ka = 9"), "LIMITED", 3),
+    "one of two cuts refused": (24, "abc", publication(8, 'kind = "identity"', "min_ka = 9"), "LIMITED", 3),
+    "one of two cuts only waits": (24, "abc", publication(8, 'kind = "tlkc", K = 9', "min_ka = 9"), "LIMITED", 0),
     "a person decides": (
         24,
         "abc",
@@ -213,11 +214,11 @@ def test_no_advice_weakens_a_bound(run: Run, tmp_path: Path) -> None:
 
 
 def test_replay_and_advise_say_the_same_of_the_default(run: Run, tmp_path: Path) -> None:
-    """A log of which the last cut is withheld: what was released is SAFE, and `advise` says that it holds."""
+    """A log of which the last cut only waits: what was released is SAFE, and `advise` says that it holds."""
     log = csv(tmp_path, 45)
     _, text = run("replay", log, "--columns", COLUMNS, "-o", tmp_path / "out", "--final", "--json")
     (verdict,) = json.loads(text.splitlines()[-1])["verdicts"]
-    assert verdict["withheld"] > 0
+    assert (verdict["waiting"], verdict["withheld"]) == (1, 0)
     _, text = run("advise", log, "--columns", COLUMNS, "--json")
     found = json.loads(text.splitlines()[-1])
     (default,) = [one for one in found["candidates"] if one["name"] == "cohorts-local-20"]

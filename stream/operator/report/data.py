@@ -377,6 +377,7 @@ def _happened(entry: Entry, attempts: Mapping[str, Iterator[AttemptRow]]) -> Hap
 
 _WHAT = {
     "withheld": "withheld",
+    "waiting": "waiting",
     "sealed": "sealed, not yet public",
     "published": "released",
     "held": "held for approval",
@@ -399,6 +400,7 @@ def _line(what: str, publication: str, label: str, time: str | None, cases: int 
 
 
 STANDING = ("published", "sealed")
+UNRELEASED = ("withheld", "waiting")
 _Row = TypeVar("_Row", PairRow, TrueLinkerRow)
 ABSENT = {"status": "not_measured", "reason": "this audit is not switched on for the publication"}
 
@@ -485,10 +487,11 @@ def _bounds(last: AuditDocument, audits: Mapping[str, AuditDocument]) -> dict[st
 
 
 def _labelled(rows: Sequence[HistoryRow]) -> list[LabelledRow]:
-    """The attempts with a short name each: the release number, or w1, w2, ... for what was withheld."""
-    withheld = count(1)
+    """The attempts with a short name each: the release number, or w1, w2, ... for cuts that released nothing."""
+    unreleased = count(1)
     return [
-        {"label": f"w{next(withheld)}" if row["status"] == "withheld" else str(row["sequence"]), **row} for row in rows
+        {"label": f"w{next(unreleased)}" if row["status"] in UNRELEASED else str(row["sequence"]), **row}
+        for row in rows
     ]
 
 
@@ -497,7 +500,7 @@ def _audits(output: Path, attempts: Sequence[LabelledRow], found: Sequence[Entry
     refused = {one.cut: cast(AuditDocument, one.body.audit) for one in found if isinstance(one, WithheldEntry)}
     documents = {
         row["label"]: refused.get(row["cut"], AuditDocument())
-        if row["status"] == "withheld"
+        if row["status"] in UNRELEASED
         else audit(output, row["publication"], row["sequence"])
         for row in attempts
     }

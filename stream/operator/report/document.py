@@ -13,7 +13,7 @@ from stream.release.documents import Amount, AnonymitySection, Manifest, Mechani
 
 
 class LabelledRow(HistoryRow):
-    """An attempt with a short name: the release number, or w1, w2, ... for what was withheld."""
+    """An attempt with a short name: the release number, or w1, w2, ... for cuts that released nothing."""
 
     label: str
 

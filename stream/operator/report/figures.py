@@ -28,6 +28,7 @@ HAPPENED = {
     "rejected": 3,
     "superseded": 3,
     "withheld": 3,
+    "waiting": 2,
     "number lost": 5,
 }
 """Shape and colour of what stands on a timeline."""

@@ -18,8 +18,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 

@@ -29,7 +29,7 @@ def _log(traces: list[list[str]], generator: np.random.Generator) -> EventLog:
             names.append(activity)
             times.append(moment)
             moment += int(generator.exponential(DAY)) + MINUTE
-    return EventLog.from_events(ids, names, np.asarray(times, dtype=np.int64))
+    return EventLog.from_events(ids, names, np.asarray(times, dtype=np.int64), unit="ns")
 
 
 def receipt_like(seed: int = 1) -> EventLog:

@@ -144,6 +144,7 @@ def verdict(log: EventLog, sensitive: tuple[str, ...], *, bounded: bool) -> dict
         "kept": sealed[-1]["counts"]["released"] / log.n_events if sealed else 0.0,
         "released": found.released,
         "withheld": found.withheld,
+        "waiting": found.waiting,
         "sentence": found.sentence,
         "rules": found.rules,
         "seconds": time.process_time() - started,

@@ -284,6 +284,9 @@ class PublicationSeries:
 
     def verdict(self, plain: Sequence[str]) -> Verdict:
         """`plain`: publications for the same audience that leave without a promise of differential privacy."""
+        return replace(self._verdict(plain), held=self.held, waiting=self.waiting)
+
+    def _verdict(self, plain: Sequence[str]) -> Verdict:
         if self._last is None and self._lost:
             return self._unread()
         if self._last is None:
@@ -292,11 +295,10 @@ class PublicationSeries:
         if budget is not None:
             others = tuple(other for other in plain if other != self.publication)
             told = _of_budget(self.publication, budget, (self.released, self.withheld), others)
-            told = replace(told, held=self.held)
             if not self._lost or told.verdict == "DP VOID":
                 return told
             return replace(told, verdict="LIMITED", sentence=f"{told.sentence}; {self._missing}")
-        return replace(self._of_counts(self._last), held=self.held)
+        return self._of_counts(self._last)
 
     def _of_nothing(self) -> Verdict:
         """Return the verdict if no release is out: who or what it waits for, or what refused it."""
@@ -317,7 +319,7 @@ class PublicationSeries:
             )
         else:
             word, sentence = "WITHHELD", f"nothing is released ({why})"
-        return Verdict(self.publication, word, sentence, None, (), 0, self.withheld, held=self.held)
+        return Verdict(self.publication, word, sentence, None, (), 0, self.withheld)
 
     @property
     def _missing(self) -> str:

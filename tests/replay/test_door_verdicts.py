@@ -214,11 +214,11 @@ def test_no_advice_weakens_a_bound(run: Run, tmp_path: Path) -> None:
 
 
 def test_replay_and_advise_say_the_same_of_the_default(run: Run, tmp_path: Path) -> None:
-    """A log of which the last cut only waits: what was released is SAFE, and `advise` says that it holds."""
+    """A log of which two cuts only wait: what was released is SAFE, and `advise` says that it holds."""
     log = csv(tmp_path, 45)
     _, text = run("replay", log, "--columns", COLUMNS, "-o", tmp_path / "out", "--final", "--json")
     (verdict,) = json.loads(text.splitlines()[-1])["verdicts"]
-    assert (verdict["waiting"], verdict["withheld"]) == (1, 0)
+    assert (verdict["waiting"], verdict["withheld"]) == (2, 0)
     _, text = run("advise", log, "--columns", COLUMNS, "--json")
     found = json.loads(text.splitlines()[-1])
     (default,) = [one for one in found["candidates"] if one["name"] == "cohorts-local-20"]
@@ -261,3 +261,65 @@ def test_a_publication_that_has_tried_nothing_is_shown_before_its_first_attempt(
         if one.name == "veilstream_verdict" and one.value == 1
     }
     assert shown == {"NOTHING RELEASED"}
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "text"),
+    [
+        ("SAFE", 0, "[+] SAFE: p: 2 releases\n[x] WITHHELD: p: nothing is released"),
+        (
+            "SAFE",
+            0,
+            "[+] SAFE: p: 2 releases\n    A reader of the program's source can narrow a person down: up to 1 set",
+        ),
+        ("SAFE", 0, "[+] SAFE: p: 2 releases, no bound was set on BA"),
+        ("NOTHING RELEASED", 0, "[-] NOTHING RELEASED: p: no window has closed"),
+        ("WAITING", 0, "[?] WAITING: p: nothing is released yet"),
+    ],
+)
+def test_pairs_that_contradict_each_other_are_found(word: str, code: int, text: str) -> None:
+    """Control: the check that all doors pass fails for pages that were seen on earlier versions."""
+    assert contradictions(word, code, text) != []
+
+
+def test_a_page_with_one_verdict_has_no_contradiction() -> None:
+    """Control: words of other situations inside other words, and explanations, are none."""
+    assert (
+        contradictions("SAFE", 0, "[+] SAFE: p: 2 releases: none or at least 20 cases\n  waits, 2 times: cases") == []
+    )
+
+
+def test_cuts_that_wait_are_shown_apart_from_refused_ones(run: Run, tmp_path: Path) -> None:
+    """One cut of 8 waits for 9 cases, the next one has 16: `?` and `waiting` everywhere, never `x` or `withheld`."""
+    log, config, out = csv(tmp_path, 24), tmp_path / "c.toml", tmp_path / "out"
+    config.write_text(SITUATIONS["one of two cuts only waits"][2], encoding="utf-8")
+    ended, text = run("replay", log, "-c", config, "--columns", COLUMNS, "-o", out)
+    assert ended == 0
+    assert re.search(r"^ \? +2024-01-01T", text, re.M)
+    assert "withheld" not in text
+    ended, text = run("releases", out)
+    assert re.search(r"^ \? +waiting +2024-01-01T", text, re.M)
+    assert "withheld" not in text
+    ended, text = run("verify", out)
+    assert "waited" in text
+    assert "withheld" not in text
+    ended, text = run("report", out, "--json")
+    (verdict,) = json.loads(text)["verdicts"]
+    (shown,) = json.loads(text)["publications"]
+    assert (verdict["waiting"], verdict["withheld"]) == (1, 0)
+    assert [row["status"] for row in shown["attempts"]].count("waiting") == 1
+    replayed = json.loads(run("replay", log, "-c", config, "--columns", COLUMNS, "-o", out, "--json")[1])
+    assert (len(replayed["waiting"]), replayed["withheld"]) == (1, [])
+
+
+def test_one_publication_without_a_release_is_exit_3_at_every_door(run: Run, tmp_path: Path) -> None:
+    """Two publications, one of which has released nothing: one exit code, whoever asks."""
+    log, config, out = csv(tmp_path, 24), tmp_path / "c.toml", tmp_path / "out"
+    good = publication(8, 'kind = "tlkc", K = 3', "min_ka = 3", name="good")
+    config.write_text(good + publication(100, 'kind = "tlkc", K = 3', "min_ka = 3", name="later"), encoding="utf-8")
+    codes = {
+        "replay": run("replay", log, "-c", config, "--columns", COLUMNS, "-o", out)[0],
+        "releases": run("releases", out)[0],
+        "report": run("report", out, "-o", tmp_path / "r.html")[0],
+    }
+    assert codes == {"replay": 3, "releases": 3, "report": 3}

@@ -1,4 +1,4 @@
-"""One release of one log, outside any publication: what `veilstream anonymize` does between flags and output."""
+"""One release of one log, outside of any publication: `veilstream anonymize`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,13 @@ OWN_OPTIONS = frozenset(
 
 
 def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
-    """The mechanism of the given flags; None means not given. InputError names a flag that it does not know."""
+    """Return the mechanism of the given flags; None means not given.
+
+    Raises
+    ------
+    InputError
+        The mechanism does not know a flag, or lacks one. The message names it.
+    """
     from pydantic import ValidationError
 
     table = {key: _typed(kind, key, value) for key, value in given.items() if value is not None}
@@ -53,8 +59,11 @@ def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
 
 
 def _typed(kind: str, key: str, value: Any) -> Any:
-    """The value of a flag as a configuration file would have it: `--set` gives text, which pydantic reads as a number
-    or a boolean by itself, but not as one of some numbers (algorithm=2), nor as a list (also=set,mult)."""
+    """Return the value of a flag as a configuration file would have it.
+
+    `--set` gives text, which pydantic reads as a number or a boolean by itself, but not as one of some numbers
+    (algorithm=2), nor as a list (also=set,mult).
+    """
     found = kinds().get(kind)
     field = found.model_fields.get(key) if found is not None else None
     if field is None or not isinstance(value, str):
@@ -73,13 +82,18 @@ def _typed(kind: str, key: str, value: Any) -> Any:
 
 
 def _flag(name: str) -> str:
-    """What to type for a parameter of a mechanism: some have an option of their own."""
+    """Return the flag of a parameter of a mechanism: some have an option of their own."""
     return f"--{name.replace('_', '-')}" if name in OWN_OPTIONS else f"--set {name}=..."
 
 
 def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str], mechanism_: Mechanism) -> Exposure:
-    """The whole log with its values as they are written, all its cases complete. InputError for an attribute that the
-    log lacks or that names cases, and where the mechanism releases no attributes."""
+    """Return the log with its values as they are written, all cases complete.
+
+    Raises
+    ------
+    InputError
+        The log lacks an attribute, an attribute names cases, or the mechanism releases no attributes.
+    """
     last = int(log.time.max()) if log.n_events else 0
     if released and not mechanism_.releases_attributes:
         raise InputError(f"--release-attributes: {mechanism_.kind} releases no attributes of cases")
@@ -91,7 +105,10 @@ def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str]
 
 
 def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> TlkcProblem | None:
-    """The TLKC problem, refused (InputError) where infeasible; None for other kinds."""
+    """Return the TLKC problem; None for other mechanisms.
+
+    InputError if the problem is infeasible.
+    """
     if not isinstance(chosen_mechanism, Tlkc):
         return None
     problem = chosen_mechanism.problem(exposure)
@@ -108,7 +125,7 @@ class ViolationDocument(TypedDict):
 
 
 def listed(problem: TlkcProblem) -> list[ViolationDocument]:
-    """The minimal violating candidates of the source, JSON-able: items, matching cases, and what is wrong."""
+    """Return the minimal violating candidates of the source as JSON."""
     names = {1: "fewer than K cases", 2: "a sensitive value above C"}
     return [
         {"candidate": list(problem.seen.decode(row)), "cases": int(support), "reason": names[int(reason)]}
@@ -120,7 +137,10 @@ def listed(problem: TlkcProblem) -> list[ViolationDocument]:
 def release_once(
     mechanism_: Mechanism, exposure: Exposure, *, keep_resources: bool, released: Sequence[str] = ()
 ) -> tuple[Build, float]:
-    """The build, and the seconds that the mechanism took. Resources get pseudonyms under a key that is thrown away."""
+    """Return the build, and the seconds that the mechanism took.
+
+    Resources get pseudonyms under a key that is dropped.
+    """
     begin = time.perf_counter()
     build = mechanism_.build(exposure)
     seconds = time.perf_counter() - begin
@@ -130,8 +150,13 @@ def release_once(
 
 
 def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = False) -> None:
-    """The released log under fresh case ids, with its privacy metadata; InputError where `durations` of times are asked
-    for that are not relative."""
+    """Write the released log under fresh case ids, with its privacy metadata.
+
+    Raises
+    ------
+    InputError
+        `durations` are asked for, and the times are not relative.
+    """
     if durations and build.time_basis != "relative":
         raise InputError(f"--format duration is for relative times; those of this release are {build.time_basis}")
     parameters = public_parameters(mechanism_, tuple(build.attributes))
@@ -147,7 +172,10 @@ def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = 
 def summary(
     mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: float, intake: Intake = "log"
 ) -> Mapping[str, Any]:
-    """The documented JSON. `satisfied` is null for mechanisms that bound no counts (dp)."""
+    """Return the documented JSON.
+
+    `satisfied` is null for mechanisms that bound no counts.
+    """
     operator, stands = dict(build.operator), stands_for(exposure, build)
     result: dict[str, Any] = {
         "mechanism": mechanism_.model_dump(mode="json"),
@@ -169,7 +197,10 @@ def summary(
 
 
 def stands_for(exposure: Exposure, build: Build) -> Ints | None:
-    """How many cases leave for each case of a build: on a table of variants those of its row, else one."""
+    """Return how many cases each case of a build represents.
+
+    It is the number of cases of its row on a table of variants, and else one (None).
+    """
     if exposure.cases is None or (len(build.origin) and int(build.origin.min()) < 0):
         return None
     return exposure.cases[build.origin]

@@ -98,7 +98,7 @@ ROLES = ("case", "activity", "time", "resource", "lifecycle")
 
 @dataclass(frozen=True, slots=True)
 class _ReadingFlags:
-    """What is told of how a log is written, as it is typed."""
+    """The user's statements about how a log is written, as typed."""
 
     columns: Columns = ""
     timezone: Timezone = ""
@@ -111,7 +111,7 @@ class _ReadingFlags:
     bad_rows: BadRowsFile = None
 
     def made(self) -> Reading:
-        """The parameter `reading` of a command."""
+        """Return the parameter `reading` of a command."""
         return Reading(
             columns=columns(self.columns),
             timezone=self.timezone or None,
@@ -128,7 +128,7 @@ class _ReadingFlags:
 
 @dataclass(frozen=True, slots=True)
 class AttributeOptions:
-    """What is sensitive of a case, and what of it leaves."""
+    """Sensitive attributes of a case, and attributes that are released."""
 
     sensitive: Sensitive = ""
     release_attributes: Released = ""
@@ -143,8 +143,11 @@ class _Group:
 
 
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Show each group of options of a command to Typer as the options themselves. A group is a parameter whose type is
-    a dataclass: each of its fields becomes an option, and the command gets the object."""
+    """Show the fields of each group of options to Typer as options.
+
+    A group is a parameter whose type is a dataclass: each of its fields becomes an option, and the command gets the
+    object.
+    """
     own = inspect.signature(command, eval_str=True)
     groups = {name: group for name, one in own.parameters.items() if (group := _group(one.annotation)) is not None}
 
@@ -168,7 +171,7 @@ _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
 
 def _group(kind: Any) -> _Group | None:
-    """The options of a parameter of this type; None for one that is an option itself."""
+    """Return the options of a parameter of this type; None if it is an option itself."""
     typed = _ReadingFlags if kind is Reading else kind
     if not (isinstance(typed, type) and is_dataclass(typed)):
         return None
@@ -181,13 +184,16 @@ def _group(kind: Any) -> _Group | None:
 
 
 def tell(note: str) -> None:
-    """What was guessed of a file, on stderr."""
+    """Print a note about a file, such as a guess, on stderr."""
     typer.echo(f"veilstream: {visible(note)}", err=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RowsFile:
-    """Where the rows that were left out of a log go: `path`, or beside the log, where its raw data are anyway."""
+    """The file for the rows that were left out: `path`, or a file beside the log.
+
+    The folder of the log holds its raw data anyway.
+    """
 
     path: Path | None = None
 
@@ -200,8 +206,11 @@ class RowsFile:
 
 
 def read_as_declared(log: Path, reading: Reading) -> EventLog:
-    """Read a log. Where a mechanism promises epsilon and the user has not declared how the log is written, the error
-    gives the flags that an inspection finds: to look at and to copy, since nothing is guessed silently there."""
+    """Read a log, and add the flags that an inspection finds to the error.
+
+    If a mechanism promises epsilon and the user has not declared how the log is written, nothing is guessed silently:
+    the flags are in the error, to look at and to copy.
+    """
     from connectors import read_log
 
     try:
@@ -216,7 +225,7 @@ def read_as_declared(log: Path, reading: Reading) -> EventLog:
 
 
 def split_attributes(text: str) -> list[str]:
-    """Split names of attributes; `case:x`, the name of its column in flat files, means x."""
+    """Split names of attributes; `case:x`, its column in flat files, is x."""
     return [name.removeprefix("case:") for name in split(text)]
 
 

@@ -1,4 +1,4 @@
-"""What commands print: JSON on stdout, everything else on stderr."""
+"""The output of commands: JSON on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -25,30 +25,32 @@ WIDE = 200
 
 
 def emit_json(value: Any) -> None:
-    """One JSON document on stdout. NaN and infinities become null: they are not JSON."""
+    """Print one JSON document on stdout. NaN and infinities become null."""
     sys.stdout.buffer.write(visible_json(msgspec.json.encode(_finite(value))) + b"\n")
     sys.stdout.buffer.flush()
 
 
 class _Plain(Console):
-    """A console on which text of a log is text: it moves no cursor and turns no direction."""
+    """A console that prints text of a log as text: it moves no cursor and turns no direction."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What stands on the page, control characters replaced."""
+        """Render with control characters replaced."""
         for part in super().render(renderable, options):
             yield part if part.control else Segment(visible(part.text), part.style)
 
 
 def tables() -> Console:
-    """Where tables for people go (stdout). Brackets of a path or an activity are text, no markup."""
+    """Return the console for tables (stdout). Brackets in text are no markup."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return _Plain(highlight=False, markup=False, width=None if known else WIDE)
 
 
 def grid(*names: str, title: str | None = None, left: int = 1) -> Table:
-    """A table without lines between its columns, which 80 columns suffice for: the first `left` of them hold words, the
-    others numbers. A word that is too long goes on in the next line; nothing of it is cut, and no word of a heading is
-    divided."""
+    """Return a table without lines between its columns, for 80 columns of text.
+
+    The first `left` columns hold words, the others numbers. A word that is too long continues in the next line;
+    nothing is cut, and no word of a heading is divided.
+    """
     from rich import box
     from rich.table import Table
 
@@ -60,7 +62,10 @@ def grid(*names: str, title: str | None = None, left: int = 1) -> Table:
 
 
 def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, left: int) -> Table:
-    """The same with its rows, without the columns that no row has a value for (counts of releases with noise)."""
+    """Return a grid with rows, without the columns that no row has a value for.
+
+    Releases with noise have no counts, for example.
+    """
     kept = [at for at in range(len(names)) if any(row[at] is not None for row in rows)]
     table = grid(*(names[at] for at in kept), title=title, left=sum(at < left for at in kept))
     for row in rows:
@@ -69,7 +74,7 @@ def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, l
 
 
 def fitted(table: Table) -> Table:
-    """With one space between columns where two would divide a word."""
+    """Return the table with one space between columns if two would divide a word."""
     from rich.measure import Measurement
 
     console = tables()
@@ -79,8 +84,15 @@ def fitted(table: Table) -> Table:
 
 
 def show_reasons(console: Console, rows: Iterable[tuple[str, str, str]]) -> None:
-    """(number or sign, moment, reasons) of attempts: a line for each reason, however often it was given. An attempt
-    without a reason has none."""
+    """Print one line for each reason of attempts, however often it was given.
+
+    Parameters
+    ----------
+    console
+        Where to print.
+    rows
+        (number or sign, moment, reasons) of each attempt; without reasons they are empty.
+    """
     groups: dict[str, list[tuple[str, str]]] = {}
     for number, moment, reasons in rows:
         if reasons:
@@ -97,8 +109,10 @@ _NAMED = 6
 
 
 def show_verdicts(found: Sequence[Verdict]) -> None:
-    """One line a publication, before anything else, and one below it about readers of the rules; word and symbol say
-    the same as the colour."""
+    """Print one line per publication, and one below it about readers of the rules.
+
+    Word and symbol state the same as the colour.
+    """
     from stream.release.verdict import LOOKS
 
     console = tables()
@@ -112,7 +126,7 @@ _ENDLESS = 10_000
 
 
 def progress() -> Progress:
-    """A progress bar on stderr, shown on terminals only."""
+    """Return a progress bar on stderr, shown on terminals only."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),

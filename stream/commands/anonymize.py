@@ -25,7 +25,7 @@ DP = "Differential privacy and Amun"
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What is written, and how."""
+    """The file to write, and its form."""
 
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="OUT", help="The released log, or a new folder.")
@@ -37,7 +37,7 @@ class Output:
     ] = "timestamp"
 
     def check(self, log: Path) -> None:
-        """InputError for a form that there is not, and where the log itself would be overwritten."""
+        """Check the form, and that the log itself would not be overwritten."""
         if self.form not in ("timestamp", "duration"):
             raise InputError(f"--format {self.form!r} is not timestamp or duration")
         if self.output is not None and self.output.exists() and log.exists() and self.output.samefile(log):
@@ -46,7 +46,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class TlkcOptions:
-    """Keys of the mechanism that the TLKC kinds and the baselines take."""
+    """Keys of the mechanism for the TLKC kinds and the baselines."""
 
     knowledge: Annotated[
         str | None,
@@ -86,7 +86,7 @@ class TlkcOptions:
 
 @dataclass(frozen=True, slots=True)
 class DpOptions:
-    """Keys of the mechanism that the differentially private kinds and Amun take."""
+    """Keys of the mechanism for the differentially private kinds and Amun."""
 
     variant: Annotated[str | None, typer.Option(help="sampling, filtering or oversampling.", rich_help_panel=DP)] = None
     delta: Annotated[str | None, typer.Option(help="amun: guessing advantage.", rich_help_panel=DP)] = None
@@ -167,7 +167,7 @@ def command(
 
 
 def _bins(texts: list[str] | None) -> dict[str, list[float]] | None:
-    """`Age=40,60` -> {"Age": [40.0, 60.0]}."""
+    """Return {"Age": [40.0, 60.0]} for `Age=40,60`."""
     result: dict[str, list[float]] = {}
     for text in texts or []:
         name, sign, edges = text.partition("=")

@@ -16,7 +16,7 @@ app = typer.Typer(help="The pseudonym key.", no_args_is_help=True)
 
 @app.callback()
 def group() -> None:
-    """The pseudonym key."""
+    """Make the pseudonym key."""
 
 
 @app.command("create")

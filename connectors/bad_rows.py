@@ -72,7 +72,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that was left out: where it is in the file, why, and its fields as they are written."""
+    """A row that was left out: its place, the cause, and its fields as they are written."""
 
     place: str
     cause: str

@@ -17,7 +17,7 @@ from models.errors import InputError
 from models.eventlog import MISSING, Column, EventLog, Ints
 
 CASE_PREFIX = "case:"
-"""In flat files, and on events of some XES exports, a case attribute `X` stands as `case:X`."""
+"""In flat files, and on events of some XES exports, a case attribute `X` is named `case:X`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +165,10 @@ def shape(text: str) -> str:
 
 def as_text(column: Column) -> Column:
     """Return the same column with text values (`7` for 7)."""
-    texts = [str(value) for value in column.values]
-    again = Column.encode(texts)
-    table = np.append(again.codes, np.int32(MISSING))
-    return Column(table[column.codes], again.values)
+    # Encoded again, since several values may have one text.
+    texts = Column.encode([str(value) for value in column.values])
+    recode = np.append(texts.codes, np.int32(MISSING))
+    return Column(recode[column.codes], texts.values)
 
 
 def _boolean(text: str) -> bool:
@@ -235,21 +235,24 @@ def constant_per_case(column: Column, starts: Ints) -> tuple[Column, int | None]
     starts
         int64[C + 1], as in EventLog.
     """
-    cases = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    n_cases = len(starts) - 1
+    case_of_event = np.repeat(np.arange(n_cases), np.diff(starts))
     present = column.codes >= 0
-    low = np.full(len(starts) - 1, len(column.values), dtype=np.int32)
-    high = np.full(len(starts) - 1, MISSING, dtype=np.int32)
-    np.minimum.at(low, cases[present], column.codes[present])
-    np.maximum.at(high, cases[present], column.codes[present])
+    # A case varies if its least code differs from its greatest.
+    low = np.full(n_cases, len(column.values), dtype=np.int32)
+    high = np.full(n_cases, MISSING, dtype=np.int32)
+    np.minimum.at(low, case_of_event[present], column.codes[present])
+    np.maximum.at(high, case_of_event[present], column.codes[present])
     varying = np.flatnonzero((high >= 0) & (low != high))
     return Column(high, column.values), int(varying[0]) if len(varying) else None
 
 
 def sorted_by_time(log: EventLog) -> EventLog:
     """Return the log with the events of each case in time order; ties keep their order."""
-    same_case = np.ones(log.n_events, dtype=bool)
-    same_case[log.starts[:-1][log.lengths > 0]] = False
-    if not np.any((np.diff(log.time, prepend=log.time[:1]) < 0) & same_case):
+    follows_in_case = np.ones(log.n_events, dtype=bool)
+    follows_in_case[log.starts[:-1][log.lengths > 0]] = False
+    is_earlier = np.diff(log.time, prepend=log.time[:1]) < 0
+    if not np.any(is_earlier & follows_in_case):
         return log
     order = np.lexsort((log.time, log.case_of_event))
     return EventLog(

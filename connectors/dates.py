@@ -33,7 +33,7 @@ ORDERS = (DAY_FIRST, MONTH_FIRST, YEAR_FIRST)
 WORDS = (ISO, *ORDERS, EXCEL, EXCEL_1904, *UNITS)
 """Values of `--time-format` besides a format of strptime."""
 
-# The grammar of texts that are recognised as times. Each named group stands for a directive of strptime.
+# The grammar of texts that are recognised as times. Each named group is replaced by a directive of strptime.
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
 _MONTH = r"(?P<month>0?[1-9]|1[0-2])"
 _YEAR = r"(?P<year>\d{4}|\d{2})"

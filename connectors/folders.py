@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,22 +73,24 @@ def one_after_another(logs: Sequence[EventLog], folder: Path) -> EventLog:
     """
     ids = tuple(chain.from_iterable(log.case_ids for log in logs))
     if len(set(ids)) != len(ids):
-        raise InputError(f"{folder}: a case stands in two files of the folder; a case of XES stands whole in one")
-    events = np.cumsum([0, *(log.n_events for log in logs)])
+        raise InputError(
+            f"{folder}: a case appears in two files of the folder; XES has all events of a case in one file"
+        )
+    # Events of earlier files: the first event of each log, and its first row.
+    first_event = np.cumsum([0, *(log.n_events for log in logs)])[:-1]
+    starts = [log.starts[1:] + first for log, first in zip(logs, first_event, strict=True)]
+    rows = [log.row + first for log, first in zip(logs, first_event, strict=True)]
+    offsets = [log.offset for log in logs if log.offset is not None]
     return EventLog(
-        ids,
-        np.concatenate([[0], *(log.starts[1:] + begin for log, begin in zip(logs, events, strict=False))]).astype(
-            np.int64
-        ),
-        _chained([log.activity for log in logs]),
-        np.concatenate([log.time for log in logs]),
-        _chained([log.resource for log in logs]),
-        np.concatenate([log.row + begin for log, begin in zip(logs, events, strict=False)]),
-        _by_name([log.case_attributes for log in logs], [log.n_cases for log in logs]),
-        _by_name([log.event_attributes for log in logs], [log.n_events for log in logs]),
-        None
-        if any(log.offset is None for log in logs)
-        else np.concatenate([log.offset for log in logs if log.offset is not None]),
+        case_ids=ids,
+        starts=np.concatenate([[0], *starts]).astype(np.int64),
+        activity=_chained([log.activity for log in logs]),
+        time=np.concatenate([log.time for log in logs]),
+        resource=_chained([log.resource for log in logs]),
+        row=np.concatenate(rows),
+        case_attributes=_by_name([log.case_attributes for log in logs], [log.n_cases for log in logs]),
+        event_attributes=_by_name([log.event_attributes for log in logs], [log.n_events for log in logs]),
+        offset=np.concatenate(offsets) if len(offsets) == len(logs) else None,
     )
 
 
@@ -97,13 +99,11 @@ def _chained(columns: Sequence[Column]) -> Column:
 
 
 def _by_name(tables: Sequence[Mapping[str, Column]], sizes: Sequence[int]) -> dict[str, Column]:
-    names = dict.fromkeys(chain.from_iterable(tables))
-    return {
-        name: Column.encode(
-            chain.from_iterable(
-                table[name].decode() if name in table else [None] * size
-                for table, size in zip(tables, sizes, strict=True)
-            )
-        )
-        for name in names
-    }
+    """Return the columns of all tables one after the other; a table may lack a column."""
+    result = {}
+    for name in dict.fromkeys(chain.from_iterable(tables)):
+        values: list[Any] = []
+        for table, size in zip(tables, sizes, strict=True):
+            values += table[name].decode() if name in table else [None] * size
+        result[name] = Column.encode(values)
+    return result

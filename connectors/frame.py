@@ -17,7 +17,7 @@ from connectors.columns import CASE_PREFIX, ColumnNames, as_text, constant_per_c
 from connectors.reading import Reading
 from connectors.time_columns import readable_times
 from models.errors import InputError, NoEventsError
-from models.eventlog import MISSING, Column, EventLog, Ints
+from models.eventlog import MISSING, Column, EventLog, Ints, starts_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,10 +49,12 @@ def from_frame(frame: pd.DataFrame, names: ColumnNames, reading: Reading, source
     """
     check_columns([str(name) for name in frame.columns], names, source)
     bad = BadRows(source) if reading.bad_rows is None else reading.bad_rows
-    unread = len(bad)  # rows that are no rows of a table, which its reader has left out already
-    if not len(frame) and not unread:
+    # Lines that are no rows of a table: its reader has left them out already.
+    lines_left_out = len(bad)
+    if not len(frame) and not lines_left_out:
         raise NoEventsError(f"{source}: the log holds no events")
-    owner, activity = as_text(encode(frame[names.case])), as_text(encode(frame[names.activity]))
+    owner = as_text(encode(frame[names.case]))
+    activity = as_text(encode(frame[names.activity]))
     time, faulty_times = readable_times(frame[names.time], names.time, reading, where)
     faults = [
         *_blank(owner, names.case, "case", bad_rows.NO_CASE),
@@ -61,19 +63,24 @@ def from_frame(frame: pd.DataFrame, names: ColumnNames, reading: Reading, source
     ]
     readable = _counted_out(faults, frame, bad, where)
     if bad and (not reading.leaves_out or not readable.any()):
-        raise bad.refused(len(frame) + unread)
+        raise bad.refused(len(frame) + lines_left_out)
     if not readable.all():
         kept_rows = np.flatnonzero(readable)
+        place_in_file = where
         frame = frame.loc[readable].reset_index(drop=True)
-        time, of_file = time[readable], where
-        owner, activity = as_text(encode(frame[names.case])), as_text(encode(frame[names.activity]))
+        time = time[readable]
+        # Coded again: the values of rows that were left out are dropped.
+        owner = as_text(encode(frame[names.case]))
+        activity = as_text(encode(frame[names.activity]))
 
         def where(row: int) -> str:
-            return of_file(int(kept_rows[row]))
+            return place_in_file(int(kept_rows[row]))
 
-    known = {names.case, names.activity, names.time, names.resource}
-    attributes = {str(name): encode(frame[name]) for name in frame.columns if name not in known}
-    resource = as_text(encode(frame[names.resource])) if names.resource in frame.columns else None
+    parts = {names.case, names.activity, names.time, names.resource}
+    attributes = {str(name): encode(frame[name]) for name in frame.columns if name not in parts}
+    resource = None
+    if names.resource in frame.columns:
+        resource = as_text(encode(frame[names.resource]))
     return log_of(owner, activity, time, resource, attributes, where, lenient=reading.declared)
 
 
@@ -110,30 +117,42 @@ def log_of(
         If a case has two values of a `case:` attribute, keep the one that the column names last, instead of an
         InputError.
     """
+    n_cases, n_events = len(owner.values), len(time)
+    if resource is None:
+        resource = Column(np.full(n_events, MISSING, dtype=np.int32), ())
     order = _order(owner, time)
     if order is None:
-        starts = np.searchsorted(owner.codes, np.arange(len(owner.values) + 1, dtype=np.int32))
+        # All logs that this program writes are in order: no column is copied then.
+        starts = np.searchsorted(owner.codes, np.arange(n_cases + 1, dtype=np.int32)).astype(np.int64, copy=False)
+        row = np.arange(n_events, dtype=np.int64)
     else:
-        starts = np.concatenate(([0], np.cumsum(np.bincount(owner.codes, minlength=len(owner.values)))))
-    by_event = {name: _taken(column, order) for name, column in attributes.items() if not name.startswith(CASE_PREFIX)}
+        starts = starts_of(np.bincount(owner.codes, minlength=n_cases))
+        row = order.astype(np.int64, copy=False)
+        time = time[order]
+    event_attributes = {
+        name: _taken(column, order) for name, column in attributes.items() if not name.startswith(CASE_PREFIX)
+    }
     return EventLog(
-        tuple(owner.values),
-        starts.astype(np.int64, copy=False),
-        _taken(activity, order),
-        time if order is None else time[order],
-        Column(np.full(len(time), MISSING, dtype=np.int32), ()) if resource is None else _taken(resource, order),
-        np.arange(len(time), dtype=np.int64) if order is None else order.astype(np.int64, copy=False),
-        _case_attributes(attributes, order, starts, where, lenient=lenient),
-        by_event,
+        case_ids=tuple(owner.values),
+        starts=starts,
+        activity=_taken(activity, order),
+        time=time,
+        resource=_taken(resource, order),
+        row=row,
+        case_attributes=_case_attributes(attributes, order, starts, where, lenient=lenient),
+        event_attributes=event_attributes,
     )
 
 
 def _order(owner: Column, time: Ints) -> Ints | None:
     """Return the rows by case and time; None if they are in this order already."""
     case = owner.codes
-    if ((case[1:] > case[:-1]) | (case[1:] == case[:-1]) & (time[1:] >= time[:-1])).all():
+    later_case = case[1:] > case[:-1]
+    same_case = case[1:] == case[:-1]
+    not_earlier = time[1:] >= time[:-1]
+    if (later_case | same_case & not_earlier).all():
         return None
-    return np.lexsort((time, owner.codes))
+    return np.lexsort((time, case))
 
 
 def _taken(column: Column, order: Ints | None) -> Column:

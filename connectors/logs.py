@@ -49,8 +49,8 @@ def _suffix(path: Path, known: Sequence[str]) -> str:
         if path.name.lower().endswith(suffix):
             return suffix.removesuffix(".gz")
     hints = [hint for suffix, hint in _INSTEAD.items() if known is READ and path.name.lower().endswith(suffix)]
-    told = "".join(f" ({hint})" for hint in hints[:1])
-    raise InputError(f"{path}: unknown kind of log{told}; use one of {', '.join(known)}")
+    hint = f" ({hints[0]})" if hints else ""
+    raise InputError(f"{path}: unknown kind of log{hint}; use one of {', '.join(known)}")
 
 
 def kind_of_log(path: Path) -> str:

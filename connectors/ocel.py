@@ -161,9 +161,9 @@ def read(path: Path, reading: Reading) -> EventLog:
         reading.say(line)
     numbers = {event: place for place, event in enumerate(objects.times)}
     rows = [numbers[event] for event in frame["ocel:eid"]]
-    told = frame.drop(columns=["ocel:eid", f"{CASE_PREFIX}ocel:type"], errors="ignore")
-    names = resolved([str(name) for name in told.columns], reading.columns)
-    log = from_frame(told, names, reading, str(path), lambda row: f"{path}: event {rows[row] + 1}")
+    log_frame = frame.drop(columns=["ocel:eid", f"{CASE_PREFIX}ocel:type"], errors="ignore")
+    names = resolved([str(name) for name in log_frame.columns], reading.columns)
+    log = from_frame(log_frame, names, reading, str(path), lambda row: f"{path}: event {rows[row] + 1}")
     return log.with_columns(
         case={name: typed(column) for name, column in log.case_attributes.items()},
         event={name: typed(column) for name, column in log.event_attributes.items()},

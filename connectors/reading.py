@@ -29,21 +29,35 @@ class UndeclaredError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is told of a file; None is found out, where the format lets it be.
+    """The user's statements about a file. A format detects what is None, if it can.
 
-    * `columns`: case, activity, time, resource, lifecycle to column names;
-    * `timezone`: IANA name of the zone of times that carry none;
-    * `unit`: ns, us, ms, s since 1970 in the time column; `time_format`: a format of strptime or one of
-      `connectors.dates.WORDS`, the units among them;
-    * `encoding`, `separator`: of CSV;
-    * `lifecycle`: which transitions are events (`connectors.lifecycle`); None: all;
-    * `object_type`: the objects that are the cases of an object-centric log;
-    * `skip_bad_rows`: leave out rows that cannot be read, each by itself; by default they refuse the log;
-    * `declared`: no row decides how another one is read. What is not said of a table is refused and not found out, and
-      `skip_bad_rows` holds. Mechanisms that promise epsilon read so (docs/decisions/029);
-    * `say` is called with each guess, one line without content;
-    * `on_bad_rows` is called once with the rows that were left out (by default `say` is told how many there are, and
-      the rows are not kept); `bad_rows` collects them during one reading.
+    Parameters
+    ----------
+    columns
+        Part of the log (case, activity, time, resource, lifecycle) to column name.
+    timezone
+        IANA name of the zone of times that have none.
+    unit
+        ns, us, ms or s: the unit in which the time column counts since 1970-01-01 UTC.
+    time_format
+        A format of strptime, or one of `connectors.dates.WORDS`, the units among them.
+    encoding, separator
+        Of CSV.
+    object_type
+        The type of objects that are the cases of an object-centric log.
+    lifecycle
+        The transitions that are events (`connectors.lifecycle`); None for all.
+    skip_bad_rows
+        Leave out rows that cannot be read, each by itself. By default they refuse the log.
+    declared
+        No row decides how another one is read. Undeclared settings of a table are refused and not detected, and bad
+        rows are left out. Mechanisms that promise epsilon read so (docs/decisions/029).
+    say
+        Called with each guess, one line without content.
+    on_bad_rows
+        Called once with the rows that were left out. By default `say` reports their number, and they are not kept.
+    bad_rows
+        Collects the bad rows of one reading.
     """
 
     columns: Mapping[str, str] | None = None

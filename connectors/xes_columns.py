@@ -106,20 +106,35 @@ class Collector:
     """Sparse columns of all attributes of a log, and the log that they make."""
 
     def __init__(self, path: Path, names: ColumnNames, timezone: str | None, bad: BadRows | None = None) -> None:
-        """`bad`: collects events and traces that cannot be read, which are left out; without it they are refused."""
+        """Begin a log without events.
+
+        Parameters
+        ----------
+        path
+            The file, for messages.
+        names
+            Names of the parts of a log.
+        timezone
+            IANA name of the zone of times that have none.
+        bad
+            Collects events and traces that cannot be read, and are left out. Without it they are refused.
+        """
         self.path, self.names, self.bad = path, names, bad
         self._parse = parser(timezone)
         self.parse = self._parse if bad is None else self._parse_or_mark
+        # Events and cases that are left out, with the cause.
         self.unread_events: dict[int, str] = {}
-        """Events that are left out, with the cause."""
         self.unread_cases: dict[int, str] = {}
         self.case_columns: dict[tuple[str, str], Sparse] = {}
         self.event_columns: dict[tuple[str, str], Sparse] = {}
+        # First event of each trace.
         self.starts = array("q")
+        # Times in the order of the file, the event of each, and the number of each one's suffix (`+02:00`).
         self.time = array("q")
         self.timed = array("i")
         self.offset = array("i")
         self.suffixes: dict[str, int] = {}
+        # Distinct attribute names so far.
         self.attributes = 0
         self.events = 0
 
@@ -166,26 +181,37 @@ class Collector:
     def log(self) -> EventLog:
         """Return the log of all that was added. InputError if it cannot be one."""
         starts = self._starts()
-        events, cases = int(starts[-1]), len(starts) - 1
-        if not events:
+        n_events, n_cases = int(starts[-1]), len(starts) - 1
+        if not n_events:
             raise NoEventsError(f"{self.path}: the log holds no events")
         names = self.names
-        time = self._times(events)
-        by_case = self._dense(self.case_columns, cases, self._where_case, self.unread_cases)
-        by_event = self._dense(self.event_columns, events, self._where, self.unread_events)
+        # Times first: errors about them are reported before those about other attributes.
+        time = self._times(n_events)
+        by_case = self._dense(self.case_columns, n_cases, self._where_case, self.unread_cases)
+        by_event = self._dense(self.event_columns, n_events, self._where, self.unread_events)
         activity = self._complete(
             by_event.pop(names.activity, None),
-            events,
+            n_events,
             names.activity,
             self._where,
             (self.unread_events, bad_rows.NO_ACTIVITY),
         )
-        ids = self._case_ids(by_case.pop(names.trace_name, None), cases)
-        resource = by_event.pop(names.resource, Column(np.full(events, MISSING, dtype=np.int32), ()))
+        case_ids = self._case_ids(by_case.pop(names.trace_name, None), n_cases)
+        no_resource = Column(np.full(n_events, MISSING, dtype=np.int32), ())
+        resource = by_event.pop(names.resource, no_resource)
+        # A case id that each event repeats is no attribute.
         by_event.pop(names.case, None)
         self._lift(by_event, by_case, starts)
         log = EventLog(
-            ids, starts, activity, time, as_text(resource), np.arange(events), by_case, by_event, self._offsets(events)
+            case_ids=case_ids,
+            starts=starts,
+            activity=activity,
+            time=time,
+            resource=as_text(resource),
+            row=np.arange(n_events),
+            case_attributes=by_case,
+            event_attributes=by_event,
+            offset=self._offsets(n_events),
         )
         return sorted_by_time(self._readable(log))
 
@@ -315,20 +341,20 @@ class Collector:
 
     def _case_ids(self, column: Column | None, cases: int) -> tuple[str, ...]:
         lacks = self.unread_cases, bad_rows.NO_CASE
-        complete = self._complete(column, cases, self.names.trace_name, self._where_case, lacks)
-        counts = np.bincount(complete.codes[complete.codes >= 0], minlength=1)
+        names = self._complete(column, cases, self.names.trace_name, self._where_case, lacks)
+        counts = np.bincount(names.codes[names.codes >= 0], minlength=1)
         if counts.max() > 1:
-            same = np.flatnonzero(complete.codes == np.argmax(counts > 1))
+            same = np.flatnonzero(names.codes == np.argmax(counts > 1))
             if self.bad is None:
                 raise InputError(
                     f"{self._where_case(int(same[1]))}: has the {self.names.trace_name} of trace {same[0] + 1}; "
-                    "a case id may stand once"
+                    "a case id appears once"
                 )
-            self._mark_repeated(complete)
-        return tuple("" if name is None else name for name in complete.decode())
+            self._mark_repeated(names)
+        return tuple("" if name is None else name for name in names.decode())
 
     def _mark_repeated(self, names: Column) -> None:
-        """Of traces with one name the first stays."""
+        """Mark the traces that have the name of an earlier one."""
         seen: set[int] = set()
         for case, code in enumerate(names.codes.tolist()):
             if code in seen:
@@ -336,7 +362,7 @@ class Collector:
             seen.add(code)
 
     def _lift(self, by_event: dict[str, Column], by_case: dict[str, Column], starts: Ints) -> None:
-        """Events that carry `case:X`: X becomes an attribute of the case; copies of a trace attribute are dropped."""
+        """Make event attributes `case:X` attributes of the case, and drop copies of trace attributes."""
         for key in [key for key in by_event if key.startswith(CASE_PREFIX)]:
             lifted, varying = constant_per_case(by_event.pop(key), starts)
             if varying is not None and self.bad is None:

@@ -119,12 +119,12 @@ def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, found: Parse
         first = at
         while first < len(data) and (data[first] == _BLANK or data[first] == _TAB):
             first += 1
-        if inside and _stands(data, first, prefix):
+        if inside and _begins_with(data, first, prefix):
             end = _line_end(data, first)
             if time_begin >= 0:
                 return OTHER
             time_begin, time_end = at, end
-        elif inside and _stands(data, first, _EVENT_END):
+        elif inside and _begins_with(data, first, _EVENT_END):
             end = first + len(_EVENT_END)
             if time_begin < 0:
                 return OTHER
@@ -132,7 +132,7 @@ def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, found: Parse
             _read_time(data, time_begin, time_end, prefix, suffix, found, events)
             events += 1
             inside, head = False, end
-        elif not inside and _stands(data, first, _EVENT):
+        elif not inside and _begins_with(data, first, _EVENT):
             end = first + len(_EVENT)
             found.head[events, 0], found.head[events, 1] = head, at
             inside, begin, time_begin, own = True, end, -1, _BEGIN
@@ -146,8 +146,8 @@ def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, found: Parse
 
 
 @part
-def _stands(data, at, text):  # type: ignore[no-untyped-def]
-    """Whether the text stands there."""
+def _begins_with(data, at, text):  # type: ignore[no-untyped-def]
+    """Return whether the text is at this place."""
     if at + len(text) > len(data):
         return False
     same = 0
@@ -227,7 +227,7 @@ def _read_time(data, begin, end, prefix, suffix, found, event):  # type: ignore[
     found.minutes[event] = UNREAD
     at, zone = begin + len(prefix), end - len(suffix) - 6
     fraction = zone - at - 20
-    if (fraction != 3 and fraction != 6 and fraction != 9) or not _stands(data, zone + 6, suffix):
+    if (fraction != 3 and fraction != 6 and fraction != 9) or not _begins_with(data, zone + 6, suffix):
         return
     if not (_between(data, at, 4, 45) and _between(data, at, 7, 45) and _between(data, at, 10, 84)):
         return
@@ -343,7 +343,7 @@ _FIRST = re.compile(rb"^[ \t]*<trace>\n", re.MULTILINE)
 _PLAIN = re.compile(
     rb'[ \t]*<(string|date|int|float|boolean|id) key="([A-Za-z0-9 _.:+-]*)" value="([A-Za-z0-9 _.:+-]*)"/>\n'
 )
-"""An attribute that is sound XML, whatever stands around it."""
+"""An attribute that is sound XML in any context."""
 _TAIL = re.compile(rb"[ \t]*</trace>\n[ \t]*</log>\n?")
 _MANY = 1 << 14
 """Events from which on at least as many must be alike as are not: else the general way is as quick."""
@@ -384,7 +384,7 @@ class _Lines:
         """Attributes that are not plain."""
         name = f'<string key="{to.names.trace_name}" value="'.encode()
         self.bare = b"\t</trace>\n\t<trace>\n\t\t" + name, self.suffix
-        """What stands around the name of a trace that has nothing else, as our own writer lays it out."""
+        """The bytes around the name of a trace without other attributes, as our own writer lays it out."""
         self.order: list[Codes] = []
         """The bodies of the events."""
         self.minutes: list[Any] = []

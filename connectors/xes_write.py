@@ -234,8 +234,9 @@ def _events(log: EventLog) -> tuple[list[bytes], Ints]:
         size = len(column.values) + 1
         found, joint = grouped(joint * size + column.codes + 1, distinct * size)
         distinct = len(found)
+    # The first event of each number: in reverse order, it is written last.
     first = np.zeros(distinct, dtype=np.int64)
-    first[joint[::-1]] = np.arange(log.n_events)[::-1]  # of equal ones the last one written stands
+    first[joint[::-1]] = np.arange(log.n_events)[::-1]
     parts = [_lines(name, column.values, 3, column.codes[first]) for name, column in shown.items()]
     texts = ["".join(lines) for lines in zip(*parts, strict=True)] if parts else [""]
     return [f"\t\t<event>\n{text}".encode() for text in texts], joint

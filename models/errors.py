@@ -1,7 +1,7 @@
 """One root for every error that veilstream raises on purpose.
 
-An error names *where* (file, line, offset, setting) and *what to do*; it never carries the content of
-a record, since messages end in logs. The exit code of the command line stands with the error.
+An error names the place (file, line, offset, setting), the reason and what to do. It never carries the content of a
+record, since messages end in logs. Each class has the exit code of the command line.
 """
 
 from __future__ import annotations

@@ -108,12 +108,14 @@ class Column:
         >>> column.codes.tolist(), column.values
         ([0, 1, -1, 0], ('a', 'b'))
         """
-        given = raw if isinstance(raw, (list, tuple)) else list(raw)
-        distinct = dict.fromkeys(given)
+        entries = raw if isinstance(raw, (list, tuple)) else list(raw)
+        distinct = dict.fromkeys(entries)
+        # NaN is the only value that differs from itself.
         values = tuple(value for value in distinct if value is not None and value == value)
-        code: dict[Hashable | None, int] = dict.fromkeys(distinct, MISSING)
-        code.update(zip(values, range(len(values)), strict=True))
-        return cls(np.fromiter(map(code.__getitem__, given), np.int32, count=len(given)), values)
+        code_of: dict[Hashable | None, int] = dict.fromkeys(distinct, MISSING)
+        code_of.update(zip(values, range(len(values)), strict=True))
+        codes = np.fromiter(map(code_of.__getitem__, entries), np.int32, count=len(entries))
+        return cls(codes, values)
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -131,9 +133,10 @@ class Column:
     def take(self, rows: npt.NDArray[Any] | slice) -> Column:
         """Return the chosen rows (indices, mask or slice), without values that no row has."""
         codes = self.codes[rows]
-        there = np.zeros(len(self.values) + 1, dtype=np.bool_)
-        there[codes] = True  # MISSING is the place behind the last value
-        used = np.flatnonzero(there[:-1])
+        # The last place is that of missing values, whose code is -1.
+        is_used = np.zeros(len(self.values) + 1, dtype=np.bool_)
+        is_used[codes] = True
+        used = np.flatnonzero(is_used[:-1])
         recode = np.full(len(self.values) + 1, MISSING, dtype=np.int32)
         recode[used] = np.arange(len(used), dtype=np.int32)
         return Column(recode[codes], tuple(self.values[code] for code in used))
@@ -171,7 +174,7 @@ class EventLog:
     case_attributes: Mapping[str, Column] = field(default_factory=dict)
     event_attributes: Mapping[str, Column] = field(default_factory=dict)
     offset: Codes | None = None
-    """Minutes by which each event's clock, as the file writes it, is ahead of UTC; None where nothing is known."""
+    """Minutes by which each event's clock, as the file writes it, is ahead of UTC; None if unknown."""
 
     def __post_init__(self) -> None:
         """Check that `starts` partitions the events, and that all columns have their length."""
@@ -230,10 +233,11 @@ class EventLog:
         labels
             Number of each activity; new activities are added to it.
         """
-        known = [labels.setdefault(value, len(labels)) for value in self.activity.values]
-        code = np.asarray([*known, MISSING], dtype=np.int32)
-        written, width = code[self.activity.codes].tobytes(), code.itemsize
-        return [written[a:b] for a, b in itertools.pairwise((self.starts * width).tolist())]
+        numbers = [labels.setdefault(value, len(labels)) for value in self.activity.values]
+        number_of_code = np.asarray([*numbers, MISSING], dtype=np.int32)
+        all_bytes = number_of_code[self.activity.codes].tobytes()
+        bounds = (self.starts * number_of_code.itemsize).tolist()
+        return [all_bytes[begin:end] for begin, end in itertools.pairwise(bounds)]
 
     def case_values(self, name: str) -> Column:
         """Return the value of an attribute for each case.
@@ -247,17 +251,18 @@ class EventLog:
             The log has no such attribute.
         """
         if name not in self.case_attributes and name not in self.event_attributes:
-            known = sorted({*self.case_attributes, *self.event_attributes})
-            raise InputError(f"attribute {name!r} is not in the log; it has {', '.join(known) or 'none'}")
+            names = sorted({*self.case_attributes, *self.event_attributes})
+            raise InputError(f"attribute {name!r} is not in the log; it has {', '.join(names) or 'none'}")
         result: list[Any] = [None] * self.n_cases
         if name in self.event_attributes:
             column = self.event_attributes[name]
             present = np.flatnonzero(column.codes >= 0)
+            # Later events of a case overwrite earlier ones.
             for event, case in zip(present, self.case_of_event[present], strict=True):
                 result[case] = column.values[column.codes[event]]
         if name in self.case_attributes:
-            decoded = self.case_attributes[name].decode()
-            result = [own if own is not None else last for own, last in zip(decoded, result, strict=True)]
+            case_values = self.case_attributes[name].decode()
+            result = [last if value is None else value for value, last in zip(case_values, result, strict=True)]
         return Column.encode(result)
 
     def sensitive(self, names: Sequence[str]) -> Column:
@@ -274,9 +279,8 @@ class EventLog:
         if len(names) == 1:
             return self.case_values(names[0])
         parts = [self.case_values(name).decode() for name in names]
-        return Column.encode(
-            None if all(part is None for part in joint) else joint for joint in zip(*parts, strict=True)
-        )
+        joint_values = zip(*parts, strict=True)
+        return Column.encode(None if all(part is None for part in joint) else joint for joint in joint_values)
 
     def select_cases(self, cases: npt.NDArray[Any]) -> EventLog:
         """Return the chosen cases with all their events.
@@ -348,16 +352,17 @@ class EventLog:
         import pandas as pd
 
         cases = self.case_of_event
-        own = {f"case:{name}": column.take(cases).decode() for name, column in self.case_attributes.items()}
-        usual = {
+        columns: dict[str, Any] = {
             "case:concept:name": [self.case_ids[case] for case in cases.tolist()],
             "concept:name": self.activity.decode(),
             "time:timestamp": pd.to_datetime(self.time, unit="ns", utc=True),
             "org:resource": self.resource.decode(),
         }
-        return pd.DataFrame(
-            {**usual, **own, **{name: column.decode() for name, column in self.event_attributes.items()}}
-        )
+        for name, column in self.case_attributes.items():
+            columns[f"case:{name}"] = column.take(cases).decode()
+        for name, column in self.event_attributes.items():
+            columns[name] = column.decode()
+        return pd.DataFrame(columns)
 
     @classmethod
     def from_events(
@@ -500,24 +505,24 @@ class SimpleLog:
         cases
             int64[C], how many cases each one represents (rows of a table of variants); one by default.
         """
-        variants: dict[bytes, int] = {}
-        written, width = items.codes.tobytes(), items.codes.itemsize
-        variant = np.asarray(
-            [
-                variants.setdefault(written[a:b], len(variants))
-                for a, b in itertools.pairwise((np.asarray(starts) * width).tolist())
-            ],
-            dtype=np.int64,
+        # The bytes of a trace's codes identify its variant.
+        number_of_variant: dict[bytes, int] = {}
+        all_bytes = items.codes.tobytes()
+        bounds = (np.asarray(starts) * items.codes.itemsize).tolist()
+        traces = (all_bytes[begin:end] for begin, end in itertools.pairwise(bounds))
+        variant_of_case = np.asarray(
+            [number_of_variant.setdefault(trace, len(number_of_variant)) for trace in traces], dtype=np.int64
         )
-        value, values = _missing_as_value(sensitive)
-        pairs, row_of_case = np.unique(variant * max(len(values), 1) + value, return_inverse=True)
+        value_of_case, values = _missing_as_value(sensitive)
+        n_values = max(len(values), 1)
+        pairs, row_of_case = np.unique(variant_of_case * n_values + value_of_case, return_inverse=True)
         count = np.bincount(row_of_case, cases, minlength=len(pairs))
         return cls(
             alphabet=items.values,
-            variants=tuple(tuple(np.frombuffer(key, dtype=np.int32).tolist()) for key in variants),
+            variants=tuple(tuple(np.frombuffer(trace, dtype=np.int32).tolist()) for trace in number_of_variant),
             values=values,
-            variant=(pairs // max(len(values), 1)).astype(np.int32),
-            value=(pairs % max(len(values), 1)).astype(np.int32),
+            variant=(pairs // n_values).astype(np.int32),
+            value=(pairs % n_values).astype(np.int32),
             count=count.astype(np.int64),
             row_of_case=row_of_case.astype(np.int32),
         )
@@ -543,9 +548,9 @@ class SimpleLog:
 
 
 def _missing_as_value(column: Column) -> tuple[Codes, tuple[Any, ...]]:
-    if np.any(column.codes < 0):
-        return np.where(column.codes < 0, len(column.values), column.codes).astype(np.int32), (
-            *column.values,
-            None,
-        )
-    return column.codes, column.values
+    """Return codes and values with None as a value of its own, if there are missing values."""
+    is_missing = column.codes < 0
+    if not np.any(is_missing):
+        return column.codes, column.values
+    codes = np.where(is_missing, len(column.values), column.codes).astype(np.int32)
+    return codes, (*column.values, None)

@@ -54,7 +54,7 @@ def reaching(where: str) -> Iterator[None]:
         yield
     except (VeilstreamError, *_ANSWERS):
         raise
-    except Exception as error:  # whatever client stands behind fsspec
+    except Exception as error:  # fsspec passes the errors of any client
         raise _ours(where, error) from error
 
 

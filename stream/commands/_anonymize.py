@@ -176,11 +176,15 @@ def summary(
 
     `satisfied` is null for mechanisms that bound no counts.
     """
-    operator, stands = dict(build.operator), stands_for(exposure, build)
+    operator = dict(build.operator)
+    cases_each = cases_per_released_case(exposure, build)
     result: dict[str, Any] = {
         "mechanism": mechanism_.model_dump(mode="json"),
-        "events": {"in": total(exposure.log.lengths, exposure.cases), "out": total(build.log.lengths, stands)},
-        "cases": {"in": total(exposure.log.lengths >= 0, exposure.cases), "out": total(build.log.lengths >= 0, stands)},
+        "events": {"in": total(exposure.log.lengths, exposure.cases), "out": total(build.log.lengths, cases_each)},
+        "cases": {
+            "in": total(exposure.log.lengths >= 0, exposure.cases),
+            "out": total(build.log.lengths >= 0, cases_each),
+        },
         "variants": {"in": _variants_in(exposure.log, build), "out": _variants_out(build)},
         "suppressed": operator.pop("suppressed", []),
         "n_actual": build.n_actual,
@@ -196,7 +200,7 @@ def summary(
     return {**result, **({"details": operator} if operator else {})}
 
 
-def stands_for(exposure: Exposure, build: Build) -> Ints | None:
+def cases_per_released_case(exposure: Exposure, build: Build) -> Ints | None:
     """Return how many cases each case of a build represents.
 
     It is the number of cases of its row on a table of variants, and else one (None).

@@ -105,7 +105,7 @@ def show_reasons(console: Console, rows: Iterable[tuple[str, str, str]]) -> None
 
 
 _NAMED = 6
-"""Releases of one reason that are named; their rows stand above."""
+"""Releases of one reason that are named; all of them have a row in the table above."""
 
 
 def show_verdicts(found: Sequence[Verdict]) -> None:

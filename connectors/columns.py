@@ -93,9 +93,9 @@ def _bare(name: str) -> str:
 def candidates(header: Sequence[str], role: str) -> list[str]:
     """Return the columns of the surest tier that has any."""
     for tier in _TIERS[role]:
-        found = [name for name in header if plain(name) in tier]
-        if found:
-            return found
+        matching = [name for name in header if plain(name) in tier]
+        if matching:
+            return matching
     return []
 
 
@@ -113,31 +113,31 @@ def resolved(header: Sequence[str], columns: Mapping[str, str] | None) -> Column
     columns
         Part to column name, as the user gave them.
     """
-    given = dict(columns or {})
-    names = ColumnNames.of(given)
-    found: dict[str, str] = {}
-    taken = set(given.values())
+    named_by_user = dict(columns or {})
+    names = ColumnNames.of(named_by_user)
+    recognised: dict[str, str] = {}
+    taken = set(named_by_user.values())
     for role in ("case", "activity", "time"):
-        if role in given or getattr(names, role) in header:
+        if role in named_by_user or getattr(names, role) in header:
             continue
         free = [name for name in candidates(header, role) if name not in taken]
         if len(free) == 1:
-            found[role] = free[0]
+            recognised[role] = free[0]
             taken.add(free[0])
-    if found and "resource" not in given and names.resource not in header:
+    if recognised and "resource" not in named_by_user and names.resource not in header:
         free = [name for name in candidates(header, "resource") if name not in taken]
         if len(free) == 1:
-            found["resource"] = free[0]
-    return ColumnNames(**{**asdict(names), **found})
+            recognised["resource"] = free[0]
+    return ColumnNames(**{**asdict(names), **recognised})
 
 
 def said(header: Sequence[str], columns: Mapping[str, str] | None, names: ColumnNames) -> str | None:
     """Return a line about the columns that were recognised by their names, or None."""
-    usual, given = ColumnNames(), columns or {}
+    usual, named_by_user = ColumnNames(), columns or {}
     guessed = [
         f"{role}={getattr(names, role)!r}"
         for role in ("case", "activity", "time", "resource")
-        if role not in given and getattr(names, role) != getattr(usual, role) and getattr(names, role) in header
+        if role not in named_by_user and getattr(names, role) != getattr(usual, role) and getattr(names, role) in header
     ]
     return f"columns known by their names: {', '.join(guessed)} (others with --columns)" if guessed else None
 
@@ -158,9 +158,9 @@ def shape(text: str) -> str:
     if not text.strip():
         return "blank" if text else "empty"
     head = text[:_LONGEST]
-    known = re.sub(r"[^\W\d_]", "A", re.sub(r"\d", "9", head))
-    plain = "".join(letter if " " <= letter <= "~" else "?" for letter in known)
-    return f"{plain}..." if len(text) > _LONGEST else plain
+    letters_and_digits = re.sub(r"[^\W\d_]", "A", re.sub(r"\d", "9", head))
+    printable = "".join(letter if " " <= letter <= "~" else "?" for letter in letters_and_digits)
+    return f"{printable}..." if len(text) > _LONGEST else printable
 
 
 def as_text(column: Column) -> Column:

@@ -165,14 +165,14 @@ def table(path: Path, reading: Reading, *, check: bool = True) -> CsvTable:
     InputError
         It is no table, or no log.
     """
-    given = None if reading.encoding is None else _codec(reading.encoding)
+    given_encoding = None if reading.encoding is None else _codec(reading.encoding)
     if reading.declared:
-        return _read_by_line(path, reading, _declared_encoding(path, reading, given), check)
-    encoding = given or _encoding_of_head(path)
+        return _read_by_line(path, reading, _declared_encoding(path, reading, given_encoding), check)
+    encoding = given_encoding or _encoding_of_head(path)
     try:
         return _read_with_pandas(path, reading, encoding, check)
     except UnicodeError as error:
-        if given is not None:
+        if given_encoding is not None:
             dialect = _dialect(path, reading, encoding, "surrogateescape")
             return _read_row_by_row(path, reading, dialect, check)
         if not encoding.startswith("utf-8"):
@@ -187,8 +187,8 @@ def table(path: Path, reading: Reading, *, check: bool = True) -> CsvTable:
 
 def dialect_of(path: Path, reading: Reading) -> Dialect:
     """Return how one file is written, by its first lines. InputError if it is no table."""
-    given = None if reading.encoding is None else _codec(reading.encoding)
-    return _dialect(path, reading, given or _encoding_of_head(path))
+    given_encoding = None if reading.encoding is None else _codec(reading.encoding)
+    return _dialect(path, reading, given_encoding or _encoding_of_head(path))
 
 
 # Encodings: a byte order mark, UTF-8, else the likeliest of the usual ones.

@@ -159,37 +159,37 @@ def _taken(column: Column, order: Ints | None) -> Column:
     return column if order is None else Column(column.codes[order], column.values)
 
 
-def check_columns(found: list[str], names: ColumnNames, source: str) -> None:
+def check_columns(header: list[str], names: ColumnNames, source: str) -> None:
     """Check that case, activity and time are among the columns, each name once."""
-    check_names(found, names, source)
-    missing = _missing(found, names)
+    check_names(header, names, source)
+    missing = _missing(header, names)
     if missing:
         lacking = ", ".join(f"{name!r} ({role})" for role, name in missing.items())
         hint = ",".join(f"{role}=..." for role in missing)
         raise InputError(
-            f"{source}: no column {lacking}; it has {', '.join(found)}; map them with --columns {hint} "
+            f"{source}: no column {lacking}; it has {', '.join(header)}; map them with --columns {hint} "
             "(veilstream inspect guesses)"
         )
 
 
-def check_names(found: list[str], names: ColumnNames, source: str) -> None:
+def check_names(header: list[str], names: ColumnNames, source: str) -> None:
     """Check that the header consists of names, each of them once."""
-    if _missing(found, names):
-        _check_header(found, source)
-    twice = sorted({name for name in found if found.count(name) > 1})
+    if _missing(header, names):
+        _check_header(header, source)
+    twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise InputError(f"{source}: column {', '.join(map(repr, twice))} appears twice; rename one")
 
 
-def _missing(found: list[str], names: ColumnNames) -> dict[str, str]:
+def _missing(header: list[str], names: ColumnNames) -> dict[str, str]:
     wanted = {"case": names.case, "activity": names.activity, "time": names.time}
-    return {role: name for role, name in wanted.items() if name not in found}
+    return {role: name for role, name in wanted.items() if name not in header}
 
 
-def _check_header(found: list[str], source: str) -> None:
+def _check_header(header: list[str], source: str) -> None:
     """Raise InputError if the first line holds values and no names; they are not repeated."""
-    shapes = ", ".join(repr(shape(name)) for name in found[:8])
-    if any(sum(letter.isdigit() for letter in name) * 2 > len(name) for name in found):
+    shapes = ", ".join(repr(shape(name)) for name in header[:8])
+    if any(sum(letter.isdigit() for letter in name) * 2 > len(name) for name in header):
         raise InputError(f"{source}: line 1 looks like values ({shapes}); add a line before it that names the columns")
 
 

@@ -55,7 +55,7 @@ class Guess:
     reason: str
 
 
-def parts(columns: Mapping[str, Column], given: Mapping[str, str]) -> dict[str, Guess]:
+def parts(columns: Mapping[str, Column], named_by_user: Mapping[str, str]) -> dict[str, Guess]:
     """Return guesses of case, activity, time, resource and lifecycle, as far as there are any.
 
     Parameters
@@ -65,7 +65,7 @@ def parts(columns: Mapping[str, Column], given: Mapping[str, str]) -> dict[str, 
     given
         Part to column name, as the user gave them; they are kept.
     """
-    guesses = {role: Guess(name, "given by --columns") for role, name in given.items() if name in columns}
+    guesses = {role: Guess(name, "given by --columns") for role, name in named_by_user.items() if name in columns}
     for role in ("case", "activity", "time", "resource"):
         names = [name for name in candidates(list(columns), role) if name not in _taken(guesses)]
         if role not in guesses and len(names) == 1:

@@ -267,9 +267,11 @@ def _describe(
 def _column_flag(names: Mapping[str, str], header: list[str], reading: Reading, facts: Inspection) -> list[str]:
     """Return `--columns` with the columns that no reader would recognise."""
     recognised = resolved(header, reading.columns)
-    given = reading.columns or {}
+    named_by_user = reading.columns or {}
     needed = {
-        role: name for role, name in names.items() if getattr(recognised, role) != name or given.get(role) == name
+        role: name
+        for role, name in names.items()
+        if getattr(recognised, role) != name or named_by_user.get(role) == name
     }
     if not needed:
         return []
@@ -320,9 +322,9 @@ def _inspect_times(series: pd.Series[Any], reading: Reading, facts: Inspection) 
 
 def _format_of_times(texts: list[str], reading: Reading, facts: Inspection) -> dict[str, Any]:
     """Return the format of distinct texts, and whether they have a zone, as JSON."""
-    given = reading.time_format
-    if given is not None:
-        return {"format": given, "zone": zoned(given) or given in UNITS}
+    given_format = reading.time_format
+    if given_format is not None:
+        return {"format": given_format, "zone": zoned(given_format) or given_format in UNITS}
     if not numbers(texts):
         with_zone, without_zone, misfits = _count_iso(texts)
         if with_zone and without_zone:

@@ -36,10 +36,10 @@ def activity_of(lifecycle: Lifecycle, activity: str, transition: str | None) -> 
     separate events `A+start` and `A+complete` (the XES classifier of name and transition). Other transitions
     (schedule, suspend, ate_abort ...) are never events.
     """
-    found = transition_of(transition)
+    counted_as = transition_of(transition)
     if lifecycle == "both":
-        return f"{activity}+{found}" if found in (START, COMPLETE) else None
-    return activity if found == lifecycle else None
+        return f"{activity}+{counted_as}" if counted_as in (START, COMPLETE) else None
+    return activity if counted_as == lifecycle else None
 
 
 def of_log(log: EventLog, lifecycle: Lifecycle, column: str, say: Callable[[str], None]) -> EventLog:
@@ -66,15 +66,15 @@ def of_log(log: EventLog, lifecycle: Lifecycle, column: str, say: Callable[[str]
         raise InputError(
             f"lifecycle: the log has no column {column!r} with transitions; name it with --columns lifecycle=NAME"
         )
-    given = log.event_attributes[column]
-    steps = [transition_of(str(value)) for value in given.values] + [COMPLETE]
-    step = np.array(steps, dtype=object)[given.codes]
+    transitions = log.event_attributes[column]
+    steps = [transition_of(str(value)) for value in transitions.values] + [COMPLETE]
+    step = np.array(steps, dtype=object)[transitions.codes]
     keep = np.isin(step, [START, COMPLETE] if lifecycle == "both" else [lifecycle])
     others = Counter(step[~keep].tolist())
     if others:
-        known = sum(count for name, count in others.items() if name in STANDARD)
+        standard = sum(count for name, count in others.items() if name in STANDARD)
         named = [f"{count} {name}" for name, count in sorted(others.items()) if name in STANDARD]
-        named += [f"{others.total() - known} others"] if others.total() > known else []
+        named += [f"{others.total() - standard} others"] if others.total() > standard else []
         say(f"lifecycle = {lifecycle}: {others.total()} of {log.n_events} events left out ({', '.join(named)})")
     kept = log.select_events(keep, drop_empty=True)
     if kept.n_cases < log.n_cases:
@@ -95,8 +95,10 @@ def _both(log: EventLog, column: str, say: Callable[[str], None]) -> EventLog:
     Each start has the next complete of its activity in its case as its partner, first in, first out; if the log has
     `concept:instance`, of the same instance.
     """
-    given = log.event_attributes[column]
-    completes = np.array([transition_of(str(value)) == COMPLETE for value in given.values] + [True])[given.codes]
+    transitions = log.event_attributes[column]
+    completes = np.array([transition_of(str(value)) == COMPLETE for value in transitions.values] + [True])[
+        transitions.codes
+    ]
     names = [*log.activity.values]
     labels = Column(
         (log.activity.codes * 2 + completes).astype(np.int32),

@@ -44,13 +44,13 @@ def suffix_of(path: Path) -> str:
     return _suffix(path, SUFFIXES)
 
 
-def _suffix(path: Path, known: Sequence[str]) -> str:
-    for suffix in known:
+def _suffix(path: Path, suffixes: Sequence[str]) -> str:
+    for suffix in suffixes:
         if path.name.lower().endswith(suffix):
             return suffix.removesuffix(".gz")
-    hints = [hint for suffix, hint in _INSTEAD.items() if known is READ and path.name.lower().endswith(suffix)]
+    hints = [hint for suffix, hint in _INSTEAD.items() if suffixes is READ and path.name.lower().endswith(suffix)]
     hint = f" ({hints[0]})" if hints else ""
-    raise InputError(f"{path}: unknown kind of log{hint}; use one of {', '.join(known)}")
+    raise InputError(f"{path}: unknown kind of log{hint}; use one of {', '.join(suffixes)}")
 
 
 def kind_of_log(path: Path) -> str:
@@ -164,8 +164,8 @@ def read_back(path: Path) -> EventLog:
     if suffix_of(path) == ".xes":
         from connectors import xes
 
-        found = xes.quickly(path, ColumnNames.of(None))
-        return found or xes.read_generally(path, ColumnNames.of(None))
+        log = xes.quickly(path, ColumnNames.of(None))
+        return log or xes.read_generally(path, ColumnNames.of(None))
     return read_log(path)
 
 
@@ -184,8 +184,8 @@ def declared_times(path: Path) -> str | None:
     if suffix == ".xes":
         opened = gzip.open if path.name.lower().endswith(".gz") else open
         with opened(path, "rb") as stream:
-            found = re.search(rb'key="privacy:time_basis" value="([a-z]+)"', stream.read(_HEAD))
-        return found[1].decode() if found else None
+            match = re.search(rb'key="privacy:time_basis" value="([a-z]+)"', stream.read(_HEAD))
+        return match[1].decode() if match else None
     if suffix == ".parquet":
         import pyarrow.parquet as pq
 

@@ -97,7 +97,7 @@ class Objects:
         with_case = {event: by_type[kind] for event, by_type in related.items() if kind in by_type}
         rows = sum(map(len, with_case.values()))
         several = sum(len(cases) > 1 for cases in with_case.values())
-        cases = {case for own in with_case.values() for case in own}
+        cases = {case for cases_of_event in with_case.values() for case in cases_of_event}
         lines = [
             f"flattened by {kind!r}: {len(cases)} cases, {rows} events; {len(self.times) - len(with_case)} of "
             f"{len(self.times)} events have no such object and are left out",
@@ -113,19 +113,21 @@ class Objects:
     ) -> str:
         """Return a sentence about activities that occur for different objects of another type in a case."""
         groups: dict[tuple[str, str, str], set[frozenset[str]]] = {}
-        for event, own in with_case.items():
+        for event, cases_of_event in with_case.items():
             for other, things in related[event].items():
                 if other == kind:
                     continue
-                for case in own:
+                for case in cases_of_event:
                     groups.setdefault((case, self.activities[event], other), set()).add(frozenset(things))
-        found: dict[str, set[str]] = {}
+        diverging_cases: dict[str, set[str]] = {}
         for (case, _, other), sets in groups.items():
             if len(sets) > 1:
-                found.setdefault(other, set()).add(case)
-        if not found:
+                diverging_cases.setdefault(other, set()).add(case)
+        if not diverging_cases:
             return "divergence: none, no activity is repeated in a case for different objects of another type"
-        parts = ", ".join(f"{len(found[other])} of {cases} cases by {other!r}" for other in sorted(found))
+        parts = ", ".join(
+            f"{len(diverging_cases[other])} of {cases} cases by {other!r}" for other in sorted(diverging_cases)
+        )
         return (
             f"divergence: {parts} repeat an activity for different objects of that type; such repetitions and what "
             "follows what among them say nothing of one such object"
@@ -296,10 +298,10 @@ def _of_xml(path: Path) -> Objects:
     return _checked(path, events, things, pairs)
 
 
-def _needed(own: Mapping[str, str], name: str) -> str:
-    if name not in own:
+def _needed(attributes: Mapping[str, str], name: str) -> str:
+    if name not in attributes:
         raise ValueError(f"an event or object without {name}")
-    return own[name]
+    return attributes[name]
 
 
 MOST_ROWS = 20_000_000

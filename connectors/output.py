@@ -71,14 +71,14 @@ def isoformat_rows(time: Ints, fraction: int, before: bytes, after: bytes) -> np
     NDArray
         uint8[T, width].
     """
-    days, rest = np.divmod(time, _DAY)
+    days, time_of_day = np.divmod(time, _DAY)
     distinct, day = np.unique(days, return_inverse=True)
     dates = np.datetime_as_string(distinct.astype("datetime64[D]")).astype("S10").view(np.uint8).reshape(-1, 10)
     form = before + b"0000-00-00T00:00:00." + b"0" * fraction + b"+00:00" + after
     table = np.tile(np.frombuffer(form, dtype=np.uint8), (len(time), 1))
     at = len(before)
     table[:, at : at + 10] = dates[day]
-    seconds, nano = np.divmod(rest, 1_000_000_000)
+    seconds, nano = np.divmod(time_of_day, 1_000_000_000)
     for place, number in ((11, seconds // 3600), (14, seconds // 60 % 60), (17, seconds % 60)):
         table[:, at + place] += (number // 10).astype(np.uint8)
         table[:, at + place + 1] += (number % 10).astype(np.uint8)
@@ -102,7 +102,7 @@ def isodurations(time: Ints) -> list[str]:
         raise InputError("times before the start of their case cannot be written as durations")
     distinct, place = np.unique(time, return_inverse=True)
     texts = [pd.Timedelta(value, unit="ns").isoformat() for value in distinct.tolist()]
-    return [texts[one] for one in place.tolist()]
+    return [texts[number] for number in place.tolist()]
 
 
 @contextmanager

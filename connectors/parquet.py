@@ -42,9 +42,9 @@ def read(path: Path, reading: Reading) -> EventLog:
     """
     import pyarrow as pa
 
-    found = read_row_groups(path, reading)
-    if found is not None:
-        return found
+    log_of_groups = read_row_groups(path, reading)
+    if log_of_groups is not None:
+        return log_of_groups
     frame, where = whole(path, reading)
     names = names_of_log([str(name) for name in frame.columns], reading)
     log = from_frame(frame, names, reading, str(path), where)
@@ -110,14 +110,14 @@ def _columns_of_groups(file: Any, time: str, texts: list[str]) -> tuple[Ints | N
     for group in range(file.num_row_groups):
         part = file.read_row_group(group)
         if part.column(time).null_count:
-            return None, {name: one.column() for name, one in coded.items()}
+            return None, {name: column.column() for name, column in coded.items()}
         moments.append(part.column(time).cast(pa.int64()).to_numpy())
-        for name, one in coded.items():
+        for name, column in coded.items():
             for chunk in part.column(name).chunks:
-                one.add(chunk)
-    found = np.concatenate(moments)
+                column.add(chunk)
+    times = np.concatenate(moments)
     moments.clear()
-    return (found if _has_known_years(found) else None), {name: one.column() for name, one in coded.items()}
+    return (times if _has_known_years(times) else None), {name: column.column() for name, column in coded.items()}
 
 
 def _has_known_years(time: Ints) -> bool:
@@ -232,8 +232,8 @@ def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None, 
         with pq.ParquetWriter(draft, first.schema, compression="zstd") as writer:
             writer.write_table(first)
             del first
-            for one in tables:
-                writer.write_table(one)
+            for part in tables:
+                writer.write_table(part)
 
 
 def table(log: EventLog, metadata: Mapping[str, Any] | None = None, *, durations: bool = False) -> pa.Table:
@@ -263,8 +263,8 @@ def _tables(
             name: pa.array(log.time[part], type=kind) if column is None else _array(column.codes[part], values[name])
             for name, column in columns.items()
         }
-        found = pa.table(arrays)
-        yield found.replace_schema_metadata(about) if about else found
+        part_table = pa.table(arrays)
+        yield part_table.replace_schema_metadata(about) if about else part_table
 
 
 def _values(column: Column) -> Any:

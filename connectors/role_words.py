@@ -40,8 +40,8 @@ def extended(path: Path | None) -> Patterns:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise InputError(f"{path}: cannot be read; give a file of words in TOML") from None
-    own = _checked(text, str(path))
-    return {role: (*shipped()[role], *own[role]) for role in ROLES}
+    further = _checked(text, str(path))
+    return {role: (*shipped()[role], *further[role]) for role in ROLES}
 
 
 def role_of(name: str, patterns: Patterns) -> str | None:

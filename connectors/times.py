@@ -120,10 +120,10 @@ def _in_zone(moment: datetime, local: tzinfo | None) -> datetime:
 
 
 def _lenient(text: str, local: tzinfo | None) -> int:
-    found = _LENIENT.fullmatch(text.strip())
-    if found is None:
+    match = _LENIENT.fullmatch(text.strip())
+    if match is None:
         raise ValueError("a time that is no date and time of ISO 8601")
-    year, _, month, day, hour, minute, second, fraction, offset = found.groups()
+    year, _, month, day, hour, minute, second, fraction, offset = match.groups()
     digits = (fraction or "").ljust(9, "0")
     moment = datetime(  # noqa: DTZ001 - the zone follows
         int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), int(digits[:6])
@@ -145,8 +145,8 @@ def offset_minutes(text: str) -> int:
 
     `+02:00` is 120; anything that is no such offset is 0.
     """
-    found = re.search(r"([+-])(\d{2}):(\d{2})$", text, re.ASCII)
-    if found is None:
+    match = re.search(r"([+-])(\d{2}):(\d{2})$", text, re.ASCII)
+    if match is None:
         return 0
-    minutes = int(found[2]) * 60 + int(found[3])
-    return -minutes if found[1] == "-" else minutes
+    minutes = int(match[2]) * 60 + int(match[3])
+    return -minutes if match[1] == "-" else minutes

@@ -90,9 +90,9 @@ def taker(to: Collector, time_key: str) -> Callable[[Iterator[str]], None]:
         nonlocal depth, row, base, in_event
         for written in chunk:
             if depth == 3 and in_event:
-                known = seen.get(written)
-                if known is not None:
-                    append, code = known
+                seen_before = seen.get(written)
+                if seen_before is not None:
+                    append, code = seen_before
                     append(base + code)
                     continue
                 if written == "</event>":
@@ -148,8 +148,8 @@ def read(
         empty log.
     """
     names = ColumnNames.of(columns)
-    found = quickly(path, names, timezone) if _large(path) else None
-    return read_generally(path, names, timezone, bad) if found is None else found
+    log = quickly(path, names, timezone) if _large(path) else None
+    return read_generally(path, names, timezone, bad) if log is None else log
 
 
 def quickly(path: Path, names: ColumnNames, timezone: str | None = None) -> EventLog | None:

@@ -262,8 +262,8 @@ class Collector:
                 raise InputError(lacking(self._where(int(np.argmin(counts))), self.names.time))
             for event in np.flatnonzero(counts < 1).tolist():
                 self.unread_events.setdefault(event, bad_rows.NO_TIME)
-        found = np.frombuffer(self.time, dtype=np.int64)
-        return found if self.bad is None else cast(Ints, self._at_events(found, events))
+        times = np.frombuffer(self.time, dtype=np.int64)
+        return times if self.bad is None else cast(Ints, self._at_events(times, events))
 
     def _at_events(self, values: Any, events: int) -> Any:
         """Values in the order of the times, by event: an event may have no time, or two."""
@@ -274,8 +274,8 @@ class Collector:
     def _offsets(self, events: int) -> Codes:
         """Minutes ahead of UTC, from how each time ends: `+02:00`; anything else is read as UTC."""
         minutes = np.asarray([offset_minutes(text) for text in self.suffixes], dtype=np.int32)
-        found = minutes[np.frombuffer(self.offset, dtype=np.int32)]
-        return cast(Codes, found if self.bad is None else self._at_events(found, events))
+        ahead = minutes[np.frombuffer(self.offset, dtype=np.int32)]
+        return cast(Codes, ahead if self.bad is None else self._at_events(ahead, events))
 
     def _once(self, counts: Ints, key: str, where: Callable[[int], str], unread: dict[int, str]) -> None:
         if counts.max(initial=0) <= 1:
@@ -402,8 +402,8 @@ def _converted_or_none(text: str, kind: str) -> Any:
         return None
 
 
-def _merged(one: Column, two: Column, key: str, where: Callable[[int], str], *, twice: bool = False) -> Column:
-    both = np.flatnonzero((one.codes >= 0) & (two.codes >= 0))
+def _merged(first: Column, second: Column, key: str, where: Callable[[int], str], *, twice: bool = False) -> Column:
+    both = np.flatnonzero((first.codes >= 0) & (second.codes >= 0))
     if len(both) and not twice:
         raise InputError(f"{where(int(both[0]))}: attribute {key!r} appears twice")
-    return Column.encode(b if a is None else a for a, b in zip(one.decode(), two.decode(), strict=True))
+    return Column.encode(b if a is None else a for a, b in zip(first.decode(), second.decode(), strict=True))

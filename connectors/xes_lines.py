@@ -97,7 +97,7 @@ class ParsedEvents(NamedTuple):
 
 
 @kernel
-def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, found: ParsedEvents) -> int:
+def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, events_out: ParsedEvents) -> int:
     """Return the number of events in `data`, or OTHER for another layout.
 
     Parameters
@@ -108,13 +108,13 @@ def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, found: Parse
         The bytes around a time, on a line of its own.
     bodies
         Takes new bodies; it must have room for one per event.
-    found
+    events_out
         Takes the events; it must have room for all.
     """
     events, at, head = 0, 0, 0
     inside = False
     begin, time_begin, time_end = 0, -1, -1
-    own = _BEGIN
+    body_hash = _BEGIN
     while at < len(data):
         first = at
         while first < len(data) and (data[first] == _BLANK or data[first] == _TAB):
@@ -128,17 +128,17 @@ def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, found: Parse
             end = first + len(_EVENT_END)
             if time_begin < 0:
                 return OTHER
-            found.body[events] = _number(data, begin, time_begin, time_end, at, own, bodies)
-            _read_time(data, time_begin, time_end, prefix, suffix, found, events)
+            events_out.body[events] = _number(data, begin, time_begin, time_end, at, body_hash, bodies)
+            _read_time(data, time_begin, time_end, prefix, suffix, events_out, events)
             events += 1
             inside, head = False, end
         elif not inside and _begins_with(data, first, _EVENT):
             end = first + len(_EVENT)
-            found.head[events, 0], found.head[events, 1] = head, at
-            inside, begin, time_begin, own = True, end, -1, _BEGIN
+            events_out.head[events, 0], events_out.head[events, 1] = head, at
+            inside, begin, time_begin, body_hash = True, end, -1, _BEGIN
         elif inside:
             end = _line_end(data, first)
-            own = _mixed(own, data, at, end)
+            body_hash = _mixed(body_hash, data, at, end)
         else:
             end = _line_end(data, first)
         at = end
@@ -159,56 +159,56 @@ def _begins_with(data, at, text):  # type: ignore[no-untyped-def]
 @part
 def _line_end(data, at):  # type: ignore[no-untyped-def]
     """Behind the line."""
-    rest = data[at:]  # an index that begins at 0 needs no look at whether it is negative
-    for k in range(len(rest)):
-        if rest[k] == _NEWLINE:
+    remainder = data[at:]  # an index that begins at 0 needs no look at whether it is negative
+    for k in range(len(remainder)):
+        if remainder[k] == _NEWLINE:
             return at + k + 1
     return len(data) + 1
 
 
 @part
-def _mixed(own, data, at, end):  # type: ignore[no-untyped-def]
+def _mixed(body_hash, data, at, end):  # type: ignore[no-untyped-def]
     """Return the hash of what was before and these bytes."""
     line = data[at:end]
-    whole = len(line) // 8
-    for word_at in range(whole):
+    n_words = len(line) // 8
+    for word_at in range(n_words):
         word = np.uint64(0)
         for k in range(8):
             word |= np.uint64(line[8 * word_at + k]) << np.uint64(8 * k)
-        own = (own ^ word) * _PRIME
-        own ^= own >> _FOLD
-    for k in range(8 * whole, len(line)):
-        own = (own ^ np.uint64(line[k])) * _PRIME
-    return own
+        body_hash = (body_hash ^ word) * _PRIME
+        body_hash ^= body_hash >> _FOLD
+    for k in range(8 * n_words, len(line)):
+        body_hash = (body_hash ^ np.uint64(line[k])) * _PRIME
+    return body_hash
 
 
 @part
-def _equal(one, other):  # type: ignore[no-untyped-def]
+def _equal(first, second):  # type: ignore[no-untyped-def]
     """Whether two pieces of one length have the same bytes."""
     differ = 0
-    for k in range(len(one)):
-        differ += one[k] != other[k]
+    for k in range(len(first)):
+        differ += first[k] != second[k]
     return differ == 0
 
 
 @part
-def _number(data, begin, time_begin, time_end, end, own, bodies):  # type: ignore[no-untyped-def]
+def _number(data, begin, time_begin, time_end, end, body_hash, bodies):  # type: ignore[no-untyped-def]
     """Return the number of a body; a new one if no body has its bytes."""
     mask = len(bodies.slots) - 1
-    mixed = own ^ (own >> np.uint64(32))
+    mixed = body_hash ^ (body_hash >> np.uint64(32))
     slot = np.int64(mixed & np.uint64(mask))
     before, behind = time_begin - begin, end - time_end
     while bodies.slots[slot] >= 0:
         body = bodies.slots[slot]
         start = bodies.begin[body]
-        if bodies.hashes[slot] == own and bodies.begin[body + 1] - start == before + behind:
-            known = bodies.store[start : start + before + behind]
-            if _equal(known[:before], data[begin:time_begin]) and _equal(known[before:], data[time_end:end]):
+        if bodies.hashes[slot] == body_hash and bodies.begin[body + 1] - start == before + behind:
+            stored = bodies.store[start : start + before + behind]
+            if _equal(stored[:before], data[begin:time_begin]) and _equal(stored[before:], data[time_end:end]):
                 return body
         slot = (slot + 1) & mask
     body = bodies.known[0]
     bodies.known[0] = body + 1
-    bodies.slots[slot], bodies.hashes[slot] = body, own
+    bodies.slots[slot], bodies.hashes[slot] = body, body_hash
     start = bodies.begin[body]
     for k in range(before):
         bodies.store[start + k] = data[begin + k]
@@ -219,12 +219,12 @@ def _number(data, begin, time_begin, time_end, end, own, bodies):  # type: ignor
 
 
 @part
-def _read_time(data, begin, end, prefix, suffix, found, event):  # type: ignore[no-untyped-def]
+def _read_time(data, begin, end, prefix, suffix, events_out, event):  # type: ignore[no-untyped-def]
     """Read a time such as `2011-10-01T00:38:44.546+02:00`, with 3, 6 or 9 digits of a second."""
     while data[begin] != prefix[0]:
         begin += 1
-    found.time_line[event, 0], found.time_line[event, 1] = begin, end
-    found.minutes[event] = UNREAD
+    events_out.time_line[event, 0], events_out.time_line[event, 1] = begin, end
+    events_out.minutes[event] = UNREAD
     at, zone = begin + len(prefix), end - len(suffix) - 6
     fraction = zone - at - 20
     if (fraction != 3 and fraction != 6 and fraction != 9) or not _begins_with(data, zone + 6, suffix):
@@ -237,22 +237,22 @@ def _read_time(data, begin, end, prefix, suffix, found, event):  # type: ignore[
         return
     year, month, day = _digits(data, at, 4), _digits(data, at + 5, 2), _digits(data, at + 8, 2)
     hour, minute, second = _digits(data, at + 11, 2), _digits(data, at + 14, 2), _digits(data, at + 17, 2)
-    rest = _digits(data, at + 20, fraction)
+    second_fraction = _digits(data, at + 20, fraction)
     hours, minutes = _digits(data, zone + 1, 2), _digits(data, zone + 4, 2)
-    if min(year, month, day, hour, minute, second, rest, hours, minutes) < 0:
+    if min(year, month, day, hour, minute, second, second_fraction, hours, minutes) < 0:
         return
     if year < FIRST_YEAR or year > LAST_YEAR or month < 1 or month > 12 or day < 1 or day > _days(year, month):
         return
     if hour > 23 or minute > 59 or second > 59 or hours > 23 or minutes > 59:
         return
     for _ in range(9 - fraction):
-        rest *= 10
+        second_fraction *= 10
     ahead = hours * 60 + minutes
     if data[zone] == _MINUS:
         ahead = -ahead
-    found.minutes[event] = ahead
-    whole = ((_since(year, month, day) * 24 + hour) * 60 + minute - ahead) * 60 + second
-    found.time[event] = whole * _SECOND + rest
+    events_out.minutes[event] = ahead
+    seconds = ((_since(year, month, day) * 24 + hour) * 60 + minute - ahead) * 60 + second
+    events_out.time[event] = seconds * _SECOND + second_fraction
 
 
 @part
@@ -298,8 +298,8 @@ def no_bodies() -> Bodies:
 
 def with_room(bodies: Bodies, events: int, size: int) -> Bodies:
     """Return the same bodies with room for more of them, and for so many more bytes."""
-    known = int(bodies.known[0])
-    most, used = known + events, int(bodies.begin[known])
+    n_bodies = int(bodies.known[0])
+    most, used = n_bodies + events, int(bodies.begin[n_bodies])
     slots, hashes, store, begin, count = bodies
     if 2 * most > len(slots):
         slots, hashes = _wider(slots, hashes, 1 << (4 * most).bit_length())
@@ -315,13 +315,13 @@ def _longer(column: Any, size: int) -> Any:
 
 
 def _wider(slots: Codes, hashes: Words, size: int) -> tuple[Codes, Words]:
-    wider, own = np.full(size, -1, dtype=np.int32), np.zeros(size, dtype=np.uint64)
-    _move(slots, hashes, wider, own)
-    return wider, own
+    wider, wider_hashes = np.full(size, -1, dtype=np.int32), np.zeros(size, dtype=np.uint64)
+    _move(slots, hashes, wider, wider_hashes)
+    return wider, wider_hashes
 
 
 @kernel
-def _move(slots, hashes, wider, own):  # type: ignore[no-untyped-def]
+def _move(slots, hashes, wider, wider_hashes):  # type: ignore[no-untyped-def]
     """Put all of a table into a wider one."""
     mask = len(wider) - 1
     for slot in range(len(slots)):
@@ -330,7 +330,7 @@ def _move(slots, hashes, wider, own):  # type: ignore[no-untyped-def]
             place = np.int64((hashed ^ (hashed >> np.uint64(32))) & np.uint64(mask))
             while wider[place] >= 0:
                 place = (place + 1) & mask
-            wider[place], own[place] = slots[slot], hashed
+            wider[place], wider_hashes[place] = slots[slot], hashed
 
 
 _CHUNK = 1 << 20
@@ -401,7 +401,7 @@ class _Lines:
 
     def _events(self, piece: bytes) -> None:
         most = len(piece) // _SHORTEST + 1
-        found = ParsedEvents(
+        parsed = ParsedEvents(
             np.empty(most, dtype=np.int32),
             np.empty(most, dtype=np.int64),
             np.empty(most, dtype=np.int32),
@@ -410,22 +410,22 @@ class _Lines:
         )
         self.bodies = with_room(self.bodies, most, len(piece))
         data, prefix, suffix = (np.frombuffer(text, dtype=np.uint8) for text in (piece, self.prefix, self.suffix))
-        events = int(scan(data, prefix, suffix, self.bodies, found))
-        known, many = int(self.bodies.known[0]), self.to.events + events
-        kept = int(self.bodies.begin[known])
-        if events == OTHER or (many > _MANY and 2 * known > many) or kept > _MOST_KEPT:
+        events = int(scan(data, prefix, suffix, self.bodies, parsed))
+        n_bodies, n_events = int(self.bodies.known[0]), self.to.events + events
+        kept = int(self.bodies.begin[n_bodies])
+        if events == OTHER or (n_events > _MANY and 2 * n_bodies > n_events) or kept > _MOST_KEPT:
             raise _OtherLayoutError
-        head = found.head[:events]
+        head = parsed.head[:events]
         for event in np.flatnonzero(head[:, 1] > head[:, 0]).tolist():
             self._head(piece[head[event, 0] : head[event, 1]], self.to.events + event)
         if not self.to.starts:
             raise _OtherLayoutError
-        for event in np.flatnonzero(found.minutes[:events] == UNREAD).tolist():
-            begin, end = found.time_line[event]
-            found.time[event], found.minutes[event] = self._other_time(piece[begin:end])
-        self.to.time.frombytes(found.time[:events].tobytes())
-        self.order.append(found.body[:events].copy())
-        self.minutes.append(found.minutes[:events].astype(np.int16))
+        for event in np.flatnonzero(parsed.minutes[:events] == UNREAD).tolist():
+            begin, end = parsed.time_line[event]
+            parsed.time[event], parsed.minutes[event] = self._other_time(piece[begin:end])
+        self.to.time.frombytes(parsed.time[:events].tobytes())
+        self.order.append(parsed.body[:events].copy())
+        self.minutes.append(parsed.minutes[:events].astype(np.int16))
         self.to.events += events
 
     def _head(self, written: bytes, event: int) -> None:
@@ -443,10 +443,10 @@ class _Lines:
             names = self.to.case_column(self.to.names.trace_name, "string")
             names.append(((len(self.to.starts) - 1) << 32) + names.index[name.decode("ascii")])
             return
-        found = _TRACE.fullmatch(written)
-        if found is None or found[1] is None:
+        trace = _TRACE.fullmatch(written)
+        if trace is None or trace[1] is None:
             raise _OtherLayoutError
-        for line in found[2].splitlines(keepends=True):
+        for line in trace[2].splitlines(keepends=True):
             self.to.case_attribute(*self._line(line))
 
     def _line(self, written: bytes) -> tuple[str, tuple[str, str]]:
@@ -455,41 +455,41 @@ class _Lines:
         if plain is not None:
             element, key, value = plain.groups()
             return element.decode("ascii"), (key.decode("ascii"), value.decode("ascii"))
-        known = self.seen.get(written)
-        if known is None:
+        parsed = self.seen.get(written)
+        if parsed is None:
             text = written.decode("utf-8").strip(" \t\n")
             element, pair = attribute(text) if text.endswith("/>") else ("", None)
             if pair is None or local(element) not in CONVERT:
                 raise _OtherLayoutError
-            known = self.seen[written] = element, pair
-        return known
+            parsed = self.seen[written] = element, pair
+        return parsed
 
     def _other_time(self, line: bytes) -> tuple[int, int]:
         _, (_, text) = self._line(line)
         return self.to.parse(text), offset_minutes(text[-6:])
 
-    def _end(self, rest: bytes) -> None:
-        if not self.to.starts or _TAIL.fullmatch(rest) is None:
+    def _end(self, tail: bytes) -> None:
+        if not self.to.starts or _TAIL.fullmatch(tail) is None:
             raise _OtherLayoutError
 
     def _columns(self) -> None:
         """Add the columns of the events. Each distinct body is parsed once."""
-        to, known, store = self.to, int(self.bodies.known[0]), self.bodies.store.tobytes()
+        to, n_bodies, store = self.to, int(self.bodies.known[0]), self.bodies.store.tobytes()
         begin = self.bodies.begin.tolist()
         of_body: dict[tuple[str, str], Ints] = {}
-        for body in range(known):
+        for body in range(n_bodies):
             for line in store[begin[body] : begin[body + 1]].splitlines(keepends=True):
                 element, (key, text) = self._line(line)
                 code = to.event_column(element, key).index[text]
-                table = of_body.setdefault((element, key), np.full(known, -1, dtype=np.int64))
+                table = of_body.setdefault((element, key), np.full(n_bodies, -1, dtype=np.int64))
                 if key == to.names.time or table[body] >= 0:
                     raise _OtherLayoutError
                 table[body] = code
         order, rows = np.concatenate(self.order), np.arange(to.events, dtype=np.int64)
         for (element, key), table in of_body.items():
             codes = table[order]
-            there = codes >= 0
-            to.event_column(element, key).extend(rows[there], codes[there])
+            has_value = codes >= 0
+            to.event_column(element, key).extend(rows[has_value], codes[has_value])
         to.timed.frombytes(rows.astype(np.int32).tobytes())
         minutes, offset = np.unique(np.concatenate(self.minutes), return_inverse=True)
         to.suffixes.update({_suffix(ahead): code for code, ahead in enumerate(minutes.tolist())})
@@ -545,13 +545,13 @@ def _unpacked(stream: IO[bytes]) -> Iterator[bytes]:
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Yield the file cut behind events, then its remainder, which is marked by True."""
-    rest = b""
+    pending = b""
     for chunk in chunks:
-        rest += chunk
-        end = rest.rfind(_END) + len(_END)
+        pending += chunk
+        end = pending.rfind(_END) + len(_END)
         if end >= len(_END):
-            yield rest[:end], False
-            rest = rest[end:]
-        elif len(rest) > _LONGEST:
+            yield pending[:end], False
+            pending = pending[end:]
+        elif len(pending) > _LONGEST:
             raise _OtherLayoutError
-    yield rest, True
+    yield pending, True

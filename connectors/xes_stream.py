@@ -74,15 +74,15 @@ def tags(path: Path) -> Iterator[list[str]]:
     repetitions, and the caller knows those by their text. This takes half the time of `elements`. A list is valid
     until the next one.
     """
-    found: list[str] = []
+    tags_of_chunk: list[str] = []
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
     parser.CharacterDataHandler = len  # text between elements means nothing in XES
-    parser.DefaultHandler = found.append
+    parser.DefaultHandler = tags_of_chunk.append
     with opened(path) as stream:
         for _ in _fed(parser, _as_utf8(stream, path), path):
-            yield found
-            found.clear()
+            yield tags_of_chunk
+            tags_of_chunk.clear()
 
 
 def line_of(path: Path, number: int) -> int:
@@ -213,10 +213,10 @@ def attribute(written: str) -> tuple[str, tuple[str, str] | None]:
     if plain is not None:
         tag, key, value = plain.groups()
         return tag, (key, value)
-    found: list[tuple[str, list[str]]] = []
+    elements_found: list[tuple[str, list[str]]] = []
     parser = expat.ParserCreate("utf-8")
     parser.ordered_attributes = True
-    parser.StartElementHandler = lambda tag, attributes: found.append((tag, attributes))
+    parser.StartElementHandler = lambda tag, attributes: elements_found.append((tag, attributes))
     parser.Parse(written if written.endswith("/>") else f"{written[:-1]}/>", True)
-    tag, attributes = found[0]
+    tag, attributes = elements_found[0]
     return tag, key_value(attributes)

@@ -199,8 +199,10 @@ def _traces(log: EventLog) -> Iterator[bytes]:
 
     Each distinct event without its time is written as XML once.
     """
-    own = [_lines(name, column.values, 2, column.codes) for name, column in log.case_attributes.items()]
-    attributes = ["".join(lines) for lines in zip(*own, strict=True)] if own else [""] * log.n_cases
+    attribute_lines = [_lines(name, column.values, 2, column.codes) for name, column in log.case_attributes.items()]
+    attributes = (
+        ["".join(lines) for lines in zip(*attribute_lines, strict=True)] if attribute_lines else [""] * log.n_cases
+    )
     heads = _heads(log.case_ids, attributes)
     shown, which = _events(log)
     fraction, starts, texts = fraction_digits(log.time), log.starts, Texts.of(shown)
@@ -232,8 +234,8 @@ def _events(log: EventLog) -> tuple[list[bytes], Ints]:
     distinct = min(1, log.n_events)
     for column in shown.values():  # renumbered after each column, so that the next product fits
         size = len(column.values) + 1
-        found, joint = grouped(joint * size + column.codes + 1, distinct * size)
-        distinct = len(found)
+        distinct_keys, joint = grouped(joint * size + column.codes + 1, distinct * size)
+        distinct = len(distinct_keys)
     # The first event of each number: in reverse order, it is written last.
     first = np.zeros(distinct, dtype=np.int64)
     first[joint[::-1]] = np.arange(log.n_events)[::-1]

@@ -158,8 +158,8 @@ def _array(time: Sequence[Any]) -> npt.NDArray[Any]:
 
 
 def _of_objects(values: list[Any], unit: str | None, local: tzinfo | None) -> Ints:
-    whole = [isinstance(value, int | np.integer) and not isinstance(value, bool) for value in values]
-    if values and all(whole):
+    is_integer = [isinstance(value, int | np.integer) and not isinstance(value, bool) for value in values]
+    if values and all(is_integer):
         return _counted(np.asarray([int(value) for value in values], dtype=object), unit)
     if values:
         _refuse_unit(unit)
@@ -208,8 +208,8 @@ def _of_numpy(values: npt.NDArray[Any], local: tzinfo | None) -> Ints:
 
     _checked(values)  # before pandas, which has no days or months as a unit
     unit = np.datetime_data(values.dtype)[0]
-    known = values if unit in UNITS else values.astype("datetime64[ns]")
-    return of_datetimes(pd.Series(known), local)
+    of_known_unit = values if unit in UNITS else values.astype("datetime64[ns]")
+    return of_datetimes(pd.Series(of_known_unit), local)
 
 
 def _checked(moments: npt.NDArray[Any]) -> Ints:

@@ -48,9 +48,9 @@ def distinct(keys: npt.NDArray[np.integer], size: int) -> Ints:
     """
     if size > WIDE * len(keys):
         return np.unique(keys).astype(np.int64)
-    there = np.zeros(size, dtype=np.bool_)
-    there[keys] = True
-    return np.flatnonzero(there)
+    occurs = np.zeros(size, dtype=np.bool_)
+    occurs[keys] = True
+    return np.flatnonzero(occurs)
 
 
 def grouped(keys: npt.NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
@@ -77,12 +77,12 @@ def grouped(keys: npt.NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
     ([0, 3], [1, 0, 1])
     """
     if size > len(keys):
-        found, place = np.unique(keys, return_inverse=True)
-        return found.astype(np.int64), place
-    found = distinct(keys, size)
+        distinct_keys, place = np.unique(keys, return_inverse=True)
+        return distinct_keys.astype(np.int64), place
+    distinct_keys = distinct(keys, size)
     place = np.zeros(size, dtype=np.int64)
-    place[found] = np.arange(len(found))
-    return found, place[keys]
+    place[distinct_keys] = np.arange(len(distinct_keys))
+    return distinct_keys, place[keys]
 
 
 def case_blocks(starts: Ints) -> Iterator[tuple[int, int]]:
@@ -144,12 +144,12 @@ class KeyTotals:
             float64[D], added in the order in which the values arrived.
         """
         if not self._blocks:
-            found = np.flatnonzero(self._there)
-            return found, self._count[found], self._sum[found]
+            distinct_keys = np.flatnonzero(self._there)
+            return distinct_keys, self._count[distinct_keys], self._sum[distinct_keys]
         keys, values = (np.concatenate([block[place] for block in self._blocks]) for place in (0, 2))
         counted = [np.ones(len(keys), dtype=np.int64) if times is None else times for keys, times, _ in self._blocks]
         times = np.concatenate(counted)
-        found, place = grouped(keys, self._size)
+        distinct_keys, place = grouped(keys, self._size)
         # floats hold whole numbers up to 2^53, more than any log has cases
-        count = np.bincount(place, times, minlength=len(found)).astype(np.int64)
-        return found, count, np.bincount(place, values * times, minlength=len(found)).astype(np.float64)
+        count = np.bincount(place, times, minlength=len(distinct_keys)).astype(np.int64)
+        return distinct_keys, count, np.bincount(place, values * times, minlength=len(distinct_keys)).astype(np.float64)

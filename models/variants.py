@@ -99,7 +99,7 @@ class VariantTable:
         names = sorted(self.log.case_attributes)
         classes = zip(*(self.log.case_attributes[name].decode() for name in names), strict=True)
         joint = list(classes) if names else [()] * len(traces)
-        return {(trace, own): int(n) for trace, own, n in zip(traces, joint, self.count, strict=True)}
+        return {(trace, values): int(n) for trace, values, n in zip(traces, joint, self.count, strict=True)}
 
 
 def table_of(
@@ -169,20 +169,23 @@ def variant_table(log: EventLog, knowledge: Knowledge, classes: Mapping[str, Col
     column = items(log, knowledge)
     width = column.codes.itemsize
     written = column.codes.astype(np.int32, copy=False).tobytes()
-    own: Iterable[tuple[int, ...]] = itertools.repeat(())
+    class_codes: Iterable[tuple[int, ...]] = itertools.repeat(())
     if classes:
-        own = zip(*(part.codes.tolist() for part in classes.values()), strict=True)
+        class_codes = zip(*(part.codes.tolist() for part in classes.values()), strict=True)
     index: dict[tuple[bytes, tuple[int, ...]], int] = {}
     bounds = itertools.pairwise((log.starts * width).tolist())
-    rows = [index.setdefault((written[a:b], held), len(index)) for (a, b), held in zip(bounds, own, strict=False)]
+    rows = [
+        index.setdefault((written[a:b], codes_of_case), len(index))
+        for (a, b), codes_of_case in zip(bounds, class_codes, strict=False)
+    ]
     row_of_case = np.asarray(rows, dtype=np.int64)
     _, first = np.unique(row_of_case, return_index=True)
     lengths = log.lengths[first]
     starts = starts_of(lengths)
     codes = np.frombuffer(b"".join(trace for trace, _ in index), dtype=np.int32)
-    held = {name: part.take(first) for name, part in classes.items()}
+    codes_of_case = {name: part.take(first) for name, part in classes.items()}
     count = np.bincount(row_of_case, minlength=len(index)).astype(np.int64)
-    return table_of(knowledge, column.values, starts, codes, held, count), row_of_case
+    return table_of(knowledge, column.values, starts, codes, codes_of_case, count), row_of_case
 
 
 @content_free()

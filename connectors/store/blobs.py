@@ -91,10 +91,10 @@ class FolderBlobs:
         self._ops.fsync(path.parent)
 
     def _folder(self, folder: Path) -> None:
-        missing = [one for one in (folder, *folder.parents) if not one.exists()]
-        for one in reversed(missing):
-            one.mkdir(mode=0o700, exist_ok=True)
-            self._ops.fsync(one.parent)
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        for path in reversed(missing):
+            path.mkdir(mode=0o700, exist_ok=True)
+            self._ops.fsync(path.parent)
 
     def get(self, name: str) -> bytes | None:
         """Return the bytes of an object, or None if it does not exist."""
@@ -106,8 +106,8 @@ class FolderBlobs:
     def names(self, folder: str) -> list[str]:
         """Return the names of the objects directly in a folder, sorted."""
         path = self._path(folder)
-        found = [entry.name for entry in path.iterdir() if entry.is_file()] if path.is_dir() else []
-        return sorted(f"{folder}/{name}" for name in found if not name.endswith(ASIDE))
+        file_names = [entry.name for entry in path.iterdir() if entry.is_file()] if path.is_dir() else []
+        return sorted(f"{folder}/{name}" for name in file_names if not name.endswith(ASIDE))
 
     def delete(self, name: str) -> None:
         """Remove an object. Do nothing if it does not exist."""

@@ -128,10 +128,10 @@ class ObjectStore(Store):
         """Return the names of all publications with objects, of any process."""
         self._fs.invalidate_cache()
         try:
-            found = self._fs.ls(f"{self._root}/public", detail=False)
+            entries = self._fs.ls(f"{self._root}/public", detail=False)
         except FileNotFoundError:
             return []
-        return publication_names(entry.rstrip("/").rpartition("/")[2] for entry in found)
+        return publication_names(entry.rstrip("/").rpartition("/")[2] for entry in entries)
 
     def releases(self, publication: str) -> list[int]:
         """Return the numbers of the releases whose manifest exists, ascending."""

@@ -29,18 +29,18 @@ class ReachedFileSystem:
 
     def __getattr__(self, name: str) -> Any:
         """Return the attribute of the file system; a method reports its errors as above."""
-        found = getattr(self._fs, name)
-        if not callable(found):
-            return found
+        attribute = getattr(self._fs, name)
+        if not callable(attribute):
+            return attribute
 
-        def called(*given: Any, **options: Any) -> Any:
-            with reaching(self._where(given)):
-                return found(*given, **options)
+        def called(*arguments: Any, **options: Any) -> Any:
+            with reaching(self._where(arguments)):
+                return attribute(*arguments, **options)
 
         return called
 
-    def _where(self, given: tuple[Any, ...]) -> str:
-        path = next((str(one) for one in given if isinstance(one, str)), "")
+    def _where(self, arguments: tuple[Any, ...]) -> str:
+        path = next((str(argument) for argument in arguments if isinstance(argument, str)), "")
         return str(self._fs.unstrip_protocol(path)) if path else str(self._fs.protocol)
 
 

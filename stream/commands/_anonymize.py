@@ -35,7 +35,7 @@ OWN_OPTIONS = frozenset(
 """Parameters that `anonymize` has an option for; the others are given with `--set`."""
 
 
-def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
+def chosen(kind: str, flags: Mapping[str, Any]) -> Mechanism:
     """Return the mechanism of the given flags; None means not given.
 
     Raises
@@ -45,7 +45,7 @@ def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
     """
     from pydantic import ValidationError
 
-    table = {key: _typed(kind, key, value) for key, value in given.items() if value is not None}
+    table = {key: _typed(kind, key, value) for key, value in flags.items() if value is not None}
     try:
         return mechanism({"kind": kind, **table})
     except ValidationError as error:
@@ -64,8 +64,8 @@ def _typed(kind: str, key: str, value: Any) -> Any:
     `--set` gives text, which pydantic reads as a number or a boolean by itself, but not as one of some numbers
     (algorithm=2), nor as a list (also=set,mult).
     """
-    found = kinds().get(kind)
-    field = found.model_fields.get(key) if found is not None else None
+    mechanism_class = kinds().get(kind)
+    field = mechanism_class.model_fields.get(key) if mechanism_class is not None else None
     if field is None or not isinstance(value, str):
         return value
     annotations = [field.annotation]
@@ -73,9 +73,9 @@ def _typed(kind: str, key: str, value: Any) -> Any:
         annotations = list(get_args(field.annotation))
     for annotation in annotations:
         if get_origin(annotation) is Literal:
-            named = {str(one): one for one in get_args(annotation)}
-            if value in named:
-                return named[value]
+            allowed = {str(value_allowed): value_allowed for value_allowed in get_args(annotation)}
+            if value in allowed:
+                return allowed[value]
         if get_origin(annotation) is tuple:
             return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -100,8 +100,8 @@ def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str]
     if mechanism_.releases_attributes:
         refuse_identifying(log, tuple(dict.fromkeys((*sensitive, *released))), getattr(mechanism_, "bins", None))
     public = tuple(name for name in released if name not in sensitive)
-    whole = written(log, tuple(dict.fromkeys((*sensitive, *released))))
-    return Exposure(whole, np.ones(log.n_cases, dtype=np.bool_), tuple(sensitive), last, public)
+    written_log = written(log, tuple(dict.fromkeys((*sensitive, *released))))
+    return Exposure(written_log, np.ones(log.n_cases, dtype=np.bool_), tuple(sensitive), last, public)
 
 
 def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> TlkcProblem | None:

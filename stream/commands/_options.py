@@ -148,22 +148,27 @@ def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
     A group is a parameter whose type is a dataclass: each of its fields becomes an option, and the command gets the
     object.
     """
-    own = inspect.signature(command, eval_str=True)
-    groups = {name: group for name, one in own.parameters.items() if (group := _group(one.annotation)) is not None}
+    signature = inspect.signature(command, eval_str=True)
+    groups = {
+        name: group
+        for name, parameter in signature.parameters.items()
+        if (group := _group(parameter.annotation)) is not None
+    }
 
     @functools.wraps(command)
-    def with_options(**given: Any) -> Any:
+    def with_options(**arguments: Any) -> Any:
         objects = {
-            name: group.make({option.name: given.pop(option.name) for option in group.options})
+            name: group.make({option.name: arguments.pop(option.name) for option in group.options})
             for name, group in groups.items()
         }
-        return command(**given, **objects)
+        return command(**arguments, **objects)
 
     parameters: list[inspect.Parameter] = []
-    for name, parameter in own.parameters.items():
+    for name, parameter in signature.parameters.items():
         parameters += groups[name].options if name in groups else [parameter.replace(kind=_BY_NAME)]
-    with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # Typer asks for it
-    with_options.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": own.return_annotation}
+    with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # Typer asks for it
+    annotations = {parameter.name: parameter.annotation for parameter in parameters}
+    with_options.__annotations__ = {**annotations, "return": signature.return_annotation}
     return with_options
 
 
@@ -176,11 +181,13 @@ def _group(kind: Any) -> _Group | None:
     if not (isinstance(typed, type) and is_dataclass(typed)):
         return None
     hints = get_type_hints(typed, include_extras=True)
-    found = [
+    options = [
         inspect.Parameter(field.name, _BY_NAME, default=field.default, annotation=hints[field.name])
         for field in fields(typed)
     ]
-    return _Group(found, lambda given: _ReadingFlags(**given).made() if typed is _ReadingFlags else typed(**given))
+    return _Group(
+        options, lambda arguments: _ReadingFlags(**arguments).made() if typed is _ReadingFlags else typed(**arguments)
+    )
 
 
 def tell(note: str) -> None:

@@ -41,8 +41,8 @@ class _Plain(Console):
 
 def tables() -> Console:
     """Return the console for tables (stdout). Brackets in text are no markup."""
-    known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return _Plain(highlight=False, markup=False, width=None if known else WIDE)
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return _Plain(highlight=False, markup=False, width=None if has_width else WIDE)
 
 
 def grid(*names: str, title: str | None = None, left: int = 1) -> Table:
@@ -97,10 +97,12 @@ def show_reasons(console: Console, rows: Iterable[tuple[str, str, str]]) -> None
     for number, moment, reasons in rows:
         if reasons:
             groups.setdefault(reasons, []).append((number, moment))
-    for reasons, found in groups.items():
-        numbers = list(dict.fromkeys(number for number, _ in found))
+    for reasons, attempts in groups.items():
+        numbers = list(dict.fromkeys(number for number, _ in attempts))
         more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
-        moments = found[0][1] if len(found) == 1 else f"{len(found)} times, {found[0][1]} to {found[-1][1]}"
+        moments = (
+            attempts[0][1] if len(attempts) == 1 else f"{len(attempts)} times, {attempts[0][1]} to {attempts[-1][1]}"
+        )
         console.print(f"  {', '.join(numbers[:_NAMED])}{more}, {moments}: {reasons}")
 
 
@@ -108,7 +110,7 @@ _NAMED = 6
 """Releases of one reason that are named; all of them have a row in the table above."""
 
 
-def show_verdicts(found: Sequence[Verdict]) -> None:
+def show_verdicts(verdicts: Sequence[Verdict]) -> None:
     """Print one line per publication, and one below it about readers of the rules.
 
     Word and symbol state the same as the colour.
@@ -116,9 +118,9 @@ def show_verdicts(found: Sequence[Verdict]) -> None:
     from stream.release.verdict import LOOKS
 
     console = tables()
-    for one in found:
-        for line in one.lines():
-            console.print(line, style=LOOKS[one.verdict].colour, soft_wrap=False)
+    for verdict in verdicts:
+        for line in verdict.lines():
+            console.print(line, style=LOOKS[verdict.verdict].colour, soft_wrap=False)
 
 
 _ENDLESS = 10_000

@@ -129,7 +129,7 @@ def command(
     output.check(log)
     if output.output is None and not list_violations:
         raise InputError("name the released log with -o OUT")
-    given = {**asdict(tlkc), "bins": _bins(tlkc.bins), **asdict(dp), "seed": seed, **_further(option)}
+    settings = {**asdict(tlkc), "bins": _bins(tlkc.bins), **asdict(dp), "seed": seed, **_further(option)}
     sensitive, released = (
         options.split_attributes(attributes.sensitive),
         options.split_attributes(attributes.release_attributes),
@@ -137,7 +137,7 @@ def command(
 
     from stream.commands import _anonymize as once
 
-    chosen = once.chosen(mechanism, given)
+    chosen = once.chosen(mechanism, settings)
     # No row may decide how another one is read: the promise of epsilon begins at the rows of the file.
     reading = replace(reading, declared=not chosen.reads_data_in_gate)
     if engine.writes_folder(output.output):
@@ -145,8 +145,8 @@ def command(
             chosen, sensitive, released, output.keep_resources, output.form == "duration", list_violations,
             output.output,
         )  # fmt: skip
-        found = _engine.anonymize(asked, engine.engine, engine.memory, log, reading)
-        emit_json(found) if json else _print(found)
+        result_of_engine = _engine.anonymize(asked, engine.engine, engine.memory, log, reading)
+        emit_json(result_of_engine) if json else _print(result_of_engine)
         return
     engine.refuse("anonymize")
     intake: Intake = "rows" if reading.declared and reading.object_type is None else "log"
@@ -202,8 +202,8 @@ def _print(result: Mapping[str, Any]) -> None:
         if result["n_actual"] is not None:  # dp kinds and Amun remove no single events and bound no counts
             tables().print(f"most events removed from one case: {result['n_actual']}; satisfied: {result['satisfied']}")
             tables().print("suppressed: " + _shortened(result["suppressed"]), markup=False)
-        for found in (result.get("details", {}), result.get("loss", {})):
-            for warning in found.get("warnings", []):
+        for details in (result.get("details", {}), result.get("loss", {})):
+            for warning in details.get("warnings", []):
                 tables().print(f"warning: {warning}", style="yellow", markup=False)
     for entry in result.get("violations", []):
         tables().print(f"{entry['cases']:>6}  {entry['reason']:<26} {entry['candidate']}", markup=False)

@@ -44,12 +44,14 @@ def _show(facts: Inspection) -> None:
     console.print(f"{facts.file}: {_summary(facts)}")
     if facts.columns:
         table = grid("column", "is", "type", "filled", "values", "looks like", "why", left=3)
-        for words in table.columns[-2:]:
-            words.justify = "left"
-        for one in facts.columns:
-            what = one.part or (f"{one.role}?" if one.role else "")
-            shapes = ", ".join(one.samples)
-            table.add_row(one.name, what, one.type, str(one.filled), str(one.distinct), shapes, one.reason)
+        for column_of_words in table.columns[-2:]:
+            column_of_words.justify = "left"
+        for column in facts.columns:
+            meaning = column.part or (f"{column.role}?" if column.role else "")
+            shapes = ", ".join(column.samples)
+            table.add_row(
+                column.name, meaning, column.type, str(column.filled), str(column.distinct), shapes, column.reason
+            )
         console.print(table)
     for name, counts in facts.object_types.items():
         console.print(f"object type {name}: {counts['objects']} objects, {counts['events']} events")

@@ -163,9 +163,9 @@ def k_anonymous(log: EventLog, kept: Kept, K: int, knowledge: Knowledge, cases: 
     """Whether every non-empty trace of the kept events is shared by at least K cases (a count from scratch)."""
     values = items(log, knowledge)
     counts: dict[tuple[object, ...], int] = {}
-    for (a, b), stands in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):
+    for (a, b), weight in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):
         trace = tuple(values.values[code] for code in values.codes[a:b][kept[a:b]])
-        counts[trace] = counts.get(trace, 0) + stands
+        counts[trace] = counts.get(trace, 0) + weight
     return all(count >= K for trace, count in counts.items() if trace)
 
 
@@ -298,8 +298,8 @@ def prefixes_shared(log: EventLog, kept: Kept, K: int, knowledge: Knowledge, cas
     """Whether every prefix of every released trace is shared by at least K cases (a count from scratch)."""
     column = items(log, knowledge)
     counts: dict[tuple[object, ...], int] = {}
-    for (a, b), stands in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):
+    for (a, b), weight in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):
         trace = [column.values[code] for code in column.codes[a:b][kept[a:b]]]
         for prefix in itertools.accumulate(([item] for item in trace), lambda path, step: path + step):
-            counts[tuple(prefix)] = counts.get(tuple(prefix), 0) + stands
+            counts[tuple(prefix)] = counts.get(tuple(prefix), 0) + weight
     return all(count >= K for count in counts.values())

@@ -30,7 +30,7 @@ def _tally(
     size: int,
     starts: Array,
     flat: Array,
-    stands: Array,
+    weight: Array,
     values: Array,
     count: Array,
     share: Array,
@@ -45,10 +45,10 @@ def _tally(
             item = flat[place]
             if stamp[item] != k:
                 stamp[item] = k
-                count[item] += stands[row]
+                count[item] += weight[row]
                 for a in range(values.shape[0]):
                     if values[a, row] >= 0:
-                        share[item, values[a, row]] += stands[row]
+                        share[item, values[a, row]] += weight[row]
 
 
 @kernel
@@ -71,7 +71,7 @@ def _project(
 def walk(
     starts: Array,
     flat: Array,
-    stands: Array,
+    weight: Array,
     values: Array,
     n_values: int,
     n_items: int,
@@ -88,7 +88,7 @@ def walk(
         int64[R + 1], where each row begins in `flat`.
     flat
         int64[P], item codes of the rows.
-    stands
+    weight
         int64[R], cases behind each row.
     values
         int64[A, R], class of each row by attribute, -1 if missing.
@@ -121,7 +121,7 @@ def walk(
     fresh = True
     while depth >= 0:
         if fresh:
-            _tally(rows[depth], places[depth], sizes[depth], starts, flat, stands, values, counts[depth], share)
+            _tally(rows[depth], places[depth], sizes[depth], starts, flat, weight, values, counts[depth], share)
             for item in range(n_items):
                 support = counts[depth, item]
                 worst = share[item].max()
@@ -224,15 +224,15 @@ def first_violation(
     values, n_values = _side_by_side(classes, present)
     flat = codes
     bounds = starts_of(lengths[present])
-    stands = np.ones(len(present), dtype=np.int64) if cases is None else cases[present]
-    total = int(stands.sum())
-    whole = max((int(np.bincount(row[row >= 0], stands[row >= 0]).max(initial=0)) for row in values), default=0)
+    weight = np.ones(len(present), dtype=np.int64) if cases is None else cases[present]
+    total = int(weight.sum())
+    whole = max((int(np.bincount(row[row >= 0], weight[row >= 0]).max(initial=0)) for row in values), default=0)
     if total < K or whole * C.denominator > C.numerator * total:
         return Violation((), total, whole)
     longest = int(np.diff(bounds).max())
     share = _share(C, total)
     path, depth, support, worst = walk(
-        bounds, flat, stands, values, n_values, max(len(order), 1), min(L, longest), K, *share
+        bounds, flat, weight, values, n_values, max(len(order), 1), min(L, longest), K, *share
     )
     if depth == 0:
         return None

@@ -1,16 +1,16 @@
-"""Events that single cases may not show yet, so that no B-attack on an earlier release is left with 1..K-1 cases.
+"""Events that single cases may not show yet, so that no B-attack on an earlier release leaves 1..K-1 cases.
 
-The cases outside release R that match bk must be none or at least K. Where they are fewer, they lose bk: each of them
-its free events of one item of bk. Free is what no release showed of the case so far; what was shown stays, since R's
-records would lose their partners (F- and C-attacks). Hiding makes other counts smaller, so the search is repeated;
-each round hides an event or gives a bk up, so it ends. Who has to hide depends on the items and on which releases held
+The cases outside release R that match bk must be none or at least K. If they are fewer, each of them loses its free
+events of one item of bk. An event is free if no release showed it so far. Shown events stay: without them, records of R
+would lose their partners (F- and C-attacks). Hiding makes other counts smaller, so the search is repeated. Each round
+hides an event or gives up a bk, so it ends. Which cases hide events depends on the items and on the releases that held
 a case, not on its sensitive value.
 
-With local suppression TLKC itself is kept the same way (`close_locally`): whoever matches a violating candidate by a
-free event loses it, and who matches by shown events alone keeps it. To show no more than the last release did is always
-a way: what it showed satisfied TLKC, supports of it only grow, and no case stands outside an earlier release that was
-not counted then. A candidate that shown events alone violate (a sensitive value that changed, more items asked for) is
-given up: an item of it goes everywhere.
+With local suppression TLKC itself is restored in the same way (`close_locally`): a case that matches a violating
+candidate by a free event loses that event, and a case that matches by shown events alone keeps them. A solution always
+exists, namely to show no more than the last release did: that release satisfied TLKC, supports only grow, and every
+case outside an earlier release was counted then. A candidate that shown events alone violate (a sensitive value that
+changed, or a larger L) is given up: one of its items is suppressed everywhere.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compiled loops of the level-wise search: one pass over the parents of a level.
 
-Plain arrays in and out, so that numba compiles each function once; the wording of the search stands in violations.py.
+Plain arrays in and out, so that numba compiles each function once; violations.py describes the search.
 """
 
 from __future__ import annotations
@@ -287,10 +287,10 @@ def alone(starts: Ints, codes: Codes, weight: Ints, value: Codes, n_values: int,
 
 @kernel
 def followed(starts: Ints, codes: Codes, weight: Ints, values: Codes, support: Ints, shares: Ints) -> None:
-    """support[a, b]: cases in which some b stands after some a, shares[a, b]: how many of them have each class.
+    """Set support[a, b] to the cases in which some b follows some a, and shares[a, b] to those of them by class.
 
-    That is so where the first a stands before the last b: one look at the distinct items of a row answers it for all
-    of their pairs, instead of one walk through the rows for each parent.
+    Some b follows some a iff the first a comes before the last b. One pass over the distinct items of a row therefore
+    answers it for all of their pairs, instead of one pass over the rows for each parent.
     """
     n_items = len(support)
     stamp = np.full(n_items, -1, dtype=np.int64)
@@ -299,18 +299,18 @@ def followed(starts: Ints, codes: Codes, weight: Ints, values: Codes, support: I
     support[:] = 0
     shares[:] = 0
     for row in range(len(starts) - 1):
-        found = 0
+        n_distinct = 0
         for p in range(starts[row], starts[row + 1]):
             item = codes[p]
             if stamp[item] != row:
                 stamp[item] = row
                 first[item] = p
-                distinct[found] = item
-                found += 1
+                distinct[n_distinct] = item
+                n_distinct += 1
             last[item] = p
-        for x in range(found):
+        for x in range(n_distinct):
             a = distinct[x]
-            for y in range(found):
+            for y in range(n_distinct):
                 b = distinct[y]
                 if first[a] < last[b]:
                     support[a, b] += weight[row]
@@ -321,7 +321,7 @@ def followed(starts: Ints, codes: Codes, weight: Ints, values: Codes, support: I
 
 @kernel
 def judged(support: Ints, shares: Ints, K: int, most: Ints, bad: Codes) -> None:
-    """bad[a, b]: 0 survives, 1 below K, 2 (not below K and) a value above C, as `extend` says it."""
+    """Set bad[a, b] as `extend` does: 1 below K, 2 a value above C (and not below K), 0 neither."""
     for a in range(len(support)):
         for b in range(len(support)):
             bad[a, b] = 1 if support[a, b] < K else 0
@@ -331,7 +331,7 @@ def judged(support: Ints, shares: Ints, K: int, most: Ints, bad: Codes) -> None:
 
 @kernel
 def most_often(starts: Ints, codes: Codes, most: Ints) -> None:
-    """Raise most[item] to the most often that a row has it."""
+    """Raise most[item] to the largest number of times that a row has the item."""
     count = np.zeros(len(most), dtype=np.int64)
     for row in range(len(starts) - 1):
         for p in range(starts[row], starts[row + 1]):

@@ -1,11 +1,13 @@
-"""Minimality audit of local suppression: what an adversary learns who knows the rules.
+"""Minimality audit of local suppression: conclusions of an adversary who knows the rules of suppression.
 
-The adversary knows the bans, the priorities, that every event stays unless it completes a ban, and which items occur
-at most once in any case (common knowledge of the process). Knowing a candidate of the victim's *source* case, they
-keep the released cases whose source may have contained it: each item either stands in the released trace, or could
-have stood at a gap where the rules would have skipped it. Where fewer than K cases remain, the promise of
-TLKC-privacy does not reach this adversary; the audit counts such candidates. It is measured, not prevented. Of
-value-aware bans the adversary knows the candidates, not the holders.
+The adversary knows the bans, the priorities, that every event stays unless it completes a ban, and which items occur at
+most once in any case (common knowledge of the process). For value-aware bans the adversary knows the candidates, but
+not the cases to which they apply.
+
+Knowing a candidate of the victim's *source* case, the adversary keeps the released cases whose source may have
+contained it: each item is in the released trace, or could have been at a gap where the rules would have removed it. If
+fewer than K cases remain, the claim of TLKC-privacy does not cover this adversary. The audit counts such candidates.
+They are measured, not prevented.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""Repair: what must be suppressed beyond TLKC so that no correspondence attack on earlier releases leaves 1..K-1 cases.
+"""Repair: suppression beyond TLKC, so that no correspondence attack on earlier releases leaves 1..K-1 cases.
 
 Real partners (correspondence-attacks-2021, Def. 10-12), n = 0, cases that only grow. If no event that an earlier
 release R showed is hidden now, but for items suppressed in every case, then FA* = CA* = |ms(bk) in R| or 0: at least
 R's own KA. And BA*(bk) = the cases outside R that match bk. So the bounds hold iff 0 or at least K cases outside each
-earlier release match each bk. What is missing to K there (`exposing`) has to go:
+earlier release match each bk. If 1..K-1 cases match (`exposing`), something must be suppressed:
 
-* by events: the few cases outside R lose their events of one item of bk, all those that no release showed yet (what
-  was shown is fixed: hiding it again would leave 1..K-1 of R's records their partner);
-* by items, where the mode asks it or a case shows bk by fixed events only: an item of bk goes everywhere, chosen with
-  TLKC's own candidates in one minimum cover.
-
-* with local suppression (`local`) single cases lose what violates TLKC the same way, and whole items go only for what
-  the shown events alone violate.
+* by events: these cases lose all events of one item of bk that no release showed yet. Shown events are fixed: hiding
+  them again would leave 1..K-1 of R's records with their partner.
+* by items, if the mode asks for it or a case shows bk by fixed events only: an item of bk is suppressed everywhere,
+  chosen with TLKC's own candidates in one minimum cover.
+* with local suppression (`local`), single cases lose the events that violate TLKC in the same way, and whole items are
+  suppressed only for candidates that shown events alone violate.
 
 Suppressing an item changes no count of a candidate without it. Hiding single events does: both conditions, and TLKC,
 are looked at again until nothing is left to do; each round hides an event or suppresses an item, so it ends.
@@ -161,9 +160,18 @@ def _hidden(problem: TlkcProblem, kept: Kept, suppressed: Collection[Any]) -> di
 
 
 def fresh_violations(problem: TlkcProblem, published: Collection[str], K: int, length: int) -> list[Banned]:
-    """Minimal background knowledge of at most `length` items that 1..K-1 cases outside an earlier release match.
+    """Return the minimal background knowledge that 1..K-1 cases outside an earlier release match.
 
-    `published`: case ids of that release. What every candidate below K shares with a single item is one item.
+    Parameters
+    ----------
+    problem
+        the log and the knowledge.
+    published
+        case ids of the earlier release.
+    K
+        least number of matching cases, unless none matches.
+    length
+        largest number of items of background knowledge.
     """
     outside = np.asarray([name not in published for name in problem.log.case_ids], dtype=np.bool_)
     if not outside.any():

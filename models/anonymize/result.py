@@ -1,4 +1,4 @@
-"""What every mechanism that removes events returns: which events stay, and what that cost."""
+"""Result of every mechanism that removes events: the events that stay, and their cost."""
 
 from __future__ import annotations
 
@@ -21,12 +21,26 @@ from models.variants import total
 class Anonymized:
     """A log after removal of events.
 
-    * `source`: the log that went in; `kept`: bool[E] over its events; cases that lost all events are dropped;
-    * `suppressed`: what was removed everywhere, as JSON-able items (with the count of events it cost);
-    * `satisfied`: answer of a checker that shares no code with the search, on `kept`;
-    * `bounded`: True where the exact search hit its bound on work and a heuristic finished;
-    * `cases`: int64[C], how many cases each case of `source` stands for (a table of variants); None: one each;
-    * `details`: further findings by name (audit of local suppression, groups of Baseline-2, ...), JSON-able.
+    Parameters
+    ----------
+    source
+        The log that went in.
+    kept
+        bool[E], which of its events stay. Cases that lost all events are dropped.
+    knowledge
+        The knowledge that the mechanism protects against.
+    suppressed
+        Items that were removed everywhere, as values that JSON can hold.
+    satisfied
+        Verdict on `kept` of a checker that shares no code with the search.
+    warnings
+        Sentences about the result.
+    bounded
+        Whether the exact search reached its bound on work, and a heuristic finished.
+    details
+        Further findings by name (audit of local suppression, groups of Baseline-2, ...), as values that JSON can hold.
+    cases
+        int64[C], number of cases that each case of `source` represents (a table of variants). None: one each.
     """
 
     source: EventLog

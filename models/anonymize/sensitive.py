@@ -96,15 +96,15 @@ def quartile_classes(column: Column, cases: Ints | None = None) -> Column:
     """
     numbers = np.asarray(column.values, dtype=np.float64)
     known = column.codes >= 0
-    stands = amounts(column.codes[known], None if cases is None else cases[known], len(numbers))
-    low, high = (_quartile(numbers, stands, quarters) for quarters in (1, 3))
+    weight = amounts(column.codes[known], None if cases is None else cases[known], len(numbers))
+    low, high = (_quartile(numbers, weight, quarters) for quarters in (1, 3))
     return _relabel(column, ["low" if x <= low else "high" if x >= high else "middle" for x in numbers.tolist()])
 
 
-def _quartile(numbers: npt.NDArray[np.float64], stands: Ints, quarters: int) -> float:
+def _quartile(numbers: npt.NDArray[np.float64], weight: Ints, quarters: int) -> float:
     """Return a quartile of weighted numbers, interpolated as `numpy.quantile` does."""
     order = np.argsort(numbers, kind="stable")
-    ends = np.cumsum(stands[order])
+    ends = np.cumsum(weight[order])
     place, rest = divmod((int(ends[-1]) - 1) * quarters, 4)
     two = [numbers[order[np.searchsorted(ends, at, "right")]] for at in (place, min(place + 1, int(ends[-1]) - 1))]
     return float(np.quantile(two, rest / 4))
@@ -196,13 +196,13 @@ def refuse_infeasible(
         known = column.codes[here]
         if not len(known):
             continue
-        stands = None if cases is None else cases[here]
-        share = Fraction(int(amounts(known, stands).max()), n_cases)
+        weight = None if cases is None else cases[here]
+        share = Fraction(int(amounts(known, weight).max()), n_cases)
         if share <= bounds.C:
             continue
         kinds = len(np.unique(known))
         why = f"one value of {name} belongs to {share.numerator * n_cases // share.denominator} of {n_cases} cases"
-        if total(known >= 0, stands) == n_cases and bounds.C * kinds < 1:
+        if total(known >= 0, weight) == n_cases and bounds.C * kinds < 1:
             why = f"{name} has {kinds} values, so one of them has at least 1/{kinds} of the cases"
         raise InfeasibleError(
             f"C = {float(bounds.C):g} is infeasible: {why} ({float(share):.4f}); cases with "

@@ -1,10 +1,11 @@
-"""What earlier releases showed of each case: who was in them, and how many events of each item.
+"""Events of each case that earlier releases showed: the releases that held a case, and its events of each item.
 
-Both only grow with a release, so one state follows a series at the cost of the newest release. Which events were shown
-of a case is read off the trace that the newest release showed of it, where that fits into the source (`fixed`): local
-suppression may have shown the second of two equal events. Of other cases, and of items that the newest release does not
-show, k shown events are taken for the first k of them: a log only grows at the end of its cases. Late events may make
-them others; then the audit that follows every repair finds what no longer holds.
+Both only grow with a release, so one state follows a series at the cost of the newest release.
+
+The events themselves are derived from the trace that the newest release showed of a case, if that trace fits into the
+source (`fixed`): local suppression may have shown the second of two equal events. For other cases, and for items that
+the newest release does not show, k shown events are taken to be the first k, since a log only grows at the end of its
+cases. Late events can make this wrong. The audit that follows every repair then finds the bounds that no longer hold.
 """
 
 from __future__ import annotations
@@ -34,11 +35,18 @@ def _empty() -> Ints:
 class ShownItems:
     """The state after some releases.
 
-    * `case`, `item`: number of each case id and item met so far;
-    * `group`: int64[cases], cases of one group were in the same releases; group 0 was in none;
-    * `members`: bool[groups, releases];
-    * `keys` (ascending), `counts`: the most events of an item that one release showed of a case;
-    * `newest`: cases of the newest release, starts of their traces, and the traces (numbers of items).
+    Parameters
+    ----------
+    case, item
+        Number of each case id and item so far.
+    group
+        int64[cases], the group of each case. Cases of one group were in the same releases; group 0 was in none.
+    members
+        bool[groups, releases], the releases that held the cases of each group.
+    keys, counts
+        int64, by case and item (`SPREAD`, ascending): the most events of the item that one release showed of the case.
+    newest
+        Cases of the newest release, starts of their traces, and the traces (numbers of items).
     """
 
     case: dict[str, int] = field(default_factory=dict)
@@ -50,9 +58,22 @@ class ShownItems:
     newest: tuple[Ints, Ints, Ints] = field(default_factory=lambda: (_empty(), np.zeros(1, dtype=np.int64), _empty()))
 
     def add(self, case_ids: Sequence[str], starts: Ints, items: Column) -> None:
-        """One more release: its case ids ("" for a record that is no one case) and the item of each event."""
-        number = np.asarray([self.case.setdefault(name, len(self.case)) if name else -1 for name in case_ids])
-        self._join(number[number >= 0])
+        """Add a release.
+
+        Parameters
+        ----------
+        case_ids
+            its case ids; "" for a record that is not one case.
+        starts
+            int64[C + 1], where the events of each case begin.
+        items
+            the item of each event.
+        """
+        number = np.full(len(case_ids), -1, dtype=np.int64)
+        for place, case_id in enumerate(case_ids):
+            if case_id:
+                number[place] = self.case.setdefault(case_id, len(self.case))
+        self._split_groups(number[number >= 0])
         code = np.asarray([self.item.setdefault(value, len(self.item)) for value in items.values], dtype=np.int64)
         case = np.repeat(number, np.diff(starts))
         self.newest = (number, starts, np.concatenate((code, [-1]))[items.codes])
@@ -63,7 +84,8 @@ class ShownItems:
         np.maximum.at(most, place, np.concatenate((self.counts, counts)))
         self.keys, self.counts = both, most
 
-    def _join(self, present: Ints) -> None:
+    def _split_groups(self, present: Ints) -> None:
+        """Split each group into the cases that the new release holds and the others."""
         inside = np.zeros(len(self.case), dtype=np.int64)
         inside[present] = 1
         group = np.concatenate((self.group, np.zeros(len(inside) - len(self.group), dtype=np.int64)))
@@ -72,7 +94,7 @@ class ShownItems:
         self.members = np.concatenate((self.members[split // 2], (split % 2 == 1)[:, None]), axis=1)
 
     def groups(self, case_ids: Sequence[str]) -> Ints:
-        """Group of each case."""
+        """Return the group of each case."""
         number = np.asarray([self.case.get(name, -1) for name in case_ids], dtype=np.int64)
         return np.concatenate((self.group, [0]))[number]
 
@@ -109,7 +131,15 @@ class ShownItems:
         return result
 
     def events(self, case_ids: Sequence[str], alphabet: Sequence[Any], case: Ints, item: Ints) -> Ints:
-        """How many events of the item were shown, per (index into case_ids, index into alphabet) pair."""
+        """Return how many events of an item were shown, for each pair of a case and an item.
+
+        Parameters
+        ----------
+        case_ids, alphabet
+            case ids and items of a log.
+        case, item
+            int64[N], N pairs of indices into `case_ids` and `alphabet`.
+        """
         names = np.asarray([self.case.get(name, -1) for name in case_ids], dtype=np.int64)[case]
         codes = np.asarray([self.item.get(value, -1) for value in alphabet], dtype=np.int64)[item]
         keys = names * SPREAD + codes

@@ -1,9 +1,14 @@
-"""Which items to suppress so that no minimal violating candidate is left (global suppression).
+"""Global suppression: the items to suppress so that no minimal violating candidate is left.
 
-Suppressing an item leaves every candidate without it unchanged, so hitting each minimal violating candidate once is
-enough, provided that relative times keep their original anchor. Sources: tlkc-privacy-extended-2021, Algorithms 1
-and 2 (Def. 18-20); `pruned` and `exact` are beyond the paper. For multisets capping the multiplicity of an item is
-enough: a cap of c leaves every candidate with at most c of it unchanged and every other without a match.
+Suppressing an item changes no candidate without it. Therefore it is enough that each minimal violating candidate loses
+one item, provided that relative times keep their original anchor. For multisets it is enough to cap the multiplicity of
+an item: with a cap of c, candidates with at most c of the item do not change, and no case matches any other.
+
+`pruned` and `exact` are not in the paper.
+
+References
+----------
+tlkc-privacy-extended-2021, Algorithms 1 and 2 (Def. 18-20).
 """
 
 from __future__ import annotations
@@ -163,7 +168,7 @@ TIME_LIMIT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """`caps`: None where the bound on work was hit before optimality was proven; `loss`: events."""
+    """A minimum cover: its caps (None if the bound on work came before they were proven best), and lost events."""
 
     caps: Caps | None
     loss: int

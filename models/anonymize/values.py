@@ -1,8 +1,8 @@
-"""Values as they are written: two values that a file could show as one are one value before anything is solved.
+"""Values as they are written: two values that look the same in a file become one value before a mechanism runs.
 
-A bound is counted on values, and a recipient counts what stands in a file. Formats know fewer values than a log in
-memory: CSV writes the number 1 and the text "1" alike, and nothing for the empty text; XML has no control characters.
-So every value gets the form that all formats can hold, once, before the mechanism sees it:
+Bounds are counted on values, and a recipient counts the values of a file. Formats have fewer values than a log in
+memory: CSV writes the number 1 and the text "1" in the same way, and nothing for the empty text; XML has no control
+characters. Therefore every value gets a form that all formats can hold, once, before the mechanism sees it:
 
 * activities and resources are texts; the values of an attribute are of one type: booleans, ints, floats, else texts;
 * a label holds no control character (C0, DEL, C1 with NEL), no surrogate, no character that Unicode leaves without
@@ -12,7 +12,7 @@ So every value gets the form that all formats can hold, once, before the mechani
 * blanks at either end go, since readers of tables strip them; the empty text and NaN are missing values. An activity
   that has no character left is U+FFFD.
 
-Merging values before solving costs what it shows; nothing is promised of the difference that was lost.
+The difference between values that are merged is lost, and no claim is made about it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from models.knowledge import NANOSECONDS, Unit
 REPLACEMENT = "\ufffd"
 
 _BLANK = re.compile("[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
-"""What ends a line or separates fields somewhere."""
+"""Characters that end a line or separate fields in some format."""
 
 _UNFIT = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1

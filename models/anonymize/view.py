@@ -25,14 +25,30 @@ from models.variants import amounts
 @content_free("structure")
 @dataclass(frozen=True)
 class TraceView:
-    """Rows are the distinct (trace, sensitive classes) pairs of a log.
+    """Rows are the distinct pairs (trace, sensitive classes) of a log.
 
-    * `alphabet`: items in canonical order; codes are ranks in it;
-    * `starts`: int64[R + 1], `codes`: int32[P], the sorted (set, mult) or ordered (seq, rel) traces;
-    * `weight`: int64[R], cases in each row; `values`: int32[A, R], class by sensitive attribute, -1 missing;
-    * `row_of_case`: int64[C]; `case_starts`: int64[C + 1], events of each case; `slot_of_event`: int32[E], position
-      of each event within the trace of its case's row;
-    * `cases`: int64[C], how many cases each case of the log stands for (a table of variants); None: one each.
+    Parameters
+    ----------
+    structure
+        Structure of the knowledge.
+    alphabet
+        Items in canonical order; codes are ranks in it.
+    starts, codes
+        int64[R + 1] and int32[P], the trace of each row: sorted (set, mult) or in order (seq, rel).
+    weight
+        int64[R], cases of each row.
+    values
+        int32[A, R], class by sensitive attribute, -1 if missing.
+    names, classes
+        Names of the sensitive attributes, and of the classes of each.
+    row_of_case
+        int64[C], row of each case.
+    case_starts
+        int64[C + 1], where the events of each case begin.
+    slot_of_event
+        int32[E], position of each event within the trace of its case's row.
+    cases
+        int64[C], number of cases that each case of the log represents (a table of variants). None: one each.
     """
 
     structure: Structure

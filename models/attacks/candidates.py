@@ -33,7 +33,7 @@ RELATION = {
     "paper": THEOREM_2,
     "reference": THEOREM_2_EMPTY_PREFIX,
 }
-"""Which relation of linkability.edges each method uses."""
+"""The relation of linkability.edges that each method uses."""
 
 SOUND, PAPER, REFERENCE, SIZES = 1, 2, 3, 4
 METHODS = {"sound": SOUND, "paper": PAPER, "reference": REFERENCE, "sizes": SIZES}

@@ -174,7 +174,7 @@ class PairAttack:
         return result
 
     def _named(self, base: BaseLinker, bk: Sequence[Any], code: Codes, joint: bool) -> dict[str, Any]:
-        """Return one candidate at one n; its cracks are None where no linker exists."""
+        """Return one candidate at one n; its cracks are None if no linker exists."""
         valuer = self.valuer(base)
         values = joint_value(valuer, code) if joint else candidate_values(valuer, code)
         if not base.exists:

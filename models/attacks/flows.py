@@ -163,7 +163,7 @@ UNREACHED = 1 << 30
 """A distance longer than any path, and a number larger than that of any records."""
 
 ANY_PAIR, SUBSEQUENCE_PAIRS, STAYING_PAIRS = 0, 1, 2
-"""Which links a search for places may use (`mode`): all linkable pairs; those whose earlier trace is a subsequence of
+"""Links that a search for places may use (`mode`): all linkable pairs; those whose earlier trace is a subsequence of
 the later one; those that do not leave the matching sets."""
 
 
@@ -507,8 +507,8 @@ def _move_free(linker, backward, n, inside, rows, wanted, scratch):  # type: ign
 
     A record moves directly, or through others that move up. Returns how many moved, 0 if no path exists; stops once
     `wanted` have. The search is that of `reachable`, from free places outside ms2, and goes not beyond rows inside it.
-    What moves along one path may have taken what another path needs: that one then carries nothing, and the next search
-    looks for it again.
+    One path may move records that another path needs. That one then carries nothing, and the next search looks for it
+    again.
     """
     start, earlier, least = backward
     came1, came2, queue, ends = scratch[0], scratch[1], scratch[2], scratch[5]

@@ -69,7 +69,17 @@ class NextOccurrences:
 @content_free()
 @dataclass(frozen=True, slots=True)
 class PartOfTables:
-    """Which variants and symbols of `occurrences` a part has; `shared`: totals that the searches of all parts share."""
+    """A part of larger tables.
+
+    Parameters
+    ----------
+    occurrences
+        The tables of all parts.
+    variants, symbols
+        The variants and symbols of this part, by their place in `occurrences`.
+    shared
+        Totals that the searches of all parts share (`totals.SharedTotals`). None if there are none.
+    """
 
     occurrences: NextOccurrences
     variants: Ints

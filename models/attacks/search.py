@@ -247,7 +247,7 @@ def _room(variants: int, symbols: int, n: int, length: int, surplus: int, *, add
 def _tables_looked_up(
     table: NextOccurrences, weights: Ints, loose: Ints, n: int, length: int, *, by_flows: bool
 ) -> SearchTables | None:
-    """Return the totals that the pairs of one candidate share, or None where there are none or they would not fit."""
+    """Return the totals that the pairs of one candidate share, or None if there are none or they would not fit."""
     whole: PartOfTables | None = table.whole
     if whole is None or whole.shared is None:
         return None

@@ -68,21 +68,21 @@ def cheapest_partner(
     The group is -1 if `group` has nothing in common with any other. A group of K or more cases does not
     violate: others may join it, but it loses no event.
     """
-    best, found = -1, -1
-    own, n = lengths[group], sizes[group]
+    best, partner = -1, -1
+    length_of_group, n = lengths[group], sizes[group]
     for other in range(len(lengths)):
         if other == group or not alive[other]:
             continue
-        least = max(own - lengths[other], 0) * n + max(lengths[other] - own, 0) * sizes[other]
-        if found >= 0 and least >= best:
+        least = max(length_of_group - lengths[other], 0) * n + max(lengths[other] - length_of_group, 0) * sizes[other]
+        if partner >= 0 and least >= best:
             continue
-        length = lcs_table(traces[group, :own], traces[other, : lengths[other]], table)
+        length = lcs_table(traces[group, :length_of_group], traces[other, : lengths[other]], table)
         if length == 0 or (sizes[other] >= K and length < lengths[other]):
             continue
-        cost = (own - length) * n + (lengths[other] - length) * sizes[other]
-        if found < 0 or cost < best:
-            best, found = cost, other
-    return int(found), int(best) if found >= 0 else 0
+        cost = (length_of_group - length) * n + (lengths[other] - length) * sizes[other]
+        if partner < 0 or cost < best:
+            best, partner = cost, other
+    return int(partner), int(best) if partner >= 0 else 0
 
 
 CONTROL_FLOW = Knowledge("seq", "ac")
@@ -141,8 +141,8 @@ def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, ca
     _, owner = variants(log, knowledge)
     frequent = amounts(owner, cases, 1)[owner] >= K if log.n_cases else np.zeros(0, dtype=np.bool_)
     kept = np.repeat(frequent, log.lengths)
-    found = k_anonymous(log, kept, K, knowledge, cases)
-    result = Anonymized(log, kept, knowledge, satisfied=found, cases=cases)
+    satisfied = k_anonymous(log, kept, K, knowledge, cases)
+    result = Anonymized(log, kept, knowledge, satisfied=satisfied, cases=cases)
     return _checked(result, f"baseline-1 with K = {K}")
 
 
@@ -187,10 +187,10 @@ def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, ca
     few = min(K, int(counts.sum()) + 1)  # more means no more, and the compiled loops count in 64 bits
     merged = _grouped(traces, counts, few)
     targets = sorted(set(merged) - {()}, key=len, reverse=True)
-    shared = [own or _first_within(trace, targets) for trace, own in zip(traces, merged, strict=True)]
+    shared = [target or _first_within(trace, targets) for trace, target in zip(traces, merged, strict=True)]
     kept = _mapped(log, traces, owner, shared)
-    found = k_anonymous(log, kept, K, knowledge, cases)
-    result = Anonymized(log, kept, knowledge, satisfied=found, cases=cases)
+    satisfied = k_anonymous(log, kept, K, knowledge, cases)
+    result = Anonymized(log, kept, knowledge, satisfied=satisfied, cases=cases)
     return _checked(result, f"baseline-2 with K = {K}")
 
 

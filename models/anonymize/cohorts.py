@@ -121,17 +121,19 @@ def _locally(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
     options = rules.options
     effort = options.effort or min(PROPOSALS, WORK // queue.log.n_events)
     try:
-        found = queue.settled(lambda one: one.local(replace(options, effort=effort), rules.choice))
+        searched = queue.settled(lambda problem: problem.local(replace(options, effort=effort), rules.choice))
     except BoundError:
-        found = None
-    if found is not None and not rules.choice.owed - set(found.items.values):
-        return found
-    plain = queue.settled(lambda one: one.local(replace(options, effort=0), rules.choice))
-    return plain if found is None or _owed(plain, rules) > _owed(found, rules) else found
+        searched = None
+    if searched is not None and rules.choice.owed.issubset(searched.items.values):
+        return searched
+    without_search = queue.settled(lambda problem: problem.local(replace(options, effort=0), rules.choice))
+    if searched is None or _owed_shown(without_search, rules) > _owed_shown(searched, rules):
+        return without_search
+    return searched
 
 
-def _owed(result: Anonymized, rules: CohortRules) -> int:
-    """How many of the items that no cohort has shown yet this one shows."""
+def _owed_shown(result: Anonymized, rules: CohortRules) -> int:
+    """Return how many owed items (shown by no cohort yet) a result shows."""
     return len(rules.choice.owed & set(result.items.values))
 
 
@@ -179,10 +181,11 @@ def balanced(among: Chosen, classes: Sequence[Column], share: Fraction) -> Chose
     """
     chosen = among.copy()
     while True:
-        excess = [found for column in classes if (found := _excess(column, chosen, share)) is not None]
-        if not excess:
+        excess_by_class = (_excess(column, chosen, share) for column in classes)
+        excess = next((excess for excess in excess_by_class if excess is not None), None)
+        if excess is None:
             return chosen
-        holders, count = excess[0]
+        holders, count = excess
         chosen[holders[len(holders) - count :]] = False
 
 
@@ -191,16 +194,18 @@ def _excess(column: Column, chosen: Chosen, share: Fraction) -> tuple[Ints, int]
 
     With m cases of the class among `total`, x of them must wait so that (m - x) <= share * (total - x).
     """
-    known = np.flatnonzero(chosen & (column.codes >= 0))
-    if not len(known):
+    with_value = np.flatnonzero(chosen & (column.codes >= 0))
+    if not len(with_value):
         return None
-    counts = np.bincount(column.codes[known])
+    counts = np.bincount(column.codes[with_value])
     worst, total = int(np.argmax(counts)), int(chosen.sum())
     over = int(counts[worst]) * share.denominator - share.numerator * total
     if over <= 0:
         return None
     slack = share.denominator - share.numerator  # above 0: a share of 1 is never exceeded
-    return known[column.codes[known] == worst], min(int(counts[worst]), -(-over // slack))
+    holders = with_value[column.codes[with_value] == worst]
+    waiting = -(-over // slack)  # rounded up
+    return holders, min(int(counts[worst]), waiting)
 
 
 def refuse_moving_bins(name: str, column: Column) -> None:

@@ -62,9 +62,9 @@ class Hiding:
         self.problem = problem
         self.items = len(seen.alphabet)
         self.codes = seen.item_of_event.astype(np.int64)
-        self.of_all = [one for one in targets if one.place is None]
-        self.of_rest = [one for one in targets if one.place is not None]
-        places = [one.place for one in targets if one.place is not None]
+        self.of_all = [target for target in targets if target.place is None]
+        self.of_some = [target for target in targets if target.place is not None]
+        places = [target.place for target in targets if target.place is not None]
         used, self.group = np.unique(shown.groups(log.case_ids), return_inverse=True)
         self.outside = ~shown.members[used][:, places]
         self.fixed = np.ones(log.n_events, dtype=np.bool_)
@@ -91,11 +91,10 @@ class Hiding:
         price, rank = np.where(left > 0, SPARE, 1).astype(np.int64), _ranks(left)
         kept, given_up = np.ones(len(self.codes), dtype=np.bool_), set[Bk]()
         while True:
-            found = self._exposed(kept, self.of_rest, self.outside)
-            found = {bk: groups for bk, groups in found.items() if not any(within(ban, bk) for ban in given_up)}
-            if not found:
+            exposed = _without(self._exposed(kept, self.of_some, self.outside), given_up)
+            if not exposed:
                 return kept, given_up
-            given_up |= self._hide(kept, found, price, rank)
+            given_up |= self._hide(kept, exposed, price, rank)
 
     def close_locally(self, violating: Callable[[Kept], Iterable[Bk]]) -> tuple[Kept, set[Bk]]:
         """Hide events until nothing is exposed and nothing violates TLKC-privacy.
@@ -119,53 +118,62 @@ class Hiding:
         all_groups = np.ones((len(self.outside), len(self.of_all)), dtype=np.bool_)
         everybody = np.ones(len(self.outside), dtype=np.bool_)
         while True:
-            found = {**self._exposed(kept, self.of_rest, self.outside), **self._exposed(kept, self.of_all, all_groups)}
-            found.update(dict.fromkeys(violating(kept), everybody))
-            found = {bk: groups for bk, groups in found.items() if not any(within(ban, bk) for ban in given_up)}
-            if not found:
+            exposed = self._exposed(kept, self.of_some, self.outside)
+            exposed.update(self._exposed(kept, self.of_all, all_groups))
+            exposed.update(dict.fromkeys(violating(kept), everybody))
+            exposed = _without(exposed, given_up)
+            if not exposed:
                 return kept, given_up
             before = int(kept.sum())
-            self._hide(kept, found, price, rank)
+            self._hide(kept, exposed, price, rank)
             if int(kept.sum()) == before:
-                given_up |= set(found)
+                given_up |= set(exposed)
 
     def rare(self, kept: Kept) -> set[Bk]:
-        """Background knowledge that too few of all cases match."""
+        """Return the background knowledge that too few of all cases match."""
         everywhere = np.ones((len(self.outside), len(self.of_all)), dtype=np.bool_)
         return set(self._exposed(kept, self.of_all, everywhere))
 
     def _exposed(self, kept: Kept, targets: Sequence[Target], outside: Kept) -> dict[Bk, Kept]:
-        """Background knowledge that too few cases outside a release match; bool[groups]: whose cases must lose it."""
+        """Return the background knowledge that too few cases outside a release match.
+
+        With each, bool[groups]: the groups whose cases must lose it.
+        """
         from models.anonymize.hiding_kernels import exposing
 
         if not targets or not self.items:
             return {}
-        least = np.asarray([min(one.least, len(self.group) + 1) for one in targets], dtype=np.int64)
-        length = np.asarray([one.length for one in targets], dtype=np.int64)
+        least = np.asarray([min(target.least, len(self.group) + 1) for target in targets], dtype=np.int64)
+        length = np.asarray([target.length for target in targets], dtype=np.int64)
         starts = self.problem.log.starts
         sizes, bks, must = exposing(starts, self.codes, kept, self.group, outside, least, length, self.items)
         return {tuple(bk[:size].tolist()): groups for size, bk, groups in zip(sizes.tolist(), bks, must, strict=True)}
 
-    def _hide(self, kept: Kept, found: dict[Bk, Kept], price: Ints, rank: Ints) -> set[Bk]:
-        """Take from `kept`; the bk that some case keeps."""
+    def _hide(self, kept: Kept, exposed: dict[Bk, Kept], price: Ints, rank: Ints) -> set[Bk]:
+        """Remove events from `kept`; returns the bk that some case must keep."""
         from models.anonymize.hiding_kernels import hide
 
-        sizes = np.asarray([len(bk) for bk in found], dtype=np.int64)
-        bans = np.zeros((len(found), int(sizes.max())), dtype=np.int64)
-        for number, bk in enumerate(found):
+        sizes = np.asarray([len(bk) for bk in exposed], dtype=np.int64)
+        bans = np.zeros((len(exposed), int(sizes.max())), dtype=np.int64)
+        for number, bk in enumerate(exposed):
             bans[number, : len(bk)] = bk
-        must = np.asarray(list(found.values()))
+        must = np.asarray(list(exposed.values()))
         starts = self.problem.log.starts
         stuck = hide(starts, self.codes, kept, self.fixed, self.group, sizes, bans, must, price, rank)
-        return {bk for bk, alone in zip(found, stuck.tolist(), strict=True) if alone}
+        return {bk for bk, is_stuck in zip(exposed, stuck.tolist(), strict=True) if is_stuck}
+
+
+def _without(exposed: dict[Bk, Kept], given_up: set[Bk]) -> dict[Bk, Kept]:
+    """Return the exposed background knowledge that contains none that was given up."""
+    return {bk: groups for bk, groups in exposed.items() if not any(within(ban, bk) for ban in given_up)}
 
 
 def _ranks(count: Ints) -> Ints:
-    """Place of each item in ascending order."""
+    """Return the place of each item in ascending order of its count."""
     return np.argsort(np.argsort(count, kind="stable"), kind="stable").astype(np.int64)
 
 
 def within(short: Sequence[Any], long: Sequence[Any]) -> bool:
-    """Whether `short` is a subsequence of `long`."""
-    rest = iter(long)
-    return all(item in rest for item in short)
+    """Return whether `short` is a subsequence of `long`."""
+    remaining = iter(long)  # `in` goes on behind the item that it finds
+    return all(item in remaining for item in short)

@@ -45,17 +45,17 @@ def _longest_common(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     table = np.zeros((len(a) + 1, len(b) + 1), dtype=np.int64)
     for i, j in itertools.product(range(len(a) - 1, -1, -1), range(len(b) - 1, -1, -1)):
         table[i, j] = table[i + 1, j + 1] + 1 if a[i] == b[j] else max(table[i + 1, j], table[i, j + 1])
-    found: list[int] = []
+    common_items: list[int] = []
     i = j = 0
     while i < len(a) and j < len(b):
         if a[i] == b[j]:
-            found.append(a[i])
+            common_items.append(a[i])
             i, j = i + 1, j + 1
         elif table[i + 1, j] >= table[i, j + 1]:
             i += 1
         else:
             j += 1
-    return tuple(found)
+    return tuple(common_items)
 
 
 def lcs_start(log: EventLog, knowledge: Knowledge, allowed: Callable[[Kept], bool]) -> Anonymized:

@@ -1,13 +1,19 @@
-"""Local suppression: events leave single cases, not the whole log (beyond tlkc-privacy-extended-2021).
+"""Local suppression: events are removed from single cases, not from the whole log (not in the paper).
 
-For every *original* case events enter by priority of their item, and one that would complete a ban stays out. The
-minimal violating candidates of the result become bans; repeat until there are none. Every round adds a ban that no
-case may contain any more, and the empty projection is always reachable, so the loop ends; its exit test is the
-definition itself.
+1. In every *original* case events enter by priority of their item. An event that would complete a ban stays out.
+2. The minimal violating candidates of the result become bans.
+3. Repeat until there are none.
 
-Value-blind (default): what is banned is banned in every case, so who is shortened depends on traces and bans, not on
-who holds a value. Value-aware: a share above C is cured in the fewest holders of the value, which keeps more and tells
-who they are.
+Every round adds a ban that no case may contain any more, and the empty result is always possible, so the loop ends. Its
+exit test is the definition of TLKC-privacy itself.
+
+*Value-blind* (default): a ban applies to every case. Therefore the cases that lose events depend on traces and bans,
+not on sensitive values. *Value-aware*: if a value exceeds C, the ban applies to as few cases with this value as
+possible. This keeps more events, and reveals who has the value.
+
+References
+----------
+tlkc-privacy-extended-2021, Def. 14 (the definition that is tested).
 """
 
 from __future__ import annotations
@@ -40,7 +46,7 @@ def default_priority(view: TraceView, suppressed: Iterable[int]) -> Ints:
 
 
 PLAIN = 10
-"""Value of an event where nothing says otherwise: values are whole numbers, so that no sum depends on its order."""
+"""Default value of an event. Values are whole numbers, so that no sum depends on its order."""
 
 
 @content_free()
@@ -65,19 +71,22 @@ class Choice:
     owed: frozenset[Any] = frozenset()
 
     def priority(self, view: TraceView, events: Ints) -> Ints:
-        """Rank of each item. `events`: at each position."""
+        """Return the rank of each item. `events`: number at each position."""
         code = {item: number for number, item in enumerate(view.alphabet)}
         first = tuple(code[item] for item in self.first if item in code)
         return entering(view.codes, events, len(view.alphabet), first)
 
     def valued(self, view: TraceView, events: Ints) -> Ints:
-        """Value of the events at each position."""
+        """Return the value of the events at each position."""
         value = np.asarray([self.value.get(item, PLAIN) for item in view.alphabet], dtype=np.int64)
         return events * value[view.codes]
 
 
 def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) -> Ints:
-    """Rank of each item: those of `first`, then by the events it has, most first. `events`: at each position."""
+    """Return the rank of each item: `first`, then the others by their events, most first.
+
+    `events`: number at each position.
+    """
     total = np.bincount(codes, events, items)
     order = [*first, *(item for item in np.argsort(-total, kind="stable").tolist() if item not in first)]
     rank = np.empty(items, dtype=np.int64)
@@ -118,7 +127,7 @@ def one_case_per_row(view: TraceView) -> TraceView:
 
 
 def shortened_by_value(view: TraceView, state: SafeState) -> int:
-    """Cases that show less than the bans of all rows alone would leave them: each tells that it holds a value."""
+    """Return the number of cases that value-aware bans shorten: each of these reveals that it has a value."""
     public = Bans(tuple(ban for k, ban in enumerate(state.bans.candidates) if k not in state.bans.holders))
     kept = np.ones(len(view.codes), dtype=np.bool_)
     project_onto(Reach(view), state.priority, public, public.candidates, kept)
@@ -126,13 +135,13 @@ def shortened_by_value(view: TraceView, state: SafeState) -> int:
 
 
 def events_at_positions(view: TraceView) -> Ints:
-    """Events of the log that stand at each position of the rows' traces, over all cases of the row."""
+    """Return the number of events of the log at each position of the rows' traces, over all cases of a row."""
     rows = np.repeat(view.row_of_case, np.diff(view.case_starts))
     return amounts(view.starts[rows] + view.slot_of_event, of_events(view.cases, view.case_starts), len(view.codes))
 
 
 def kept_events(view: TraceView, kept: Kept) -> Kept:
-    """bool[E]: the events whose position stays."""
+    """Return bool[E]: the events whose position stays."""
     rows = np.repeat(view.row_of_case, np.diff(view.case_starts))
     chosen: Kept = kept[view.starts[rows] + view.slot_of_event]
     return chosen
@@ -150,11 +159,31 @@ def suppress(
     max_minimality: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[TraceView, SafeState]:
-    """Local suppression of a view, with `effort` proposals of search; returns the view that the projection refers to.
+    """Suppress events of single cases until no candidate violates.
 
-    `preferred`: the items that global suppression would remove, which enter last, or a choice of its own; `bans`:
-    candidates that no case may match, whatever their counts; `max_minimality`: the most candidates that may have fewer
-    than K possible cases for somebody who knows the rules (None: any number).
+    Parameters
+    ----------
+    view, bounds
+        The log as the adversary sees it; L, K and C.
+    preferred
+        Items that global suppression would remove, which enter last; or a `Choice`.
+    bans
+        Candidates that no case may match, whatever their counts.
+    effort, seed
+        Number of proposals of the search, and its seed.
+    value_aware
+        Whether a share above C is cured in the fewest holders only.
+    max_minimality
+        Most candidates that may have fewer than K possible cases for somebody who knows the rules. None: any number.
+    progress
+        Called with the number of finished proposals.
+
+    Returns
+    -------
+    view
+        The view that the state refers to.
+    state
+        The events that stay, and the bans and priorities.
     """
     from models.anonymize.minimality import withstanding
 
@@ -262,9 +291,9 @@ def unavoidable(view: TraceView, bounds: TlkcBounds) -> dict[Ban, None]:
 
     Removing events never raises a support, so every method must ban them.
     """
-    found = minimal_violations(view, bounds)
+    violations = minimal_violations(view, bounds)
     return dict.fromkeys(
-        tuple(row) for level in found.levels for row in level.candidates[level.reason == BELOW_K].tolist()
+        tuple(row) for level in violations.levels for row in level.candidates[level.reason == BELOW_K].tolist()
     )
 
 

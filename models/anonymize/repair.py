@@ -56,17 +56,24 @@ class Repaired(TlkcProblem):
 
     @classmethod
     def of(cls, problem: TlkcProblem, banned: Iterable[Banned]) -> Repaired:
-        """`problem` with candidates by item value; those with an item the log lacks are hit already."""
-        whole = cls(problem.log, problem.knowledge, problem.bounds, problem.classes, tuple(banned))
-        vars(whole).update(seen=problem.seen, violations=problem.violations)  # they are the same: not found again
-        return whole
+        """Return `problem` with further candidates, given by their items.
+
+        Candidates with an item that the log does not have need no suppression.
+        """
+        further = cls(problem.log, problem.knowledge, problem.bounds, problem.classes, tuple(banned))
+        # Cached properties that are the same for both problems.
+        vars(further).update(seen=problem.seen, violations=problem.violations)
+        return further
 
     @cached_property
     def candidates(self) -> Candidates:
         """TLKC's minimal violating candidates and the banned ones."""
-        code = {item: number for number, item in enumerate(self.seen.alphabet)}
-        known = [tuple(code[item] for item in one) for one in self.banned if all(item in code for item in one)]
-        return [*self.violations.candidates(), *sorted(set(known))]
+        code_of = {item: code for code, item in enumerate(self.seen.alphabet)}
+        banned: set[tuple[int, ...]] = set()
+        for items_of_ban in self.banned:
+            if all(item in code_of for item in items_of_ban):
+                banned.add(tuple(code_of[item] for item in items_of_ban))
+        return [*self.violations.candidates(), *sorted(banned)]
 
 
 def repaired(
@@ -140,13 +147,13 @@ def _violating(problem: TlkcProblem, kept: Kept) -> list[tuple[int, ...]]:
         return []
     code = {item: number for number, item in enumerate(problem.seen.alphabet)}
     log = problem.log.select_events(kept)
-    found: dict[tuple[int, ...], None] = {}
+    violating: dict[tuple[int, ...], None] = {}  # an ordered set
     for structure in (problem.knowledge.structure, *problem.also):
         seen = view(log, replace(problem.knowledge, structure=structure), problem.classes)
         for candidate in minimal_violations(seen, problem.bounds).candidates():
             items = tuple(code[item] for item in seen.decode(candidate))
-            found.update(dict.fromkeys([items] if structure == "seq" else permutations(items)))
-    return list(found)
+            violating.update(dict.fromkeys([items] if structure == "seq" else permutations(items)))
+    return list(violating)
 
 
 def _showing(problem: TlkcProblem, kept: Kept) -> TlkcProblem:
@@ -177,8 +184,8 @@ def fresh_violations(problem: TlkcProblem, published: Collection[str], K: int, l
     if not outside.any():
         return []
     seen = _view(problem, outside)
-    found = minimal_violations(seen, TlkcBounds(length, K, Fraction(1)))
-    return [seen.decode(candidate) for candidate in found.candidates()]
+    violations = minimal_violations(seen, TlkcBounds(length, K, Fraction(1)))
+    return [seen.decode(candidate) for candidate in violations.candidates()]
 
 
 def _view(problem: TlkcProblem, cases: npt.NDArray[np.bool_]) -> TraceView:
@@ -196,7 +203,7 @@ def choose(problem: TlkcProblem, worst: Sequence[Banned], gone: Collection[Any])
         None if no item is left.
     """
     seen = problem.seen
-    loss = {item: int(one.sum()) for item, one in zip(seen.alphabet, losses(seen), strict=True)}
+    loss = {item: int(by_cap.sum()) for item, by_cap in zip(seen.alphabet, losses(seen), strict=True)}
     count: dict[Any, int] = {}
     for bk in worst:
         for item in set(bk) - set(gone):

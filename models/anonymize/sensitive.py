@@ -57,10 +57,11 @@ def class_columns(
     InputError
         an unknown attribute, edges that do not ascend, or bins of an attribute that is not numeric.
     """
-    given = dict(bins or {})
-    if unknown := sorted(set(given) - set(names)):
+    edges = dict(bins or {})
+    unknown = sorted(set(edges) - set(names))
+    if unknown:
         raise InputError(f"bins are given for {', '.join(unknown)}, which is no sensitive attribute here")
-    return {name: _classes(name, log.case_values(name), given.get(name), cases) for name in names}
+    return {name: _classes(name, log.case_values(name), edges.get(name), cases) for name in names}
 
 
 def check_edges(name: str, edges: Edges) -> None:
@@ -95,19 +96,28 @@ def quartile_classes(column: Column, cases: Ints | None = None) -> Column:
     The classes are low (<= Q1), high (>= Q3) and middle. If Q1 = Q3, a value of Q1 is low.
     """
     numbers = np.asarray(column.values, dtype=np.float64)
-    known = column.codes >= 0
-    weight = amounts(column.codes[known], None if cases is None else cases[known], len(numbers))
+    has_value = column.codes >= 0
+    weight = amounts(column.codes[has_value], None if cases is None else cases[has_value], len(numbers))
     low, high = (_quartile(numbers, weight, quarters) for quarters in (1, 3))
-    return _relabel(column, ["low" if x <= low else "high" if x >= high else "middle" for x in numbers.tolist()])
+    labels = []
+    for number in numbers.tolist():
+        if number <= low:
+            labels.append("low")
+        elif number >= high:
+            labels.append("high")
+        else:
+            labels.append("middle")
+    return _relabel(column, labels)
 
 
 def _quartile(numbers: npt.NDArray[np.float64], weight: Ints, quarters: int) -> float:
     """Return a quartile of weighted numbers, interpolated as `numpy.quantile` does."""
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(weight[order])
-    place, rest = divmod((int(ends[-1]) - 1) * quarters, 4)
-    two = [numbers[order[np.searchsorted(ends, at, "right")]] for at in (place, min(place + 1, int(ends[-1]) - 1))]
-    return float(np.quantile(two, rest / 4))
+    last = int(ends[-1]) - 1
+    below, quarters_above = divmod(last * quarters, 4)
+    neighbours = [numbers[order[np.searchsorted(ends, at, "right")]] for at in (below, min(below + 1, last))]
+    return float(np.quantile(neighbours, quarters_above / 4))
 
 
 NEARLY_UNIQUE = Fraction(9, 10)

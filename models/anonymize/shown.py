@@ -70,9 +70,9 @@ class ShownItems:
             the item of each event.
         """
         number = np.full(len(case_ids), -1, dtype=np.int64)
-        for place, case_id in enumerate(case_ids):
+        for row, case_id in enumerate(case_ids):
             if case_id:
-                number[place] = self.case.setdefault(case_id, len(self.case))
+                number[row] = self.case.setdefault(case_id, len(self.case))
         self._split_groups(number[number >= 0])
         code = np.asarray([self.item.setdefault(value, len(self.item)) for value in items.values], dtype=np.int64)
         case = np.repeat(number, np.diff(starts))

@@ -97,7 +97,10 @@ class _Alive:
 
 
 def losses(view: TraceView) -> list[Ints]:
-    """Per item: loss[t - 1] = cases with at least t events of the item = events that the t-th cap level costs."""
+    """Return for each item the cost of its cap levels.
+
+    loss[t - 1]: cases with at least t events of the item, which is the number of events that the t-th level costs.
+    """
     if view.structure == "set":
         return _losses_by_event(view)  # its traces do not say how often a case has an item
     from models.anonymize.kernels import at_least, most_often
@@ -105,9 +108,9 @@ def losses(view: TraceView) -> list[Ints]:
     most = np.zeros(len(view.alphabet) + 1, dtype=np.int64)
     most_often(view.starts, view.codes, most[1:])
     begins = np.cumsum(most)
-    found = np.zeros(begins[-1], dtype=np.int64)
-    at_least(view.starts, view.codes, view.weight, begins, found)
-    return [found[low:high] for low, high in itertools.pairwise(begins.tolist())]
+    cases = np.zeros(begins[-1], dtype=np.int64)
+    at_least(view.starts, view.codes, view.weight, begins, cases)
+    return [cases[low:high] for low, high in itertools.pairwise(begins.tolist())]
 
 
 def _losses_by_event(view: TraceView) -> list[Ints]:

@@ -152,14 +152,14 @@ def minimal_violations(view: TraceView, bounds: TlkcBounds, *, max_candidates: i
     """
     single = single_items(view, bounds)
     fine = single.reason == 0
-    found, surviving, counted = [single.where(~fine)], [int(fine.sum())], len(single)
+    minimal, surviving, counted = [single.where(~fine)], [int(fine.sum())], len(single)
     search = LevelSearch(view, single.candidates[fine, 0], bounds)
     for size in range(2, bounds.L + 1):
         if not surviving[-1]:
             break
         level = search.next_level()
         bad = level.reason > 0
-        found.append(level.where(bad))
+        minimal.append(level.where(bad))
         surviving.append(int((~bad).sum()))
         counted += len(level)
         if surviving[-1] > max_candidates:
@@ -168,7 +168,7 @@ def minimal_violations(view: TraceView, bounds: TlkcBounds, *, max_candidates: i
             )
         if size < bounds.L:
             search.keep(~bad)
-    return Violations(tuple(found), tuple(surviving), counted)
+    return Violations(tuple(minimal), tuple(surviving), counted)
 
 
 def single_items(view: TraceView, bounds: TlkcBounds) -> CandidateLevel:

@@ -398,9 +398,9 @@ def _value_by_flows(tables, room, depth, begin, end, n, first_row, step, values)
         # |ms1| - M: the base linker is a best one unless it sends a record out of the matching sets.
         leaving = 0
         for k in range(len(loose_variants)):
-            one, other = loose_variants[k, 0], loose_variants[k, 1]
-            if is_in(first, after, positions, missing, one, a, n) and not is_in(
-                first, after, positions, missing, other, a, n
+            variant, partner_variant = loose_variants[k, 0], loose_variants[k, 1]
+            if is_in(first, after, positions, missing, variant, a, n) and not is_in(
+                first, after, positions, missing, partner_variant, a, n
             ):
                 leaving += loose_variants[k, 2]
         if leaving > 0:

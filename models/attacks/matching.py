@@ -50,7 +50,7 @@ class NextOccurrences:
         Makes `after` at its first use.
     answers
         Answers of `unmatched`, which several measures and several n ask again.
-    whole
+    part_of
         The tables over more releases that these are a part of. They are asked once for all of their parts.
     """
 
@@ -58,7 +58,7 @@ class NextOccurrences:
     symbols: int
     make: Callable[[], npt.NDArray[np.int16]]
     answers: dict[bytes, npt.NDArray[np.int16]] = field(default_factory=dict, compare=False)
-    whole: PartOfTables | None = None
+    part_of: PartOfTables | None = None
 
     @cached_property
     def after(self) -> npt.NDArray[np.int16]:
@@ -193,8 +193,8 @@ def unmatched(table: NextOccurrences, bk: Sequence[int] | npt.NDArray[Any]) -> n
     answer = table.answers.get(key)
     if answer is not None:
         return answer
-    if table.whole is not None:
-        answer = _unmatched_in_part(table.whole, table.whole.symbols[codes])
+    if table.part_of is not None:
+        answer = _unmatched_in_part(table.part_of, table.part_of.symbols[codes])
     else:
         answer = np.zeros(len(table.first), dtype=np.int16)
         position = np.zeros(len(codes) + 1, dtype=np.int16)

@@ -166,7 +166,7 @@ def search(
     Parameters
     ----------
     table
-        Next occurrences in the known variants of the pair. Totals are looked up if `table.whole` shares them and they
+        Next occurrences in the known variants of the pair. Totals are looked up if `table.part_of` shares them and they
         fit; otherwise they are added up.
     weights
         int64[known variants, 4], columns C1 to OPEN.
@@ -248,35 +248,35 @@ def _tables_looked_up(
     table: NextOccurrences, weights: Ints, loose: Ints, n: int, length: int, *, by_flows: bool
 ) -> SearchTables | None:
     """Return the totals that the pairs of one candidate share, or None if there are none or they would not fit."""
-    whole: PartOfTables | None = table.whole
-    if whole is None or whole.shared is None:
+    tables_part: PartOfTables | None = table.part_of
+    if tables_part is None or tables_part.shared is None:
         return None
-    shared: SharedTotals = whole.shared
+    shared: SharedTotals = tables_part.shared
     unmatched = shared.table(length)
     if unmatched is None:
         return None
-    starts = column_starts(whole.occurrences.symbols, length)
+    starts = column_starts(tables_part.occurrences.symbols, length)
     totals = []
     for column, weight in enumerate(weights.T):
         over_all = np.zeros(len(unmatched), dtype=np.int64)
-        over_all[whole.variants] = weight
+        over_all[tables_part.variants] = weight
         # What the later release holds, and what a linker leaves free, changes little from one earlier release to the
         # next: each kind of weights goes on from its own last totals.
         kind = (column, column in (NEW, OPEN) and not by_flows)
         totals.append(shared.totals(kind, over_all, n, length))
-    links = np.column_stack((whole.variants[loose[:, 0]], whole.variants[loose[:, 1]], loose[:, 2]))
+    links = np.column_stack((tables_part.variants[loose[:, 0]], tables_part.variants[loose[:, 1]], loose[:, 2]))
     links[loose[:, 1] < 0, 1] = -1
     leaving = np.zeros(starts[-1], dtype=np.int64)
     core_leaving = np.zeros(starts[-2], dtype=np.int64)
     add_leaving(unmatched, starts, n, links, leaving, core_leaving)
     looked_up = LookedUp(
         table=unmatched,
-        variants=whole.variants,
-        symbols=whole.symbols.astype(np.int64),
+        variants=tables_part.variants,
+        symbols=tables_part.symbols.astype(np.int64),
         starts=starts,
-        all_in=np.stack([one.all_in for one in totals]),
-        core=np.stack([one.core for one in totals]),
-        root=np.stack([one.root for one in totals]),
+        all_in=np.stack([by_weight.all_in for by_weight in totals]),
+        core=np.stack([by_weight.core for by_weight in totals]),
+        root=np.stack([by_weight.root for by_weight in totals]),
         leaving=leaving,
         core_leaving=core_leaving,
     )
@@ -631,13 +631,13 @@ def _add_loose(added_up, room, depth, threshold, leaving):  # type: ignore[no-un
     if threshold < 0:
         return
     for k in range(len(loose)):
-        one, other, records = loose[k, 0], loose[k, 1], loose[k, 2]
-        if missing[one] > threshold or (other >= 0 and missing[other] < threshold):
+        variant, partner_variant, records = loose[k, 0], loose[k, 1], loose[k, 2]
+        if missing[variant] > threshold or (partner_variant >= 0 and missing[partner_variant] < threshold):
             continue  # outside from the start, or the partner stays inside whatever a is
         for a in range(len(leaving)):
-            if not is_in(first, after, positions, missing, one, a, threshold):
+            if not is_in(first, after, positions, missing, variant, a, threshold):
                 continue
-            if other < 0 or not is_in(first, after, positions, missing, other, a, threshold):
+            if partner_variant < 0 or not is_in(first, after, positions, missing, partner_variant, a, threshold):
                 leaving[a] += records
 
 

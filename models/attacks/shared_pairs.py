@@ -128,7 +128,7 @@ class SharedPairs:
         """Return the tables of some known variants and of one alphabet, as a part of those of all releases."""
         part = PartOfTables(self._occurrences, variants, symbol_codes, self._shared_totals)
         first = self._view.first[variants]
-        return NextOccurrences(first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
+        return NextOccurrences(first, len(symbol_codes), partial(self._after, symbol_codes), part_of=part)
 
     # --- Links between record classes ---
 

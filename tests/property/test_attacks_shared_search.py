@@ -57,11 +57,11 @@ def test_shared_totals_give_what_each_pair_adds_up_for_itself(length: int, minim
         order = list(range(first, last))
         for at in [*order, *rng.sample(order, 1)]:  # one comes again, after others
             given, table = against.pair(numbered[at])
-            assert table.whole is not None
-            assert table.whole.shared.table(length) is not None
+            assert table.part_of is not None
+            assert table.part_of.shared.table(length) is not None
             partner = np.asarray([place.get(case, -1) for case in records[at].log.case_ids], dtype=np.int64)
             alone = next_occurrences(given)
-            assert alone.whole is None
+            assert alone.part_of is None
             assert found(given, table, length, minimum, partner) == found(given, alone, length, minimum, partner)
 
 
@@ -72,16 +72,16 @@ def test_each_column_says_what_is_unmatched() -> None:
     log = series.release(1, hidden=0.1, leaves=0).simple()
     one = NumberedRelease(log, numbering.number(log, [f"c{k}" for k in range(log.n_cases)]))
     _, table = SharedPairs(numbering, one, [one], 0).pair(one)
-    assert table.whole is not None
-    symbols = table.whole.occurrences.symbols
-    looked_up, columns = table.whole.shared.table(3), column_starts(symbols, 3)
+    assert table.part_of is not None
+    symbols = table.part_of.occurrences.symbols
+    looked_up, columns = table.part_of.shared.table(3), column_starts(symbols, 3)
     for k in range(columns[-1]):
         length = int(np.searchsorted(columns, k, side="right"))
         rest, bk = k - int(columns[length - 1]), list[int]()
         for _ in range(length):
             rest, symbol = divmod(rest, symbols)
             bk.insert(0, symbol)
-        assert looked_up[:, k].tolist() == unmatched(table.whole.occurrences, bk).tolist()
+        assert looked_up[:, k].tolist() == unmatched(table.part_of.occurrences, bk).tolist()
 
 
 def test_what_is_too_much_to_look_up_is_searched_by_each_pair(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,9 +96,9 @@ def test_what_is_too_much_to_look_up_is_searched_by_each_pair(monkeypatch: pytes
     partner = np.arange(logs[0].log.n_cases)
     expected = found(given, table, 2, "realisable", partner)
     monkeypatch.setattr(totals, "MOST_COLUMNS", 3)
-    assert table.whole is not None
+    assert table.part_of is not None
     without = replace(
-        table.whole, shared=SharedTotals(table.whole.occurrences, np.arange(len(table.whole.occurrences.first)))
+        table.part_of, shared=SharedTotals(table.part_of.occurrences, np.arange(len(table.part_of.occurrences.first)))
     )
     assert without.shared.table(2) is None
     assert found(given, replace(table, whole=without), 2, "realisable", partner) == expected

@@ -136,7 +136,7 @@ def test_exposed_is_what_counting_finds() -> None:
         shown.add(first.case_ids, first.starts, first.activity)
         problem = TlkcProblem(log, Knowledge("seq"), TlkcBounds.of(3, K, 1), {})
         hiding = Hiding(problem, shown, [Target(0, K, 3)], "events")
-        found = hiding._exposed(np.ones(log.n_events, dtype=np.bool_), hiding.of_rest, hiding.outside)
+        found = hiding._exposed(np.ones(log.n_events, dtype=np.bool_), hiding.of_some, hiding.outside)
         given = {problem.seen.decode(bk) for bk in found}
         outside = {case: trace for case, trace in traces(log).items() if case not in first.case_ids}
         short = {bk for bk in publishing.knowledge(LETTERS, 3) if 0 < len(matching(outside, bk)) < K}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from models.errors import InputError
 from models.eventlog import Codes, Ints
-from models.instants import FIRST_YEAR, LAST_YEAR
+from models.instants import FIRST_YEAR, LAST_YEAR, time_zone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000_000
@@ -30,17 +28,8 @@ class ZonelessError(ValueError):
 
 
 def zone(name: str | None) -> tzinfo | None:
-    """Return the time zone of an IANA name. InputError if it is unknown."""
-    if name is None:
-        return None
-    if name.upper() in ("UTC", "Z"):
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
-        raise InputError(
-            f"timezone {name!r} is not known; use a name of the IANA list, such as Europe/Berlin"
-        ) from error
+    """Return the time zone of an IANA name, or None for None. InputError if it is unknown."""
+    return None if name is None else time_zone(name)
 
 
 def offsets(time: Ints, name: str) -> Codes:

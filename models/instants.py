@@ -9,8 +9,9 @@ unit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +77,7 @@ def instants(time: Any, *, unit: str | None = None, timezone: str | tzinfo | Non
     """
     if unit is not None and unit not in UNITS:
         raise InputError(f"unit {unit!r} is not known; use one of {', '.join(UNITS)}")
-    local = None if timezone is None else _zone(timezone)
+    local = None if timezone is None else time_zone(timezone)
     if hasattr(time, "to_pandas"):  # Arrow and polars
         time = time.to_pandas()
     if hasattr(time, "dtype") and not isinstance(time, np.ndarray):
@@ -181,8 +182,6 @@ def _of_datetime(moment: datetime, row: int, local: tzinfo | None) -> int:
         if local is None:
             raise TimeColumnError(row, NO_ZONE)
         moment = moment.replace(tzinfo=local)
-    from datetime import UTC
-
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise TimeColumnError(row, OUTSIDE)
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
@@ -239,14 +238,21 @@ def _refuse_unit(unit: str | None) -> None:
         raise InputError(f"unit {unit!r} is for integers; these times are datetimes, which carry their unit themselves")
 
 
-def _zone(timezone: str | tzinfo) -> tzinfo:
-    if isinstance(timezone, tzinfo):
-        return timezone
-    from zoneinfo import ZoneInfo
+def time_zone(name: str | tzinfo) -> tzinfo:
+    """Return the time zone of an IANA name (`Europe/Berlin`, `UTC`).
 
+    Raises
+    ------
+    InputError
+        The name is unknown.
+    """
+    if isinstance(name, tzinfo):
+        return name
+    if name.upper() in ("UTC", "Z"):
+        return UTC
     try:
-        return ZoneInfo(timezone)
-    except (KeyError, ValueError, OSError):
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
         raise InputError(
-            f"timezone {timezone!r} is not known; use a name of the IANA list, such as Europe/Berlin"
-        ) from None
+            f"timezone {name!r} is not known; use a name of the IANA list, such as Europe/Berlin"
+        ) from error

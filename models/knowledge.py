@@ -103,7 +103,9 @@ def relative_times(log: EventLog, T: Unit, clock: Clock = "utc") -> Ints:
             raise InputError('clock = "log": this log does not say by which clock it was written; use "utc"')
         time = time + log.offset.astype(np.int64) * NANOSECONDS["minutes"]
     ticks = time // NANOSECONDS[T]
-    return ticks - np.repeat(ticks[log.starts[:-1][log.lengths > 0]], log.lengths[log.lengths > 0])
+    has_events = log.lengths > 0
+    first_events = log.starts[:-1][has_events]
+    return ticks - np.repeat(ticks[first_events], log.lengths[has_events])
 
 
 def items(log: EventLog, knowledge: Knowledge) -> Column:
@@ -168,10 +170,10 @@ def joint(parts: list[Column]) -> Column:
     """
     if len(parts) == 1:
         return parts[0]
-    joint = np.zeros(len(parts[0]), dtype=np.int64)
+    joint_codes = np.zeros(len(parts[0]), dtype=np.int64)
     for part in parts:
-        joint = joint * max(len(part.values), 1) + part.codes
-    _, first, codes = np.unique(joint, return_index=True, return_inverse=True)
-    chosen = [[part.values[code] for code in part.codes[first].tolist()] for part in parts]
-    values = tuple(zip(*chosen, strict=True))
-    return Column(codes.astype(np.int32), values)
+        joint_codes = joint_codes * max(len(part.values), 1) + part.codes
+    _, first, codes = np.unique(joint_codes, return_index=True, return_inverse=True)
+    # The values of the first event with each joint code.
+    values_of_parts = [[part.values[code] for code in part.codes[first].tolist()] for part in parts]
+    return Column(codes.astype(np.int32), tuple(zip(*values_of_parts, strict=True)))

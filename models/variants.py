@@ -94,8 +94,8 @@ class VariantTable:
 
     def decoded(self) -> dict[tuple[Any, ...], int]:
         """Return {(items, class by attribute): cases}, for tests and small logs."""
-        column = items(self.log, self.knowledge).decode()
-        traces = [tuple(column[a:b]) for a, b in itertools.pairwise(self.log.starts.tolist())]
+        all_items = items(self.log, self.knowledge).decode()
+        traces = [tuple(all_items[begin:end]) for begin, end in itertools.pairwise(self.log.starts.tolist())]
         names = sorted(self.log.case_attributes)
         classes = zip(*(self.log.case_attributes[name].decode() for name in names), strict=True)
         joint = list(classes) if names else [()] * len(traces)
@@ -168,15 +168,16 @@ def variant_table(log: EventLog, knowledge: Knowledge, classes: Mapping[str, Col
     """
     column = items(log, knowledge)
     width = column.codes.itemsize
-    written = column.codes.astype(np.int32, copy=False).tobytes()
+    # The bytes of a trace's item codes identify its variant.
+    all_bytes = column.codes.astype(np.int32, copy=False).tobytes()
     class_codes: Iterable[tuple[int, ...]] = itertools.repeat(())
     if classes:
         class_codes = zip(*(part.codes.tolist() for part in classes.values()), strict=True)
     index: dict[tuple[bytes, tuple[int, ...]], int] = {}
     bounds = itertools.pairwise((log.starts * width).tolist())
     rows = [
-        index.setdefault((written[a:b], codes_of_case), len(index))
-        for (a, b), codes_of_case in zip(bounds, class_codes, strict=False)
+        index.setdefault((all_bytes[begin:end], codes_of_case), len(index))
+        for (begin, end), codes_of_case in zip(bounds, class_codes, strict=False)
     ]
     row_of_case = np.asarray(rows, dtype=np.int64)
     _, first = np.unique(row_of_case, return_index=True)
@@ -221,11 +222,13 @@ class VariantPlan:
         count
             int64[R], cases of each row.
         """
+        # The bytes of activity, resource and time of its events identify a released trace.
         index: dict[bytes, int] = {}
         parts = np.stack([released.activity.codes, released.resource.codes, released.time], axis=1).astype(np.int64)
-        written, width = parts.tobytes(), parts.itemsize * 3
+        all_bytes, width = parts.tobytes(), parts.itemsize * 3
         bounds = itertools.pairwise((released.starts * width).tolist())
-        trace = np.asarray([index.setdefault(written[a:b], len(index)) for a, b in bounds], dtype=np.int64)
+        numbers = [index.setdefault(all_bytes[begin:end], len(index)) for begin, end in bounds]
+        trace = np.asarray(numbers, dtype=np.int64)
         _, first = np.unique(trace, return_index=True)
         traces = released.with_columns(case={}, event={}).select_cases(first)
         if len(origin) and int(origin.min()) < 0:
@@ -269,8 +272,10 @@ class VariantPlan:
         """
         first = np.searchsorted(self.row, np.arange(int(row.max(initial=-1)) + 2))
         if (np.diff(first) == 1).all():
+            # Each row has one trace: nothing is drawn.
             return self.trace[first[row]]
         order = np.lexsort((draw, row))
+        # Place of each case within its row, and cases of all rows before it.
         place = np.arange(len(row)) - np.searchsorted(row[order], row[order])
         ends = np.cumsum(self.count)
         before = np.concatenate(([0], ends))[first[row[order]]]

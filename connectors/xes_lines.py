@@ -380,26 +380,30 @@ class _Lines:
         self.to, self.bodies = to, no_bodies()
         self.prefix = f'<date key="{to.names.time}" value="'.encode()
         self.suffix = b'"/>\n'
+        # Attributes that needed the rules of XML, by their bytes.
         self.seen: dict[bytes, tuple[str, tuple[str, str]]] = {}
-        """Attributes that are not plain."""
         name = f'<string key="{to.names.trace_name}" value="'.encode()
         self.bare = b"\t</trace>\n\t<trace>\n\t\t" + name, self.suffix
         """The bytes around the name of a trace without other attributes, as our own writer lays it out."""
+        # The number of the body of each event, and the minutes of its clock, by piece of the file.
         self.order: list[Codes] = []
-        """The bodies of the events."""
         self.minutes: list[Any] = []
 
     def take(self, path: Path) -> None:
+        """Add all events of a file, in pieces that end with an event."""
+        unpack = _unpacked if path.suffix.lower() == ".gz" else _plain
         with path.open("rb") as stream:
-            for piece, last in _pieces(_unpacked(stream) if path.suffix.lower() == ".gz" else _plain(stream)):
-                if last:
+            for piece, is_last in _pieces(unpack(stream)):
+                if is_last:
                     self._end(piece)
                 else:
                     self._events(piece)
         self._columns()
-        self._sound()
+        self._check_xml()
 
     def _events(self, piece: bytes) -> None:
+        """Scan a piece, and add its traces and times; the columns are made at the end."""
+        # The scan writes into arrays with room for the shortest possible events.
         most = len(piece) // _SHORTEST + 1
         parsed = ParsedEvents(
             np.empty(most, dtype=np.int32),
@@ -412,14 +416,17 @@ class _Lines:
         data, prefix, suffix = (np.frombuffer(text, dtype=np.uint8) for text in (piece, self.prefix, self.suffix))
         events = int(scan(data, prefix, suffix, self.bodies, parsed))
         n_bodies, n_events = int(self.bodies.known[0]), self.to.events + events
-        kept = int(self.bodies.begin[n_bodies])
-        if events == OTHER or (n_events > _MANY and 2 * n_bodies > n_events) or kept > _MOST_KEPT:
+        bytes_of_bodies = int(self.bodies.begin[n_bodies])
+        rarely_repeats = n_events > _MANY and 2 * n_bodies > n_events
+        if events == OTHER or rarely_repeats or bytes_of_bodies > _MOST_KEPT:
             raise _OtherLayoutError
+        # Between two events there may be the end of a trace and the beginning of another.
         head = parsed.head[:events]
         for event in np.flatnonzero(head[:, 1] > head[:, 0]).tolist():
             self._head(piece[head[event, 0] : head[event, 1]], self.to.events + event)
         if not self.to.starts:
             raise _OtherLayoutError
+        # Times in forms that the scan does not know.
         for event in np.flatnonzero(parsed.minutes[:events] == UNREAD).tolist():
             begin, end = parsed.time_line[event]
             parsed.time[event], parsed.minutes[event] = self._other_time(piece[begin:end])
@@ -450,7 +457,7 @@ class _Lines:
             self.to.case_attribute(*self._line(line))
 
     def _line(self, written: bytes) -> tuple[str, tuple[str, str]]:
-        """Element, key and value of an attribute."""
+        """Return element, key and value of an attribute."""
         plain = _PLAIN.fullmatch(written)
         if plain is not None:
             element, key, value = plain.groups()
@@ -476,27 +483,28 @@ class _Lines:
         """Add the columns of the events. Each distinct body is parsed once."""
         to, n_bodies, store = self.to, int(self.bodies.known[0]), self.bodies.store.tobytes()
         begin = self.bodies.begin.tolist()
-        of_body: dict[tuple[str, str], Ints] = {}
+        # For each element and key: the code of its text in each body, -1 for none.
+        code_of_body: dict[tuple[str, str], Ints] = {}
         for body in range(n_bodies):
             for line in store[begin[body] : begin[body + 1]].splitlines(keepends=True):
                 element, (key, text) = self._line(line)
                 code = to.event_column(element, key).index[text]
-                table = of_body.setdefault((element, key), np.full(n_bodies, -1, dtype=np.int64))
-                if key == to.names.time or table[body] >= 0:
+                codes = code_of_body.setdefault((element, key), np.full(n_bodies, -1, dtype=np.int64))
+                if key == to.names.time or codes[body] >= 0:
                     raise _OtherLayoutError
-                table[body] = code
+                codes[body] = code
         order, rows = np.concatenate(self.order), np.arange(to.events, dtype=np.int64)
-        for (element, key), table in of_body.items():
-            codes = table[order]
-            has_value = codes >= 0
-            to.event_column(element, key).extend(rows[has_value], codes[has_value])
+        for (element, key), codes in code_of_body.items():
+            code_of_event = codes[order]
+            has_value = code_of_event >= 0
+            to.event_column(element, key).extend(rows[has_value], code_of_event[has_value])
         to.timed.frombytes(rows.astype(np.int32).tobytes())
         minutes, offset = np.unique(np.concatenate(self.minutes), return_inverse=True)
         to.suffixes.update({_suffix(ahead): code for code, ahead in enumerate(minutes.tolist())})
         to.offset.frombytes(offset.astype(np.int32).tobytes())
 
-    def _sound(self) -> None:
-        """ExpatError where a line is no XML: a letter or a reference that it does not know."""
+    def _check_xml(self) -> None:
+        """Raise ExpatError if a line is no XML: a letter or a reference that expat does not know."""
         checker = expat.ParserCreate("utf-8")
         checker.Parse(b"<log>", False)
         for line in self.seen:

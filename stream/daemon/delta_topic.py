@@ -169,8 +169,7 @@ class LostDeltasError(RefusedError):
 
 def anchors(ledger: Ledger) -> list[Anchor]:
     """Return every anchor in the ledger, in order."""
-    notes = (entry.body.delta for entry in ledger.entries() if isinstance(entry, NoteEntry))
-    return [Anchor(found.log, found.base, found.first) for found in notes if found is not None]
+    return [Anchor(anchor.log, anchor.base, anchor.first) for anchor in ledger.view.delta_anchors]
 
 
 def note(anchor: Anchor) -> NoteEntry:
@@ -333,7 +332,7 @@ class DeltaTopic:
     def _decided_on(self, error: LostDeltasError, position: int) -> str | None:
         """The decision of the operator on a replaced delta topic: `rewind`, `accept`, or None without a decision. The
         command stands in the topic that it is about. Before the first charge no decision is needed."""
-        if position < 0 and not any(entry.kind in ("charge", "seal") for entry in self._ledger.entries()):
+        if position < 0 and self._ledger.view.is_unused:
             return "rewind"
         for _, value, _ in self._reader.read(max(error.lost, self._reader.begin()), self._reader.end()):
             with suppress(msgspec.DecodeError):

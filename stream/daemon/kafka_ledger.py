@@ -194,6 +194,7 @@ class TopicLedger(SqliteLedger):
             "%s: does not hold what %s does (%d entries here, %d there): it is rebuilt from the topic",
             *(self.path, self._partition.topic, self.count(), len(told)),
         )
+        self._view = None
         with _transaction(self._db):
             self._db.execute("DELETE FROM entries")
             for entry in told:

@@ -27,7 +27,7 @@ from stream.ledger.checkpoints import FORMAT as CHECKPOINT
 from stream.ledger.checkpoints import opened
 from stream.ledger.envelope import Damaged, Keys, seal, unseal
 from stream.ledger.folder import OPERATOR_FILES, OperatorFolder, rewrite
-from stream.ledger.sqlite import Account
+from stream.ledger.view import Account
 
 log = logging.getLogger("veilstream")
 

@@ -13,32 +13,16 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
-from models.dp.budget import Charge, parallel
 from models.dp.zcdp import Kind as AccountingKind
 from models.errors import RefusedError, UnavailableError, VeilstreamError
-from stream.ledger.entries import (
-    CASES,
-    ApprovalEntry,
-    BurnedEntry,
-    ChargeBody,
-    ChargeEntry,
-    Entry,
-    ErasedEntry,
-    PublishedEntry,
-    SealEntry,
-    WithheldEntry,
-    charge_key,
-    key_of,
-    read_entry,
-    write_entry,
-)
+from stream.ledger.entries import Entry, key_of, read_entry, write_entry
 from stream.ledger.folder import make_private
+from stream.ledger.view import LedgerView
 
 VERSION = 1
 
@@ -48,10 +32,14 @@ Answer = TypeVar("Answer")
 
 
 class Ledger(Protocol):
-    """What the pipeline needs of a ledger, wherever it is kept."""
+    """The interface of a ledger, wherever it is kept."""
+
+    @property
+    def view(self) -> LedgerView:
+        """The facts of all entries so far, up to date after each append."""
 
     def append(self, entry: Kind) -> Kind:
-        """Make `entry` durable and return the one that stands: itself, or the earlier one with its key."""
+        """Make `entry` durable and return the entry that counts: itself, or the earlier one with its key."""
 
     def entries(self, publication: str | None = None) -> Iterator[Entry]:
         """All entries in order, of one publication or of all."""
@@ -60,23 +48,27 @@ class Ledger(Protocol):
         """Number of entries: a checkpoint remembers it, so that an older ledger is recognised."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
-def refuse_other_accounting(process: str, kind: AccountingKind, entries: Iterable[Entry]) -> None:
-    """RefusedError where the ledger has a charge that is added up in another way: rho and epsilon do not add up.
-    Charges of programs before are `pure`."""
-    for entry in entries:
-        if isinstance(entry, ChargeEntry) and entry.body.accounting != kind:
-            raise RefusedError(
-                f"process {process!r}: its ledger adds up charges as process.budget.accounting = "
-                f'"{entry.body.accounting}", and the configuration now says "{kind}": it is one for the life of a '
-                "ledger; go back, or give the process a new name and folder"
-            )
+def refuse_other_accounting(process: str, kind: AccountingKind, view: LedgerView) -> None:
+    """Refuse a ledger whose charges are added up in another way, since rho and epsilon do not add up.
+
+    Raises
+    ------
+    RefusedError
+        If a charge is accounted for otherwise than by `kind`. Charges of earlier programs are `pure`.
+    """
+    for other in sorted(view.accounting_kinds - {kind}):
+        raise RefusedError(
+            f"process {process!r}: its ledger adds up charges as process.budget.accounting = "
+            f'"{other}", and the configuration now says "{kind}": it is one for the life of a '
+            "ledger; go back, or give the process a new name and folder"
+        )
 
 
 class NewerLedgerError(RefusedError):
-    """A ledger of a later program: nothing is wrong with it, and what its entries mean is not known here."""
+    """The ledger was written by a later program, and this one does not know the meaning of its entries."""
 
 
 class SqliteLedger:
@@ -84,6 +76,7 @@ class SqliteLedger:
 
     def __init__(self, path: Path, process: str) -> None:
         self.path = path
+        self._view: LedgerView | None = None
         # SQLite gives its -wal and -shm files the mode of the database.
         with contextlib.suppress(OSError):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -119,20 +112,31 @@ class SqliteLedger:
         self._db.execute("INSERT INTO about VALUES(?, ?)", (VERSION, process))
         self._db.execute("COMMIT")
 
+    @property
+    def view(self) -> LedgerView:
+        """The facts of all entries so far, up to date after each append."""
+        if self._view is None:
+            self._view = LedgerView(self.entries())
+        return self._view
+
     def append(self, entry: Kind) -> Kind:
-        """Make `entry` durable and return the one that stands: itself, or the earlier one with its key."""
+        """Make `entry` durable and return the entry that counts: itself, or the earlier one with its key."""
         key = key_of(entry)
         try:
-            self._db.execute(
+            cursor = self._db.execute(
                 "INSERT INTO entries(key, publication, body) VALUES(?, ?, ?) ON CONFLICT(key) DO NOTHING",
                 (key, entry.publication, write_entry(entry)),
             )
         except sqlite3.Error as error:
             raise unwritable(self.path, error) from error
-        if key is None:
-            return entry
-        (body,) = self._db.execute("SELECT body FROM entries WHERE key = ?", (key,)).fetchone()
-        return cast(Kind, read_entry(body))
+        kept = entry
+        if key is not None:
+            (body,) = self._db.execute("SELECT body FROM entries WHERE key = ?", (key,)).fetchone()
+            kept = cast(Kind, read_entry(body))
+        is_new = cursor.rowcount == 1
+        if is_new and self._view is not None:
+            self._view.take(kept)
+        return kept
 
     def entries(self, publication: str | None = None) -> Iterator[Entry]:
         """All entries in order, of one publication or of all."""
@@ -146,6 +150,7 @@ class SqliteLedger:
         return int(self._db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
     def close(self) -> None:
+        """Close the file."""
         self._db.close()
 
 
@@ -205,6 +210,11 @@ def open_readonly(path: Path, process: str | None = None) -> list[Entry]:
     return [read_entry(body) for body in _read(path, process)[1]]
 
 
+def read_view(path: Path, process: str | None = None) -> LedgerView:
+    """Return the facts of a ledger file, read without a lock. Raises as `open_readonly`."""
+    return LedgerView(open_readonly(path, process))
+
+
 def is_copy(path: Path) -> bool:
     """Whether a ledger file is the copy of a daemon's ledger topic: what is appended here is lost at its next start."""
     ask = "SELECT COUNT(*) FROM sqlite_master WHERE name = 'topic'"
@@ -243,161 +253,3 @@ def _asked(path: Path, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
             return _asked(path, ask)
         raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error
     return _asked(path, ask) if alone and log.exists() else found
-
-
-def held_seals(found: Sequence[Entry]) -> list[SealEntry]:
-    """The seals of a ledger's entries whose releases wait for a decision."""
-    done = {
-        (entry.publication, entry.sequence)
-        for entry in found
-        if isinstance(entry, BurnedEntry) or (isinstance(entry, ApprovalEntry) and entry.body.decision != "refused")
-    }
-    waiting: dict[tuple[str, int], SealEntry] = {}
-    for entry in found:
-        key = (entry.publication, entry.sequence)
-        if isinstance(entry, SealEntry) and entry.body.held_at is not None and key not in done:
-            waiting.setdefault(key, entry)
-    return list(waiting.values())
-
-
-class Account:
-    """A publication's view of the ledger, folded from its entries once and kept up to date by the pipeline."""
-
-    def __init__(self, ledger: Ledger, publication: str) -> None:
-        self.ledger, self.publication = ledger, publication
-        self.charges: dict[str, Charge] = {}
-        """By key: what was paid for each draw."""
-        self.terms: dict[str, ChargeBody] = {}
-        """By key: with which scope and terms it was paid."""
-        self._adding, self._largest = Charge(), Charge()
-        self.charged_cuts: set[str] = set()
-        self.redraws: Counter[str] = Counter()
-        """Numbers that each cut lost after their seal: their bytes may have been seen."""
-        self.seals: dict[int, SealEntry] = {}
-        self.sealed_cuts: dict[str, SealEntry] = {}
-        self.withheld: dict[str, WithheldEntry] = {}
-        self.streak = 0
-        """Attempts withheld since the last seal."""
-        self.burned: dict[int, BurnedEntry] = {}
-        self.rulings: dict[int, ApprovalEntry] = {}
-        """Decisions on held releases, by number."""
-        self.rejected: set[int] = set()
-        """Numbers that were held and are never published: rejected, or superseded by a newer candidate."""
-        self._held: set[int] = set()
-        self.published: set[int] = set()
-        self.erased = 0
-        self.erased_releases: set[int] = set()
-        for entry in ledger.entries(publication):
-            self._fold(entry)
-
-    def append(self, entry: Kind) -> Kind:
-        """Append to the ledger and take in what stands."""
-        standing = self.ledger.append(entry)
-        self._fold(standing)
-        return standing
-
-    def _fold(self, entry: Entry) -> None:
-        match entry:
-            case ChargeEntry():
-                self._charged(key_of(entry) or "", entry.body)
-                self.charged_cuts.add(entry.cut)
-            case SealEntry():
-                self.streak = self.streak if entry.sequence in self.seals else 0  # one may be folded again
-                self.seals[entry.sequence] = entry
-                self.sealed_cuts[entry.cut] = entry
-                decided = entry.sequence in self.rulings or entry.sequence in self.burned
-                if entry.body.held_at is not None and not decided:
-                    self._held.add(entry.sequence)
-            case WithheldEntry():
-                self.streak += entry.cut not in self.withheld and not entry.waits_for
-                self.withheld[entry.cut] = entry
-            case BurnedEntry():
-                self.burned[entry.sequence] = entry
-                self._held.discard(entry.sequence)
-                self.sealed_cuts.pop(entry.cut, None)
-                self.redraws[entry.cut] += 1
-            case ApprovalEntry() if entry.body.decision != "refused":
-                self.rulings[entry.sequence] = entry
-                self._held.discard(entry.sequence)
-                if entry.body.decision != "approved":
-                    self.rejected.add(entry.sequence)
-            case PublishedEntry():
-                self.published.add(entry.sequence)
-            case ErasedEntry():
-                self.erased += entry.body.cases
-                self.erased_releases.update(entry.body.releases)
-
-    @property
-    def last_number(self) -> int:
-        """The last sealed or burned number; the next candidate is one more."""
-        return max([0, *self.seals, *self.burned])
-
-    @property
-    def standing(self) -> list[int]:
-        """Numbers of the releases that exist, in order: not those that are held, nor those that were rejected."""
-        return sorted(set(self.seals) - set(self.burned) - self._held - self.rejected)
-
-    @property
-    def held(self) -> list[int]:
-        """Numbers of the releases that wait for a person's approval, in order."""
-        return sorted(self._held)
-
-    def paid(self, cut: str) -> Charge:
-        """What was charged for the draw of a cut that comes next, by an attempt that a crash ended before its seal.
-
-        What was sealed may have been seen, also where its bytes are gone since: it is paid, and pays for nothing else.
-        """
-        return self.charges.get(charge_key(cut, self.redraws[cut]), Charge())
-
-    def sealed(self, *, charged: bool = False) -> int:
-        """How many numbers were sealed, burned ones included; only those whose cut was charged, where asked."""
-        seals = self.seals.values()
-        return sum(seal.cut in self.charged_cuts for seal in seals) if charged else len(seals)
-
-    @property
-    def resource_form(self) -> Literal["process", "key"]:
-        """How releases of this publication name resources: by key and process, or by the key alone where the series
-        began with a program that knew nothing else. Seals say it, so that every host goes on as the series began."""
-        former = any(seal.body.resources != "process" for seal in self.seals.values())
-        return "key" if former else "process"
-
-    @property
-    def unfinished(self) -> set[str]:
-        """Cuts whose next draw is paid for, and which have no decision: an attempt is on its way, or died."""
-        return {cut for cut in self.charged_cuts if self._is_open(cut)}
-
-    def _is_open(self, cut: str) -> bool:
-        decided = cut in self.sealed_cuts or cut in self.withheld
-        return not decided and charge_key(cut, self.redraws[cut]) in self.charges
-
-    def _charged(self, key: str, body: ChargeBody) -> None:
-        if key in self.terms:  # one may be folded again
-            return
-        self.terms[key], self.charges[key] = body, body.charge
-        self._adding, self._largest = _with(self._adding, self._largest, body)
-
-    @property
-    def spent(self) -> Charge:
-        """What all charges are together, also of withheld and burned attempts: the ledger never under-counts. They add
-        up, and those of disjoint cases are together the largest of them."""
-        return self._adding + self._largest
-
-    def cost(self, cut: str, asked: Charge, *, once: bool) -> tuple[Charge, Charge]:
-        """(spent without the next draw of the cut, what that draw adds). `once`: it composes in parallel with others of
-        its scope, and after the first of them mostly adds nothing."""
-        key = charge_key(cut, self.redraws[cut])
-        adding, largest = self._adding, self._largest
-        if key in self.terms:  # a crashed attempt paid for it
-            adding, largest = Charge(), Charge()
-            for name, body in self.terms.items():
-                adding, largest = (adding, largest) if name == key else _with(adding, largest, body)
-        before = adding + largest
-        after = adding + parallel([largest, asked]) if once else before + asked
-        return before, after - before
-
-
-def _with(adding: Charge, largest: Charge, body: ChargeBody) -> tuple[Charge, Charge]:
-    """The charges that add up, and the largest of those of disjoint cases, with one more."""
-    if body.scope == CASES:
-        return adding, parallel([largest, body.charge])
-    return adding + body.charge, largest

@@ -11,10 +11,11 @@ from connectors.store.base import HELD, MANIFEST, parse_manifest
 from models.errors import InputError, RefusedError
 from stream.config.settings import Settings
 from stream.config.sources import of_folder
-from stream.ledger.entries import ApprovalEntry, Entry, SealEntry
+from stream.ledger.entries import SealEntry
 from stream.ledger.folder import FolderLockedError, ledger_in
-from stream.ledger.sqlite import held_seals, is_copy, owner_of
-from stream.operator.history import entries, read_json, refuse_other_configuration
+from stream.ledger.sqlite import is_copy, owner_of
+from stream.ledger.view import LedgerView
+from stream.operator.history import ledger_view, read_json, refuse_other_configuration
 from stream.release.approval import Order, check_words
 from stream.run.service import ReleaseService
 
@@ -60,12 +61,12 @@ class ApprovalOutcome:
 def held(folder: Path) -> list[HeldRelease]:
     """The releases of an output folder that wait for a decision, in the order in which they were held. Reads only, and
     takes no lock. InputError where the folder is none of ours."""
-    found = entries(folder)
+    view = ledger_view(folder)
     process = owner_of(ledger_in(folder))
-    return [_held(folder, process, seal, found) for seal in held_seals(found)]
+    return [_held(folder, process, seal, view) for seal in view.held]
 
 
-def _held(folder: Path, process: str, seal: SealEntry, found: list[Entry]) -> HeldRelease:
+def _held(folder: Path, process: str, seal: SealEntry, view: LedgerView) -> HeldRelease:
     name, number = seal.publication, seal.sequence
     own = folder / "operator" / name
     files, audit = own / HELD / seal.body.temporary, own / f"{number:06d}" / "audit.json"
@@ -74,8 +75,8 @@ def _held(folder: Path, process: str, seal: SealEntry, found: list[Entry]) -> He
     gate = told.get("gate") or {}
     refusals = [
         "; ".join(entry.body.reasons)
-        for entry in found
-        if isinstance(entry, ApprovalEntry) and (entry.publication, entry.sequence) == (name, number)
+        for entry in view.decisions
+        if (entry.publication, entry.sequence) == (name, number)
     ]
     return HeldRelease(
         process=process,
@@ -144,11 +145,10 @@ def _known(folder: Path, publication: str, number: int) -> SealEntry | None:
     what else stands in the way is said under the lock."""
     if not (folder / "operator" / "ledger.sqlite").is_file():
         return None
-    found = [entry for entry in entries(folder) if isinstance(entry, SealEntry)]
-    for entry in found:
-        if (entry.publication, entry.sequence) == (publication, number):
-            return entry
-    waiting = ", ".join(f"{seal.publication} {seal.sequence}" for seal in held_seals(entries(folder)))
+    view = ledger_view(folder)
+    if (publication, number) in view.seals:
+        return view.seals[publication, number]
+    waiting = ", ".join(f"{seal.publication} {seal.sequence}" for seal in view.held)
     held_now = f"held are {waiting}" if waiting else "nothing is held there"
     raise InputError(f"{folder}: release {number} of {publication} was never sealed; {held_now}")
 

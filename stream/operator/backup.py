@@ -21,9 +21,10 @@ from connectors.output import replacing
 from connectors.store.base import HELD
 from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
-from stream.ledger.entries import BurnedEntry, ChargeEntry, Entry, SealEntry
+from stream.ledger.entries import BurnedEntry, Entry, SealEntry
 from stream.ledger.folder import UNFINISHED, ledger_in
-from stream.ledger.sqlite import Account, SqliteLedger, held_seals, open_readonly
+from stream.ledger.sqlite import SqliteLedger, open_readonly, read_view
+from stream.ledger.view import LedgerView
 
 VERSION = 1
 PATIENCE = 5.0
@@ -58,9 +59,10 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
         taken: set[Path] = set()
         _take(tar, taken, operator, operator / "checkpoints")
         entries = _take_ledger(tar, ledger)
-        for entry in entries:
-            if isinstance(entry, SealEntry) and (unnamed := _unnamed(operator, entry)) is not None:
-                _take(tar, taken, operator, unnamed, as_well=operator / entry.publication / f"{entry.sequence:06d}")
+        for seal in LedgerView(entries).seals.values():
+            unnamed = _unnamed(operator, seal)
+            if unnamed is not None:
+                _take(tar, taken, operator, unnamed, as_well=operator / seal.publication / f"{seal.sequence:06d}")
         _take(tar, taken, operator, operator)
         if with_key and (operator / "key").is_file():
             tar.add(operator / "key", "key")
@@ -165,10 +167,10 @@ def _about(path: Path, source: Path) -> About:
 
 
 def _refuse_behind(ledger: Path, output: Path, url: str | None) -> None:
-    entries = open_readonly(ledger)
-    known = {(entry.publication, entry.sequence) for entry in entries if isinstance(entry, SealEntry)}
-    known -= {(seal.publication, seal.sequence) for seal in held_seals(entries)}  # decided on since
-    names = {entry.publication for entry in entries} - {""}  # notes of the process belong to no publication
+    view = read_view(ledger)
+    # A release that was held when the backup was made, and is in the store now, was decided on since.
+    known = view.seals.keys() - {(seal.publication, seal.sequence) for seal in view.held}
+    names = view.accounts.keys() - {""}
     public = output / "public"
     names |= {path.name for path in public.iterdir() if path.is_dir()} if public.is_dir() else set()
     store = open_store(url or output)
@@ -193,10 +195,9 @@ def _give_up_open_charges(path: Path) -> None:
         return
     ledger = SqliteLedger(path, process)
     try:
-        for name in sorted({entry.publication for entry in ledger.entries() if isinstance(entry, ChargeEntry)}):
-            account = Account(ledger, name)
+        for name, account in sorted(ledger.view.accounts.items()):
             for cut in sorted(account.unfinished):
-                account.append(BurnedEntry(publication=name, cut=cut))
+                ledger.append(BurnedEntry(publication=name, cut=cut))
     finally:
         ledger.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
@@ -13,18 +12,10 @@ import msgspec
 
 from models.errors import InputError
 from stream.config.settings import Settings
-from stream.ledger.entries import (
-    ApprovalEntry,
-    BurnedEntry,
-    ClaimEntry,
-    Entry,
-    NoteEntry,
-    PublishedEntry,
-    SealEntry,
-    WithheldEntry,
-)
+from stream.ledger.entries import SealEntry, WithheldEntry
 from stream.ledger.folder import ledger_in
-from stream.ledger.sqlite import open_readonly
+from stream.ledger.sqlite import read_view
+from stream.ledger.view import LedgerView, ReleaseKey, ReleaseState
 from stream.release.audit_document import AuditPart
 from stream.release.contract import WAITS
 from stream.release.documents import AuditDocument
@@ -32,20 +23,27 @@ from stream.release.reason import only_waits, ruled
 from stream.release.verdict import LOG_END, Verdict, verdicts
 
 
-def entries(output: Path) -> list[Entry]:
-    """All ledger entries of an output folder. InputError where it is none of ours."""
-    return open_readonly(ledger_in(output))
+def ledger_view(output: Path) -> LedgerView:
+    """Return the facts in the ledger of an output folder, read without a lock. InputError if it has no ledger."""
+    return read_view(ledger_in(output))
 
 
 def refuse_other_configuration(settings: Settings, output: Path) -> None:
-    """InputError where a replay of another configuration made the folder: its gate would be another. Asked before the
-    folder is opened, which finishes under the configuration given what a crash left."""
-    claims = [entry.body.config for entry in entries(output) if isinstance(entry, ClaimEntry)]
-    if claims and claims[0] not in (None, settings.digest):
+    """Refuse a folder that a replay of another configuration made, since its gate would be another.
+
+    Called before the folder is opened, which finishes under the given configuration what a crash left.
+
+    Raises
+    ------
+    InputError
+        If the digest of the configuration is not the one that the ledger states.
+    """
+    claim = ledger_view(output).claim
+    if claim is not None and claim.config not in (None, settings.digest):
         raise InputError(f"{output}: its replay began with another configuration; give that one with -c")
 
 
-Status = Literal["withheld", "waiting", "sealed", "published", "burned", "held", "rejected", "superseded"]
+Status = Literal["withheld", "waiting"] | ReleaseState
 
 
 class HistoryRow(TypedDict):
@@ -104,14 +102,15 @@ class History:
 
 def read(output: Path) -> History:
     """Every attempt, each audit read once."""
-    found = entries(output)
-    burned = {(entry.publication, entry.sequence) for entry in found if isinstance(entry, BurnedEntry)}
-    published = {(entry.publication, entry.sequence) for entry in found if isinstance(entry, PublishedEntry)}
-    claimed = [name for entry in found if isinstance(entry, ClaimEntry) for name in entry.body.publications]
-    seen = [entry.publication for entry in found if isinstance(entry, NoteEntry) and entry.body.first_seen is not None]
-    known: dict[tuple[str, int], AuditDocument] = {}
-    rows = list(_rows(output, found, burned, published, known))
-    return History(rows, known, tuple(dict.fromkeys((*claimed, *seen))))
+    return read_from(output, ledger_view(output))
+
+
+def read_from(output: Path, view: LedgerView) -> History:
+    """Return every attempt of a ledger that is read already; each audit is read once."""
+    audits: dict[ReleaseKey, AuditDocument] = {}
+    rows = [_attempt_row(output, view, entry, audits) for entry in view.attempts]
+    claimed = () if view.claim is None else view.claim.publications
+    return History(rows, audits, tuple(dict.fromkeys((*claimed, *view.first_seen))))
 
 
 def verdicts_of(output: Path) -> list[Verdict]:
@@ -140,43 +139,27 @@ def read_json(path: Path | str, kind: Any = Any) -> Any:
         raise InputError(f"{path}: cannot be read ({reason}); restore it from a backup") from None
 
 
-def _rows(
-    output: Path,
-    found: list[Entry],
-    burned: set[tuple[str, int]],
-    published: set[tuple[str, int]],
-    known: dict[tuple[str, int], AuditDocument],
-) -> Iterator[HistoryRow]:
-    rulings = {
-        (entry.publication, entry.sequence): entry
-        for entry in found
-        if isinstance(entry, ApprovalEntry) and entry.body.decision != "refused"
-    }
-    for entry in found:
-        number = (entry.publication, entry.sequence)
-        if isinstance(entry, WithheldEntry):
-            status: Status = "waiting" if only_waits(entry.body.reasons) else "withheld"
-            yield _row(entry, status, cast(AuditDocument, entry.body.audit), entry.body.reasons)
-        elif isinstance(entry, SealEntry):
-            status = "burned" if number in burned else "published" if number in published else "sealed"
-            known[number] = _read_audit(output, *number, AuditPart)
-            reasons: list[str] | None = None
-            if status == "sealed" and entry.body.held_at is not None:
-                status, reasons = _decided(rulings.get(number))
-            yield _row(entry, status, known[number], reasons)
+def _attempt_row(
+    output: Path, view: LedgerView, entry: SealEntry | WithheldEntry, audits: dict[ReleaseKey, AuditDocument]
+) -> HistoryRow:
+    """Return the row of an attempt, and add the audit of a sealed one to `audits`."""
+    if isinstance(entry, WithheldEntry):
+        result: Status = "waiting" if only_waits(entry.body.reasons) else "withheld"
+        return _row(entry, result, cast(AuditDocument, entry.body.audit), entry.body.reasons)
+    key = (entry.publication, entry.sequence)
+    audits[key] = _read_audit(output, *key, AuditPart)
+    status = view.state(*key)
+    reasons: list[str] | None = None  # those of the gate
+    if status == "held":
+        reasons = [WAITS]
+    elif status in ("rejected", "superseded"):
+        reasons = [ruled(view.account(entry.publication).rulings[entry.sequence].body)]
+    return _row(entry, status, audits[key], reasons)
 
 
-def _decided(ruling: ApprovalEntry | None) -> tuple[Status, list[str] | None]:
-    """The status of a held release, with the reason why it is not to be seen."""
-    if ruling is None:
-        return "held", [WAITS]
-    body = ruling.body
-    if body.decision == "approved":
-        return "sealed", None  # and about to be published
-    return ("superseded" if body.decision == "superseded" else "rejected"), [ruled(body)]
-
-
-def _row(entry: Entry, status: Status, shown: AuditDocument, reasons: list[str] | None = None) -> HistoryRow:
+def _row(
+    entry: SealEntry | WithheldEntry, status: Status, shown: AuditDocument, reasons: list[str] | None = None
+) -> HistoryRow:
     counts, lost = shown.get("counts", {}), shown.get("loss") or {}
     counted = counts.get("released") is not None and lost.get("status") == "ok"
     return {

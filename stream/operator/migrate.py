@@ -22,9 +22,9 @@ from stream.fold.snapshot import STATE_VERSION
 from stream.ledger import checkpoints as checkpoint
 from stream.ledger import mirror, release_record, sqlite
 from stream.ledger.checkpoints import SavedState
-from stream.ledger.entries import Entry, SealEntry
 from stream.ledger.envelope import Damaged, Keys, Protection, seal, unseal
 from stream.ledger.folder import OperatorFolder, ledger_in, replace_with
+from stream.ledger.view import LedgerView
 from stream.release.audit_document import SHARED
 from stream.run.service import mirror_of
 
@@ -195,20 +195,18 @@ def _ledger(path: Path) -> Item:
 def _series(settings: Settings, path: Path) -> Iterator[_Step]:
     """Running series whose resources are named as they began: said, and never changed, since a person who changes the
     name between two releases breaks the series and its audits."""
-    entries = _readable_entries(path)
+    view = _readable_view(path)
     for publication in settings.publication:
-        marks = [
-            one.body.resources for one in entries if isinstance(one, SealEntry) and one.publication == publication.name
-        ]
-        if not settings.process.raw_resources and any(mark != "process" for mark in marks):
+        account = view.account(publication.name)
+        if not settings.process.raw_resources and account.resource_form == "key":
             yield _only_read(Item(f"resource pseudonyms of publication {publication.name}", 1, 2, note=SHARED))
 
 
-def _readable_entries(path: Path) -> list[Entry]:
+def _readable_view(path: Path) -> LedgerView:
     try:
-        return sqlite.open_readonly(path)
-    except RefusedError:  # `_ledger` says so
-        return []
+        return sqlite.read_view(path)
+    except RefusedError:  # `_ledger` reports it
+        return LedgerView()
 
 
 def _variants(path: Path) -> Item:

@@ -9,28 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from fsspec.core import url_to_fs
 
-from connectors.store.base import HELD, MANIFEST, digest, release_name, release_number
+from connectors.store.base import HELD, MANIFEST, FileEntry, digest, release_name, release_number
 from connectors.store.reached import ReachedFileSystem, reaching
-from models.dp.budget import Charge, exact, parallel, shown
-from models.dp.zcdp import PURE, Accounting
+from models.dp.budget import Charge, exact, shown
+from models.dp.zcdp import Accounting
 from models.errors import RefusedError
 from stream.ledger.checkpoints import CURRENT, PREVIOUS, generation_at
 from stream.ledger.checkpoints import FORMAT as CHECKPOINT
-from stream.ledger.entries import CASES, charge_of
+from stream.ledger.entries import SealBody
 from stream.ledger.envelope import Damaged, Keys, header_of
 from stream.ledger.folder import BUILDING, OPERATOR_FILES, ledger_in, read_digests
-from stream.ledger.sqlite import NewerLedgerError, open_readonly, owner_of
+from stream.ledger.sqlite import NewerLedgerError, owner_of, read_view
+from stream.ledger.view import HIDDEN, Account
 from stream.release.reason import only_waits
 
 Kind = Literal[
@@ -91,41 +90,6 @@ class VerifyResult:
         return {"holds": self.holds, **asdict(self)}
 
 
-@dataclass(slots=True)
-class _PublicationEntries:
-    """The entries of one publication, and what was spent when each of its releases was sealed."""
-
-    seals: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    burned: set[int] = field(default_factory=set)
-    published: set[int] = field(default_factory=set)
-    rulings: dict[int, str] = field(default_factory=dict)
-    """By number: what a person decided on a held release."""
-    withheld: set[str] = field(default_factory=set)
-    """Cuts that released nothing, those that waited included."""
-    waited: set[str] = field(default_factory=set)
-    charged: dict[str, Charge] = field(default_factory=dict)
-    """By cut, the last draw of each."""
-    adding: Charge = field(default_factory=Charge)
-    """Charges that add up."""
-    accounting: Accounting = PURE
-    """How charges add up, by the last of them."""
-    apart: list[Charge] = field(default_factory=list)
-    """Charges of releases whose cases are in no other: the largest of them is spent."""
-    at_seal: dict[int, tuple[Charge, Charge, frozenset[int]]] = field(default_factory=dict)
-    """By number: spent by the publication, by the process, and what `chain.releases` may say."""
-
-    def hidden(self, number: int) -> str:
-        """Why a sealed release is not to be seen: `held`, `rejected` or `superseded`; "" where it is to be seen."""
-        if self.seals[number]["body"].get("held_at") is None or self.rulings.get(number) == "approved":
-            return ""
-        return self.rulings.get(number, "held")
-
-    @property
-    def spent(self) -> Charge:
-        """What the charges so far are together."""
-        return self.adding + parallel(self.apart)
-
-
 def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> VerifyResult:
     """Check everything under `output`, and the releases in `store` where they do not lie in the folder.
 
@@ -138,19 +102,39 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
     result = VerifyResult()
     try:
         result.process = owner_of(ledger)
-        entries = [msgspec.to_builtins(entry) for entry in open_readonly(ledger, result.process)]
+        view = read_view(ledger, result.process)
     except NewerLedgerError:
         raise
     except (RefusedError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         why = str(error) if isinstance(error, RefusedError) else "an entry is no entry; restore it from a backup"
         result.problems.append(VerifyProblem("ledger", f"{ledger}: {why}" if str(ledger) not in why else why))
         return result
-    series = _series(entries, result)
-    for name, one in series.items():
-        _Publication(result, tree, output / "operator", name, one).check()
-    _unknown(result, tree, listed, output / "operator", series)
+    accounts = {name: account for name, account in view.accounts.items() if account.has_attempts}
+    for account in accounts.values():
+        _check_entries(result, account)
+    for account in accounts.values():
+        _Publication(result, tree, output / "operator", account).check()
+    _unknown(result, tree, listed, output / "operator", accounts)
     _checkpoints(result, output / "operator" / "checkpoints", keys or Keys())
     return result
+
+
+def _check_entries(result: VerifyResult, account: Account) -> None:
+    """Report entries about numbers that were never sealed, and publications without an approval."""
+    for number in sorted((account.published | account.burned.keys() | account.rulings.keys()) - account.seals.keys()):
+        text = "is published, burned or decided on, and was never sealed"
+        result.problems.append(VerifyProblem("ledger", text, account.publication, number))
+    for number in sorted(account.published & account.seals.keys()):
+        hidden = _hidden_state(account, number)
+        if hidden:
+            text = f"is published, and was {hidden}: the ledger has no approval of it"
+            result.problems.append(VerifyProblem("ledger", text, account.publication, number))
+
+
+def _hidden_state(account: Account, number: int) -> str:
+    """Return why a sealed release must not be visible: held, rejected or superseded; empty if it may be."""
+    state = account.state(number)
+    return state if state in HIDDEN else ""
 
 
 def _checkpoints(result: VerifyResult, folder: Path, keys: Keys) -> None:
@@ -176,104 +160,57 @@ def _checkpoints(result: VerifyResult, folder: Path, keys: Keys) -> None:
         )
 
 
-def _series(entries: list[Any], result: VerifyResult) -> dict[str, _PublicationEntries]:
-    """The ledger folded by publication, in its order."""
-    found: dict[str, _PublicationEntries] = {}
-    sealed, paid = 0, 0  # numbers of the process, and those of them that were charged
-    own_paid: Counter[str] = Counter()
-    charges: set[tuple[str, str, int]] = set()
-    for entry in entries:
-        kind, name, cut, number = entry["kind"], entry["publication"], entry.get("cut", ""), entry.get("sequence", 0)
-        if kind in ("note", "erased"):
-            continue
-        one, body = found.setdefault(name, _PublicationEntries()), entry.get("body", {})
-        if kind == "charge" and (name, cut, body.get("redraw", 0)) not in charges:
-            charges.add((name, cut, body.get("redraw", 0)))
-            one.charged[cut] = charge_of(body["epsilon"], body["delta"], body.get("rho", ""), body.get("tail", ""))
-            if body.get("rho"):
-                at = Fraction(body["delta"]) - Fraction(body["tail"])
-                one.accounting = Accounting("zcdp", at)
-            if body.get("scope") == CASES:
-                one.apart.append(one.charged[cut])
-            else:
-                one.adding += one.charged[cut]
-        elif kind == "seal" and number not in one.seals:
-            sealed += 1
-            paid_elsewhere = paid - own_paid[name]
-            paid += cut in one.charged
-            own_paid[name] += cut in one.charged
-            process = sum((other.spent for other in found.values()), Charge())
-            one.seals[number] = entry
-            one.at_seal[number] = (one.spent, process, frozenset((sealed, len(one.seals) + paid_elsewhere)))
-        elif kind == "withheld":
-            one.withheld.add(cut)
-            if only_waits(body.get("reasons", ())):
-                one.waited.add(cut)
-        elif kind == "burned":
-            one.burned.add(number)
-        elif kind == "approval" and body["decision"] != "refused":
-            one.rulings.setdefault(number, body["decision"])
-        elif kind == "published":
-            one.published.add(number)
-    for name, one in found.items():
-        for number in sorted((one.published | one.burned | one.rulings.keys()) - one.seals.keys()):
-            told = "is published, burned or decided on, and was never sealed"
-            result.problems.append(VerifyProblem("ledger", told, name, number))
-        for number in sorted(one.published & one.seals.keys()):
-            if one.hidden(number):
-                told = f"is published, and was {one.hidden(number)}: no approval stands in the ledger"
-                result.problems.append(VerifyProblem("ledger", told, name, number))
-    return found
-
-
 class _Publication:
     """The checks of one publication."""
 
-    def __init__(
-        self, result: VerifyResult, tree: _Tree, operator: Path, name: str, series: _PublicationEntries
-    ) -> None:
-        self.result, self.tree, self.operator, self.name, self.series = result, tree, operator, name, series
+    def __init__(self, result: VerifyResult, tree: _Tree, operator: Path, account: Account) -> None:
+        self.result, self.tree, self.operator, self.account = result, tree, operator, account
+        self.name = account.publication
+        waited = sum(only_waits(entry.body.reasons) for entry in account.withheld.values())
         self.checked = Checked(
-            name,
-            burned=len(series.burned),
-            withheld=len(series.withheld - series.waited),
-            waited=len(series.waited),
+            self.name,
+            burned=len(account.burned),
+            withheld=len(account.withheld) - waited,
+            waited=waited,
         )
-        spent = series.accounting.loss(series.spent)
+        spent = account.accounting.loss(account.spent)
         self.checked.epsilon, self.checked.delta = shown(spent.epsilon), shown(spent.delta)
         self.chained = self.standing = 0
 
     def check(self) -> None:
         """Numbers, then each release in order."""
         self.result.publications.append(self.checked)
-        last = max(self.series.seals, default=0)
-        for number in sorted(set(range(1, last + 1)) - self.series.seals.keys()):
+        seals = self.account.seals
+        last = max(seals, default=0)
+        for number in sorted(set(range(1, last + 1)) - seals.keys()):
             self._wrong("number", "was neither sealed nor burned, and a later one was sealed", number)
-        for number, seal in sorted(self.series.seals.items()):
-            if number not in self.series.burned:
-                if seal.get("cut", "") in self.series.withheld:
-                    self._wrong("ledger", "is of a cut that was withheld", number)
-                if self.series.hidden(number) == "held":
-                    self._held(number, seal["body"])
-                elif self.series.hidden(number):
-                    self.checked.rejected += 1
-                else:
-                    self._release(number, seal["body"])
-                    self.standing = number
+        for number, seal in sorted(seals.items()):
+            state = self.account.state(number)
+            if state == "burned":
+                continue
+            if seal.cut in self.account.withheld:
+                self._wrong("ledger", "is of a cut that was withheld", number)
+            if state == "held":
+                self._held(number, seal.body)
+            elif state in ("rejected", "superseded"):
+                self.checked.rejected += 1
+            else:
+                self._release(number, seal.body)
+                self.standing = number
 
     def _wrong(self, kind: Kind, text: str, number: int) -> None:
         self.result.problems.append(VerifyProblem(kind, text, self.name, number))
 
-    def _release(self, number: int, seal: Mapping[str, Any]) -> None:
+    def _release(self, number: int, seal: SealBody) -> None:
         folder = f"{self.name}/{release_name(number)}"
         if not self.tree.exists(f"{folder}/{MANIFEST}"):
             self._hidden(number, seal, folder)
             return
         self.checked.releases += 1
         body = self.tree.read(f"{folder}/{MANIFEST}")
-        if hashlib.sha256(body).hexdigest() != seal["manifest"]:
+        if hashlib.sha256(body).hexdigest() != seal.manifest:
             self._wrong("manifest", f"{MANIFEST} is not the one that the ledger sealed", number)
-        self._files(number, folder, seal["files"], also={MANIFEST})
+        self._files(number, folder, seal.files, also={MANIFEST})
         manifest = _json(body)
         if manifest is None:
             self._wrong("manifest", f"{MANIFEST} is no JSON object", number)
@@ -283,14 +220,14 @@ class _Publication:
         self._budget(number, manifest)
         self._own(number, manifest)
 
-    def _held(self, number: int, seal: Mapping[str, Any]) -> None:
+    def _held(self, number: int, seal: SealBody) -> None:
         """A release that waits for a person: its bytes are with the operator, as they were sealed."""
         self.checked.held += 1
         self._own_bytes(number)
-        folder = self.operator / self.name / HELD / seal["temporary"]
+        folder = self.operator / self.name / HELD / seal.temporary
         for name, right in [
-            (MANIFEST, seal["manifest"]),
-            *((str(one["path"]), one["sha256"]) for one in seal["files"]),
+            (MANIFEST, seal.manifest),
+            *((str(one["path"]), one["sha256"]) for one in seal.files),
         ]:
             path = folder / name
             if not path.is_file():
@@ -298,27 +235,27 @@ class _Publication:
             elif digest(path) != right:
                 self._wrong("bytes", f"is held, and its {name} is not what was sealed", number)
 
-    def _hidden(self, number: int, seal: Mapping[str, Any], folder: str) -> None:
+    def _hidden(self, number: int, seal: SealBody, folder: str) -> None:
         """A sealed release that nobody can see: it waits, or its bytes are gone."""
-        if number in self.series.published:
+        if number in self.account.published:
             self._wrong("missing", "was published and is gone", number)
             return
         if not self.tree.local:
             self.result.notes.append(f"{self.name} {number}: sealed and not yet published; its bytes are on its host")
             return
-        if (self.operator / self.name / HELD / seal["temporary"]).is_dir():
+        if (self.operator / self.name / HELD / seal.temporary).is_dir():
             self.result.notes.append(f"{self.name} {number}: was approved; the next start publishes it")
             return
-        waiting = f"{self.name}/{seal['temporary']}"
+        waiting = f"{self.name}/{seal.temporary}"
         if not self.tree.exists(f"{waiting}/{MANIFEST}"):
             self._wrong("missing", "is sealed and neither published nor waiting: its bytes are gone", number)
             return
         self.checked.waiting += 1
-        if hashlib.sha256(self.tree.read(f"{waiting}/{MANIFEST}")).hexdigest() != seal["manifest"]:
+        if hashlib.sha256(self.tree.read(f"{waiting}/{MANIFEST}")).hexdigest() != seal.manifest:
             self._wrong("manifest", f"{MANIFEST} of the waiting release is not the one that the ledger sealed", number)
-        self._files(number, waiting, seal["files"], also={MANIFEST})
+        self._files(number, waiting, seal.files, also={MANIFEST})
 
-    def _files(self, number: int, folder: str, sealed: list[Mapping[str, Any]], also: set[str]) -> None:
+    def _files(self, number: int, folder: str, sealed: Sequence[FileEntry], also: set[str]) -> None:
         present = set(self.tree.names(folder))
         for file in sealed:
             name = str(file["path"])
@@ -333,16 +270,16 @@ class _Publication:
         for name in sorted(present - {str(file["path"]) for file in sealed} - also):
             self._wrong("unknown", f"{name} is named by no seal", number)
 
-    def _manifest(self, number: int, seal: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+    def _manifest(self, number: int, seal: SealBody, manifest: Mapping[str, Any]) -> None:
         for key, right in (("process", self.result.process), ("publication", self.name), ("sequence", number)):
             if manifest.get(key) != right:
                 self._wrong("manifest", f"{MANIFEST} says {key} {manifest.get(key)!r}, not {right!r}", number)
-        if manifest.get("files") != [dict(file) for file in seal["files"]]:
+        if manifest.get("files") != [dict(file) for file in seal.files]:
             self._wrong("manifest", f"{MANIFEST} lists other files than the ledger sealed", number)
 
     def _chain(self, number: int, manifest: Mapping[str, Any]) -> None:
         """The predecessor that a manifest names is the last one that stood then, and its digest is the sealed one."""
-        seals, burned = self.series.seals, self.series.burned
+        seals, burned = self.account.seals, self.account.burned
         before = manifest.get("previous")
         stood = (before or 0) == self.standing or (before in burned and self.standing < before < number)
         if not stood:
@@ -354,22 +291,24 @@ class _Publication:
                 self._wrong("chain", f"names no digest of its predecessor, and release {self.chained} did", number)
             return  # of a program before
         self.chained = number
-        if chain.get("previous_manifest") != (None if before is None else seals[before]["body"]["manifest"]):
+        if chain.get("previous_manifest") != (None if before is None else seals[before].body.manifest):
             self._wrong("chain", f"names another digest of release {before} than the ledger", number)
-        counted = self.series.at_seal[number][2]
+        totals = self.account.at_seal[number]
+        counted = {totals.process_seals, totals.charged_seals}
         if chain.get("releases") not in counted:
             said = " or ".join(str(one) for one in sorted(counted))
             self._wrong("chain", f"counts {chain.get('releases')} releases of the process, the ledger {said}", number)
 
     def _budget(self, number: int, manifest: Mapping[str, Any]) -> None:
         """What recipients were told was spent is what the ledger had charged by then."""
-        budget, paid = manifest.get("budget"), self.series.charged.get(self.series.seals[number].get("cut", ""))
+        budget, paid = manifest.get("budget"), self.account.charge_of_cut.get(self.account.seals[number].cut)
         if budget is None:
             if paid is not None:
                 self._wrong("budget", "was charged, and its manifest says nothing of it", number)
             return
-        own, process, _ = self.series.at_seal[number]
-        rho = (("rho", paid), ("spent", own), ("process", process)) if self.series.accounting.kind == "zcdp" else ()
+        totals = self.account.at_seal[number]
+        own, process = totals.spent, totals.process_spent
+        rho = (("rho", paid), ("spent", own), ("process", process)) if self.account.accounting.kind == "zcdp" else ()
         for name, charged in rho:
             stated, true = (budget.get("zcdp") or {}).get(name), shown((charged or Charge()).rho)
             if stated != true:
@@ -390,8 +329,8 @@ class _Publication:
     def _accounting(self, budget: Mapping[str, Any]) -> Accounting:
         """How charges of the ledger are shown in a manifest, which states a delta of conversion of its own."""
         stated = (budget.get("zcdp") or {}).get("conversion_delta")
-        if self.series.accounting.kind == "pure" or not isinstance(stated, float) or not 0 < stated < 1:
-            return self.series.accounting
+        if self.account.accounting.kind == "pure" or not isinstance(stated, float) or not 0 < stated < 1:
+            return self.account.accounting
         return Accounting("zcdp", exact(stated))
 
     def _own_bytes(self, number: int) -> list[str]:
@@ -430,24 +369,23 @@ def _unknown(
     tree: _Tree,
     listed: Mapping[str, list[str]],
     operator: Path,
-    series: Mapping[str, _PublicationEntries],
+    accounts: Mapping[str, Account],
 ) -> None:
     """Files and folders that no seal names."""
     for name, entries in listed.items():
-        one = series.get(name, _PublicationEntries())
-        temporary = {str(seal["body"]["temporary"]) for seal in one.seals.values()}
+        account = accounts.get(name, Account(name))
+        temporary = {seal.body.temporary for seal in account.seals.values()}
         for entry in entries:
             number = release_number(entry)
-            hidden = one.hidden(number) if number in one.seals and number is not None else ""
-            if number in one.seals and number not in one.burned and not hidden:
-                continue
-            if number is not None and number in one.seals:
-                told = f"was {hidden or 'burned'}, and stands in the public folder"
-                result.problems.append(VerifyProblem("unknown", told, name, number))
+            if number is not None and number in account.seals:
+                state = account.state(number)
+                if state in HIDDEN or state == "burned":
+                    text = f"was {state}, and is in the public folder"
+                    result.problems.append(VerifyProblem("unknown", text, name, number))
             elif entry.startswith(".") and entry.endswith(".tmp"):
                 if entry not in temporary:
                     result.notes.append(f"{name}/{entry}: never sealed; the next start sets it aside")
-            elif one.seals or number is not None:
+            elif account.seals or number is not None:
                 result.problems.append(VerifyProblem("unknown", f"{entry} is named by no seal", name, number or 0))
             else:
                 result.notes.append(f"{name}/{entry}: of no publication of this ledger")
@@ -457,11 +395,11 @@ def _unknown(
         if path.name.startswith(BUILDING):
             result.notes.append(f"operator/{path.name}: of a cut that an engine built; the next start removes it")
             continue
-        if not path.is_dir() or path.name not in series:
+        if not path.is_dir() or path.name not in accounts:
             result.notes.append(f"operator/{path.name}: not veilstream's, or of no entry of the ledger")
             continue
-        known = {f"{number:06d}" for number in series[path.name].seals} | {HELD}
-        result.notes += _left_held(path, series[path.name])
+        known = {f"{number:06d}" for number in accounts[path.name].seals} | {HELD}
+        result.notes += _left_held(path, accounts[path.name])
         for entry in sorted(one.name for one in path.iterdir() if not one.name.startswith(".")):
             if entry not in known:
                 result.problems.append(
@@ -469,9 +407,10 @@ def _unknown(
                 )
 
 
-def _left_held(folder: Path, one: _PublicationEntries) -> list[str]:
+def _left_held(folder: Path, account: Account) -> list[str]:
     """Bytes among the held ones of which no release waits."""
-    waiting = {str(seal["body"]["temporary"]) for number, seal in one.seals.items() if one.hidden(number) != "rejected"}
+    seals = account.seals.items()
+    waiting = {seal.body.temporary for number, seal in seals if account.state(number) != "rejected"}
     found = sorted(path.name for path in (folder / HELD).iterdir()) if (folder / HELD).is_dir() else []
     return [
         f"operator/{folder.name}/{HELD}/{name}: of no held release; the next start sets it aside"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from models.errors import InputError
 from stream.fold.cases import digest
 from stream.ledger import release_record
-from stream.ledger.entries import ApprovalBody, ApprovalEntry, ErasedEntry, Ruling, SealEntry
+from stream.ledger.entries import ApprovalBody, ApprovalEntry, Ruling, SealEntry
 from stream.ledger.folder import json_bytes, rewrite, write_json
 from stream.release import audit_document as documents
 from stream.release import gate
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stream.ledger.release_record import ReleaseRecord
-    from stream.release.audience import Key
     from stream.release.documents import AuditDocument
     from stream.release.pipeline import Pipeline
 
@@ -133,7 +132,7 @@ def _append(
 ) -> ApprovalEntry:
     body = ApprovalBody(decision=ruling, by=by, why=why, at=pipeline.clock.now(), reasons=tuple(texts(reasons)))
     entry = ApprovalEntry(publication=pipeline.name, sequence=number, owner=uuid.uuid4().hex, body=body)
-    return pipeline.account.append(entry)
+    return pipeline.ledger.append(entry)
 
 
 def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
@@ -190,21 +189,9 @@ def _rewrite(pipeline: Pipeline, number: int, audit: AuditDocument) -> None:
 
 def released_since(pipeline: Pipeline, number: int) -> list[ReleaseRecord]:
     """The releases that the audience has, and had not when this one was held."""
-    seen, found = False, []
-    own = (pipeline.name, number)
-    for entry in pipeline.ledger.entries():
-        key: Key = (entry.publication, entry.sequence)
-        if isinstance(entry, SealEntry) and key == own:
-            seen = True
-        elif seen and _leaves(entry) and key in pipeline.audience.seals:
-            found.append(key)
-    return [pipeline.audience.record(key, pipeline.audience.seals[key]) for key in found]
-
-
-def _leaves(entry: Any) -> bool:
-    if isinstance(entry, SealEntry):
-        return entry.body.held_at is None
-    return isinstance(entry, ApprovalEntry) and entry.body.decision == "approved"
+    seals = pipeline.audience.seals
+    released = pipeline.ledger.view.released_since(pipeline.name, number)
+    return [pipeline.audience.record(key, seals[key]) for key in released if key in seals]
 
 
 def _beside(
@@ -238,13 +225,7 @@ def _erased(pipeline: Pipeline, number: int) -> list[Reason]:
 def holds_erased(holder: Holder, number: int) -> bool:
     """Whether a held release shows, remembers, or may count a case that was erased after its seal. Where its records
     are no cases, or its files are not here, nobody can tell, and every erasure counts."""
-    stones: set[str] = set()
-    since = False
-    for entry in holder.ledger.entries():  # of a publication that is configured no more none is of its own
-        if isinstance(entry, SealEntry) and (entry.publication, entry.sequence) == (holder.name, number):
-            since = True
-        elif since and isinstance(entry, ErasedEntry):
-            stones.update(entry.body.tombstones)
+    stones = holder.ledger.view.erased_since(holder.name, number)
     if not stones:
         return False
     folder = holder.folder.release(holder.name, number)

@@ -17,11 +17,12 @@ from typing import Any, overload
 
 from models.errors import RefusedError, UnreadableError
 from stream.ledger import release_record
-from stream.ledger.entries import ApprovalEntry, BurnedEntry, Entry, SealEntry
+from stream.ledger.entries import SealEntry
 from stream.ledger.folder import OperatorFolder, rewrite, write_json
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Ledger
+from stream.ledger.view import LedgerView, ReleaseKey
 from stream.release import audit_document as documents
 from stream.release.contract import Audit, Build
 from stream.release.documents import AuditDocument
@@ -31,20 +32,19 @@ log = logging.getLogger("veilstream")
 
 # The standing releases of an audience, as audits look back at them.
 
-Key = tuple[str, int]
-"""Publication and number of a release."""
-
 
 class Earlier(Sequence[ReleaseRecord]):
     """Oldest first. In memory are the last `reach` records (None: all); an older one is read anew when it is asked
     for, which only an erasure does: a daemon's memory does not grow with releases that nobody compares any more."""
 
-    def __init__(self, read: Callable[[Key], ReleaseRecord], keys: Iterable[Key], reach: int | None) -> None:
+    def __init__(
+        self, read: Callable[[ReleaseKey], ReleaseRecord], keys: Iterable[ReleaseKey], reach: int | None
+    ) -> None:
         self._read, self._reach = read, reach
         self._keys = list(keys)
         near = self._keys if reach is None else self._keys[max(0, len(self._keys) - reach) :]
-        self._held: dict[Key, ReleaseRecord] = {}
-        self._lost: set[Key] = set()
+        self._held: dict[ReleaseKey, ReleaseRecord] = {}
+        self._lost: set[ReleaseKey] = set()
         """Releases that could not be read; `read_lost` tries again."""
         for key in near:
             try:
@@ -118,13 +118,13 @@ class Audience:
     ) -> None:
         self.name, self.members, self.folder, self.mirror = name, tuple(members), folder, mirror
         self._ledger, self._reach = ledger, far
-        self._memory: tuple[Key, Any] | None = None
+        self._memory: tuple[ReleaseKey, Any] | None = None
         """What the mechanism of one release left: it grows with the log, and is not read again for every cut."""
 
     @cached_property
-    def seals(self) -> dict[Key, SealEntry]:
+    def seals(self) -> dict[ReleaseKey, SealEntry]:
         """Seals of the releases of the series, in order. They are read at the first use, after recovery."""
-        return _standing(self._ledger.entries(), self.name, self.members)
+        return _released_to(self._ledger.view, self.name, self.members)
 
     @cached_property
     def earlier(self) -> Earlier:
@@ -148,7 +148,7 @@ class Audience:
             self._memory = record.key, build.memory
         self.earlier.append(record.released(audit, release_record.VariantsFile(self._file(record.key))))
 
-    def memory(self, publication: str | None) -> tuple[Any, Key] | None:
+    def memory(self, publication: str | None) -> tuple[Any, ReleaseKey] | None:
         """What the mechanism of the last release (of one publication, or of all) left, and which release that is."""
         of_it = (key for key in reversed(self.seals) if publication in (None, key[0]))
         last = next(of_it, None)
@@ -158,15 +158,15 @@ class Audience:
             self._memory = last, documents.read_memory(self.folder.release(*last))
         return self._memory[1], last
 
-    def made_by(self, key: Key) -> str:
+    def made_by(self, key: ReleaseKey) -> str:
         """Kind of the mechanism of a release: a configuration that changed since may name another."""
         return self.audit_of(key)["mechanism"]["kind"]
 
-    def audit_of(self, key: Key) -> AuditDocument:
+    def audit_of(self, key: ReleaseKey) -> AuditDocument:
         """audit.json of a sealed release."""
         return documents.read_audit(self.folder.release(*key))
 
-    def forget(self, key: Key, cases: Collection[str]) -> None:
+    def forget(self, key: ReleaseKey, cases: Collection[str]) -> None:
         """Take erased cases out of what the mechanism remembers of a release."""
         folder = self.folder.release(*key)
         memory = documents.read_memory(folder)
@@ -175,10 +175,10 @@ class Audience:
         if rest != memory:
             rewrite(self.folder.ops, folder / "memory.json", write_json(rest))
 
-    def _read(self, key: Key) -> ReleaseRecord:
+    def _read(self, key: ReleaseKey) -> ReleaseRecord:
         return self.record(key, self.seals[key])
 
-    def record(self, key: Key, seal: SealEntry) -> ReleaseRecord:
+    def record(self, key: ReleaseKey, seal: SealEntry) -> ReleaseRecord:
         """A sealed release as audits see it, also one that is held and no part of the series."""
         folder = self.folder.release(*key)
         if self.mirror is not None and not folder.exists():  # of a publication that is configured no more
@@ -186,39 +186,35 @@ class Audience:
         stored = release_record.VariantsFile(self._file(key))
         return release_record.read(stored.path).released(self.audit_of(key), stored, publication=key[0])
 
-    def _file(self, key: Key) -> Path:
+    def _file(self, key: ReleaseKey) -> Path:
         return self.folder.release(*key) / "variants.parquet"
 
 
-def _standing(entries: Iterable[Entry], name: str | None, members: Collection[str]) -> dict[Key, SealEntry]:
-    """Seals of the audience's releases that exist, in the order of the ledger; one that was held stands where it was
-    approved.
+def _released_to(view: LedgerView, name: str | None, members: Collection[str]) -> dict[ReleaseKey, SealEntry]:
+    """Return the seals of the releases that an audience has, in the order in which they left.
 
-    A seal from before there were audiences belongs to the one that the configuration names for its publication.
-    RefusedError where a publication has released to another audience: its releases lie in one folder.
+    A seal from before there were audiences belongs to the audience that the configuration names for its publication.
+
+    Raises
+    ------
+    RefusedError
+        If a publication has sealed a release for another audience, since all its releases lie in one folder.
     """
-    found: dict[Key, SealEntry] = {}
-    held: dict[Key, SealEntry] = {}
-    for entry in entries:
-        key = (entry.publication, entry.sequence)
-        if isinstance(entry, BurnedEntry):
-            found.pop(key, None)
-        elif isinstance(entry, ApprovalEntry):
-            if entry.body.decision == "approved" and key in held:
-                found[key] = held[key]
-        elif isinstance(entry, SealEntry):
-            audience = entry.body.audience
-            if entry.publication in members and name is not None and audience not in (None, name):
-                raise RefusedError(
-                    f"publication {entry.publication}: release {entry.sequence} went to audience {audience}, the "
-                    f"configuration says {name}; set it back, or give the publication another name"
-                )
-            if entry.publication in members or (name is not None and audience == name):
-                (found if entry.body.held_at is None else held)[key] = entry
-    return found
+    for seal in view.seals.values():
+        sealed_for = seal.body.audience
+        if seal.publication in members and name is not None and sealed_for not in (None, name):
+            raise RefusedError(
+                f"publication {seal.publication}: release {seal.sequence} went to audience {sealed_for}, the "
+                f"configuration says {name}; set it back, or give the publication another name"
+            )
+    return {
+        key: seal
+        for key, seal in view.releases.items()
+        if seal.publication in members or (name is not None and seal.body.audience == name)
+    }
 
 
-def refuse_apart(seals: Mapping[Key, SealEntry], name: str, shared: Collection[str]) -> None:
+def refuse_apart(seals: Mapping[ReleaseKey, SealEntry], name: str, shared: Collection[str]) -> None:
     """RefusedError where publications that share a memory have each released before there were audiences: one case may
     then be out in two forms, which nothing mends."""
     old = sorted({publication for (publication, _), seal in seals.items() if seal.body.audience is None} & set(shared))

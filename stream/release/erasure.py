@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Protocol, TypedDict
 from connectors.store.base import Store
 from stream.fold.cases import digest
 from stream.ledger import release_record
-from stream.ledger.entries import Entry, ErasedBody, ErasedEntry, SealEntry
+from stream.ledger.entries import ErasedBody, ErasedEntry
 from stream.ledger.folder import OperatorFolder, rewrite
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
-from stream.ledger.sqlite import Account, Ledger
+from stream.ledger.sqlite import Ledger
+from stream.ledger.view import Account
 from stream.release.approval import reject_erased
 from stream.release.audience import Audience
 from stream.release.failpoints import Hook, nothing
@@ -67,10 +68,7 @@ def erase(service: AffectedReleases, fold: Fold, cases: Sequence[str]) -> Erasur
     for name, releases in out.items():
         body = ErasedBody(cases=len(cases), tombstones=stones, releases=tuple(releases))
         entry = ErasedEntry(publication=name, body=body)
-        if name in service.pipelines:
-            service.pipelines[name].account.append(entry)
-        else:
-            service.ledger.append(entry)
+        service.ledger.append(entry)
     known = fold.erase(list(cases))
     finish(service)
     return {"known": known, "releases": out}
@@ -78,8 +76,7 @@ def erase(service: AffectedReleases, fold: Fold, cases: Sequence[str]) -> Erasur
 
 def tombstones(service: AffectedReleases) -> set[bytes]:
     """Digests of every case that was ever erased."""
-    texts = (entry.body.tombstones for entry in service.ledger.entries() if isinstance(entry, ErasedEntry))
-    return {bytes.fromhex(text) for some in texts for text in some}
+    return {bytes.fromhex(text) for text in service.ledger.view.tombstones}
 
 
 def apply_tombstones(service: AffectedReleases, fold: Fold) -> None:
@@ -128,13 +125,11 @@ class _Former:
 
 
 def _former(service: AffectedReleases) -> list[_Former]:
-    held = {entry.publication for entry in service.ledger.entries() if _was_held(entry)} - set(service.pipelines)
+    view = service.ledger.view
+    held = {name for (name, _), seal in view.seals.items() if seal.body.held_at is not None}
     shared = (service.store, service.folder, service.mirror, service.clock)
-    return [_Former(name, service.ledger, Account(service.ledger, name), *shared) for name in sorted(held)]
-
-
-def _was_held(entry: Entry) -> bool:
-    return isinstance(entry, SealEntry) and entry.body.held_at is not None
+    former = sorted(held - set(service.pipelines))
+    return [_Former(name, service.ledger, view.account(name), *shared) for name in former]
 
 
 def _reject_former(former: _Former) -> None:

@@ -45,7 +45,7 @@ from stream.ledger.entries import (
 from stream.ledger.folder import OperatorFolder, rewrite, write_json
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
-from stream.ledger.sqlite import Account, Ledger
+from stream.ledger.sqlite import Ledger
 from stream.release import audit_document, gate, public_files, repair
 from stream.release.audience import Audience, Earlier
 from stream.release.comparison import forget
@@ -136,11 +136,10 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.name = self.spec.name
-        self.account = Account(self.ledger, self.name)
-        refuse_other_terms(self.name, self.spec.once, self.account.terms.values())
+        self.account = self.ledger.view.account(self.name)
+        charges = self.account.charge_entries.values()
+        refuse_other_terms(self.name, self.spec.once, (entry.body for entry in charges))
         self.accounts.add(self.account)
-        notes = (entry.body for entry in self.ledger.entries(self.name) if isinstance(entry, NoteEntry))
-        self._gaps = {body.gap for body in notes if body.gap is not None}
 
     @property
     def earlier(self) -> Earlier:
@@ -289,7 +288,7 @@ class Pipeline:
         entry = charge_entry(self.name, cut, asked, redraw, self.spec.accounting)
         if once is not None:
             entry = msgspec.structs.replace(entry, body=once.body(asked, redraw, self.spec.accounting))
-        committed = self.account.append(entry).body
+        committed = self.ledger.append(entry).body
         if committed.scope and (once is None or not once.matches(committed)):
             text = f"{self.name}: an attempt under other terms has charged this cut; the next cut is charged anew"
             return [Reason("mechanism", text)]
@@ -536,7 +535,7 @@ class Pipeline:
         )
         cut = written.charged.attempt.cut
         entry = SealEntry(publication=self.name, cut=cut, sequence=written.number, owner=owner, body=body)
-        committed = self.account.append(entry)
+        committed = self.ledger.append(entry)
         if committed.owner != owner:
             self.store.quarantine(prepared)
             raise RefusedError(
@@ -578,7 +577,7 @@ class Pipeline:
 
         A fence is found only by an append, so this leaves a note in the ledger.
         """
-        self.account.append(NoteEntry(publication=self.name, body=NoteBody(publishing=number)))
+        self.ledger.append(NoteEntry(publication=self.name, body=NoteBody(publishing=number)))
 
     def _commit_operator_files(self, sealed: Sealed) -> None:
         self.folder.commit(sealed.written.operator_files.name, self.name, sealed.written.number)
@@ -592,7 +591,7 @@ class Pipeline:
         if self.publish is not None:
             location = self.store.location(self.name, published.number)
             self.publish(self.name, published.number, published.manifest, location)
-        self.account.append(PublishedEntry(publication=self.name, sequence=published.number))
+        self.ledger.append(PublishedEntry(publication=self.name, sequence=published.number))
 
     def thin(self, number: int) -> None:
         """Shorten the audit of a release that was published long ago. A crash here leaves it as it was."""
@@ -626,7 +625,7 @@ class Pipeline:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
         section: CutSection = {**audit_document.cut_section(attempt), "counts": dict(attempt.counts)}
         body = WithheldBody(texts(reasons), section)
-        self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body, waits_for=waits_for))
+        self.ledger.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body, waits_for=waits_for))
         self.at(Failpoint.WITHHELD)
         document = cast(AuditDocument, {**audit, **section})
         return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=document)
@@ -666,13 +665,12 @@ class Pipeline:
     @property
     def gaps_accepted(self) -> int:
         """How many gaps the operator has accepted."""
-        return len(self._gaps)
+        return len(self.account.gaps)
 
     def accept_gap(self, position: int, missing: Sequence[str]) -> None:
         """Record that the operator goes on without some events. Manifests state how often."""
         body = NoteBody(gap=position, missing=tuple(missing))
         self.ledger.append(NoteEntry(publication=self.name, body=body))
-        self._gaps.add(position)
 
 
 def _candidate(build: Build, exposure: Exposure, publication: str, number: int) -> ReleaseRecord:

@@ -22,7 +22,8 @@ from models.errors import InputError, RefusedError
 from stream.ledger.entries import ApprovalBody, ApprovalEntry, BurnedEntry, Ruling, SealEntry
 from stream.ledger.folder import OperatorFolder
 from stream.ledger.mirror import Mirror
-from stream.ledger.sqlite import Account, Ledger
+from stream.ledger.sqlite import Ledger
+from stream.ledger.view import Account
 from stream.release.failpoints import Failpoint, Hook
 from stream.release.schedule import ReleaseClock
 from stream.release.stages import Published
@@ -55,7 +56,7 @@ def compare(ledger: Ledger, store: Store, process: str, configured: Collection[s
     releases of the process than the ledger does: the ledger is not the one that these releases were charged to, and
     what they spent would be forgotten. (A release that the ledger knows and the store lacks: `recover`.)
     """
-    sealed = {(entry.publication, entry.sequence) for entry in ledger.entries() if isinstance(entry, SealEntry)}
+    sealed = ledger.view.seals
     for name in store.publications():
         numbers = store.releases(name)
         if not numbers:
@@ -119,7 +120,7 @@ def _keep_held(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
     bring_own(pipeline, number, seal)
     _bring_held(pipeline, number, seal)
     if not pipeline.store.has_held_bytes(pipeline.name, seal.body.temporary, seal.body.manifest):
-        pipeline.account.append(BurnedEntry(publication=pipeline.name, cut=seal.cut, sequence=number))
+        pipeline.ledger.append(BurnedEntry(publication=pipeline.name, cut=seal.cut, sequence=number))
 
 
 def _bring_held(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
@@ -158,7 +159,7 @@ def reject(pipeline: Holder, number: int, *, by: str, why: str, ruling: Ruling =
     used. Returns the decision that stands."""
     body = ApprovalBody(decision=ruling, by=by, why=why, at=pipeline.clock.now())
     entry = ApprovalEntry(publication=pipeline.name, sequence=number, owner=uuid.uuid4().hex, body=body)
-    standing = pipeline.account.append(entry)
+    standing = pipeline.ledger.append(entry)
     if standing.body.decision != "approved":
         pipeline.at(Failpoint.REJECTED)
         clear(pipeline, number)
@@ -233,7 +234,7 @@ def finish(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
         check_fence = partial(pipeline.check_fence, number)
         place = (pipeline.name, number, body.temporary, body.manifest, body.publish_at)
         if not store.resume(*place, check_fence=check_fence):
-            account.append(BurnedEntry(publication=pipeline.name, cut=seal.cut, sequence=number))
+            pipeline.ledger.append(BurnedEntry(publication=pipeline.name, cut=seal.cut, sequence=number))
             return False
         pipeline.at(Failpoint.RENAMED)
     if store.manifest_sha256(pipeline.name, number) != body.manifest:

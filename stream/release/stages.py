@@ -19,7 +19,7 @@ from models.dp.budget import Charge
 from models.errors import BoundError
 from stream.ledger.entries import SealEntry
 from stream.ledger.release_record import ReleaseRecord
-from stream.ledger.sqlite import Account
+from stream.ledger.view import Account
 from stream.release.contract import Attempt, Build, Mechanism
 from stream.release.documents import AuditDocument, Manifest
 from stream.release.reason import Reason

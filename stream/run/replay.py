@@ -25,7 +25,7 @@ from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.records import Cut, Delta, Row, Tick
-from stream.ledger.entries import ClaimBody, ClaimEntry, NoteEntry, SealEntry, WithheldEntry
+from stream.ledger.entries import ClaimBody, ClaimEntry
 from stream.release.contract import Decision
 from stream.release.documents import AuditDocument
 from stream.release.erasure import apply_tombstones
@@ -272,8 +272,8 @@ class Resume:
         seen = {decision.cut for _, decision in again}
         return [
             (entry.publication, decision)
-            for entry in self.service.ledger.entries()
-            if isinstance(entry, SealEntry | WithheldEntry) and entry.cut not in seen
+            for entry in self.service.ledger.view.attempts
+            if entry.cut not in seen
             if (decision := self.service.pipelines[entry.publication].decided(entry.cut)) is not None
             if decision.status == "withheld" or decision.sequence == entry.sequence
         ]
@@ -287,11 +287,12 @@ class Resume:
             until=None if self.until is None else str(self.until),
             publications=tuple(one.name for one in self.service.settings.publication),
         )
-        notes = [one for one in self.service.ledger.entries("") if isinstance(one, ClaimEntry | NoteEntry)]
-        if not notes:
+        view = self.service.ledger.view
+        if view.claim is None and not view.made_by_daemon:
             self.service.ledger.append(ClaimEntry(publication="", body=own))
             return
-        claim = notes[0].body if isinstance(notes[0], ClaimEntry) else ClaimBody()  # a daemon's folder: nobody's replay
+        # The folder of a daemon belongs to no replay: every comparison below fails.
+        claim = ClaimBody() if view.made_by_daemon or view.claim is None else view.claim
         for name, what in (
             ("log", "the log"),
             ("config", "the configuration"),

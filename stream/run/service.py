@@ -26,10 +26,11 @@ from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Cut, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.ledger.checkpoints import Checkpoints, FileOperations, SavedState
-from stream.ledger.entries import ClaimEntry, NoteBody, NoteEntry
+from stream.ledger.entries import NoteBody, NoteEntry
 from stream.ledger.folder import OperatorFolder, make_private
 from stream.ledger.mirror import Mirror, open_mirror
-from stream.ledger.sqlite import Account, Ledger, SqliteLedger, refuse_other_accounting
+from stream.ledger.sqlite import Ledger, SqliteLedger, refuse_other_accounting
+from stream.ledger.view import Account
 from stream.release.approval import UNSEEN, DecidedRelease, Order, decide
 from stream.release.audience import Audience, reach, refuse_apart
 from stream.release.audit_document import AuditPart, read_audit
@@ -95,7 +96,7 @@ class ReleaseService:
             self.mirror = mirror_of(settings, output, ops) if mirrored else None
             self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
             opened.callback(self.ledger.close)
-            refuse_other_accounting(settings.process.name, settings.process.budget.accounting, self.ledger.entries())
+            refuse_other_accounting(settings.process.name, settings.process.budget.accounting, self.ledger.view)
             configured = [publication.name for publication in settings.publication]
             compare(self.ledger, self.store, settings.process.name, configured)
             self.former = self._former()
@@ -125,7 +126,8 @@ class ReleaseService:
             self._read_earlier()
             finish(self)
             asked = any(publication.approval == "required" for publication in settings.publication)
-            if asked and _claimed(self.ledger) in (None, settings.digest):
+            claim = self.ledger.view.claim
+            if asked and (claim is None or claim.config in (None, settings.digest)):
                 self.folder.keep_configuration(settings.written())
             self._opened = opened.pop_all()
 
@@ -208,8 +210,7 @@ class ReleaseService:
 
     def first_seen(self, name: str) -> int | None:
         """When (ns) the ledger first saw a publication, where it says so."""
-        notes = (one.body for one in self.ledger.entries(name) if isinstance(one, NoteEntry))
-        return next((body.first_seen for body in notes if body.first_seen is not None), None)
+        return self.ledger.view.first_seen.get(name)
 
     def publish_due(self) -> None:
         """Publish what was sealed and waited for its moment."""
@@ -430,14 +431,9 @@ class ReleaseService:
     def _former(self) -> list[Account]:
         """Accounts of publications that the configuration no longer names, a renamed one under its former name."""
         configured = {publication.name for publication in self.settings.publication}
-        kinds = ("charge", "seal")
-        names = {entry.publication for entry in self.ledger.entries() if entry.kind in kinds} - configured
-        return [Account(self.ledger, name) for name in sorted(names)]
-
-
-def _claimed(ledger: Ledger) -> str | None:
-    """Digest of the configuration of the replay that the folder belongs to, where it belongs to one."""
-    return next((entry.body.config for entry in ledger.entries("") if isinstance(entry, ClaimEntry)), None)
+        accounts = self.ledger.view.accounts
+        former = [name for name, account in accounts.items() if account.charges or account.seals]
+        return [accounts[name] for name in sorted(set(former) - configured)]
 
 
 def _refuse_stopped(fold: Fold, name: str, number: int) -> None:

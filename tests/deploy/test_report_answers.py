@@ -21,6 +21,7 @@ from stream.ledger.entries import (
     SealBody,
     SealEntry,
 )
+from stream.ledger.view import LedgerView
 from stream.operator.report import data
 from stream.operator.report.document import AttemptRow
 from stream.operator.report.plots import PlotSeries, bars
@@ -151,7 +152,7 @@ def test_what_happened_is_the_ledger(hospital: Path, tmp_path: Path, capfd: pyte
 def test_erasures_gaps_and_lost_numbers_are_lines_of_their_own() -> None:
     """In the order of the ledger; a number that a crash took is said once."""
     body = SealBody(files=(), manifest="0", temporary="t", operator="o")
-    found: list[Entry] = [
+    entries: list[Entry] = [
         SealEntry(publication="a", cut="1", sequence=1, body=body),
         PublishedEntry(publication="a", cut="1", sequence=1),
         NoteEntry(publication="", body=NoteBody(gap=40)),
@@ -159,7 +160,8 @@ def test_erasures_gaps_and_lost_numbers_are_lines_of_their_own() -> None:
         BurnedEntry(publication="a", cut="2", sequence=2),
         ErasedEntry(publication="a", body=ErasedBody(cases=2, releases=(1,))),
     ]
-    rows = data.happened(found, {"a": [attempt(1, "2025-01-01"), attempt(2, "2025-01-02", status="burned")]})
+    attempts = [attempt(1, "2025-01-01"), attempt(2, "2025-01-02", status="burned")]
+    rows = data.happened(LedgerView(entries).history, {"a": attempts})
     assert [row["what"] for row in rows] == ["released", "gap accepted", "number lost", "erasure"]
     assert rows[-1]["why"] == "2 cases erased; held by release 1"
 
@@ -167,9 +169,9 @@ def test_erasures_gaps_and_lost_numbers_are_lines_of_their_own() -> None:
 def test_a_repaired_release_is_no_warning() -> None:
     """Its bounds hold: the reasons are of before, and the line says so."""
     body = SealBody(files=(), manifest="0", temporary="t", operator="o")
-    found: list[Entry] = [SealEntry(publication="a", cut="1", sequence=1, body=body)]
+    seal = SealEntry(publication="a", cut="1", sequence=1, body=body)
     repaired = attempt(1, "2025-01-01", repaired=True, reasons=["ba: 16 is below 20"])
-    (row,) = data.happened(found, {"a": [repaired]})
+    (row,) = data.happened([seal], {"a": [repaired]})
     assert (row["what"], row["why"]) == (
         "released after a repair",
         "more events were removed, since ba: 16 is below 20",

@@ -80,9 +80,9 @@ def drop_dead_letters() -> None:
 
 def charge_late() -> None:
     """The charge of a draw is written when the release is out."""
-    from stream.ledger.sqlite import Account
+    from stream.daemon.kafka_ledger import TopicLedger
 
-    append, held = Account.append, []
+    append, held = TopicLedger.append, []
 
     def appended(self: Any, entry: Any) -> Any:
         if entry.kind == "charge":
@@ -94,22 +94,22 @@ def charge_late() -> None:
                 append(self, held.pop())
         return standing
 
-    Account.append = appended  # type: ignore[method-assign]
+    TopicLedger.append = appended  # type: ignore[method-assign]
 
 
 def forget_charge() -> None:
     """The charge of a draw is known to the process, and in no ledger."""
-    from stream.ledger.sqlite import Account
+    from stream.daemon.kafka_ledger import TopicLedger
 
-    append = Account.append
+    append = TopicLedger.append
 
     def appended(self: Any, entry: Any) -> Any:
         if entry.kind == "charge":
-            self._fold(entry)
+            self.view.take(entry)
             return entry
         return append(self, entry)
 
-    Account.append = appended  # type: ignore[method-assign]
+    TopicLedger.append = appended  # type: ignore[method-assign]
 
 
 def rename_first() -> None:

@@ -14,7 +14,7 @@ import pytest
 from connectors import read_log
 from models.errors import NoEventsError
 from stream.ledger.entries import ChargeEntry
-from stream.ledger.sqlite import Account, SqliteLedger, open_readonly
+from stream.ledger.sqlite import open_readonly, read_view
 from stream.operator.verify import verify
 from tests.kafka.scenario import Keeper
 from tests.kafka.site import Site, publication
@@ -114,7 +114,7 @@ def _holds(one: Site) -> None:
     burned = [e for e in open_readonly(one.output() / "operator" / "ledger.sqlite") if e.kind == "burned"]
     assert burned == []
     assert together == accumulated == Counter({("open", "close"): PERSONS})
-    account = Account(SqliteLedger(one.output() / "operator" / "ledger.sqlite", one.name), "weekly")
+    account = read_view(one.output() / "operator" / "ledger.sqlite", one.name).account("weekly")
     assert account.spent.epsilon == 40
     assert len({(entry.cut, entry.body.redraw) for entry in charged(one)}) == len(charged(one)) >= len(found)
     promised: dict[str, Any] = json.loads((found[-1] / "manifest.json").read_text())["promise"]

@@ -16,7 +16,6 @@ from models.dp.budget import Charge
 from models.errors import RefusedError
 from stream.daemon.kafka_ledger import TopicLedger
 from stream.ledger.entries import Entry, charge_entry
-from stream.ledger.sqlite import Account
 from tests.entries import entry
 from tests.kafka import scenario, surgery
 from tests.kafka.broker import Broker, ForeignBroker
@@ -71,7 +70,7 @@ def test_a_copy_of_the_ledger_that_differs_is_rebuilt_aloud(
         for _ in range(2):
             ledger = _ledger(one, name)
             assert list(ledger.entries()) == before
-            assert Account(ledger, "noisy").spent == Charge(Fraction(3, 2))
+            assert ledger.view.account("noisy").spent == Charge(Fraction(3, 2))
             ledger.close()
     told = [record.getMessage() for record in caplog.records if record.name == "veilstream"]
     assert [line.count("it is rebuilt from the topic") for line in told] == [1], told

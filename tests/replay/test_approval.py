@@ -353,7 +353,7 @@ def test_verify_finds_what_was_done_to_a_held_release(world: Path) -> None:
     public.mkdir(parents=True)
     shutil.move(one.files, public / "release-000001")
     kinds = {(found.kind, found.text) for found in verify(world / "out").problems if found.publication == "plain"}
-    assert ("unknown", "was held, and stands in the public folder") in kinds
+    assert ("unknown", "was held, and is in the public folder") in kinds
     with pytest.raises(RefusedError, match="the ledger does not know it"):
         decide(world, "approve")
 

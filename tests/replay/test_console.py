@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 
 from stream.commands import execute
-from stream.ledger.entries import ApprovalEntry
 from stream.operator.approval import held
 from stream.operator.console.guard import MOST_BODY
 from stream.operator.console.sessions import new_token
-from stream.operator.history import entries
+from stream.operator.history import ledger_view
 from tests.conftest import ROOT
 from tests.serving import IMAGE, SCRIPT, Answer, Console, held_folder, start
 
@@ -393,7 +392,7 @@ def test_an_approved_release_is_published_and_logged(own: Console, tmp_path: Pat
     assert "Release 1 of research is approved." in shown
     assert "Dr. A. Officer read and fine" in shown
     assert "is approved." not in own.ask("/decisions").shown, "said once"
-    (entry,) = [one for one in entries(tmp_path / "out") if isinstance(one, ApprovalEntry)]
+    (entry,) = ledger_view(tmp_path / "out").decisions
     assert (entry.body.by, entry.body.why, entry.body.decision) == ("Dr. A. Officer", "read and fine", "approved")
     assert own.ask("/held/research/1").status == 404
     assert "teaching" in own.ask("/held").shown
@@ -433,7 +432,7 @@ def test_a_form_that_is_not_filled_in_decides_nothing(
     if "why" not in fields:
         assert "read and fine" in answer.text
     assert len(held(made)) == 3
-    assert not [one for one in entries(made) if isinstance(one, ApprovalEntry)]
+    assert not ledger_view(made).decisions
 
 
 def test_a_page_about_other_bytes_decides_nothing(console: Console, made: Path) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from stream.commands import execute
-from stream.ledger.entries import ApprovalEntry
 from stream.operator.console import releases
-from stream.operator.history import entries
+from stream.operator.history import ledger_view
 from tests.replay.approving import APPROVED_DP, PLAIN, configured, replayed
 from tests.replay.crashing import sample
 from tests.serving import Console
@@ -33,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def decisions(output: Path) -> int:
-    return sum(isinstance(one, ApprovalEntry) for one in entries(output))
+    return len(ledger_view(output).decisions)
 
 
 def test_the_page_of_a_held_release_names_every_verdict_that_it_changes(made: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from connectors import read_log
-from stream.ledger.sqlite import Account, SqliteLedger
+from stream.ledger.sqlite import read_view
 from stream.release.failpoints import BOUNDARIES
 from stream.testing import verifier
 from tests.replay.crashing import KILLED, run, sample
@@ -87,9 +87,8 @@ def check(world: Path, output: Path) -> None:
         for one, other in zip(manifests(output, name), manifests(calm, name), strict=True):
             assert one["mechanism"]["accumulated"] == other["mechanism"]["accumulated"]
             assert one["budget"]["spent"] == other["budget"]["spent"]
-        account = Account(SqliteLedger(output / "operator" / "ledger.sqlite", "crash"), name)
+        account = read_view(output / "operator" / "ledger.sqlite", "crash").account(name)
         assert float(account.spent.epsilon) == {"counted": 60, "made": 1}[name]
-        account.ledger.close()
     for path in sorted((calm / "public" / "counted").glob("*/*.xes.gz")):
         assert traces(output / path.relative_to(calm)) == traces(path), path
 

@@ -16,7 +16,7 @@ from models.errors import InputError, NoEventsError, RefusedError
 from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config import settings, sources
-from stream.ledger.sqlite import Account, SqliteLedger, open_readonly
+from stream.ledger.sqlite import open_readonly, read_view
 from stream.release.contract import Attempt, Exposure
 from stream.release.once import PAID
 from stream.release.schedule import SimulatedClock
@@ -86,7 +86,8 @@ def released(folder: Path) -> list[Counter[tuple[str, ...]]]:
 
 
 def spent(folder: Path) -> float:
-    return float(Account(SqliteLedger(folder / "out" / "operator" / "ledger.sqlite", "series"), "p").spent.epsilon)
+    account = read_view(folder / "out" / "operator" / "ledger.sqlite", "series").account("p")
+    return float(account.spent.epsilon)
 
 
 def test_each_case_is_in_the_release_of_the_window_in_which_it_completed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from models.errors import RefusedError
 from stream.config import sources
 from stream.fold.fold import Fold
 from stream.ledger.entries import Entry
-from stream.ledger.sqlite import Account
+from stream.ledger.sqlite import SqliteLedger
 from stream.release.contract import Decision
 from stream.release.failpoints import BOUNDARIES
 from stream.release.pipeline import Pipeline
@@ -71,9 +71,9 @@ def test_second_draw_for_a_sealed_cut(world: Path, tmp_path: Path, monkeypatch: 
 
 def test_charge_after_the_draw(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise that was drawn by an attempt which nothing in the ledger pays for."""
-    honest, late = Account.append, []
+    honest, late = SqliteLedger.append, []
 
-    def dishonest(self: Account, entry: Entry) -> Entry:
+    def dishonest(self: SqliteLedger, entry: Entry) -> Entry:
         if entry.kind == "charge":
             late.append(entry)
             return entry
@@ -81,7 +81,7 @@ def test_charge_after_the_draw(world: Path, tmp_path: Path, monkeypatch: pytest.
             honest(self, charge)
         return honest(self, entry)
 
-    monkeypatch.setattr(Account, "append", dishonest)
+    monkeypatch.setattr(SqliteLedger, "append", dishonest)
     hook = at_nth("files_written", 1, abort)
     only_private = sources.load(configuration(tmp_path, 1))
     with pytest.raises(Aborted):

@@ -17,7 +17,8 @@ from models.dp.zcdp import Accounting
 from models.errors import InputError, RefusedError
 from stream.commands import execute
 from stream.config import sources
-from stream.ledger.sqlite import Account, SqliteLedger
+from stream.ledger.sqlite import read_view
+from stream.ledger.view import Account
 from stream.operator.report.data import collect
 from stream.operator.verify import verify
 from stream.run.replay import Replay
@@ -73,7 +74,7 @@ def manifests(folder: Path) -> list[dict[str, Any]]:
 
 
 def account(folder: Path) -> Account:
-    return Account(SqliteLedger(folder / "out" / "operator" / "ledger.sqlite", "rho"), "p")
+    return read_view(folder / "out" / "operator" / "ledger.sqlite", "rho").account("p")
 
 
 def expected(releases: int) -> Charge:

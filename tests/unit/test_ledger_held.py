@@ -11,7 +11,8 @@ from models.dp.budget import Charge
 from models.dp.zcdp import Accounting, epsilon_of
 from models.errors import RefusedError
 from stream.ledger.entries import ApprovalBody, ChargeBody, charge_body, charge_entry, key_of
-from stream.ledger.sqlite import Account, SqliteLedger, held_seals, is_copy, refuse_other_accounting
+from stream.ledger.sqlite import SqliteLedger, is_copy, refuse_other_accounting
+from stream.ledger.view import LedgerView
 from stream.release.reason import of_record, ruled
 from tests.entries import Entry, entry
 
@@ -36,13 +37,13 @@ def _ruling(number: int, decision: str, publication: str = "p") -> Entry:
 def test_what_an_account_knows_of_held_releases(ledger: SqliteLedger) -> None:
     """Live and after a restart alike. A refused approval decides nothing; what is held or rejected does not stand; a
     burned number is held no more."""
-    account = Account(ledger, "p")
+    account = ledger.view.account("p")
     for number in range(1, 8):
-        account.append(_seal(number, None if number == 1 else number))
+        ledger.append(_seal(number, None if number == 1 else number))
     for number, decision in ((3, "approved"), (4, "rejected"), (5, "superseded"), (6, "refused")):
-        account.append(_ruling(number, decision))
-    account.append(entry("burned", publication="p", cut="c7", sequence=7))
-    for one in (account, Account(ledger, "p")):
+        ledger.append(_ruling(number, decision))
+    ledger.append(entry("burned", publication="p", cut="c7", sequence=7))
+    for one in (account, LedgerView(ledger.entries()).account("p")):
         assert one.held == [2, 6]
         assert one.rejected == {4, 5}
         assert set(one.rulings) == {3, 4, 5}
@@ -51,23 +52,23 @@ def test_what_an_account_knows_of_held_releases(ledger: SqliteLedger) -> None:
 
 def test_a_seal_that_is_folded_again_is_not_held_again(ledger: SqliteLedger) -> None:
     """Its decision, or the loss of its bytes, stands."""
-    account = Account(ledger, "p")
+    account = ledger.view.account("p")
     for number in (1, 2):
-        account.append(_seal(number))
-    account.append(_ruling(1, "approved"))
-    account.append(entry("burned", publication="p", cut="c2", sequence=2))
+        ledger.append(_seal(number))
+    ledger.append(_ruling(1, "approved"))
+    ledger.append(entry("burned", publication="p", cut="c2", sequence=2))
     for number in (1, 2):
-        account.append(_seal(number))
+        ledger.append(_seal(number))
     assert account.held == []
     assert account.standing == [1]
 
 
 def test_the_streak_leaves_out_what_waits_for_a_person(ledger: SqliteLedger) -> None:
     """A cut that was refused since a release is held says nothing of the gate."""
-    account = Account(ledger, "p")
-    account.append(entry("withheld", publication="p", cut="a", waits_for=3))
+    account = ledger.view.account("p")
+    ledger.append(entry("withheld", publication="p", cut="a", waits_for=3))
     assert account.streak == 0
-    account.append(entry("withheld", publication="p", cut="b"))
+    ledger.append(entry("withheld", publication="p", cut="b"))
     assert account.streak == 1
 
 
@@ -77,7 +78,12 @@ def test_the_seals_that_wait() -> None:
         _seal(1, None), _seal(2), _seal(3), _seal(4), _seal(5), _seal(2), _seal(3, publication="q"), _seal(6, 0),
         _ruling(3, "approved"), _ruling(4, "refused"), entry("burned", publication="p", cut="c5", sequence=5),
     ]  # fmt: skip
-    assert [(one.publication, one.sequence) for one in held_seals(entries)] == [("p", 2), ("p", 4), ("q", 3), ("p", 6)]
+    assert [(one.publication, one.sequence) for one in LedgerView(entries).held] == [
+        ("p", 2),
+        ("p", 4),
+        ("q", 3),
+        ("p", 6),
+    ]
 
 
 def test_one_decision_a_release_and_many_refusals() -> None:
@@ -108,18 +114,18 @@ def test_a_charge_of_rho_says_both() -> None:
 def test_a_ledger_adds_up_in_one_way() -> None:
     """rho beside epsilon is refused, whichever came first; other entries have no charge."""
     pure, rho = charge_entry("p", "a", Charge(Fraction(1))), charge_entry("p", "b", RHO, 0, Accounting("zcdp"))
-    refuse_other_accounting("demo", "pure", [_seal(1), pure])
-    refuse_other_accounting("demo", "zcdp", [_seal(1), rho])
+    refuse_other_accounting("demo", "pure", LedgerView([_seal(1), pure]))
+    refuse_other_accounting("demo", "zcdp", LedgerView([_seal(1), rho]))
     for kind, found in (("zcdp", pure), ("pure", rho)):
         with pytest.raises(RefusedError, match=f'now says "{kind}"'):
-            refuse_other_accounting("demo", kind, [_seal(1), found])  # type: ignore[arg-type]
+            refuse_other_accounting("demo", kind, LedgerView([_seal(1), found]))  # type: ignore[arg-type]
 
 
 def test_an_account_adds_rho_up(ledger: SqliteLedger) -> None:
     """Exactly, and what a next draw adds too; a crashed attempt has paid for its cut."""
-    account, adds = Account(ledger, "p"), Accounting("zcdp")
+    account, adds = ledger.view.account("p"), Accounting("zcdp")
     for cut in ("a", "b"):
-        account.append(charge_entry("p", cut, RHO, 0, adds))
+        ledger.append(charge_entry("p", cut, RHO, 0, adds))
     assert account.spent == RHO.times(2)
     assert account.cost("c", RHO, once=False) == (RHO.times(2), RHO)
     assert account.cost("a", RHO, once=False) == (RHO, RHO)

@@ -14,11 +14,11 @@ from models.dp.budget import Charge
 from models.errors import RefusedError, UnavailableError, VeilstreamError
 from stream.ledger.entries import Entry, charge_entry, key_of
 from stream.ledger.sqlite import (
-    Account,
     SqliteLedger,
     open_readonly,
     unreadable,
 )
+from stream.ledger.view import LedgerView
 from tests.entries import body_of, entry
 
 
@@ -128,10 +128,14 @@ def test_an_account_knows_its_own_publication_only(ledger: SqliteLedger) -> None
     for publication, number in (("p", 1), ("q", 7)):
         ledger.append(charge_entry(publication, publication, Charge(Fraction(number), Fraction(number, 100))))
         ledger.append(_entry("seal", cut=publication, sequence=number, publication=publication))
-    account = Account(ledger, "p")
+    account = ledger.view.account("p")
     assert account.spent == Charge(Fraction(1), Fraction(1, 100))
     assert (account.standing, account.last_number) == ([1], 1)
-    assert (Account(ledger, "r").standing, Account(ledger, "r").last_number, Account(ledger, "r").spent) == (
+    assert (
+        ledger.view.account("r").standing,
+        ledger.view.account("r").last_number,
+        ledger.view.account("r").spent,
+    ) == (
         [],
         0,
         Charge(),
@@ -140,17 +144,17 @@ def test_an_account_knows_its_own_publication_only(ledger: SqliteLedger) -> None
 
 def test_what_each_kind_means_to_an_account(ledger: SqliteLedger) -> None:
     """Live and after a restart alike: charges add up, burned numbers are used up, erasures count their cases."""
-    account = Account(ledger, "p")
-    account.append(charge_entry("p", "a", Charge(Fraction(1, 3), Fraction(1, 7))))
-    account.append(_entry("seal", cut="a", sequence=1))
-    account.append(_entry("seal", cut="b", sequence=2))
-    account.append(_entry("burned", cut="b", sequence=2))
-    account.append(_entry("burned", cut="z", sequence=5))
-    account.append(_entry("withheld", cut="c"))
-    account.append(_entry("published", sequence=1))
-    account.append(entry("erased", publication="p", body={"cases": 3, "releases": [1, 2]}))
-    account.append(entry("erased", publication="p", body={"releases": [2, 4]}))
-    for one in (account, Account(ledger, "p")):
+    account = ledger.view.account("p")
+    ledger.append(charge_entry("p", "a", Charge(Fraction(1, 3), Fraction(1, 7))))
+    ledger.append(_entry("seal", cut="a", sequence=1))
+    ledger.append(_entry("seal", cut="b", sequence=2))
+    ledger.append(_entry("burned", cut="b", sequence=2))
+    ledger.append(_entry("burned", cut="z", sequence=5))
+    ledger.append(_entry("withheld", cut="c"))
+    ledger.append(_entry("published", sequence=1))
+    ledger.append(entry("erased", publication="p", body={"cases": 3, "releases": [1, 2]}))
+    ledger.append(entry("erased", publication="p", body={"releases": [2, 4]}))
+    for one in (account, LedgerView(ledger.entries()).account("p")):
         assert one.spent == Charge(Fraction(1, 3), Fraction(1, 7))
         assert (one.standing, one.last_number) == ([1], 5)
         assert (set(one.seals), set(one.burned), one.published) == ({1, 2}, {2, 5}, {1})
@@ -161,8 +165,9 @@ def test_what_each_kind_means_to_an_account(ledger: SqliteLedger) -> None:
 def test_an_account_takes_in_what_stands(ledger: SqliteLedger) -> None:
     """The loser of a race for a number knows the winner's seal, not its own."""
     ledger.append(_entry("seal", cut="a", owner="winner"))
-    account = Account(SqliteLedger(ledger.path, "demo"), "p")
-    assert account.append(_entry("seal", cut="b", owner="loser")).owner == "winner"
+    second = SqliteLedger(ledger.path, "demo")
+    account = second.view.account("p")
+    assert second.append(_entry("seal", cut="b", owner="loser")).owner == "winner"
     assert account.seals[1].owner == "winner"
     assert set(account.sealed_cuts) == {"a"}
 
@@ -222,17 +227,17 @@ def test_a_folder_asks_for_a_look_at_the_machine(tmp_path: Path) -> None:
 def test_which_cuts_are_paid_and_undecided(ledger: SqliteLedger) -> None:
     """Those whose next draw has its charge, neither sealed nor withheld; a draw that was lost needs a charge anew."""
     charge = Charge(Fraction(1), Fraction(1, 10))
-    account = Account(ledger, "p")
+    account = ledger.view.account("p")
     for cut in ("open", "sealed", "withheld", "lost", "again"):
-        account.append(charge_entry("p", cut, charge))
-    account.append(_entry("withheld", cut="unpaid"))
-    account.append(_entry("withheld", cut="withheld"))
+        ledger.append(charge_entry("p", cut, charge))
+    ledger.append(_entry("withheld", cut="unpaid"))
+    ledger.append(_entry("withheld", cut="withheld"))
     for number, cut in enumerate(("sealed", "lost", "again"), 1):
-        account.append(_entry("seal", cut=cut, sequence=number))
+        ledger.append(_entry("seal", cut=cut, sequence=number))
     for number, cut in ((2, "lost"), (3, "again")):
-        account.append(_entry("burned", cut=cut, sequence=number))
-    account.append(charge_entry("p", "again", charge, redraw=1))
-    for one in (account, Account(ledger, "p")):
+        ledger.append(_entry("burned", cut=cut, sequence=number))
+    ledger.append(charge_entry("p", "again", charge, redraw=1))
+    for one in (account, LedgerView(ledger.entries()).account("p")):
         assert one.unfinished == {"open", "again"}
         assert (one.redraws["open"], one.redraws["lost"], one.redraws["again"]) == (0, 1, 1)
         assert (one.paid("open"), one.paid("lost"), one.paid("again")) == (charge, Charge(), charge)
@@ -241,35 +246,35 @@ def test_which_cuts_are_paid_and_undecided(ledger: SqliteLedger) -> None:
 
 def test_numbers_that_were_charged(ledger: SqliteLedger) -> None:
     """Counted alone where asked; burned ones stay sealed."""
-    account = Account(ledger, "p")
-    account.append(charge_entry("p", "paid", Charge(Fraction(1))))
+    account = ledger.view.account("p")
+    ledger.append(charge_entry("p", "paid", Charge(Fraction(1))))
     for number, cut in enumerate(("paid", "free", "free too"), 1):
-        account.append(_entry("seal", cut=cut, sequence=number))
-    account.append(_entry("burned", cut="free", sequence=2))
+        ledger.append(_entry("seal", cut=cut, sequence=number))
+    ledger.append(_entry("burned", cut="free", sequence=2))
     assert (account.sealed(), account.sealed(charged=True)) == (3, 1)
 
 
 def test_a_series_goes_on_naming_resources_as_it_began(ledger: SqliteLedger) -> None:
     """By process and key from the start; by the key alone once a seal does not say otherwise."""
-    account = Account(ledger, "p")
+    account = ledger.view.account("p")
     assert account.resource_form == "process"
-    account.append(entry("seal", publication="p", cut="a", sequence=1, body={"resources": "process"}))
+    ledger.append(entry("seal", publication="p", cut="a", sequence=1, body={"resources": "process"}))
     assert account.resource_form == "process"
-    account.append(entry("seal", publication="p", cut="b", sequence=2))
+    ledger.append(entry("seal", publication="p", cut="b", sequence=2))
     assert account.resource_form == "key"
 
 
 def test_the_streak_counts_refusals_since_the_last_seal(ledger: SqliteLedger) -> None:
     """Each refused cut once; a seal ends it; a seal that is folded again (another appender's stands) does not."""
-    account = Account(ledger, "p")
+    account = ledger.view.account("p")
     assert account.streak == 0
     for cut, streak in (("a", 1), ("a", 1), ("b", 2)):
-        account.append(_entry("withheld", cut=cut))
+        ledger.append(_entry("withheld", cut=cut))
         assert account.streak == streak
-    account.append(_entry("seal", cut="c", sequence=1))
+    ledger.append(_entry("seal", cut="c", sequence=1))
     assert account.streak == 0
-    account.append(_entry("withheld", cut="d"))
-    account.append(_entry("seal", cut="c", sequence=1))
-    assert account.streak == Account(ledger, "p").streak == 1
-    account.append(_entry("seal", cut="e", sequence=2))
-    assert account.streak == Account(ledger, "p").streak == 0
+    ledger.append(_entry("withheld", cut="d"))
+    ledger.append(_entry("seal", cut="c", sequence=1))
+    assert account.streak == LedgerView(ledger.entries()).account("p").streak == 1
+    ledger.append(_entry("seal", cut="e", sequence=2))
+    assert account.streak == LedgerView(ledger.entries()).account("p").streak == 0

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from models.dp.budget import Charge, parallel
 from models.errors import RefusedError
 from stream.ledger.entries import ChargeBody, ChargeEntry, charge_entry, read_entry, write_entry
-from stream.ledger.sqlite import Account, SqliteLedger
+from stream.ledger.sqlite import SqliteLedger
+from stream.ledger.view import LedgerView
 from stream.release.once import OncePerCase, refuse_other_terms
 from stream.release.verdict import verdicts
 
@@ -25,8 +26,8 @@ DELTA = Fraction(1, 10**6)
 
 
 @pytest.fixture
-def account(tmp_path: Path) -> Account:
-    return Account(SqliteLedger(tmp_path / "ledger.sqlite", "demo"), "p")
+def ledger(tmp_path: Path) -> SqliteLedger:
+    return SqliteLedger(tmp_path / "ledger.sqlite", "demo")
 
 
 def once_entry(cut: str, epsilon: Fraction, delta: Fraction = DELTA, redraw: int = 0) -> ChargeEntry:
@@ -34,32 +35,35 @@ def once_entry(cut: str, epsilon: Fraction, delta: Fraction = DELTA, redraw: int
     return ChargeEntry(publication="p", cut=cut, body=body)
 
 
-def test_the_largest_charge_is_spent(account: Account) -> None:
+def test_the_largest_charge_is_spent(ledger: SqliteLedger) -> None:
     """Of 260 releases at a tenth, a tenth; a larger one later is what is spent then; the ledger on disk says the
     same."""
+    account = ledger.view.account("p")
     for number in range(260):
-        account.append(once_entry(f"c{number}", TENTH))
+        ledger.append(once_entry(f"c{number}", TENTH))
     assert account.spent == Charge(TENTH, DELTA)
-    account.append(once_entry("more", THIRD, DELTA / 2))
+    ledger.append(once_entry("more", THIRD, DELTA / 2))
     assert account.spent == Charge(THIRD, DELTA)
-    assert Account(account.ledger, "p").spent == account.spent
+    assert LedgerView(ledger.entries()).account("p").spent == account.spent
 
 
-def test_charges_of_other_releases_add_to_it(account: Account) -> None:
+def test_charges_of_other_releases_add_to_it(ledger: SqliteLedger) -> None:
     """A case can be in every release of before, and in one of these."""
-    account.append(charge_entry("p", "a", Charge(TENTH, DELTA)))
-    account.append(once_entry("b", THIRD))
-    account.append(charge_entry("p", "c", Charge(TENTH, DELTA)))
-    account.append(once_entry("d", TENTH))
+    account = ledger.view.account("p")
+    ledger.append(charge_entry("p", "a", Charge(TENTH, DELTA)))
+    ledger.append(once_entry("b", THIRD))
+    ledger.append(charge_entry("p", "c", Charge(TENTH, DELTA)))
+    ledger.append(once_entry("d", TENTH))
     assert account.spent == Charge(2 * TENTH + THIRD, 3 * DELTA)
 
 
-def test_what_a_draw_adds(account: Account) -> None:
+def test_what_a_draw_adds(ledger: SqliteLedger) -> None:
     """All of the first charge, nothing of the second, the difference of a larger one; a sequential one all of it. A
     draw that a crashed attempt paid for is asked for again, and counts once."""
+    account = ledger.view.account("p")
     asked = Charge(TENTH, DELTA)
     assert account.cost("a", asked, once=True) == (Charge(), asked)
-    account.append(once_entry("a", TENTH))
+    ledger.append(once_entry("a", TENTH))
     assert account.cost("a", asked, once=True) == (Charge(), asked)
     assert account.cost("b", asked, once=True) == (asked, Charge())
     assert account.cost("b", Charge(THIRD, DELTA), once=True) == (asked, Charge(THIRD - TENTH, Fraction(0)))
@@ -82,15 +86,15 @@ def test_sums_kept_up_to_date_are_those_of_all_charges(
         return alone + parallel(one.charge for one in bodies.values() if one.scope)
 
     with TemporaryDirectory() as folder, closing(SqliteLedger(Path(folder) / "ledger.sqlite", "demo")) as ledger:
-        account, first = Account(ledger, "p"), {}
+        account, first = ledger.view.account("p"), {}
         for number, apart, tenths, deltas in charged:
             made = Charge(tenths * TENTH, deltas * DELTA)
             entry = (
                 once_entry(f"c{number}", made.epsilon, made.delta) if apart else charge_entry("p", f"c{number}", made)
             )
-            account.append(entry)
+            ledger.append(entry)
             first.setdefault(number, entry.body)
-        assert account.spent == Account(ledger, "p").spent == together(first)
+        assert account.spent == LedgerView(ledger.entries()).account("p").spent == together(first)
         asked = Charge(2 * TENTH, DELTA)
         others = {number: body for number, body in first.items() if number != cut}
         draw = once_entry("c", asked.epsilon, asked.delta) if once else charge_entry("p", "c", asked)

@@ -12,7 +12,7 @@ import pytest
 from models.dp.budget import Charge
 from models.errors import RefusedError
 from stream.ledger.entries import charge_entry
-from stream.ledger.sqlite import Account, SqliteLedger, open_readonly
+from stream.ledger.sqlite import SqliteLedger, open_readonly
 from tests.entries import entry
 
 
@@ -31,24 +31,24 @@ def test_the_first_seal_of_a_number_wins(tmp_path: Path) -> None:
 
 def test_a_cut_is_charged_once(tmp_path: Path) -> None:
     """A crash retry of a cut reuses its charge; other cuts and withheld ones add up exactly."""
-    account = Account(_ledger(tmp_path), "p")
+    ledger = _ledger(tmp_path)
+    account = ledger.view.account("p")
     tenth = Charge(Fraction(1, 10), Fraction(1, 10**6))
     for cut in ("a", "a", "b", "c"):
-        account.append(charge_entry("p", cut, tenth))
+        ledger.append(charge_entry("p", cut, tenth))
     assert account.spent == Charge(Fraction(3, 10), Fraction(3, 10**6))
 
 
 def test_an_account_is_the_same_after_a_restart(tmp_path: Path) -> None:
     """What an account knows comes from the file alone."""
     ledger = _ledger(tmp_path)
-    account = Account(ledger, "p")
-    account.append(charge_entry("p", "a", Charge(Fraction(1, 3))))
-    account.append(entry("seal", publication="p", cut="a", sequence=1, owner="x"))
-    account.append(entry("published", publication="p", sequence=1))
-    account.append(entry("seal", publication="p", cut="b", sequence=2, owner="y"))
-    account.append(entry("burned", publication="p", cut="b", sequence=2))
+    ledger.append(charge_entry("p", "a", Charge(Fraction(1, 3))))
+    ledger.append(entry("seal", publication="p", cut="a", sequence=1, owner="x"))
+    ledger.append(entry("published", publication="p", sequence=1))
+    ledger.append(entry("seal", publication="p", cut="b", sequence=2, owner="y"))
+    ledger.append(entry("burned", publication="p", cut="b", sequence=2))
     ledger.close()
-    again = Account(_ledger(tmp_path), "p")
+    again = _ledger(tmp_path).view.account("p")
     assert (again.standing, again.last_number, again.published) == ([1], 2, {1})
     assert again.spent.epsilon == Fraction(1, 3)
     assert set(again.sealed_cuts) == {"a"}

@@ -15,7 +15,7 @@ from connectors import read_log
 from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config import sources
-from stream.ledger.sqlite import Account
+from stream.ledger.view import Account
 from stream.release.contract import Attempt, Exposure
 from stream.run.service import ReleaseService
 from stream.values.pseudonym import Pseudonyms

@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from connectors.store.base import MANIFEST
-from stream.ledger.entries import ApprovalEntry
 from stream.operator.approval import HeldRelease, held
-from stream.operator.history import History, entries, read
+from stream.operator.history import History, ledger_view, read
 from stream.operator.history import audit as audit_of
 from stream.operator.report.statement import PublishedRelease, Statement, other_publications, statement
 from stream.release.documents import AuditDocument
@@ -97,11 +96,10 @@ def decided(output: Path) -> list[Decided]:
 
 
 def _decided(output: Path) -> Iterator[Decided]:
-    for entry in entries(output):
-        if isinstance(entry, ApprovalEntry):
-            body = entry.body
-            at = _moment(body.at / NANOSECONDS)
-            yield Decided(at, entry.publication, entry.sequence, body.decision, body.by, body.why, body.reasons)
+    for entry in ledger_view(output).decisions:
+        body = entry.body
+        at = _moment(body.at / NANOSECONDS)
+        yield Decided(at, entry.publication, entry.sequence, body.decision, body.by, body.why, body.reasons)
 
 
 def _shown(output: Path, one: HeldRelease, known: History, now: Mapping[str, Word]) -> Held:

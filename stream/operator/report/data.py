@@ -25,15 +25,14 @@ from models.eventlog import EventLog
 from stream.ledger import release_record
 from stream.ledger.entries import (
     ApprovalEntry,
-    BurnedEntry,
     ChargeEntry,
-    Entry,
     ErasedEntry,
     NoteEntry,
     SealEntry,
     WithheldEntry,
 )
-from stream.operator.history import HistoryRow, audit, entries, read, read_json
+from stream.ledger.view import Account, HistoryEntry
+from stream.operator.history import HistoryRow, audit, ledger_view, read_from, read_json
 from stream.operator.report.document import (
     AnonymityRow,
     AttemptRow,
@@ -344,14 +343,14 @@ def _answers_kept(row: Mapping[str, Any], labels: ItemNames) -> KeptRow:
     }
 
 
-def happened(found: Sequence[Entry], attempts: Mapping[str, Sequence[AttemptRow]]) -> list[HappenedRow]:
+def happened(history: Sequence[HistoryEntry], attempts: Mapping[str, Sequence[AttemptRow]]) -> list[HappenedRow]:
     """Everything of the ledger that somebody has to know, in its order: releases, what was withheld, burned numbers,
     erasures, accepted gaps. Erasures and gaps have no time of their own: they stand where they were recorded."""
     rows = {name: iter(own) for name, own in attempts.items()}
-    return [row for entry in found if (row := _happened(entry, rows)) is not None]
+    return [row for entry in history if (row := _happened(entry, rows)) is not None]
 
 
-def _happened(entry: Entry, attempts: Mapping[str, Iterator[AttemptRow]]) -> HappenedRow | None:
+def _happened(entry: HistoryEntry, attempts: Mapping[str, Iterator[AttemptRow]]) -> HappenedRow | None:
     if isinstance(entry, SealEntry | WithheldEntry):
         row = next(attempts[entry.publication])
         if row["status"] == "burned":
@@ -370,7 +369,7 @@ def _happened(entry: Entry, attempts: Mapping[str, Iterator[AttemptRow]]) -> Hap
         many, held = entry.body.cases, ", ".join(map(str, entry.body.releases))
         why = f"{many} case{'s' * (many != 1)} erased; " + (f"held by release {held}" if held else "in no release")
         return _line("erasure", entry.publication, "", None, None, why)
-    if isinstance(entry, NoteEntry) and entry.body.gap is not None:
+    if isinstance(entry, NoteEntry):
         return _line("gap accepted", entry.publication, "", None, None, _GAP)
     return None
 
@@ -407,7 +406,8 @@ ABSENT = {"status": "not_measured", "reason": "this audit is not switched on for
 
 def collect(output: Path, *, show_values: bool = True, source: EventLog | None = None) -> Report:
     """{folder, process, values_shown, publications: [...]}. InputError where its ledger names no publication."""
-    found, known = entries(output), read(output)
+    view = ledger_view(output)
+    known = read_from(output, view)
     rows = known.rows
     if not rows and not known.names:
         raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
@@ -415,7 +415,7 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
     names = list(dict.fromkeys((*(row["publication"] for row in (*compared, *rows)), *known.names)))
     verdicts = known.verdicts()
     said = {one.publication: one for one in verdicts}
-    publications = [_publication(output, said[name], found, rows, source, show_values) for name in names]
+    publications = [_publication(output, said[name], view.account(name), rows, source, show_values) for name in names]
     process = next((one["process"] for one in publications if one["process"]), None)
     return {
         "folder": output.resolve().name,
@@ -423,7 +423,7 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
         "values_shown": show_values,
         "comparison": compared,
         "verdicts": [{**one.as_json(), "line": one.line()} for one in verdicts],
-        "happened": happened(found, {one["name"]: one["attempts"] for one in publications}),
+        "happened": happened(view.history, {one["name"]: one["attempts"] for one in publications}),
         "publications": publications,
     }
 
@@ -440,7 +440,7 @@ def _comparison(output: Path, names: set[str]) -> list[Mapping[str, Any]]:
 def _publication(
     output: Path,
     verdict: Verdict,
-    found: Sequence[Entry],
+    account: Account,
     rows: Sequence[HistoryRow],
     source: EventLog | None,
     show_values: bool,
@@ -448,7 +448,7 @@ def _publication(
     name = verdict.publication
     attempts = _labelled([row for row in rows if row["publication"] == name])
     standing = [row["sequence"] for row in attempts if row["status"] in STANDING]
-    audits = _audits(output, attempts, found)
+    audits = _audits(output, attempts, account)
     flows = _flows(output, name, standing, source)
     labels = ItemNames((node for _, flow in flows for node in flow.nodes), shown=show_values)
     manifest = _manifest(output, name, standing)
@@ -468,7 +468,7 @@ def _publication(
         "anonymity": anonymity,
         "series": series,
         "leakage": _leakage(last),
-        "budget": _budget(name, found, last, attempts),
+        "budget": _budget(account, last),
         "risk": _measured("risk", audits),
         "utility": _measured("utility", audits),
         "graphs": _graphs(flows, labels),
@@ -495,9 +495,9 @@ def _labelled(rows: Sequence[HistoryRow]) -> list[LabelledRow]:
     ]
 
 
-def _audits(output: Path, attempts: Sequence[LabelledRow], found: Sequence[Entry]) -> dict[str, AuditDocument]:
+def _audits(output: Path, attempts: Sequence[LabelledRow], account: Account) -> dict[str, AuditDocument]:
     """The audit of every attempt that has one, by its short name: withheld ones keep theirs in the ledger."""
-    refused = {one.cut: cast(AuditDocument, one.body.audit) for one in found if isinstance(one, WithheldEntry)}
+    refused = {cut: cast(AuditDocument, entry.body.audit) for cut, entry in account.withheld.items()}
     documents = {
         row["label"]: refused.get(row["cut"], AuditDocument())
         if row["status"] in UNRELEASED
@@ -595,26 +595,14 @@ def _leakage(last: AuditDocument) -> Mapping[str, Any]:
     return {key: value for key, value in measured.items() if key not in hidden}
 
 
-def _budget(
-    name: str, found: Sequence[Entry], last: AuditDocument, rows: Sequence[LabelledRow]
-) -> BudgetSection | None:
-    """Every charge of the ledger in order, with what became of its attempt; None where nothing is ever spent."""
-    account = [one for one in found if one.publication == name]
-    charged = [one for one in account if isinstance(one, ChargeEntry)]
-    if not charged:
+def _budget(account: Account, last: AuditDocument) -> BudgetSection | None:
+    """Return every charge in ledger order with the outcome of its draw; None if nothing was charged."""
+    if not account.charges:
         return None
-    redraws: Counter[str] = Counter()
-    outcome: dict[tuple[str, int], str] = {}
-    hidden = {row["sequence"]: row["status"] for row in rows if row["status"] in ("held", "rejected", "superseded")}
-    for one in account:
-        if isinstance(one, SealEntry | WithheldEntry | BurnedEntry):
-            became = _BECAME[one.kind] if one.sequence not in hidden else hidden[one.sequence]
-            outcome[one.cut, redraws[one.cut]] = became
-        redraws[one.cut] += isinstance(one, BurnedEntry)
     charges, spent = [], Charge()
-    for entry in charged:
-        became = outcome.get((entry.cut, entry.body.redraw), "not finished")
-        row = _charge(entry, became)
+    for entry in account.charge_entries.values():
+        outcome = account.outcome(entry)
+        row = _charge(entry, "released" if outcome in STANDING else outcome)
         if entry.body.rho:  # what it adds to the epsilon of all before it
             at = Accounting("zcdp", Fraction(entry.body.delta) - Fraction(entry.body.tail))
             more = at.loss(spent + entry.body.charge)
@@ -626,9 +614,6 @@ def _budget(
         charges.append(row)
     stated = last.get("budget") or Budget()
     return {"charges": charges, "spent": stated.get("spent"), "limit": stated.get("limit")}
-
-
-_BECAME = {"seal": "released", "withheld": "withheld", "burned": "burned"}
 
 
 def _charge(entry: ChargeEntry, became: str) -> ChargeRow:

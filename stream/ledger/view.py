@@ -1,0 +1,546 @@
+"""The facts that the entries of a ledger state together.
+
+`LedgerView` is the only place that reduces entries to facts. A `Ledger` keeps one and gives it each entry that it
+appends, so that nobody reads the entries again to learn what was spent, sealed, held, published or erased.
+
+Entries come from a file that somebody may have edited, and readers such as `verify` report what is wrong with it. So a
+view accepts every sequence of entries: of several entries of a publication with one key
+(`stream.ledger.entries.key_of`) the first one counts, and a ruling counts only for a release that was held.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+from models.dp.budget import Charge, parallel
+from models.dp.zcdp import PURE, Accounting
+from models.dp.zcdp import Kind as AccountingKind
+from stream.ledger.entries import (
+    CASES,
+    ApprovalEntry,
+    BurnedEntry,
+    ChargeBody,
+    ChargeEntry,
+    ClaimBody,
+    ClaimEntry,
+    DeltaAnchor,
+    Entry,
+    ErasedEntry,
+    NoteEntry,
+    PublishedEntry,
+    SealEntry,
+    WithheldEntry,
+    charge_key,
+)
+
+ReleaseKey = tuple[str, int]
+"""Publication and number of a release."""
+
+ReleaseState = Literal["sealed", "published", "held", "rejected", "superseded", "burned"]
+"""State of a sealed number. Only `sealed` (about to be published) and `published` releases exist for recipients."""
+
+ChargeOutcome = Literal["sealed", "published", "held", "rejected", "superseded", "burned", "withheld", "not finished"]
+
+HistoryEntry = SealEntry | WithheldEntry | ApprovalEntry | ErasedEntry | NoteEntry
+"""Entries that people read in order: attempts, decisions on held releases, erasures, accepted gaps."""
+
+HIDDEN: frozenset[ReleaseState] = frozenset(("held", "rejected", "superseded"))
+"""States of a sealed release that nobody may see."""
+
+
+class SpentAtSeal(NamedTuple):
+    """Totals at the moment of a seal, which the manifest of the release repeats.
+
+    Attributes
+    ----------
+    spent, process_spent
+        Charges of the publication and of the whole process.
+    process_seals
+        Numbers that the process had sealed, this one included.
+    charged_seals
+        Numbers that this publication had sealed, and the others had sealed and charged.
+    """
+
+    spent: Charge
+    process_spent: Charge
+    process_seals: int
+    charged_seals: int
+
+
+class Account:
+    """Facts about one publication.
+
+    Attributes
+    ----------
+    charges, charge_entries
+        Charge of each draw and its entry, by `stream.ledger.entries.charge_key`, in ledger order.
+    charge_of_cut
+        Charge of the last draw of each charged cut.
+    accounting
+        How the charges are added up, according to the last one.
+    redraws
+        How many numbers each cut lost after their seal. Their bytes may have been seen, so their charges pay for
+        nothing else.
+    seals, at_seal
+        Seal of each number that was ever sealed, and the totals at that moment.
+    sealed_cuts
+        Seal of each cut, unless its number was burned.
+    withheld
+        Refusal of each refused cut.
+    streak
+        Attempts withheld since the last seal. Attempts that only waited for an approval do not count.
+    burned, published, rulings
+        Burned numbers, announced numbers, and decisions on held releases.
+    rejected
+        Numbers of releases that were held and will never be published.
+    erased, erased_releases
+        How many cases were erased, and the numbers of the releases that contained one.
+    first_seen
+        Clock (ns) at which the ledger first saw the publication, if it was noted.
+    gaps
+        Positions at which the operator accepted lost source events.
+    """
+
+    def __init__(self, publication: str) -> None:
+        self.publication = publication
+        self.charges: dict[str, Charge] = {}
+        self.charge_entries: dict[str, ChargeEntry] = {}
+        self.charge_of_cut: dict[str, Charge] = {}
+        self.accounting = PURE
+        self.redraws: Counter[str] = Counter()
+        self.seals: dict[int, SealEntry] = {}
+        self.at_seal: dict[int, SpentAtSeal] = {}
+        self.sealed_cuts: dict[str, SealEntry] = {}
+        self.withheld: dict[str, WithheldEntry] = {}
+        self.streak = 0
+        self.burned: dict[int, BurnedEntry] = {}
+        self.published: set[int] = set()
+        self.rulings: dict[int, ApprovalEntry] = {}
+        self.rejected: set[int] = set()
+        self.erased = 0
+        self.erased_releases: set[int] = set()
+        self.first_seen: int | None = None
+        self.gaps: set[int] = set()
+        # Kept with every entry, so that neither a charge nor a seal adds up all earlier ones.
+        self._added = Charge()
+        self._largest: Charge | None = None
+        self._standing: set[int] = set()
+        self._held: set[int] = set()
+        self._draw_outcomes: dict[tuple[str, int], SealEntry | WithheldEntry | BurnedEntry] = {}
+
+    # charges
+
+    @property
+    def spent(self) -> Charge:
+        """All charges together, also those of withheld and burned attempts.
+
+        Charges that compose sequentially add up. Of charges for disjoint cases the largest one counts.
+        """
+        return _together(self._added, self._largest)
+
+    def cost(self, cut: str, asked: Charge, *, once: bool) -> tuple[Charge, Charge]:
+        """Return what was spent without the next draw of a cut, and what that draw adds.
+
+        Parameters
+        ----------
+        cut
+            Id of the cut. If a crashed attempt paid for its next draw, that charge is not counted twice.
+        asked
+            Charge of the draw.
+        once
+            Whether the draw composes in parallel with others of its scope. It then adds only what exceeds the
+            largest of them.
+        """
+        key = charge_key(cut, self.redraws[cut])
+        added, largest = self._added, self._largest
+        if key in self.charges:
+            added, largest = Charge(), None
+            for name, entry in self.charge_entries.items():
+                if name != key:
+                    added, largest = _with_charge(added, largest, entry.body, self.charges[name])
+        before = _together(added, largest)
+        if once:
+            after = added + _largest_of(largest, asked)
+        else:
+            after = before + asked
+        return before, after - before
+
+    def paid(self, cut: str) -> Charge:
+        """Return what a crashed attempt paid for the next draw of a cut.
+
+        A charge whose seal was lost does not count: its bytes may have been seen.
+        """
+        return self.charges.get(charge_key(cut, self.redraws[cut]), Charge())
+
+    @property
+    def unfinished(self) -> set[str]:
+        """Cuts whose next draw is paid for, and which have no decision: an attempt is under way, or crashed."""
+        return {cut for cut in self.charge_of_cut if self._is_unfinished(cut)}
+
+    def _is_unfinished(self, cut: str) -> bool:
+        is_decided = cut in self.sealed_cuts or cut in self.withheld
+        return not is_decided and charge_key(cut, self.redraws[cut]) in self.charges
+
+    def outcome(self, charge: ChargeEntry) -> ChargeOutcome:
+        """Return the result of the draw that a charge paid for."""
+        decision = self._draw_outcomes.get((charge.cut, charge.body.redraw))
+        match decision:
+            case None:
+                return "not finished"
+            case WithheldEntry():
+                return "withheld"
+            case BurnedEntry():
+                return "burned"
+            case SealEntry():
+                return self.state(decision.sequence)
+
+    # releases
+
+    @property
+    def last_number(self) -> int:
+        """The last sealed or burned number; the next candidate gets the next one."""
+        return max([0, *self.seals, *self.burned])
+
+    @property
+    def standing(self) -> list[int]:
+        """Numbers of the releases that exist for recipients, in order: neither burned, nor held, nor rejected."""
+        return sorted(self._standing)
+
+    @property
+    def held(self) -> list[int]:
+        """Numbers of the releases that wait for approval, in order."""
+        return sorted(self._held)
+
+    def state(self, number: int) -> ReleaseState:
+        """Return the state of a sealed number.
+
+        Raises
+        ------
+        KeyError
+            If the number was never sealed.
+        """
+        seal = self.seals[number]
+        if number in self.burned:
+            return "burned"
+        if seal.body.held_at is not None:
+            if number not in self.rulings:
+                return "held"
+            decision = self.rulings[number].body.decision
+            if decision != "approved":
+                return "superseded" if decision == "superseded" else "rejected"
+        return "published" if number in self.published else "sealed"
+
+    def sealed(self, *, charged: bool = False) -> int:
+        """Return how many numbers were sealed, burned ones included.
+
+        Parameters
+        ----------
+        charged
+            Count only numbers whose cut was charged.
+        """
+        if not charged:
+            return len(self.seals)
+        return sum(seal.cut in self.charge_of_cut for seal in self.seals.values())
+
+    @property
+    def has_attempts(self) -> bool:
+        """Whether a cut of the publication was ever charged, sealed, withheld or burned."""
+        return bool(self.charges or self.seals or self.withheld or self.burned or self.published or self.rulings)
+
+    @property
+    def resource_form(self) -> Literal["process", "key"]:
+        """How releases of this publication name resources: by key and process, or by the key alone.
+
+        The latter if the series began with a program that knew no other form. Seals state it, so that every host
+        continues as the series began.
+        """
+        is_former = any(seal.body.resources != "process" for seal in self.seals.values())
+        return "key" if is_former else "process"
+
+    # entries; only LedgerView calls these, and only for the first entry with a key
+
+    def _take_charge(self, entry: ChargeEntry, key: str) -> None:
+        charge = entry.body.charge
+        self.charges[key] = charge
+        self.charge_entries[key] = entry
+        self.charge_of_cut[entry.cut] = charge
+        self._added, self._largest = _with_charge(self._added, self._largest, entry.body, charge)
+        if entry.body.rho:
+            conversion_delta = Fraction(entry.body.delta) - Fraction(entry.body.tail)
+            self.accounting = Accounting("zcdp", conversion_delta)
+
+    def _take_seal(self, entry: SealEntry, totals: SpentAtSeal) -> None:
+        self.seals[entry.sequence] = entry
+        self.at_seal[entry.sequence] = totals
+        self.sealed_cuts[entry.cut] = entry
+        self._draw_outcomes[entry.cut, self.redraws[entry.cut]] = entry
+        self.streak = 0
+
+    def _take_withheld(self, entry: WithheldEntry) -> None:
+        self.withheld[entry.cut] = entry
+        self._draw_outcomes[entry.cut, self.redraws[entry.cut]] = entry
+        if not entry.waits_for:
+            self.streak += 1
+
+    def _take_burned(self, entry: BurnedEntry) -> None:
+        self.burned[entry.sequence] = entry
+        self.sealed_cuts.pop(entry.cut, None)
+        self._draw_outcomes[entry.cut, self.redraws[entry.cut]] = entry
+        self.redraws[entry.cut] += 1
+
+    def _take_erased(self, entry: ErasedEntry) -> None:
+        self.erased += entry.body.cases
+        self.erased_releases.update(entry.body.releases)
+
+    def _sort_in(self, number: int) -> None:
+        """Put a sealed number into the set of its present state."""
+        self._standing.discard(number)
+        self._held.discard(number)
+        state = self.state(number)
+        if state == "held":
+            self._held.add(number)
+        elif state in ("rejected", "superseded"):
+            self.rejected.add(number)
+        elif state != "burned":
+            self._standing.add(number)
+
+
+class LedgerView:
+    """Facts about all publications of a process, kept up to date entry by entry.
+
+    Attributes
+    ----------
+    accounts
+        Facts by publication, in the order of their first entries.
+    seals
+        Every seal, in ledger order, burned and held ones included.
+    releases
+        Seals of the releases that exist for recipients, in the order in which they left: a release that was held
+        leaves with its approval.
+    history
+        Attempts, decisions on held releases, erasures and accepted gaps, in ledger order.
+    first_seen
+        Clock (ns) at which the ledger first saw each publication that has a note of it.
+    tombstones
+        Digests (hexadecimal) of all erased cases.
+    delta_anchors
+        Which delta topics the positions count, in ledger order.
+    claim
+        Log and configuration of the replay that the folder belongs to, if it belongs to one.
+    made_by_daemon
+        Whether the first note about the process itself is not such a claim.
+    accounting_kinds
+        The ways in which charges of this ledger are added up. More than one is a damaged ledger.
+
+    Parameters
+    ----------
+    entries
+        The entries so far, in ledger order.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.accounts: dict[str, Account] = {}
+        self.seals: dict[ReleaseKey, SealEntry] = {}
+        self.releases: dict[ReleaseKey, SealEntry] = {}
+        self.history: list[HistoryEntry] = []
+        self.first_seen: dict[str, int] = {}
+        self.tombstones: set[str] = set()
+        self.delta_anchors: list[DeltaAnchor] = []
+        self.claim: ClaimBody | None = None
+        self.made_by_daemon = False
+        self.accounting_kinds: set[AccountingKind] = set()
+        self._added = Charge()
+        self._charged_seals: Counter[str] = Counter()
+        self._seal_places: dict[ReleaseKey, int] = {}
+        for entry in entries:
+            self.take(entry)
+
+    # reading
+
+    def account(self, publication: str) -> Account:
+        """Return the facts about a publication; the object is updated by later entries."""
+        account = self.accounts.get(publication)
+        if account is None:
+            account = self.accounts[publication] = Account(publication)
+        return account
+
+    @property
+    def spent(self) -> Charge:
+        """Charges of all publications together."""
+        largest = [account._largest for account in self.accounts.values() if account._largest is not None]
+        return sum(largest, self._added)
+
+    def spent_elsewhere(self, publication: str) -> Charge:
+        """Return the charges of all other publications, former ones included.
+
+        A publication that the configuration no longer names has still spent its budget.
+        """
+        others = (account for name, account in self.accounts.items() if name != publication)
+        return sum((account.spent for account in others), Charge())
+
+    def sealed_elsewhere(self, publication: str, *, charged: bool = False) -> int:
+        """Return how many numbers all other publications sealed; only charged ones if `charged`."""
+        others = (account for name, account in self.accounts.items() if name != publication)
+        return sum(account.sealed(charged=charged) for account in others)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing was charged or sealed yet."""
+        return not self.seals and not self.accounting_kinds
+
+    @property
+    def attempts(self) -> list[SealEntry | WithheldEntry]:
+        """Sealed and withheld attempts, in ledger order."""
+        return [entry for entry in self.history if isinstance(entry, SealEntry | WithheldEntry)]
+
+    @property
+    def decisions(self) -> list[ApprovalEntry]:
+        """Decisions on held releases in ledger order, with the approvals that the gate refused."""
+        return [entry for entry in self.history if isinstance(entry, ApprovalEntry)]
+
+    @property
+    def held(self) -> list[SealEntry]:
+        """Seals of the releases that wait for approval, in ledger order."""
+        return [seal for (name, number), seal in self.seals.items() if self.state(name, number) == "held"]
+
+    def state(self, publication: str, number: int) -> ReleaseState:
+        """Return the state of a sealed number. KeyError if it was never sealed."""
+        return self.accounts[publication].state(number)
+
+    def released_since(self, publication: str, number: int) -> list[ReleaseKey]:
+        """Return the releases of all publications that left after a number was sealed, burned ones excepted."""
+        keys: list[ReleaseKey] = []
+        for entry in self._history_since(publication, number):
+            key = (entry.publication, entry.sequence)
+            if isinstance(entry, SealEntry):
+                left = entry.body.held_at is None
+            else:
+                left = isinstance(entry, ApprovalEntry) and entry.body.decision == "approved"
+            if left and key in self.releases:
+                keys.append(key)
+        return keys
+
+    def erased_since(self, publication: str, number: int) -> set[str]:
+        """Return the tombstones (hexadecimal) of the cases that were erased after a number was sealed."""
+        since = self._history_since(publication, number)
+        erasures = [entry for entry in since if isinstance(entry, ErasedEntry)]
+        return {tombstone for entry in erasures for tombstone in entry.body.tombstones}
+
+    def _history_since(self, publication: str, number: int) -> list[HistoryEntry]:
+        place = self._seal_places.get((publication, number))
+        return [] if place is None else self.history[place + 1 :]
+
+    # writing
+
+    def take(self, entry: Entry) -> None:
+        """Take in the next entry of the ledger."""
+        match entry:
+            case ChargeEntry():
+                self._take_charge(entry)
+            case SealEntry():
+                self._take_seal(entry)
+            case WithheldEntry():
+                self._take_withheld(entry)
+            case BurnedEntry():
+                self.account(entry.publication)._take_burned(entry)
+                self._sort_in(entry)
+            case ApprovalEntry():
+                self._take_approval(entry)
+            case PublishedEntry():
+                self.account(entry.publication).published.add(entry.sequence)
+            case ErasedEntry():
+                self.account(entry.publication)._take_erased(entry)
+                self.tombstones.update(entry.body.tombstones)
+                self.history.append(entry)
+            case ClaimEntry():
+                if self.claim is None:
+                    self.claim = entry.body
+            case NoteEntry():
+                self._take_note(entry)
+
+    def _take_charge(self, entry: ChargeEntry) -> None:
+        account, key = self.account(entry.publication), charge_key(entry.cut, entry.body.redraw)
+        if key in account.charges:
+            return
+        account._take_charge(entry, key)
+        self.accounting_kinds.add(entry.body.accounting)
+        if entry.body.scope != CASES:
+            self._added += account.charges[key]
+
+    def _take_withheld(self, entry: WithheldEntry) -> None:
+        account = self.account(entry.publication)
+        if entry.cut not in account.withheld:
+            account._take_withheld(entry)
+            self.history.append(entry)
+
+    def _take_seal(self, entry: SealEntry) -> None:
+        account, key = self.account(entry.publication), (entry.publication, entry.sequence)
+        if key in self.seals:
+            return
+        charged_elsewhere = self._charged_seals.total() - self._charged_seals[entry.publication]
+        self._charged_seals[entry.publication] += entry.cut in account.charge_of_cut
+        self.seals[key] = entry
+        totals = SpentAtSeal(
+            spent=account.spent,
+            process_spent=self.spent,
+            process_seals=len(self.seals),
+            charged_seals=len(account.seals) + 1 + charged_elsewhere,
+        )
+        account._take_seal(entry, totals)
+        self._seal_places[key] = len(self.history)
+        self.history.append(entry)
+        self._sort_in(entry)
+
+    def _take_approval(self, entry: ApprovalEntry) -> None:
+        rulings = self.account(entry.publication).rulings
+        if entry.body.decision != "refused":  # a refused approval decides nothing: the release stays held
+            if entry.sequence in rulings:
+                return
+            rulings[entry.sequence] = entry
+        self.history.append(entry)
+        self._sort_in(entry)
+
+    def _take_note(self, entry: NoteEntry) -> None:
+        body, name = entry.body, entry.publication
+        if not name and self.claim is None:
+            self.made_by_daemon = True
+        if body.first_seen is not None and name not in self.first_seen:
+            self.first_seen[name] = body.first_seen
+            self.account(name).first_seen = body.first_seen
+        if body.gap is not None:
+            self.account(name).gaps.add(body.gap)
+            self.history.append(entry)
+        if body.delta is not None:
+            self.delta_anchors.append(body.delta)
+
+    def _sort_in(self, entry: SealEntry | BurnedEntry | ApprovalEntry) -> None:
+        """Put a number where its present state belongs, if it was sealed."""
+        key = (entry.publication, entry.sequence)
+        if key not in self.seals:
+            return
+        account = self.account(entry.publication)
+        account._sort_in(entry.sequence)
+        if account.state(entry.sequence) in HIDDEN or entry.sequence in account.burned:
+            self.releases.pop(key, None)
+        else:
+            self.releases.setdefault(key, self.seals[key])
+
+
+def _with_charge(
+    added: Charge, largest: Charge | None, body: ChargeBody, charge: Charge
+) -> tuple[Charge, Charge | None]:
+    """Return the sequential sum and the largest parallel charge, after one more charge."""
+    if body.scope == CASES:
+        return added, _largest_of(largest, charge)
+    return added + charge, largest
+
+
+def _largest_of(largest: Charge | None, charge: Charge) -> Charge:
+    return charge if largest is None else parallel([largest, charge])
+
+
+def _together(added: Charge, largest: Charge | None) -> Charge:
+    return added if largest is None else added + largest

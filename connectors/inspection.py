@@ -18,7 +18,17 @@ import numpy as np
 from connectors import guessing
 from connectors.bad_rows import BadRows
 from connectors.columns import CASE_PREFIX, ColumnNames, resolved, shape, typed
-from connectors.dates import ISO, ORDERS, UnknownTimesError, numbers, plan, plan_for_most, zoned
+from connectors.dates import (
+    DAY_FIRST,
+    ISO,
+    MONTH_FIRST,
+    YEAR_FIRST,
+    UnknownTimesError,
+    numbers,
+    plan,
+    plan_for_most,
+    zoned,
+)
 from connectors.frame import encode
 from connectors.logs import STDIN, kind_of_log, read_log
 from connectors.reading import SEPARATORS, Reading
@@ -200,14 +210,25 @@ def _rows(path: Path, kind: str, reading: Reading, facts: Inspection) -> pd.Data
     return frame
 
 
+def _orders(formats: list[str]) -> list[str]:
+    """Return the orders of day, month and year that read dates of all these formats of strptime.
+
+    A reader of one order also reads dates that begin with the year.
+    """
+    orders = {MONTH_FIRST if form.startswith("%m") else DAY_FIRST for form in formats if not form.startswith("%Y")}
+    return sorted(orders) or [YEAR_FIRST]
+
+
 def _declaration(facts: Inspection, reading: Reading) -> list[str]:
     """Return the flags for all that a reader would detect from the rows of a table."""
     form = facts.time.get("format")
     readings = facts.time.get("readings")
     if form == "ISO 8601":
         form = ISO
-    elif isinstance(form, list) or readings:
-        form = "|".join(readings or ORDERS)
+    elif isinstance(form, list):
+        form = "|".join(_orders(form))
+    elif readings:
+        form = "|".join(readings)
     elif form == "timestamp":
         form = None
     elif not form:
@@ -400,6 +421,17 @@ def _inspect_objects(path: Path, reading: Reading, facts: Inspection) -> None:
         _add_given_flags(reading, facts)
         return
     facts.decisions.append(OpenQuestion("--object-type", tuple(counts), "the objects of one type become the cases"))
+    if not counts or reading.timezone is not None:
+        return
+    # All types share the clock of the events: the first one tells whether a zone must be named.
+    try:
+        read_log(path, reading=replace(reading, object_type=next(iter(counts)), say=_say_nothing))
+    except InputError as error:
+        if "--timezone" in str(error):
+            why = "the times carry no zone; name that of their clock"
+            facts.decisions.append(OpenQuestion("--timezone", ("ZONE",), why))
+        else:
+            facts.problems.append(str(error))
 
 
 def _try(path: Path, reading: Reading, facts: Inspection, *, is_table: bool, patterns: Patterns) -> None:

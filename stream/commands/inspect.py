@@ -71,6 +71,7 @@ def _show(facts: Inspection) -> None:
         console.print("\nfor mechanisms that promise epsilon, declare how the file is written (docs/dp.md):")
         console.print(f"  {' '.join(facts.declared)}", soft_wrap=True)
     if facts.problems:
+        console.print("\nno command is shown while there is a problem; inspect the file again with the flags above")
         return
     console.print("\ngo on with:")
     for line in facts.commands:

@@ -67,6 +67,8 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
     """The public releases of an output folder (or of its `public` folder alone), of one publication or number where
     asked. InputError where there is none, where a manifest is of a later version, or where publications differ;
     BoundError where the folder is an operator's, and nothing of it is public yet."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give the output folder of a replay or daemon")
     root = folder / "public" if (folder / "public").is_dir() else folder
     names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     found = {name: sorted((root / name).glob("release-*/manifest.json")) for name in names}

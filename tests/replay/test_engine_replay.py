@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import subprocess
@@ -19,8 +20,10 @@ from stream.config import sources
 from stream.engine.building import EngineBuilds
 from stream.ledger.entries import SealEntry
 from stream.ledger.sqlite import open_readonly
+from stream.release.failpoints import Hook, nothing
 from stream.run.replay import Replay, ReplayOutcome
 from stream.testing import verifier
+from stream.testing.faults import Aborted, abort, at_nth
 from tests.conftest import ROOT
 from tests.replay.crashing import KILLED, configuration, run, sample
 
@@ -239,3 +242,47 @@ def test_a_crash_between_two_steps(boundary: str, tmp_path: Path) -> None:
     after = verifier.digests(tmp_path / "out")
     assert before
     assert all(after[key] == files for key, files in before.items())
+
+
+def test_a_withheld_cut_is_withheld_alike(tmp_path: Path) -> None:
+    """KA is 23, 5 and 16 in memory: the second cut is withheld, and the third one shows its cases."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    config = configured(tmp_path, f"mechanism = {TLKC}\nwindow = {{ new_cases = 700 }}\ngate = {{ min_ka = 10 }}")
+    in_memory = replayed(HOSPITAL, config, tmp_path / "memory")
+    by_engine = replayed(HOSPITAL, config, tmp_path / "engine", "duckdb")
+    assert [decision.status for _, decision in by_engine.decisions] == ["sealed", "withheld", "sealed"]
+    assert verifier.verify(tmp_path / "engine") == []
+    assert verifier.contents(tmp_path / "engine") == verifier.contents(tmp_path / "memory")
+    assert measured(by_engine) == measured(in_memory)
+    assert [decision.reasons for _, decision in by_engine.decisions] == [
+        decision.reasons for _, decision in in_memory.decisions
+    ]
+
+
+def test_a_case_that_is_erased_between_two_cuts_is_in_no_later_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run stops after its first release, one case of it is erased, and the engine builds the later ones."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    log, output = sample(tmp_path), tmp_path / "out"
+    publication = 'mechanism = { kind = "identity" }\nwindow = { new_cases = 25 }'
+    config = configured(tmp_path, publication, sensitive="ill")
+    config.write_text("checkpoint_every = 60\n" + config.read_text())
+    loaded = sources.load(config)
+
+    def replay_by_engine(at: Hook = nothing) -> ReplayOutcome:
+        built_by = EngineBuilds("duckdb", output / "operator")
+        return Replay(loaded, output, built_by=built_by, at=at, batch=40).run(read_log(log), final=True)
+
+    with pytest.raises(Aborted):
+        replay_by_engine(at_nth("checkpointed", 3, abort))
+    released_before = len(list(output.glob("public/p0/release-*")))
+    assert released_before >= 1
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"case3\n")))
+    assert execute(["erase", "-c", str(config), "-o", str(output)]) == 0
+    replay_by_engine()
+    assert verifier.verify(output) == []
+    releases = sorted(output.glob("public/p0/release-*"))
+    assert len(releases) > released_before
+    assert read_log(releases[0] / "log.xes.gz").n_cases == 25
+    assert read_log(releases[-1] / "log.xes.gz").n_cases == 99

@@ -101,4 +101,4 @@ def test_what_is_too_much_to_look_up_is_searched_by_each_pair(monkeypatch: pytes
         table.part_of, shared=SharedTotals(table.part_of.occurrences, np.arange(len(table.part_of.occurrences.first)))
     )
     assert without.shared.table(2) is None
-    assert found(given, replace(table, whole=without), 2, "realisable", partner) == expected
+    assert found(given, replace(table, part_of=without), 2, "realisable", partner) == expected

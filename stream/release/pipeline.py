@@ -66,7 +66,6 @@ from stream.release.stages import (
     GateDecision,
     Judged,
     MechanismMemory,
-    ProcessAccounts,
     Published,
     ReleaseInputs,
     Sealed,
@@ -106,8 +105,6 @@ class Pipeline:
         Where charges, seals, public files and the operator's files are kept.
     audience
         The series of releases that this publication's releases belong to.
-    accounts
-        Accounts of all publications of the process. Limits of the process cap them together.
     clock
         Decides when a release with a fixed delay becomes visible.
     publish
@@ -129,7 +126,6 @@ class Pipeline:
     at: Hook = nothing
     publish: Publisher | None = None
     mirror: Mirror | None = None
-    accounts: ProcessAccounts = field(default_factory=ProcessAccounts)
     clock: ReleaseClock = field(default_factory=RealClock)
     built_by: BuiltBy | None = None
     waiting: dict[int, SealEntry] = field(default_factory=dict)
@@ -139,7 +135,6 @@ class Pipeline:
         self.account = self.ledger.view.account(self.name)
         charges = self.account.charge_entries.values()
         refuse_other_terms(self.name, self.spec.once, (entry.body for entry in charges))
-        self.accounts.add(self.account)
 
     @property
     def earlier(self) -> Earlier:
@@ -149,7 +144,7 @@ class Pipeline:
     @property
     def spent_elsewhere(self) -> Charge:
         """Charges of the other publications of the process."""
-        return self.accounts.spent_elsewhere(self.name)
+        return self.ledger.view.spent_elsewhere(self.name)
 
     def attempt(self, attempt: Attempt) -> Decision:
         """Decide one cut, durably.
@@ -206,7 +201,8 @@ class Pipeline:
         existing = account.standing
         # If nothing in the manifest may depend on data, only charged numbers of others count: how many other numbers
         # there are, the data decided.
-        others = self.accounts.sealed_elsewhere(self.name, charged=not self.spec.mechanism.reads_data_in_gate)
+        charged_only = not self.spec.mechanism.reads_data_in_gate
+        others = self.ledger.view.sealed_elsewhere(self.name, charged=charged_only)
         return ReleaseInputs(
             number=account.last_number + 1,
             previous=account.seals[existing[-1]] if existing else None,

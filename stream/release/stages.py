@@ -9,7 +9,7 @@ complete when it is made; no later step changes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,6 @@ from models.dp.budget import Charge
 from models.errors import BoundError
 from stream.ledger.entries import SealEntry
 from stream.ledger.release_record import ReleaseRecord
-from stream.ledger.view import Account
 from stream.release.contract import Attempt, Build, Mechanism
 from stream.release.documents import AuditDocument, Manifest
 from stream.release.reason import Reason
@@ -30,32 +29,6 @@ GateDecision = Literal["passed", "warned", "repaired", "withheld"]
 ResourceForm = Literal["process", "key"]
 """How a series names resources: by key and process, or by the key alone if it began with a program that knew no other
 form."""
-
-
-class ProcessAccounts:
-    """Hold the ledger accounts of all publications of a process, former ones included.
-
-    A limit of the process caps all publications together, and manifests count the releases of all. Each pipeline adds
-    its own account. What publications spent that the configuration no longer names stays spent.
-    """
-
-    def __init__(self, former: Iterable[Account] = ()) -> None:
-        self._accounts = {account.publication: account for account in former}
-
-    def add(self, account: Account) -> None:
-        """Add the account of a configured publication."""
-        self._accounts[account.publication] = account
-
-    def spent_elsewhere(self, publication: str) -> Charge:
-        """Return what all other publications have spent."""
-        return sum((account.spent for account in self._others(publication)), Charge())
-
-    def sealed_elsewhere(self, publication: str, *, charged: bool) -> int:
-        """Return how many numbers all other publications have sealed; only the charged ones if `charged`."""
-        return sum(account.sealed(charged=charged) for account in self._others(publication))
-
-    def _others(self, publication: str) -> list[Account]:
-        return [account for name, account in self._accounts.items() if name != publication]
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,6 @@ from stream.release.public_view import GROUP, with_roles
 from stream.release.recovery import compare, publish_due, recover, supersede
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.release.spec import Intake
-from stream.release.stages import ProcessAccounts
 from stream.release.verdict import PublicationSeries
 from stream.run.keeper import StateKeeper
 from stream.values.pseudonym import Pseudonyms, key_from_text
@@ -100,7 +99,6 @@ class ReleaseService:
             configured = [publication.name for publication in settings.publication]
             compare(self.ledger, self.store, settings.process.name, configured)
             self.former = self._former()
-            accounts = ProcessAccounts(self.former)
             self.audiences = self._audiences()
             audience_of = {name: audience for audience in self.audiences for name in audience.members}
             self.pipelines = {
@@ -115,7 +113,6 @@ class ReleaseService:
                     publish=publish,
                     mirror=self.mirror,
                     clock=self.clock,
-                    accounts=accounts,
                     built_by=built_by,
                 )
                 for publication in settings.publication

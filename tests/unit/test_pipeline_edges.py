@@ -111,7 +111,7 @@ def test_a_pipeline_by_itself_has_nothing_elsewhere(tmp_path: Path) -> None:
     with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
         one = service.pipelines["p"]
         alone = pipeline.Pipeline(one.spec, one.ledger, one.store, one.folder, one.pseudonyms, one.audience)
-        assert [alone.accounts.sealed_elsewhere("p", charged=charged) for charged in (True, False)] == [0, 0]
+        assert [alone.ledger.view.sealed_elsewhere("p", charged=charged) for charged in (True, False)] == [0, 0]
         assert alone.gaps_accepted == 0
 
 

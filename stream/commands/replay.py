@@ -15,6 +15,7 @@ from models.errors import InputError
 from stream.commands import _engine
 from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, grid, progress, show_reasons, show_verdicts, tables
+from stream.ledger.layout import OperatorLayout
 
 if TYPE_CHECKING:
     from connectors.bad_rows import BadRows
@@ -178,7 +179,7 @@ def _rows_file(reading: Reading, output: Path) -> options.RowsFile:
     """Where the rows that were left out go: to the operator, unless a file was named."""
     asked = reading.on_bad_rows
     named = asked.path if isinstance(asked, options.RowsFile) else None
-    return options.RowsFile(named or output / "operator" / "bad-rows.csv")
+    return options.RowsFile(named or OperatorLayout(output).bad_rows)
 
 
 @contextmanager
@@ -233,7 +234,7 @@ def _compared(replay: Replay, outcome: ReplayOutcome, log: EventLog, output: Pat
     from stream.run.compare import compare
 
     rows = compare(replay, outcome, log)
-    (output / "operator" / "comparison.json").write_bytes(indented(encode(rows)))
+    OperatorLayout(output).comparison.write_bytes(indented(encode(rows)))
     return rows
 
 

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ValidationError
 from models.errors import InputError
 from stream.config.faults import explain
 from stream.config.settings import Settings
-from stream.ledger.folder import configuration_in, refuse_writable
+from stream.ledger.folder import refuse_writable
+from stream.ledger.layout import OperatorLayout
 
 PREFIX = "VEILSTREAM_"
 FILE = "_file"
@@ -33,7 +34,7 @@ def read(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
 def of_folder(output: Path) -> Settings:
     """The configuration that an output folder was made with, with the secrets of the environment. InputError where the
     folder does not say it."""
-    path = configuration_in(output)
+    path = OperatorLayout(output).configuration
     try:
         body = json.loads(path.read_bytes())
     except FileNotFoundError:

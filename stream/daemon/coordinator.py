@@ -29,6 +29,7 @@ from stream.daemon.state_machine import ActiveCoordinator, CoordinatorContext
 from stream.daemon.status import StatusFile
 from stream.daemon.unreadable import unreadable_partitions
 from stream.ledger.folder import FolderLockedError
+from stream.ledger.layout import OperatorLayout
 from stream.ledger.sqlite import unreadable
 
 log = logging.getLogger("veilstream")
@@ -138,7 +139,7 @@ class Coordinator:
                 # A full disk is an expected end in one line; Faust logs every other error with its stack.
                 raise shortage(error) or error from error
             except sqlite3.Error as error:
-                raise unreadable(self.host.output / "operator" / "ledger.sqlite", error) from error
+                raise unreadable(OperatorLayout(self.host.output).ledger, error) from error
             finally:
                 self._since = 0.0
 
@@ -227,7 +228,7 @@ def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> ActiveCoordi
             if stopped() or time.monotonic() > deadline:
                 raise UnavailableError(
                     f"{locked}; it hangs, or does not end: this process ends, to be started again; end the one that "
-                    f"has {host.output}/operator/lock open"
+                    f"has {OperatorLayout(host.output).lock} open"
                 ) from None
             time.sleep(0.5)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from models.errors import InputError, VeilstreamError, shortage
+from stream.ledger.layout import OperatorLayout
 from stream.release.failpoints import Hook, nothing
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def run_ingest(config: Path, output: Path) -> int:
     if metrics is not None:
         metrics.dead_letters(POISONS)
         metrics.leaves_out(LEFT_OUT)
-    app, worker = ingest_app(settings, source, key, output / "operator" / ".faust" / "ingest", metrics)
+    app, worker = ingest_app(settings, source, key, OperatorLayout(output).faust("ingest"), metrics)
     log.info("ingest starts: process %s, topics %s", settings.process.name, ", ".join(source.topics))
     worker.check.watch()
     worker.contact.watch()
@@ -64,7 +65,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     start.pseudonym_key(settings, output)
     watch = None if metrics is None else MetricsObserver(settings, metrics)
     host = CoordinatorContext(settings, source, output, start.source_partitions(source), at, watch)
-    app, coordinator = coordinator_app(host, output / "operator" / ".faust" / "coordinator")
+    app, coordinator = coordinator_app(host, OperatorLayout(output).faust("coordinator"))
     log.info("coordinator starts: process %s", settings.process.name)
     coordinator.check.watch()
     coordinator.contact.watch()

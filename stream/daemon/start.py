@@ -12,6 +12,7 @@ from models.errors import InputError, VeilstreamError
 from stream.config.settings import Settings
 from stream.config.sources import load
 from stream.ledger.folder import create_key, read_key
+from stream.ledger.layout import OperatorLayout
 from stream.values.pseudonym import key_from_text
 
 log = logging.getLogger("veilstream")
@@ -52,7 +53,7 @@ def pseudonym_key(settings: Settings, output: Path) -> bytes:
     """The configured key, else the one of the operator's folder, made on first use."""
     if settings.key is not None:
         return key_from_text(settings.key.get_secret_value())
-    path = output / "operator" / "key"
+    path = OperatorLayout(output).key
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         try:
@@ -65,7 +66,7 @@ def pseudonym_key(settings: Settings, output: Path) -> bytes:
 
 def existing_key(settings: Settings, output: Path) -> bytes:
     """The key under which the recorded events are named; InputError where there is none: a new one names nobody."""
-    path = output / "operator" / "key"
+    path = OperatorLayout(output).key
     if settings.key is None and not path.exists():
         raise InputError(f"{path}: there is no pseudonym key; give the folder of the running daemon with -o")
     return pseudonym_key(settings, output)

@@ -24,6 +24,7 @@ from stream.daemon.delta_topic import Anchor, LostDeltasError
 from stream.daemon.unreadable import unreadable_partitions
 from stream.fold.fold import Fold
 from stream.fold.intake import Partition
+from stream.ledger.layout import OperatorLayout
 
 # Log what is wrong with a coordinator's input: gaps, a wall clock that was set back, events under another
 # pseudonym key. Each is logged once, when it begins.
@@ -100,7 +101,6 @@ class Standing:
     held: Sequence[HeldStatus] = ()
 
 
-FILE = "status.json"
 HEARTBEAT = 5.0
 """Of a status file that does not say it, in seconds."""
 
@@ -179,7 +179,7 @@ class StatusFile:
     it is told again. The thread that folds writes, and the timer of the event loop."""
 
     def __init__(self, output: Path, heartbeat: float = HEARTBEAT) -> None:
-        self._path, self._heartbeat = output / "operator" / FILE, heartbeat
+        self._path, self._heartbeat = OperatorLayout(output).status, heartbeat
         self._told = Status()
         self._lock = threading.Lock()
         self.contact: BrokerContact | None = None
@@ -298,7 +298,7 @@ def _lost(one: Standing) -> LostDelta | None:
 def read_status(output: Path) -> Status | None:
     """The last status, None where no coordinator ever ran here."""
     try:
-        decoded: Status = msgspec.json.decode((output / "operator" / FILE).read_bytes())
+        decoded: Status = msgspec.json.decode(OperatorLayout(output).status.read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
     return decoded

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-FOLDER = Path("operator") / ".faust" / "ingest"
+from stream.ledger.layout import OperatorLayout
+
 MISSED = 3
 """Reports without a new file after which its worker counts as ended."""
 
@@ -35,7 +36,7 @@ class WorkerStatusFile:
     """The file of this worker in the output folder."""
 
     def __init__(self, output: Path, heartbeat: float) -> None:
-        folder = output / FOLDER
+        folder = OperatorLayout(output).faust("ingest")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = folder / f"status-{socket.gethostname()}-{os.getpid()}.json"
         self._heartbeat = heartbeat
@@ -54,7 +55,7 @@ class WorkerStatusFile:
 def stopped_partitions(output: Path, now: float) -> list[str]:
     """Return the partitions that the running workers of a folder cannot read, each as `topic/number at offset N`."""
     found: set[str] = set()
-    for path in (output / FOLDER).glob("status-*.json"):
+    for path in (OperatorLayout(output).faust("ingest")).glob("status-*.json"):
         with suppress(OSError, msgspec.DecodeError):  # replaced or removed at this moment
             status = msgspec.json.decode(path.read_bytes(), type=WorkerStatus)
             if abs(now - status.at) <= MISSED * status.heartbeat:

@@ -24,6 +24,7 @@ from stream.engine import open_engine
 from stream.engine.contract import ID_DIGITS, CountQuery, Draws, Engine, Tell, silent
 from stream.engine.work import workspace
 from stream.ledger.folder import BUILDING
+from stream.ledger.layout import OperatorLayout
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.planned import Place, applied, built_on, classified
 from stream.release.public_view import carried
@@ -65,7 +66,7 @@ def builder(kind: str, output: Path, memory: str | None = None) -> EngineBuilds 
     package = {"duckdb": "duckdb", "spark": "pyspark"}[kind]
     if importlib.util.find_spec(package) is None:
         raise InputError(f'engine {kind} needs {package}: install "veilstream[{kind}]"')
-    return EngineBuilds(kind, output / "operator", memory)
+    return EngineBuilds(kind, OperatorLayout(output).root, memory)
 
 
 def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure) -> Build:

@@ -22,11 +22,9 @@ import msgspec
 
 from connectors.files import FileOps
 from models.errors import InputError, RefusedError, kind_of
+from stream.ledger.layout import KEY, OPERATOR, OperatorLayout
 
 KEY_BYTES = 32
-
-OPERATOR_FILES = ("audit.json", "memory.json", "variants.parquet")
-"""The operator's files of a release."""
 
 DIGESTS = "digests.json"
 """Beside them: {file name: [sha256]}. While a file is rewritten it names the digest before and the one after."""
@@ -44,16 +42,10 @@ class FolderLockedError(RefusedError):
 
 def ledger_in(output: Path, whose: str = "a replay or daemon") -> Path:
     """The ledger's file of an output folder; InputError where there is none."""
-    path = output / "operator" / "ledger.sqlite"
+    path = OperatorLayout(output).ledger
     if not path.is_file():
         raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of {whose}")
     return path
-
-
-def configuration_in(output: Path) -> Path:
-    """Where an output folder keeps the configuration that it was made with, without secrets. No publication can be
-    named like it."""
-    return output / "operator" / ".configuration.json"
 
 
 class OperatorFolder:
@@ -61,14 +53,15 @@ class OperatorFolder:
 
     def __init__(self, output: Path, ops: FileOps | None = None) -> None:
         self.output, self.ops = output, ops or FileOps()
-        self.path = output / "operator"
+        self.layout = OperatorLayout(output)
+        self.path = self.layout.root
         _refuse_foreign(output)
         _refuse_links(output)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             os.chmod(self.path, 0o700)
             ignored_by_git(output)
-            self._lock: IO[str] = (self.path / "lock").open("a")
+            self._lock: IO[str] = self.layout.lock.open("a")
         except OSError as error:
             raise kind_of(error)(f"{output}: cannot be written ({error.strerror})") from None
         try:
@@ -94,7 +87,7 @@ class OperatorFolder:
                 make_private(Path(parent) / name)
             for name in files:
                 # The key may be a secret that the host mounts for a group.
-                if name != "key":
+                if name != KEY:
                     make_private(Path(parent) / name)
 
     def close(self) -> None:
@@ -103,28 +96,30 @@ class OperatorFolder:
 
     def keep_configuration(self, body: dict[str, Any]) -> None:
         """Say under which configuration the folder is used, for commands that are given the folder alone."""
-        path, told = configuration_in(self.output), json_bytes(body)
+        path, told = self.layout.configuration, json_bytes(body)
         if not path.is_file() or path.read_bytes() != told:
             replace_with(self.ops, path, lambda target: _write(target, told))
 
     @property
     def ledger(self) -> Path:
-        return self.path / "ledger.sqlite"
+        """The file of the ledger."""
+        return self.layout.ledger
 
     @property
     def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+        """The folder of the checkpoints."""
+        return self.layout.checkpoints
 
     def key(self) -> bytes:
         """The pseudonym key: made on first use (0600), and in no backup of public data."""
-        path = self.path / "key"
+        path = self.layout.key
         if not path.exists():
             create_key(path)
         return read_key(path)
 
     def release(self, publication: str, sequence: int) -> Path:
         """Folder of one release."""
-        return self.path / publication / f"{sequence:06d}"
+        return self.layout.release(publication, sequence)
 
     def prepare(self, publication: str, files: dict[str, Callable[[Path], None]]) -> Path:
         """Write the operator's files of a candidate into a fresh temporary folder and make them durable."""
@@ -244,9 +239,9 @@ def _refuse_foreign(output: Path) -> None:
     if output.exists() and not output.is_dir():
         raise InputError(f"{output}: is a file, not a folder; choose another with -o")
     strangers = (
-        {entry.name for entry in output.iterdir()} - {"public", "operator", ".gitignore"} if output.exists() else set()
+        {entry.name for entry in output.iterdir()} - {"public", OPERATOR, ".gitignore"} if output.exists() else set()
     )
-    if strangers and not (output / "operator" / "ledger.sqlite").exists():
+    if strangers and not OperatorLayout(output).ledger.exists():
         raise InputError(f"{output}: holds files that are not veilstream's; choose an empty folder with -o")
 
 
@@ -258,7 +253,7 @@ def _refuse_links(output: Path) -> None:
     home = output.resolve()
     folders = [output]
     for _level in range(3):  # public and operator, their publications, their releases
-        below = [entry for folder in folders for entry in os.scandir(folder) if entry.name != "key"]
+        below = [entry for folder in folders for entry in os.scandir(folder) if entry.name != KEY]
         for entry in below:
             if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(home):
                 raise InputError(

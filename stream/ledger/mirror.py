@@ -19,21 +19,20 @@ from pathlib import Path
 import msgspec
 
 from connectors.files import FileOps, Writer
-from connectors.store.base import HELD
 from connectors.store.blobs import Blobs, open_blobs
 from models.errors import RefusedError
 from stream.fold.snapshot import STATE_VERSION
 from stream.ledger.checkpoints import FORMAT as CHECKPOINT
 from stream.ledger.checkpoints import opened
 from stream.ledger.envelope import Damaged, Keys, seal, unseal
-from stream.ledger.folder import OPERATOR_FILES, OperatorFolder, rewrite
+from stream.ledger.folder import OperatorFolder, rewrite
+from stream.ledger.layout import OPERATOR_FILES, mirror_name, mirror_root, mirror_slot
 from stream.ledger.view import Account
 
 log = logging.getLogger("veilstream")
 
 RELEASE = "veilstream-release-mirror"
 VERSION = 1
-CHECKPOINTS = "checkpoints"
 SLOTS = 2
 MARK = "mirrored"
 """In a release's folder: what of it is in the mirror (a digest). Lost or old, it is mirrored again."""
@@ -44,7 +43,7 @@ def open_mirror(store: str | None, process: str, keys: Keys, output: Path, ops: 
     holds everything. An object store is not private: without a storage key nothing of the operator's is put there."""
     if store is None or Path(store.removeprefix("file://")).resolve() == output.resolve():
         return None
-    blobs = open_blobs(store, f"operator/{process}", ops)
+    blobs = open_blobs(store, mirror_root(process), ops)
     if not blobs.private and keys.current is None:
         log.warning(
             "store %s: no mirror, since without checkpoint_key it would lie there unencrypted; "
@@ -76,12 +75,12 @@ class Mirror:
         """Mirror a prepared (or rewritten) release folder of the operator under the name that its seal bears."""
         files = _files(folder)
         body = msgspec.msgpack.encode(files)
-        self.blobs.put(_name(publication, temporary), seal(body, self.keys, RELEASE, VERSION))
+        self.blobs.put(mirror_name(publication, temporary), seal(body, self.keys, RELEASE, VERSION))
         (folder / MARK).write_text(self._mark(files))
 
     def bring(self, publication: str, number: int, temporary: str, folder: OperatorFolder) -> bool:
         """Put a release's files where this host has none; False where the mirror has none either."""
-        sealed = self.blobs.get(_name(publication, temporary))
+        sealed = self.blobs.get(mirror_name(publication, temporary))
         if sealed is None:
             return False
         files = self._read(publication, number, sealed)
@@ -101,16 +100,16 @@ class Mirror:
     def put_held(self, publication: str, temporary: str, folder: Path) -> None:
         """Mirror the files of a release that is held: a host that takes over can publish it."""
         body = msgspec.msgpack.encode(_files(folder))
-        self.blobs.put(_name(publication, temporary), seal(body, self.keys, RELEASE, VERSION))
+        self.blobs.put(mirror_name(publication, temporary), seal(body, self.keys, RELEASE, VERSION))
 
     def held(self, publication: str, number: int, temporary: str) -> dict[str, bytes] | None:
         """The files of a held release, None where the mirror has none."""
-        sealed = self.blobs.get(_name(publication, temporary))
+        sealed = self.blobs.get(mirror_name(publication, temporary))
         return None if sealed is None else self._read(publication, number, sealed)
 
     def drop(self, publication: str, temporary: str) -> None:
         """Remove what a seal named: its release was rejected, or its bytes are in the store."""
-        self.blobs.delete(_name(publication, temporary))
+        self.blobs.delete(mirror_name(publication, temporary))
 
     def _opened(self, sealed: bytes) -> bytes:
         found = unseal(sealed, self.keys, RELEASE)
@@ -139,7 +138,7 @@ class Mirror:
         for number in [*account.standing, *account.held]:
             body = account.seals[number].body
             here = operator.release(name, number).exists()
-            there = _name(name, body.operator) in present
+            there = mirror_name(name, body.operator) in present
             if not here and there:
                 self.bring(name, number, body.operator, operator)
             elif here and not there:
@@ -153,8 +152,8 @@ class Mirror:
                 )
         for number in account.held:
             temporary = account.seals[number].body.temporary
-            folder = operator.path / name / HELD / temporary
-            if folder.exists() and _name(name, temporary) not in present:
+            folder = operator.layout.held(name, temporary)
+            if folder.exists() and mirror_name(name, temporary) not in present:
                 self.put_held(name, temporary, folder)
                 restored.append(number)
         if restored:
@@ -167,7 +166,7 @@ class Mirror:
         """Put files back that this host has lost from the folder of a release, and the mirror has."""
         if all((folder / file).is_file() for file in OPERATOR_FILES):
             return
-        sealed = self.blobs.get(_name(name, temporary))
+        sealed = self.blobs.get(mirror_name(name, temporary))
         kept = {} if sealed is None else self._read(name, number, sealed)
         lost = sorted(kept.keys() - _files(folder).keys())
         for file in lost:
@@ -194,8 +193,10 @@ class Mirror:
     def prune(self, publication: str, account: Account) -> None:
         """Remove what no release speaks of that stands or is held."""
         seals = account.seals
-        wanted = {_name(publication, seals[number].body.operator) for number in (*account.standing, *account.held)}
-        wanted |= {_name(publication, seals[number].body.temporary) for number in account.held}
+        wanted = {
+            mirror_name(publication, seals[number].body.operator) for number in (*account.standing, *account.held)
+        }
+        wanted |= {mirror_name(publication, seals[number].body.temporary) for number in account.held}
         for name in self.blobs.names(publication):
             if name not in wanted:
                 self.blobs.delete(name)
@@ -211,7 +212,7 @@ class Mirror:
     def save(self, position: int, state: bytes) -> None:
         """Put a state (whose newest delta record is at `position`) in the place of the older of the two."""
         body = msgspec.msgpack.encode(MirrorSlot(position, state))
-        self.blobs.put(f"{CHECKPOINTS}/{self._next}", seal(body, self.keys, CHECKPOINT, STATE_VERSION))
+        self.blobs.put(mirror_slot(self._next), seal(body, self.keys, CHECKPOINT, STATE_VERSION))
         self._next = (self._next + 1) % SLOTS
 
     def load(self) -> bytes | None:
@@ -219,7 +220,7 @@ class Mirror:
         or one is of another version."""
         faults, slots = [], []
         for number in range(SLOTS):
-            name = f"{CHECKPOINTS}/{number}"
+            name = mirror_slot(number)
             sealed = self.blobs.get(name)
             if sealed is None:
                 continue
@@ -235,11 +236,6 @@ class Mirror:
         if faults:
             raise RefusedError(f"mirror {self.blobs.where}: no checkpoint can be read ({'; '.join(faults)})")
         return None
-
-
-def _name(publication: str, temporary: str) -> str:
-    """Folder names of the operator begin with a dot and end in .tmp while they are unfinished; the mirror's do not."""
-    return f"{publication}/{temporary.lstrip('.').removesuffix('.tmp')}"
 
 
 def _releases(numbers: list[int]) -> str:

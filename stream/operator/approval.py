@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from connectors.store.base import HELD, MANIFEST, parse_manifest
+from connectors.store.base import MANIFEST, parse_manifest
 from models.errors import InputError, RefusedError
 from stream.config.settings import Settings
 from stream.config.sources import of_folder
 from stream.ledger.entries import SealEntry
 from stream.ledger.folder import FolderLockedError, ledger_in
+from stream.ledger.layout import OperatorLayout
 from stream.ledger.sqlite import is_copy, owner_of
 from stream.ledger.view import LedgerView
 from stream.operator.history import ledger_view, read_json, refuse_other_configuration
@@ -68,8 +69,8 @@ def held(folder: Path) -> list[HeldRelease]:
 
 def _held(folder: Path, process: str, seal: SealEntry, view: LedgerView) -> HeldRelease:
     name, number = seal.publication, seal.sequence
-    own = folder / "operator" / name
-    files, audit = own / HELD / seal.body.temporary, own / f"{number:06d}" / "audit.json"
+    layout = OperatorLayout(folder)
+    files, audit = layout.held(name, seal.body.temporary), layout.audit(name, number)
     told = read_json(audit) if audit.is_file() else {}
     manifest = files / MANIFEST
     gate = told.get("gate") or {}
@@ -130,7 +131,7 @@ def decide(
 def refuse_other_process(settings: Settings, folder: Path) -> None:
     """InputError where a folder is not of the configuration's process: a decision would be about its releases, and
     another daemon would carry it out."""
-    if not (folder / "operator" / "ledger.sqlite").is_file():
+    if not OperatorLayout(folder).ledger.is_file():
         return
     owner, name = owner_of(ledger_in(folder)), settings.process.name
     if owner != name:
@@ -143,7 +144,7 @@ def refuse_other_process(settings: Settings, folder: Path) -> None:
 def _known(folder: Path, publication: str, number: int) -> SealEntry | None:
     """The seal of a release; None where the folder has no ledger. InputError where no such release was ever sealed;
     what else stands in the way is said under the lock."""
-    if not (folder / "operator" / "ledger.sqlite").is_file():
+    if not OperatorLayout(folder).ledger.is_file():
         return None
     view = ledger_view(folder)
     if (publication, number) in view.seals:
@@ -172,7 +173,7 @@ def _order(
 def _in_place(
     settings: Settings, folder: Path, publication: str, number: int, decision: Order, by: str, why: str
 ) -> ApprovalOutcome:
-    if settings.key is None and not (folder / "operator" / "key").exists():
+    if settings.key is None and not OperatorLayout(folder).key.exists():
         raise InputError(
             f"{folder}: the pseudonym key of this folder was given from outside; give the same one "
             "(VEILSTREAM_KEY_FILE)"

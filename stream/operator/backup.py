@@ -23,6 +23,7 @@ from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
 from stream.ledger.entries import BurnedEntry, Entry, SealEntry
 from stream.ledger.folder import UNFINISHED, ledger_in
+from stream.ledger.layout import KEY, LEDGER, LEDGER_FILES, LOCK, OperatorLayout
 from stream.ledger.sqlite import SqliteLedger, open_readonly, read_view
 from stream.ledger.view import LedgerView
 
@@ -30,7 +31,7 @@ VERSION = 1
 PATIENCE = 5.0
 """Seconds for a running daemon to give a sealed release its number: a rename and an fsync."""
 ABOUT = "veilstream-backup.json"
-_LEFT_OUT = {"lock", "key", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"}
+_LEFT_OUT = {LOCK, KEY, *LEDGER_FILES}
 
 
 class About(TypedDict):
@@ -47,8 +48,8 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
 
     InputError where there is no ledger, the target stands already or cannot be written.
     """
-    operator = output / "operator"
-    ledger = ledger_in(output)
+    layout = OperatorLayout(output)
+    operator, ledger = layout.root, ledger_in(output)
     if target.exists():
         raise InputError(f"{target}: stands already")
     with (
@@ -57,15 +58,15 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
         tarfile.open(fileobj=raw, mode="w:gz") as tar,
     ):
         taken: set[Path] = set()
-        _take(tar, taken, operator, operator / "checkpoints")
+        _take(tar, taken, operator, layout.checkpoints)
         entries = _take_ledger(tar, ledger)
         for seal in LedgerView(entries).seals.values():
-            unnamed = _unnamed(operator, seal)
+            unnamed = _unnamed(layout, seal)
             if unnamed is not None:
-                _take(tar, taken, operator, unnamed, as_well=operator / seal.publication / f"{seal.sequence:06d}")
+                _take(tar, taken, operator, unnamed, as_well=layout.release(seal.publication, seal.sequence))
         _take(tar, taken, operator, operator)
-        if with_key and (operator / "key").is_file():
-            tar.add(operator / "key", "key")
+        if with_key and layout.key.is_file():
+            tar.add(layout.key, KEY)
         about: About = {"version": VERSION, "entries": len(entries), "with_key": with_key}
         _add_text(tar, ABOUT, json.dumps(about))
     return about
@@ -85,14 +86,15 @@ def _take(tar: tarfile.TarFile, taken: set[Path], operator: Path, folder: Path, 
         taken |= {path} if as_well is None else {path, as_well / name}
 
 
-def _unnamed(operator: Path, seal: SealEntry) -> Path | None:
+def _unnamed(layout: OperatorLayout, seal: SealEntry) -> Path | None:
     """The folder of a sealed release that has no number: it gets it a moment after the seal, or, where a crash came in
     between, at the next start. None where it has it, or was burned."""
-    temporary, numbered = operator / seal.publication / seal.body.operator, f"{seal.sequence:06d}"
+    temporary = layout.publication(seal.publication) / seal.body.operator
+    numbered = layout.release(seal.publication, seal.sequence)
     deadline = time.monotonic() + PATIENCE
     while temporary.is_dir() and time.monotonic() < deadline:
         time.sleep(0.05)
-    return temporary if temporary.is_dir() and not temporary.with_name(numbered).exists() else None
+    return temporary if temporary.is_dir() and not numbered.exists() else None
 
 
 def _private(path: str, flags: int) -> int:
@@ -106,14 +108,14 @@ def restore(source: Path, output: Path, store: str | None = None) -> About:
     what was published, and going on would publish numbers twice. Charges of attempts that had not come to their seal
     pay for nothing more: what they paid for may have been sealed, seen and lost since.
     """
-    operator = output / "operator"
+    operator = OperatorLayout(output).root
     if operator.exists() and any(operator.iterdir()):
         raise InputError(f"{operator}: is not empty; move it away first")
     with tempfile.TemporaryDirectory() as folder:
         unpacked = Path(folder)
         about = _unpack(source, unpacked)
-        _refuse_behind(unpacked / "ledger.sqlite", output, store)
-        _give_up_open_charges(unpacked / "ledger.sqlite")
+        _refuse_behind(unpacked / LEDGER, output, store)
+        _give_up_open_charges(unpacked / LEDGER)
         operator.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in sorted(unpacked.rglob("*")):
             _place(path, operator / path.relative_to(folder))

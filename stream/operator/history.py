@@ -14,6 +14,7 @@ from models.errors import InputError
 from stream.config.settings import Settings
 from stream.ledger.entries import SealEntry, WithheldEntry
 from stream.ledger.folder import ledger_in
+from stream.ledger.layout import OperatorLayout
 from stream.ledger.sqlite import read_view
 from stream.ledger.view import LedgerView, ReleaseKey, ReleaseState
 from stream.release.audit_document import AuditPart
@@ -124,7 +125,7 @@ def audit(output: Path, publication: str, sequence: int) -> AuditDocument:
 
 
 def _read_audit(output: Path, publication: str, sequence: int, kind: Any) -> AuditDocument:
-    path = f"{output}/operator/{publication}/{sequence:06d}/audit.json"  # pathlib costs more than the reading
+    path = OperatorLayout(output).audit(publication, sequence)
     found: AuditDocument = read_json(path, kind) if os.path.isfile(path) else {}
     return found
 

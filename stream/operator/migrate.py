@@ -24,6 +24,7 @@ from stream.ledger import mirror, release_record, sqlite
 from stream.ledger.checkpoints import SavedState
 from stream.ledger.envelope import Damaged, Keys, Protection, seal, unseal
 from stream.ledger.folder import OperatorFolder, ledger_in, replace_with
+from stream.ledger.layout import CHECKPOINTS, VARIANTS, OperatorLayout
 from stream.ledger.view import LedgerView
 from stream.release.audit_document import SHARED
 from stream.run.service import mirror_of
@@ -89,13 +90,13 @@ def migrate(settings: Settings, output: Path) -> list[Item]:
 
 def _steps(settings: Settings, output: Path, folder: OperatorFolder | None = None) -> Iterator[_Step]:
     ledger_in(output)
-    operator, keys = output / "operator", settings.storage_keys
-    yield _only_read(_ledger(operator / "ledger.sqlite"))
-    yield from _series(settings, operator / "ledger.sqlite")
-    for path in sorted(operator.glob("*/*/variants.parquet")):
+    layout, keys = OperatorLayout(output), settings.storage_keys
+    yield _only_read(_ledger(layout.ledger))
+    yield from _series(settings, layout.ledger)
+    for path in sorted(layout.root.glob(f"*/*/{VARIANTS}")):
         yield _only_read(_variants(path))
     for name in (checkpoint.PREVIOUS, checkpoint.CURRENT):  # what is left by a crash in between opens with both keys
-        path = operator / "checkpoints" / name
+        path = layout.checkpoints / name
         if path.exists():
             yield _generation(path, keys, partial(_replace, folder, path))
     place = mirror_of(settings, output)
@@ -114,7 +115,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _mirrored(place: mirror.Mirror, settings: Settings, keys: Keys) -> Iterator[_Step]:
-    for name in place.blobs.names(mirror.CHECKPOINTS):
+    for name in place.blobs.names(CHECKPOINTS):
         where, write = f"{place.blobs.where}/{name}", partial(place.blobs.put, name)
         yield _checkpoint(where, place.blobs.get(name) or b"", keys, write, _renewed_slot)
     for publication in settings.publication:

@@ -27,7 +27,8 @@ from stream.ledger.checkpoints import CURRENT, PREVIOUS, generation_at
 from stream.ledger.checkpoints import FORMAT as CHECKPOINT
 from stream.ledger.entries import SealBody
 from stream.ledger.envelope import Damaged, Keys, header_of
-from stream.ledger.folder import BUILDING, OPERATOR_FILES, ledger_in, read_digests
+from stream.ledger.folder import BUILDING, ledger_in, read_digests
+from stream.ledger.layout import AUDIT, LEDGER, NOT_PUBLICATIONS, OPERATOR_FILES, OperatorLayout, release_folder
 from stream.ledger.sqlite import NewerLedgerError, owner_of, read_view
 from stream.ledger.view import HIDDEN, Account
 from stream.release.reason import only_waits
@@ -35,12 +36,6 @@ from stream.release.reason import only_waits
 Kind = Literal[
     "ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator", "checkpoint"
 ]
-BESIDE = {
-    *("ledger.sqlite", "key", "lock", "checkpoints", "quarantine", "status.json", "status.tmp", ".faust"),
-    ".configuration.json",
-    "bad-rows.csv",
-}
-"""What else stands in the operator's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +92,7 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
     InputError where there is no ledger, NewerLedgerError for one of a later program. A damaged one is a problem.
     """
     ledger = ledger_in(output)
-    tree = _Tree(store or str(output))
+    layout, tree = OperatorLayout(output), _Tree(store or str(output))
     listed = tree.publications()  # before the ledger: what a running process seals meanwhile is then not unknown
     result = VerifyResult()
     try:
@@ -113,9 +108,9 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
     for account in accounts.values():
         _check_entries(result, account)
     for account in accounts.values():
-        _Publication(result, tree, output / "operator", account).check()
-    _unknown(result, tree, listed, output / "operator", accounts)
-    _checkpoints(result, output / "operator" / "checkpoints", keys or Keys())
+        _Publication(result, tree, layout, account).check()
+    _unknown(result, tree, listed, layout.root, accounts)
+    _checkpoints(result, layout.checkpoints, keys or Keys())
     return result
 
 
@@ -163,8 +158,8 @@ def _checkpoints(result: VerifyResult, folder: Path, keys: Keys) -> None:
 class _Publication:
     """The checks of one publication."""
 
-    def __init__(self, result: VerifyResult, tree: _Tree, operator: Path, account: Account) -> None:
-        self.result, self.tree, self.operator, self.account = result, tree, operator, account
+    def __init__(self, result: VerifyResult, tree: _Tree, layout: OperatorLayout, account: Account) -> None:
+        self.result, self.tree, self.layout, self.account = result, tree, layout, account
         self.name = account.publication
         waited = sum(only_waits(entry.body.reasons) for entry in account.withheld.values())
         self.checked = Checked(
@@ -224,7 +219,7 @@ class _Publication:
         """A release that waits for a person: its bytes are with the operator, as they were sealed."""
         self.checked.held += 1
         self._own_bytes(number)
-        folder = self.operator / self.name / HELD / seal.temporary
+        folder = self.layout.held(self.name, seal.temporary)
         for name, right in [
             (MANIFEST, seal.manifest),
             *((str(one["path"]), one["sha256"]) for one in seal.files),
@@ -243,7 +238,7 @@ class _Publication:
         if not self.tree.local:
             self.result.notes.append(f"{self.name} {number}: sealed and not yet published; its bytes are on its host")
             return
-        if (self.operator / self.name / HELD / seal.temporary).is_dir():
+        if (self.layout.held(self.name, seal.temporary)).is_dir():
             self.result.notes.append(f"{self.name} {number}: was approved; the next start publishes it")
             return
         waiting = f"{self.name}/{seal.temporary}"
@@ -335,7 +330,7 @@ class _Publication:
 
     def _own_bytes(self, number: int) -> list[str]:
         """Check that the operator's files are as they were written last; return the names of those that are gone."""
-        folder = self.operator / self.name / f"{number:06d}"
+        folder = self.layout.release(self.name, number)
         digests = read_digests(folder)
         lacking = []
         for name in OPERATOR_FILES:
@@ -353,11 +348,11 @@ class _Publication:
 
     def _own(self, number: int, manifest: Mapping[str, Any]) -> None:
         """The operator's files are there and undamaged, and the audit is of this release."""
-        folder = self.operator / self.name / f"{number:06d}"
+        folder = self.layout.release(self.name, number)
         lacking = self._own_bytes(number)
-        if OPERATOR_FILES[0] in lacking:
+        if AUDIT in lacking:
             return
-        audit = _json((folder / OPERATOR_FILES[0]).read_bytes())
+        audit = _json((folder / AUDIT).read_bytes())
         if audit is None:
             return  # damaged, which was said
         if any(audit.get(key) != manifest.get(key) for key in ("publication", "sequence", "files", "chain", "budget")):
@@ -390,7 +385,7 @@ def _unknown(
             else:
                 result.notes.append(f"{name}/{entry}: of no publication of this ledger")
     for path in sorted(operator.iterdir()):
-        if path.name in BESIDE or path.name.startswith("ledger.sqlite-"):
+        if path.name in NOT_PUBLICATIONS or path.name.startswith(f"{LEDGER}-"):
             continue
         if path.name.startswith(BUILDING):
             result.notes.append(f"operator/{path.name}: of a cut that an engine built; the next start removes it")
@@ -398,7 +393,7 @@ def _unknown(
         if not path.is_dir() or path.name not in accounts:
             result.notes.append(f"operator/{path.name}: not veilstream's, or of no entry of the ledger")
             continue
-        known = {f"{number:06d}" for number in accounts[path.name].seals} | {HELD}
+        known = {release_folder(number) for number in accounts[path.name].seals} | {HELD}
         result.notes += _left_held(path, accounts[path.name])
         for entry in sorted(one.name for one in path.iterdir() if not one.name.startswith(".")):
             if entry not in known:

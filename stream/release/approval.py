@@ -18,6 +18,7 @@ from stream.fold.cases import digest
 from stream.ledger import release_record
 from stream.ledger.entries import ApprovalBody, ApprovalEntry, Ruling, SealEntry
 from stream.ledger.folder import json_bytes, rewrite, write_json
+from stream.ledger.layout import VARIANTS
 from stream.release import audit_document as documents
 from stream.release import gate
 from stream.release.audit_document import KEPT_WHOLE
@@ -180,7 +181,7 @@ def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]
 
 
 def _rewrite(pipeline: Pipeline, number: int, audit: AuditDocument) -> None:
-    path = pipeline.folder.release(pipeline.name, number) / "audit.json"
+    path = pipeline.folder.layout.audit(pipeline.name, number)
     rewrite(pipeline.folder.ops, path, write_json(audit))
     if pipeline.mirror is not None:
         operator = pipeline.account.seals[number].body.operator
@@ -229,7 +230,7 @@ def holds_erased(holder: Holder, number: int) -> bool:
     if not stones:
         return False
     folder = holder.folder.release(holder.name, number)
-    shown = folder / "variants.parquet"
+    shown = folder / VARIANTS
     named = [case for case in release_record.read(shown).log.case_ids if case] if shown.is_file() else []
     return not named or any(digest(case).hex() in stones for case in named) or _remembers(folder, stones)
 

@@ -19,6 +19,7 @@ from models.errors import RefusedError, UnreadableError
 from stream.ledger import release_record
 from stream.ledger.entries import SealEntry
 from stream.ledger.folder import OperatorFolder, rewrite, write_json
+from stream.ledger.layout import MEMORY
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Ledger
@@ -173,7 +174,7 @@ class Audience:
         rest = kinds()[self.made_by(key)].forget(memory, cases)
         self._memory = None
         if rest != memory:
-            rewrite(self.folder.ops, folder / "memory.json", write_json(rest))
+            rewrite(self.folder.ops, folder / MEMORY, write_json(rest))
 
     def _read(self, key: ReleaseKey) -> ReleaseRecord:
         return self.record(key, self.seals[key])
@@ -187,7 +188,7 @@ class Audience:
         return release_record.read(stored.path).released(self.audit_of(key), stored, publication=key[0])
 
     def _file(self, key: ReleaseKey) -> Path:
-        return self.folder.release(*key) / "variants.parquet"
+        return self.folder.layout.variants(*key)
 
 
 def _released_to(view: LedgerView, name: str | None, members: Collection[str]) -> dict[ReleaseKey, SealEntry]:

@@ -11,6 +11,7 @@ import msgspec
 
 from models.errors import UnreadableError, shortage
 from stream.ledger.entries import CutSection
+from stream.ledger.layout import AUDIT, MEMORY
 from stream.release.contract import Attempt, Build, Mechanism
 from stream.release.documents import AuditDocument, Resources
 
@@ -96,13 +97,13 @@ def _unreadable(path: Path) -> UnreadableError:
 
 def read_audit(folder: Path, kind: Any = Any) -> AuditDocument:
     """audit.json of a sealed release, or the keys of it that a TypedDict names."""
-    document: AuditDocument = read(folder / "audit.json", kind)
+    document: AuditDocument = read(folder / AUDIT, kind)
     return document
 
 
 def read_memory(folder: Path) -> Any:
     """The mechanism's own memory of a sealed release."""
-    return read(folder / "memory.json")
+    return read(folder / MEMORY)
 
 
 def iso(time_ns: int) -> str:

@@ -144,6 +144,6 @@ def _reject_former(former: _Former) -> None:
 
 def _rewritten(service: AffectedReleases, record: ReleaseRecord, cases: set[str]) -> ReleaseRecord:
     rest = release_record.without_cases(record, cases)
-    path = service.folder.release(*record.key) / "variants.parquet"
+    path = service.folder.layout.variants(*record.key)
     rewrite(service.folder.ops, path, partial(release_record.write, record=rest))
     return rest.released(record.audit, release_record.VariantsFile(path))

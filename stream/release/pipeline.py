@@ -43,6 +43,7 @@ from stream.ledger.entries import (
     charge_entry,
 )
 from stream.ledger.folder import OperatorFolder, rewrite, write_json
+from stream.ledger.layout import AUDIT, MEMORY, VARIANTS
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Ledger
@@ -497,9 +498,9 @@ class Pipeline:
         """Write what later audits and builds need of the release: here, and in the mirror."""
         record = audited.record
         operator_files = {
-            "audit.json": write_json(document),
-            "variants.parquet": lambda path: release_record.write(path, record),
-            "memory.json": write_json(audited.build.memory),
+            AUDIT: write_json(document),
+            VARIANTS: lambda path: release_record.write(path, record),
+            MEMORY: write_json(audited.build.memory),
         }
         temporary = self.folder.prepare(self.name, operator_files)
         if self.mirror is not None:
@@ -594,7 +595,7 @@ class Pipeline:
         published = self.account.published
         if number not in published or max(published) == number:  # behind a later published one nothing goes back
             return
-        path = self.folder.release(self.name, number) / "audit.json"
+        path = self.folder.layout.audit(self.name, number)
         try:
             shorter = audit_document.thinned(audit_document.read_audit(path.parent)) if path.is_file() else None
         except RefusedError as error:  # the new release is out; a later reader of this audit reports the error again

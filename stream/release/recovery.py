@@ -21,6 +21,7 @@ from connectors.store.base import Store
 from models.errors import InputError, RefusedError
 from stream.ledger.entries import ApprovalBody, ApprovalEntry, BurnedEntry, Ruling, SealEntry
 from stream.ledger.folder import OperatorFolder
+from stream.ledger.layout import MEMORY, VARIANTS
 from stream.ledger.mirror import Mirror
 from stream.ledger.sqlite import Ledger
 from stream.ledger.view import Account
@@ -166,7 +167,7 @@ def reject(pipeline: Holder, number: int, *, by: str, why: str, ruling: Ruling =
     return standing
 
 
-SHOWING = ("variants.parquet", "memory.json")
+SHOWING = (VARIANTS, MEMORY)
 """The operator's files of a release that name cases."""
 
 

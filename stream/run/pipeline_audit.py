@@ -30,6 +30,7 @@ import numpy as np
 
 from connectors import read_log
 from connectors.files import FileOps
+from connectors.store.base import release_name
 from models.dp.audit import NeighbourPair
 from models.dp.budget import Charge
 from models.dp.neighbours import observed
@@ -233,7 +234,7 @@ class Run:
                     hours = (cut.time_ns - BEGIN_NS) / HOUR_NS
                     seen += [(which, decision.status), (which, f"at hour {hours:g}")]
                     if decision.status == "sealed":
-                        place = folder / "public" / cut.publication / f"release-{decision.sequence:06d}"
+                        place = folder / "public" / cut.publication / release_name(decision.sequence)
                         seen += (_told(which, one) for one in visible(place, self.scene.common))
                         counts.append(_variants(place))
             spent = sum((pipeline.account.spent for pipeline in service.pipelines.values()), Charge())

@@ -11,10 +11,11 @@ import pytest
 
 from stream.commands import execute
 from stream.daemon.delta_topic import Anchor
-from stream.daemon.status import FILE, Standing, write_status
+from stream.daemon.status import Standing, write_status
 from stream.fold.fold import Fold
 from stream.fold.records import Command
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.ledger.layout import OperatorLayout
 from stream.operator.console.pages import Pages
 from stream.operator.console.reading import Overview, _daemon
 from stream.operator.console.releases import _figures
@@ -37,7 +38,7 @@ def written(folder: Path, *commands: str) -> Path:
 
 def changed(folder: Path, **values: Any) -> Path:
     """The same with other values; None takes a key away, as in files of earlier programs."""
-    file = folder / "operator" / FILE
+    file = OperatorLayout(folder).status
     told = {**json.loads(file.read_text()), **values}
     file.write_text(json.dumps({name: value for name, value in told.items() if value is not None}))
     return folder

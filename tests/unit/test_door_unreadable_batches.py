@@ -16,7 +16,8 @@ from aiokafka.structs import TopicPartition
 
 from stream.daemon import aiokafka_records
 from stream.daemon.unreadable import RETRY_SECONDS, UnreadablePartitions
-from stream.daemon.worker_status import FOLDER, WorkerStatusFile, stopped_partitions
+from stream.daemon.worker_status import WorkerStatusFile, stopped_partitions
+from stream.ledger.layout import OperatorLayout
 
 PLACE = TopicPartition("orders", 3)
 
@@ -100,7 +101,7 @@ def test_a_batch_is_named_once_and_without_content(caplog: pytest.LogCaptureFixt
 def test_status_knows_the_partitions_of_running_workers_alone(tmp_path: Path) -> None:
     """A worker that ended says nothing: another one has its partitions. Its file goes after a day."""
     WorkerStatusFile(tmp_path, heartbeat=5.0).write(["orders/3 at offset 5"])
-    (mine,) = (tmp_path / FOLDER).glob("status-*.json")
+    (mine,) = OperatorLayout(tmp_path).faust("ingest").glob("status-*.json")
     other = mine.with_name("status-other-1.json")
     long_ago = time.time() - 60
     other.write_bytes(msgspec.json.encode({"at": long_ago, "heartbeat": 5.0, "unreadable": ["orders/1 at offset 9"]}))

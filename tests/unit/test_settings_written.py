@@ -10,7 +10,7 @@ import pytest
 from models.errors import InputError
 from stream.config import sources
 from stream.config.settings import Settings
-from stream.ledger.folder import configuration_in
+from stream.ledger.layout import OperatorLayout
 from tests.conftest import ROOT
 
 FILES = ["deploy/compose/veilstream.toml", "examples/hospital.toml", "examples/each-alone.toml"]
@@ -20,7 +20,7 @@ FILES = ["deploy/compose/veilstream.toml", "examples/hospital.toml", "examples/e
 def test_what_is_written_is_read_as_the_same(name: str, tmp_path: Path) -> None:
     """Durations, moments, tables and defaults."""
     loaded = sources.load(ROOT / name)
-    path = configuration_in(tmp_path)
+    path = OperatorLayout(tmp_path).configuration
     path.parent.mkdir()
     path.write_text(json.dumps(loaded.written()))
     again = sources.of_folder(tmp_path)
@@ -36,7 +36,7 @@ def test_no_secret_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     loaded = Settings.model_validate(given)
     text = json.dumps(loaded.written())
     assert not any(secret in text for secret in ("hush", "abab", "cdcd", "efef", "***"))
-    path = configuration_in(tmp_path)
+    path = OperatorLayout(tmp_path).configuration
     path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(InputError, match="password"):

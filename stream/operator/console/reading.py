@@ -12,6 +12,7 @@ from pathlib import Path
 from models.errors import InputError
 from stream.daemon.status import Status, gaps_of, read_status, standstill
 from stream.ledger.folder import ledger_in
+from stream.ledger.layout import OperatorLayout
 from stream.operator.approval import HeldRelease, held
 from stream.operator.history import read, verdicts_of
 from stream.operator.report.data import collect
@@ -68,7 +69,7 @@ class Folder:
 
     def _stamp(self) -> tuple[object, ...]:
         """Another one whenever the ledger was written."""
-        ledger = self.output / "operator" / "ledger.sqlite"
+        ledger = OperatorLayout(self.output).ledger
         return tuple(_written(ledger.with_name(ledger.name + end)) for end in ("", "-wal"))
 
 
@@ -95,6 +96,7 @@ def _daemon(output: Path) -> Daemon | None:
 def folder(output: Path, *, show_values: bool) -> Folder:
     """An output folder, checked. InputError where it is none."""
     ledger_in(output)
-    if not os.access(output / "operator", os.R_OK | os.X_OK):
-        raise InputError(f"{output}/operator: cannot be read; run the console as the user who runs the daemon")
+    operator = OperatorLayout(output).root
+    if not os.access(operator, os.R_OK | os.X_OK):
+        raise InputError(f"{operator}: cannot be read; run the console as the user who runs the daemon")
     return Folder(output, show_values=show_values)

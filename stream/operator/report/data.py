@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 import numpy as np
 
+from connectors.store.base import MANIFEST, release_name
 from models.dp.budget import Charge, exact
 from models.dp.zcdp import Accounting
 from models.errors import InputError
@@ -31,6 +32,7 @@ from stream.ledger.entries import (
     SealEntry,
     WithheldEntry,
 )
+from stream.ledger.layout import VARIANTS, OperatorLayout
 from stream.ledger.view import Account, HistoryEntry
 from stream.operator.history import HistoryRow, audit, ledger_view, read_from, read_json
 from stream.operator.report.document import (
@@ -128,7 +130,7 @@ def flow(log: EventLog) -> Flow:
 
 def released(folder: Path) -> EventLog | None:
     """What a release held, from the operator's variants.parquet; None where it is not kept."""
-    path = folder / "variants.parquet"
+    path = folder / VARIANTS
     return release_record.read(path).log if path.is_file() else None
 
 
@@ -430,7 +432,7 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
 
 def _comparison(output: Path, names: set[str]) -> list[Mapping[str, Any]]:
     """What `replay --compare` left; [] without it, and where the folder has come to hold other publications."""
-    path = output / "operator" / "comparison.json"
+    path = OperatorLayout(output).comparison
     if not path.is_file():
         return []
     rows: list[Mapping[str, Any]] = read_json(path)
@@ -624,7 +626,7 @@ def _charge(entry: ChargeEntry, became: str) -> ChargeRow:
 def _flows(output: Path, name: str, standing: Sequence[int], source: EventLog | None) -> list[tuple[str, Flow]]:
     """Before and after: the source log and the last release, or the last two releases where no source is given."""
     logs = [
-        (f"Release {number}", released(output / "operator" / name / f"{number:06d}"))
+        (f"Release {number}", released(OperatorLayout(output).release(name, number)))
         for number in standing[-1 if source is not None else -2 :]
     ]
     if source is not None:
@@ -641,6 +643,6 @@ def _manifest(output: Path, name: str, standing: Sequence[int]) -> Manifest | No
     """The public manifest of the last release; None where the releases lie elsewhere."""
     if not standing:
         return None
-    path = output / "public" / name / f"release-{standing[-1]:06d}" / "manifest.json"
+    path = output / "public" / name / release_name(standing[-1]) / MANIFEST
     found: Manifest | None = read_json(path) if path.is_file() else None
     return found

@@ -17,6 +17,7 @@ from typing import Any
 
 from models.dp.budget import told
 from models.errors import BoundError, InputError
+from stream.ledger.layout import OperatorLayout
 from stream.operator import approval
 from stream.operator.history import read_json, verdicts_of
 from stream.operator.report.words import explained
@@ -99,7 +100,7 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
 def _nothing_released(folder: Path, publication: str) -> str:
     """The verdicts of an operator's folder in which nothing is public; "" where it is no such folder, or does not know
     the publication that is named."""
-    if not (folder / "operator").is_dir():
+    if not OperatorLayout(folder).root.is_dir():
         return ""
     verdicts = verdicts_of(folder)
     named = [one for one in verdicts if publication in ("", one.publication)]
@@ -123,7 +124,7 @@ def other_publications(folder: Path, series: Sequence[PublishedRelease]) -> list
 def _held(folder: Path) -> Mapping[str, list[int]]:
     """The numbers of releases that wait for a person, by publication; none where this is no operator's folder."""
     found: dict[str, list[int]] = {}
-    if (folder / "operator").is_dir():
+    if OperatorLayout(folder).root.is_dir():
         for one in approval.held(folder):
             found.setdefault(one.publication, []).append(one.number)
     return found

@@ -1,0 +1,155 @@
+"""Paths in the operator's folder, and names in its mirror: the only place that spells them.
+
+    DIR/public/<publication>/release-000012/        releases of a local store (`connectors.store`)
+    DIR/operator/ledger.sqlite, key, lock, checkpoints/, .configuration.json
+    DIR/operator/<publication>/000012/              audit.json, memory.json, variants.parquet of one release
+    DIR/operator/<publication>/held/<temporary>/    public files of a release that waits for approval
+    DIR/operator/status.json, .faust/               of a daemon
+    DIR/operator/comparison.json, bad-rows.csv      of a replay
+
+The mirror of a process lies in the store under `operator/<process>/`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from connectors.store.base import HELD
+
+OPERATOR = "operator"
+LEDGER = "ledger.sqlite"
+KEY = "key"
+LOCK = "lock"
+CHECKPOINTS = "checkpoints"
+CONFIGURATION = ".configuration.json"
+STATUS = "status.json"
+FAUST = ".faust"
+COMPARISON = "comparison.json"
+BAD_ROWS = "bad-rows.csv"
+
+AUDIT = "audit.json"
+MEMORY = "memory.json"
+VARIANTS = "variants.parquet"
+
+OPERATOR_FILES = (AUDIT, MEMORY, VARIANTS)
+"""The operator's files of a release."""
+
+LEDGER_FILES = (LEDGER, f"{LEDGER}-wal", f"{LEDGER}-shm")
+"""The file of the ledger, and those that SQLite keeps beside it while somebody writes."""
+
+NOT_PUBLICATIONS = {
+    *(LEDGER, KEY, LOCK, CHECKPOINTS, CONFIGURATION, FAUST, STATUS, "status.tmp", BAD_ROWS),
+    "quarantine",  # of earlier programs
+}
+"""Names in the operator's folder that are no publication's."""
+
+
+def release_folder(number: int) -> str:
+    """Return the name of the folder with the operator's files of a release."""
+    return f"{number:06d}"
+
+
+def mirror_root(process: str) -> str:
+    """Return the folder of a process's mirror in the store."""
+    return f"{OPERATOR}/{process}"
+
+
+def mirror_name(publication: str, temporary: str) -> str:
+    """Return the name of a release's files in the mirror.
+
+    Parameters
+    ----------
+    publication
+        Name of the publication.
+    temporary
+        Name of the folder as the seal states it. It begins with a dot and ends in `.tmp`; the name in the mirror
+        does not.
+    """
+    return f"{publication}/{temporary.lstrip('.').removesuffix('.tmp')}"
+
+
+def mirror_slot(number: int) -> str:
+    """Return the name of one of the checkpoints in the mirror."""
+    return f"{CHECKPOINTS}/{number}"
+
+
+class OperatorLayout:
+    """Paths below one output folder.
+
+    Parameters
+    ----------
+    output
+        The output folder of a daemon or a replay.
+    """
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+
+    @property
+    def root(self) -> Path:
+        """The operator's folder."""
+        return self.output.joinpath(OPERATOR)
+
+    @property
+    def ledger(self) -> Path:
+        """The file of the ledger."""
+        return self.output.joinpath(OPERATOR, LEDGER)
+
+    @property
+    def key(self) -> Path:
+        """The pseudonym key."""
+        return self.output.joinpath(OPERATOR, KEY)
+
+    @property
+    def lock(self) -> Path:
+        """The file that the process using the folder has locked."""
+        return self.output.joinpath(OPERATOR, LOCK)
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.output.joinpath(OPERATOR, CHECKPOINTS)
+
+    @property
+    def configuration(self) -> Path:
+        """The configuration that the folder was made with. No publication's name begins with a dot."""
+        return self.output.joinpath(OPERATOR, CONFIGURATION)
+
+    @property
+    def status(self) -> Path:
+        """The status of a daemon."""
+        return self.output.joinpath(OPERATOR, STATUS)
+
+    @property
+    def comparison(self) -> Path:
+        """The comparison that a replay made."""
+        return self.output.joinpath(OPERATOR, COMPARISON)
+
+    @property
+    def bad_rows(self) -> Path:
+        """The rows that a replay could not read."""
+        return self.output.joinpath(OPERATOR, BAD_ROWS)
+
+    def publication(self, name: str) -> Path:
+        """Return the folder of a publication."""
+        return self.output.joinpath(OPERATOR, name)
+
+    def release(self, publication: str, number: int) -> Path:
+        """Return the folder with the operator's files of a release."""
+        return self.output.joinpath(OPERATOR, publication, release_folder(number))
+
+    def audit(self, publication: str, number: int) -> Path:
+        """Return the path of the audit of a release."""
+        return self.output.joinpath(OPERATOR, publication, release_folder(number), AUDIT)
+
+    def variants(self, publication: str, number: int) -> Path:
+        """Return the path of the records of a release as audits see them."""
+        return self.output.joinpath(OPERATOR, publication, release_folder(number), VARIANTS)
+
+    def held(self, publication: str, temporary: str) -> Path:
+        """Return the folder with the public files of a release that waits for approval."""
+        return self.output.joinpath(OPERATOR, publication, HELD, temporary)
+
+    def faust(self, role: str) -> Path:
+        """Return the folder in which the Faust application of a daemon's role keeps its data."""
+        return self.output.joinpath(OPERATOR, FAUST, role)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stream.release.verdict import Verdict
 
 PANEL = "Operate"
-COUNTS = ("releases", "files", "waiting", "burned", "withheld", "waited", "held", "rejected", "epsilon", "delta")
+COUNTS = ("releases", "files", "waiting", "burned", "withheld", "held", "rejected", "epsilon", "delta")
 
 
 def command(
@@ -59,6 +59,10 @@ def command(
         console.print(wrong)
     rows = [[row.name, *(_told(getattr(row, name)) for name in COUNTS)] for row in result.publications]
     console.print(filled(("publication", *COUNTS), rows, title="", left=1))
+    for row in result.publications:
+        if row.waited:
+            cuts = "1 cut" if row.waited == 1 else f"{row.waited} cuts"
+            console.print(f"note: {cuts} of {row.name} waited and released nothing")
     for note in result.notes:
         console.print(f"note: {note}")
     return 3 if nothing or not result.holds else 0

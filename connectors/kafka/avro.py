@@ -22,9 +22,27 @@ def is_schema(text: str) -> bool:
 
 
 def compiled(schema: str, references: Mapping[str, str], reader: str | None = None) -> Callable[[bytes], Any]:
-    """A function from a body to its value. `references`: schemas that this one names, in the order in which they must
-    be known. `reader`: the reader's schema, whose defaults, aliases and wider types then apply (Avro 1.11, "Schema
-    Resolution"). The function raises Poison("body"); this one Poison("bad_schema")."""
+    """Compile a schema to a function from a body to its value.
+
+    Parameters
+    ----------
+    schema
+        The writer's schema.
+    references
+        Schemas that it names, in the order in which they must be known.
+    reader
+        The reader's schema, whose defaults, aliases and wider types then apply (Avro 1.11, "Schema Resolution").
+
+    Returns
+    -------
+    Callable[[bytes], Any]
+        It raises Poison("body").
+
+    Raises
+    ------
+    Poison
+        "bad_schema", if one of the schemas cannot be used.
+    """
     import fastavro
 
     try:

@@ -1,4 +1,4 @@
-"""Who we are to a broker and to a schema registry: password, token, certificate, each from a setting or from a file."""
+"""Credentials for a broker and for a schema registry: password, token, certificate, each from a setting or a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from models.errors import InputError
 
 
 class Credentials(BaseModel):
-    """The keys of a configuration table that say who we are. A secret shows as stars wherever a setting is printed."""
+    """The keys of a configuration table that identify us. A secret shows as stars wherever a setting is printed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -31,7 +31,13 @@ class Credentials(BaseModel):
     key_password_file: Path | None = None
 
     def secret(self, name: str) -> str | None:
-        """The secret itself, from the setting or from its file; InputError where the file cannot be read."""
+        """Return a secret, from its setting or from its file.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read.
+        """
         value = getattr(self, name)
         if value is not None:
             return str(value.get_secret_value())
@@ -40,7 +46,7 @@ class Credentials(BaseModel):
 
 
 def _text(path: Path, where: str) -> str:
-    """The text of a secret's file; InputError, which names the setting `where`, if it cannot be read."""
+    """Read a secret's file; InputError, which names the setting `where`, if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError as error:

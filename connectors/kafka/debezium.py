@@ -29,7 +29,7 @@ _PLACES: Final = ("lsn", "pos", "change_lsn", "commit_lsn", "scn", "ord")
 
 @content_free("op")
 class RowChange(NamedTuple):
-    """One change of a row. `body` is the whole envelope; `row` the row after the change, or before a delete."""
+    """One change of a row. `body` is the whole envelope."""
 
     body: Mapping[str, Any]
     op: str
@@ -39,19 +39,28 @@ class RowChange(NamedTuple):
 
     @property
     def row(self) -> Mapping[str, Any] | None:
+        """The row after the change, or before a delete."""
         return self.before if self.after is None else self.after
 
     @property
     def table(self) -> str | None:
+        """The plain name of the table."""
         return self.tables[0] if self.tables else None
 
     def value(self, column: str) -> Any:
+        """Return the value of a column after the change, or before a delete."""
         return None if self.row is None else self.row.get(column)
 
     def changed(self, column: str) -> bool:
-        """Whether the change gave the column another value: in an update by comparison, else where it has one.
-        Poison("no_before") for an update that does not bring the row before it (PostgreSQL without REPLICA IDENTITY
-        FULL)."""
+        """Whether the change gave a column another value.
+
+        In an update the rows are compared; otherwise the column must have a value.
+
+        Raises
+        ------
+        Poison
+            "no_before", for an update without the row before it (PostgreSQL without REPLICA IDENTITY FULL).
+        """
         if self.row is None or column not in self.row:
             return False
         if self.op != "u":
@@ -61,9 +70,15 @@ class RowChange(NamedTuple):
         return bool(self.row[column] != UNAVAILABLE and self.row[column] != self.before[column])
 
     def position(self) -> str | None:
-        """Where the change stands in the database's log, as a text that is the same in each repeat of it; None where
-        `source` does not say. Rows that share a place (a snapshot, a COPY) are told apart by their content, of which
-        only a digest stands here."""
+        """Return the place of the change in the database's log, as a text that is the same in each repeat of it.
+
+        Rows that share a place (a snapshot, a COPY) differ by their content, of which only a digest is included.
+
+        Returns
+        -------
+        str | None
+            None if `source` names no place.
+        """
         source = self.body["source"]
         if all(source.get(name) is None for name in _PLACES):
             return None
@@ -73,7 +88,13 @@ class RowChange(NamedTuple):
 
 
 def change(record: Any) -> RowChange:
-    """The change of a decoded record; Poison("envelope") where it is none."""
+    """Return the change of a decoded record.
+
+    Raises
+    ------
+    Poison
+        "envelope", if the record is no change event.
+    """
     if isinstance(record, Mapping) and "payload" in record and "schema" in record and "op" not in record:
         record = record["payload"]
     if not isinstance(record, Mapping):
@@ -88,7 +109,7 @@ def change(record: Any) -> RowChange:
 
 
 def _tables(source: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the table, the plain one first: `orders`, `public.orders`, `shop.orders`, `shop.public.orders`."""
+    """Return the table's names, the plain one first: `orders`, `public.orders`, `shop.orders`, `shop.public.orders`."""
     table = source.get("table") or source.get("collection")
     if not isinstance(table, str):
         return ()

@@ -64,20 +64,31 @@ class Message(NamedTuple):
 
 
 class SourceMessage(Protocol):
-    """The attributes of a `Message` or of a client's record that are read here."""
+    """A `Message`, or a record of the client, which has the same attributes."""
 
     @property
-    def topic(self) -> str: ...
+    def topic(self) -> str:
+        """Name of the topic."""
+
     @property
-    def key(self) -> bytes | None: ...
+    def key(self) -> bytes | None:
+        """The key, as it was sent."""
+
     @property
-    def value(self) -> bytes | None: ...
+    def value(self) -> bytes | None:
+        """The body, as it was sent."""
+
     @property
-    def headers(self) -> Headers: ...
+    def headers(self) -> Headers:
+        """The headers."""
+
     @property
-    def timestamp(self) -> int | None: ...
+    def timestamp(self) -> int | None:
+        """Milliseconds since 1970."""
+
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """Offset in its partition."""
 
 
 @content_free("end")

@@ -1,6 +1,6 @@
-"""Errors of the Kafka clients: what each means for us, and one line of it for people.
+"""Errors of the Kafka clients: their meaning for the program, and one line about each for people.
 
-The classes are imported when something failed: who never meets a broker does not load the client.
+The classes are imported when something failed: a process that never meets a broker does not load the client.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from models.errors import InputError, UnavailableError, VeilstreamError
 
 @contextmanager
 def explained(source: Source) -> Iterator[None]:
-    """A client's error within is raised as what `fault` makes of it."""
+    """Raise a client's error within the block as the error that `fault` makes of it."""
     from kafka import errors
 
     try:
@@ -24,21 +24,21 @@ def explained(source: Source) -> Iterator[None]:
 
 
 def of_the_client(error: Exception) -> bool:
-    """Whether the broker or the client told it, and not the program around them."""
+    """Whether an error comes from the broker or the client, and not from the program around them."""
     from kafka import errors
 
     return isinstance(error, errors.KafkaError)
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether the client calls it one that trying again can mend."""
+    """Whether the client expects that trying again can help."""
     from kafka import errors
 
     return isinstance(error, errors.RetriableError)
 
 
 def undecodable(error: Exception) -> bool:
-    """Whether the records were fetched, and cannot be decoded: a damaged batch, or a codec without its package."""
+    """Whether records were fetched and cannot be decoded: a damaged batch, or a codec without its package."""
     from kafka import errors
 
     if isinstance(error, errors.CorruptRecordError | errors.UnsupportedCodecError):
@@ -48,16 +48,22 @@ def undecodable(error: Exception) -> bool:
 
 
 def too_large(error: Exception) -> bool:
-    """Whether a record is larger than the broker or the producer takes."""
+    """Whether a record is larger than the broker or the producer accepts."""
     from kafka import errors
 
     return isinstance(error, errors.MessageSizeTooLargeError)
 
 
 def fault(error: Exception, source: Source) -> VeilstreamError:
-    """A client's error as one line for people: where, and what to check; nothing of what was sent. UnavailableError
-    where no broker answers or it is not ready (that may pass by itself), VeilstreamError where it does not allow what
-    we ask (an administrator may, and then a restart mends it), InputError for everything else."""
+    """Translate a client's error into one line for people: place, and what to check; nothing of what was sent.
+
+    Returns
+    -------
+    VeilstreamError
+        UnavailableError if no broker answers or it is not ready, which may pass by itself. VeilstreamError if the
+        broker does not allow the request: an administrator may allow it, and a restart then helps. InputError for all
+        others.
+    """
     from kafka import errors
 
     if _forbidden(error):
@@ -79,8 +85,10 @@ def _forbidden(error: Exception) -> bool:
 
 
 def _passes(error: Exception) -> bool:
-    """Whether a broker says this while it starts: it does not know itself, its leaders or its coordinators yet. A topic
-    that it does not know may be one that nobody created."""
+    """Whether a broker gives this error while it starts and does not know its leaders or coordinators yet.
+
+    A topic that it does not know may be one that nobody created.
+    """
     from kafka import errors
 
     if isinstance(error, errors.UnknownTopicOrPartitionError | errors.UnknownTopicIdError):

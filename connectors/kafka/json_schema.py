@@ -12,9 +12,25 @@ from connectors.kafka.events import Poison
 
 
 def compiled(schema: str, references: Mapping[str, str]) -> Callable[[bytes], Any]:
-    """A function from a body to its value. It raises Poison("not_json") and Poison("invalid"); this one
-    Poison("bad_schema"). `references`: other schemas by the name under which this one refers to them. Nothing is ever
-    fetched from where a `$ref` points."""
+    """Compile a schema to a function from a body to its value.
+
+    Parameters
+    ----------
+    schema
+        A JSON Schema. Nothing is ever fetched from the address of a `$ref`.
+    references
+        Other schemas, by the name under which this one refers to them.
+
+    Returns
+    -------
+    Callable[[bytes], Any]
+        It raises Poison("not_json") and Poison("invalid").
+
+    Raises
+    ------
+    Poison
+        "bad_schema", if one of the schemas cannot be used.
+    """
     import jsonschema
     from jsonschema.validators import validator_for
     from referencing import Registry

@@ -1,9 +1,9 @@
-"""Which log a topic partition is, beyond its name: the topic's id, where each leader epoch begins, where the log ends.
+"""The identity of a log behind a topic's name: the topic's id, the begin of each leader epoch, the end of the log.
 
 A topic that was deleted and created again has another id. A log that lost its tail (an unclean restart, an unclean
-leader) gives the lost offsets again, under a later leader epoch: where an epoch that is later than the one of a record
-begins at or before that record, the record is not in the log any more. That is how Kafka's own replicas find where
-they diverge (KIP-101, KIP-320).
+leader) gives the lost offsets again, under a later leader epoch. If an epoch that is later than the one of a record
+begins at or before that record, the record is not in the log any more. Kafka's own replicas find their divergence in
+this way (KIP-101, KIP-320).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FRAME, _FORMAT = 12, 2
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """What metadata says of a partition: id of its topic ("" before Kafka 2.8), leader epoch and leading node."""
+    """The metadata of a partition: id of its topic ("" before Kafka 2.8), leader epoch and leading node."""
 
     topic: str
     epoch: int
@@ -48,9 +48,18 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """One log. `epochs`: (leader epoch, its first offset), rising, without epoch 0 where there are later ones: there is
-    none before it whose records it could have replaced. `end`: offset behind the last record, None where the broker
-    does not say."""
+    """One log.
+
+    Parameters
+    ----------
+    topic
+        Id of the topic.
+    epochs
+        (leader epoch, its first offset), rising. Epoch 0 is absent if there are later ones: no epoch precedes it whose
+        records it could have replaced.
+    end
+        Offset behind the last record; None if the broker does not say.
+    """
 
     topic: str
     epochs: tuple[tuple[int, int], ...]
@@ -58,12 +67,12 @@ class Lineage:
 
     @property
     def epoch(self) -> int:
-        """Of its leader; -1 where the broker does not say."""
+        """The epoch of its leader; -1 if the broker does not say."""
         return self.epochs[-1][0] if self.epochs else -1
 
 
 def leader_epochs(data: bytes) -> Iterator[int]:
-    """Leader epoch of each record batch of a fetch response, -1 in formats that have none."""
+    """Yield the leader epoch of each record batch of a fetch response, -1 in formats that have none."""
     place = 0
     while place + _HEAD.size <= len(data):
         _, length, epoch, magic = _HEAD.unpack_from(data, place)
@@ -72,7 +81,7 @@ def leader_epochs(data: bytes) -> Iterator[int]:
 
 
 class LogClient:
-    """Asks a broker which logs its topics are. One connection, kept; any thread."""
+    """Ask a broker which logs its topics are, over one connection that is kept. Any thread may use it."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -80,8 +89,13 @@ class LogClient:
         self._lock = threading.Lock()
 
     def leaders(self, topics: Collection[str]) -> dict[Place, Leader]:
-        """Every partition of the topics; a topic that does not exist has none. UnavailableError, InputError as
-        `connectors.kafka.faults.fault` has them."""
+        """Return the leader of every partition of some topics; a topic that does not exist has none.
+
+        Raises
+        ------
+        UnavailableError, InputError
+            As `connectors.kafka.faults.fault` makes them.
+        """
         with self._lock:
             return self._leaders(topics)
 
@@ -102,8 +116,13 @@ class LogClient:
         return {(partition.topic, partition.partition): int(answer.offset) for partition, answer in found.items()}
 
     def lineages(self, places: Collection[Place]) -> dict[Place, Lineage]:
-        """The logs of some partitions; those that do not exist are left out. UnavailableError where a leader does not
-        answer."""
+        """Return the logs of some partitions, without those that do not exist.
+
+        Raises
+        ------
+        UnavailableError
+            If a leader does not answer.
+        """
         with self._lock:
             deadline = time.monotonic() + PATIENCE_SECONDS
             while True:
@@ -118,6 +137,7 @@ class LogClient:
                 time.sleep(0.2)
 
     def close(self) -> None:
+        """Close the connection."""
         with self._lock:
             self._close()
 
@@ -197,7 +217,7 @@ class LogClient:
         return Lineage(leader.topic, tuple(reversed(epochs)), end)
 
     async def _end_of(self, place: Place, leader: Leader, epoch: int) -> tuple[int, int] | None:
-        """(the last epoch up to `epoch`, where it ends), -1 where there is none. None: ask again, of another leader."""
+        """Return the last epoch up to `epoch`, and where it ends; -1 for none. None: ask again, of another leader."""
         from kafka import errors
         from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest as Request
 

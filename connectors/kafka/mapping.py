@@ -1,4 +1,4 @@
-"""`[[source.mapping]]`: from records (table changes, or whatever a path reaches) to events."""
+"""`[[source.mapping]]`: rules from records (table changes, or anything that a path reaches) to events."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class EventMapping(BaseModel):
 
 @content_free()
 class MappedRecord(NamedTuple):
-    """A record as mappings see it: what the paths reach, and the change where it is one."""
+    """A record as mappings see it: its decoded value, and the change if it is one."""
 
     message: SourceMessage
     body: Any
@@ -103,8 +103,11 @@ class MappedRecord(NamedTuple):
     key: Callable[[], Any]
 
     def get(self, path: str, column: str | None = None) -> Any:
-        """The value at a path: of the record, of its message (`@key`, `@header.X`, `@topic`, `@timestamp`), or a word
-        about the change (`table`, `op`, `operation`, `column`, `value`, `row...`)."""
+        """Return the value at a path: of the record, of its message, or a word about the change.
+
+        Paths of the message are `@key`, `@header.X`, `@topic` and `@timestamp`; words about a change are `table`, `op`,
+        `operation`, `column`, `value` and `row...`.
+        """
         if path.startswith("@"):
             return self._about(path[1:])
         if self.change is not None:
@@ -139,7 +142,7 @@ _WORDS: Final[Mapping[str, Callable[[debezium.RowChange, str | None], Any]]] = {
 
 
 def decode_key(key: bytes | None) -> Any:
-    """The key of a record: as JSON where it is (of Connect's wrapper the payload), else as text."""
+    """Decode the key of a record: JSON if it is JSON (of Connect's wrapper the payload), else text."""
     if key is None:
         return None
     try:
@@ -160,7 +163,15 @@ class CompiledMappings:
     snapshots: bool
 
     def events(self, message: SourceMessage, body: Any, key: Callable[[], Any]) -> list[SourceEvent]:
-        """The events of a decoded record; LeftOut where there is none, Poison where one cannot be made."""
+        """Return the events of a decoded record.
+
+        Raises
+        ------
+        LeftOut
+            If no mapping makes an event of it.
+        Poison
+            If an event cannot be made.
+        """
         if isinstance(body, str):
             body = _unquoted(body)
         change = debezium.change(body) if self.changes else None
@@ -177,7 +188,7 @@ class CompiledMappings:
 
 
 def _unquoted(text: str) -> Any:
-    """A JSON text whose whole is a JSON text: the payload of the outbox event router."""
+    """Decode a JSON text whose whole is a JSON text: the payload of the outbox event router."""
     try:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -257,8 +268,10 @@ class _Rule:
         return result or None
 
     def _event_id(self, found: MappedRecord, get: Callable[[str], Any], column: str | None) -> str | None:
-        """What a repeat of the event has again. Events of one record are different events: each has its mapping and its
-        column in its id."""
+        """Return an id that a repeat of the event has again.
+
+        Events of one record are different events: the id of each contains its mapping and its column.
+        """
         if self.mapping.event_id is not None:
             base = optional_name(get(self.mapping.event_id))
         else:
@@ -271,7 +284,21 @@ class _Rule:
 def compile_mappings(
     mappings: Sequence[EventMapping], parse: Callable[[str], int], unit: str | None, *, changes: bool, snapshots: bool
 ) -> CompiledMappings:
-    """Compile mappings. `parse`: of times that are text; `changes`: records are Debezium's; `snapshots`: take op r."""
+    """Compile mappings.
+
+    Parameters
+    ----------
+    mappings
+        In the order of the configuration.
+    parse
+        Parses times that are text.
+    unit
+        Unit of times that are numbers, if the mapping has none.
+    changes
+        Whether records are table changes of Debezium.
+    snapshots
+        Whether rows of a snapshot become events.
+    """
     compiled = tuple(
         _Rule(
             _digest(one),
@@ -288,7 +315,7 @@ def compile_mappings(
 
 
 def _digest(mapping: EventMapping) -> str:
-    """Names a mapping by all that it says: two that differ in a condition or a time make two events of one record."""
+    """Return a digest of a mapping: two that differ in a condition or a time make two events of one record."""
     body = mapping.model_dump(mode="json", exclude_defaults=True)
     return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -302,7 +329,13 @@ def _listed(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
 
 
 def case_name(value: Any) -> str:
-    """A case id: a text or a whole number. Poison("schema") for anything else; blanks name no case."""
+    """Return a case id: a text or a whole number.
+
+    Raises
+    ------
+    Poison
+        "schema", for anything else; blanks name no case.
+    """
     found = optional_name(value)
     if not found or not found.strip():
         raise Poison("schema")
@@ -310,7 +343,7 @@ def case_name(value: Any) -> str:
 
 
 def optional_name(value: Any) -> str | None:
-    """A resource or an event id; None where there is none."""
+    """Return a resource or an event id; None if it is absent."""
     if value is None or value is ABSENT:
         return None
     if isinstance(value, bool | float | list | Mapping):
@@ -322,7 +355,13 @@ def optional_name(value: Any) -> str | None:
 
 
 def time_of(value: Any, parse: Callable[[str], int], unit: str | None) -> int:
-    """A time in ns since 1970; Poison("time") or Poison("zoneless_time")."""
+    """Return a time in ns since 1970.
+
+    Raises
+    ------
+    Poison
+        "time" or "zoneless_time".
+    """
     try:
         return nanoseconds(value, parse, unit)
     except ZonelessError:
@@ -332,7 +371,13 @@ def time_of(value: Any, parse: Callable[[str], int], unit: str | None) -> int:
 
 
 def attribute_of(value: Any) -> Any:
-    """The value of an attribute as JSON has it, None where there is none; Poison("schema") for what no file holds."""
+    """Return the value of an attribute as JSON has it; None if it is absent.
+
+    Raises
+    ------
+    Poison
+        "schema", for a value that no file can hold.
+    """
     if value is None or value is ABSENT:
         return None
     try:

@@ -27,9 +27,11 @@ _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def find(record: Any, path: str) -> Any:
-    """The value at a path, ABSENT where there is none. The whole path is tried as one name first: XES names have dots
-    and colons in them. A number in a path is a place in a list; a text on the way that is JSON is read as such (the
-    payload of an outbox)."""
+    """Return the value at a path, `ABSENT` if there is none.
+
+    The whole path is tried as one name first: XES names contain dots and colons. A number in a path is a place in a
+    list. A text on the way that is JSON is decoded (the payload of an outbox).
+    """
     if isinstance(record, Mapping) and path in record:
         return record[path]
     value = record
@@ -56,14 +58,20 @@ def _embedded(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with paths in braces; `{{` and `}}` are braces. A text without braces is not one: see `Value`."""
+    """A text with paths in braces; `{{` and `}}` are braces. For a text without braces see `getter`."""
 
     texts: tuple[str, ...]
     paths: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """InputError where a brace is left open or a path is empty."""
+        """Parse a template.
+
+        Raises
+        ------
+        InputError
+            If a brace is left open or a path is empty.
+        """
         texts, paths, begin, current = [], [], 0, ""
         for found in _FIELD.finditer(text):
             current += text[begin : found.start()]
@@ -80,8 +88,15 @@ class Template:
         return cls(tuple(texts), tuple(paths))
 
     def fill(self, get: Callable[[str], Any], *, null: Any = "null") -> Any:
-        """The text, ABSENT where one of its paths finds nothing. A null reads `null`, or counts as nothing where `null`
-        is ABSENT."""
+        """Return the text; `ABSENT` if one of its paths finds nothing.
+
+        Parameters
+        ----------
+        get
+            Looks a path up.
+        null
+            The text of a null. With `ABSENT`, a null counts as absent.
+        """
         parts = [self.texts[0]]
         for path, text in zip(self.paths, self.texts[1:], strict=True):
             value = get(path)
@@ -93,15 +108,17 @@ class Template:
 
 
 def getter(text: str) -> Callable[[Callable[[str], Any]], Any]:
-    """A path, or a template where the text has braces: a function from a lookup of paths to the value. A null in a
-    template is no part of a name: all rows without a value would have the same one."""
+    """Return a function from a lookup of paths to the value of a path, or of a template if the text has braces.
+
+    A template with a null has no value: all rows without one would get the same name.
+    """
     if "{" not in text and "}" not in text:
         return lambda get: get(text)
     return partial(Template.parse(text).fill, null=ABSENT)
 
 
 def as_text(value: Any) -> str:
-    """A value as it stands in an activity or an id."""
+    """Return a value as a text for an activity or an id."""
     if isinstance(value, Decimal):
         return _digits(value)
     value = plain(value)
@@ -109,14 +126,17 @@ def as_text(value: Any) -> str:
 
 
 def _digits(value: Decimal) -> str:
-    """A decimal with all its digits: two ids that differ in the last one are two ids. ValueError for no number."""
+    """Return a decimal with all its digits: ids may differ in the last one only. ValueError for no number."""
     if not value.is_finite():
         raise ValueError("no number")
     return str(int(value)) if value == value.to_integral_value() else format(value, "f").rstrip("0")
 
 
 def plain(value: Any) -> Any:
-    """A decoded value as JSON has it. Times become ISO 8601, decimals numbers (floats: 15 digits), bytes base64."""
+    """Return a decoded value as JSON has it.
+
+    Times become ISO 8601, decimals numbers (floats: 15 digits), bytes base64.
+    """
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, datetime | date | clock_time):
@@ -140,7 +160,7 @@ _DEBEZIUM = re.compile(r"(?:^|[._])ts_(ms|us|ns)$")
 
 
 def unit_of(path: str) -> str | None:
-    """The unit that the name of a time says: Kafka's `@timestamp`, Debezium's `ts_ms` and `__source_ts_ms`."""
+    """Return the unit that the name of a time contains: Kafka's `@timestamp`, Debezium's `__source_ts_ms`."""
     if path == "@timestamp":
         return "ms"
     found = _DEBEZIUM.search(path)
@@ -148,7 +168,13 @@ def unit_of(path: str) -> str | None:
 
 
 def nanoseconds(value: Any, parse: Callable[[str], int], unit: str | None) -> int:
-    """A time in ns since 1970: text, a time of Avro, or a number in a unit. ZonelessError and ValueError as `parse`."""
+    """Return a time in ns since 1970, from a text, a time of Avro, or a number in a unit.
+
+    Raises
+    ------
+    ZonelessError, ValueError
+        As `parse` raises them.
+    """
     if isinstance(value, bool):
         raise ValueError("no time")
     if isinstance(value, datetime):

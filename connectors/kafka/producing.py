@@ -26,7 +26,7 @@ Below the broker's usual limit of 1 MiB."""
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What `publish_log` did: events by partition, and how long it took."""
+    """The result of `publish_log`: events, events by partition, and seconds."""
 
     events: int
     partitions: dict[int, int]
@@ -34,7 +34,10 @@ class Sent:
 
 
 def source_events(log: EventLog, columns: Mapping[str, str]) -> Iterator[tuple[int, bytes, bytes]]:
-    """(time in ns, key, value) of every event, by time, ties in file order. Case attributes go on each event."""
+    """Yield time (ns), key and value of every event, by time; ties keep their order in the file.
+
+    Case attributes are repeated on each event.
+    """
     order = np.lexsort((log.row, log.time))
     owners = log.case_of_event[order]
     activity, resource = log.activity.decode(), log.resource.decode()
@@ -52,7 +55,7 @@ def source_events(log: EventLog, columns: Mapping[str, str]) -> Iterator[tuple[i
 
 
 def timestamp(time_ns: int) -> str:
-    """ISO 8601 in UTC with as many digits as the time has."""
+    """Return a time as ISO 8601 in UTC, with as many digits as it has."""
     seconds, rest = divmod(time_ns, SECOND)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{rest:09d}".rstrip("0").rstrip(".") + "Z" if rest else text + "Z"
@@ -71,8 +74,30 @@ def publish_log(
     speed: float | None = None,
     on_progress: Callable[[int], None] = lambda _done: None,
 ) -> Sent:
-    """Send every event and wait for the broker's acknowledgement of all; InputError where one is refused or the topic
-    is missing, UnavailableError where no broker answers."""
+    """Send every event of a log, and wait until the broker has acknowledged all.
+
+    Parameters
+    ----------
+    log
+        The events.
+    source
+        Configuration of the broker.
+    topic
+        Where to send.
+    columns
+        The names of case, activity, time and resource in the records.
+    speed
+        Follow event time, this many times faster. None: at once.
+    on_progress
+        Called with the number of events sent.
+
+    Raises
+    ------
+    InputError
+        If an event is refused, or the topic is missing.
+    UnavailableError
+        If no broker answers.
+    """
     require(source, [topic])
     started = time.monotonic()
     events = source_events(log, columns)
@@ -87,7 +112,7 @@ def publish_log(
 async def _send_at_once(
     events: Iterable[tuple[int, bytes, bytes]], source: Source, topic: str, on_progress: Callable[[int], None]
 ) -> dict[int, int]:
-    """Events in record batches of our own, which go to the client as a whole; how many went to each partition."""
+    """Send events in record batches of our own; return how many went to each partition."""
     from aiokafka import AIOKafkaProducer, errors
     from aiokafka.partitioner import murmur2
 
@@ -129,7 +154,7 @@ async def _send_at_once(
 
 
 def _as_kafka_python(error: Exception) -> Exception:
-    """The same error in the classes of the other client, which share their names: one place explains both."""
+    """Return the same error in the classes of the other client, which share their names: one place explains both."""
     from kafka import errors
 
     kind = getattr(errors, type(error).__name__, errors.KafkaError)
@@ -144,7 +169,7 @@ def _send_in_time(
     on_progress: Callable[[int], None],
     due: Callable[[int], float],
 ) -> dict[int, int]:
-    """Each event in its moment; how many went to each partition. `due`: seconds from now, by event time in ns."""
+    """Send each event at its moment (`due`: seconds from now, by event time in ns); return counts by partition."""
     started = time.monotonic()
     counts: dict[int, int] = {}
     with explained(source), producer(source) as client:
@@ -172,6 +197,7 @@ class producer:  # noqa: N801 - a context manager, used like a function
         self._source, self._settings = source, settings
 
     def __enter__(self) -> Any:
+        """Open the client."""
         from kafka import KafkaProducer
 
         settings = {"acks": "all", "linger_ms": 20, "max_request_size": 1_048_576, **self._settings}
@@ -181,4 +207,5 @@ class producer:  # noqa: N801 - a context manager, used like a function
         return self._client
 
     def __exit__(self, *_: object) -> None:
+        """Close the client."""
         self._client.close(timeout=30)

@@ -25,11 +25,29 @@ MOST_INDEXES = 64
 
 
 def compiled(schema: str, references: Mapping[str, str]) -> Callable[[bytes], Any]:
-    """A function from a body (message indexes and message) to a dict by field names. It raises Poison("message_index")
-    and Poison("body"); this one Poison("bad_schema").
+    """Compile a schema to a function from a body (message indexes and message) to a dict by field names.
 
-    Enums become their names, well-known times become times, wrappers their values; a field without presence that is not
+    Enums become their names, well-known times become times, wrappers their values. A field without presence that is not
     set has its default, one with presence is absent.
+
+    Parameters
+    ----------
+    schema
+        The text of a .proto file.
+    references
+        Files that it imports, by name.
+
+    Returns
+    -------
+    Callable[[bytes], Any]
+        It raises Poison("message_index") and Poison("body").
+
+    Raises
+    ------
+    Poison
+        "bad_schema", if protoc refuses the files.
+    UnavailableError
+        If protoc cannot run.
     """
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -76,7 +94,7 @@ def compiled(schema: str, references: Mapping[str, str]) -> Callable[[bytes], An
 
 
 def _descriptors(schema: str, references: Mapping[str, str]) -> bytes:
-    """The compiled files, by protoc in a process of its own: what it says of a schema stays out of our log."""
+    """Compile the files by protoc in a process of its own: what it prints about a schema stays out of our log."""
     try:
         with tempfile.TemporaryDirectory(prefix="veilstream-proto-") as name:
             folder = Path(name, "in")
@@ -129,8 +147,15 @@ sys.exit(3 if protoc.main(arguments) else 0)
 
 
 def message_indexes(body: bytes) -> tuple[tuple[int, ...], int]:
-    """Which message of the schema a body holds, and where the message begins: a count and so many indexes, zigzag
-    varints; a single 0 stands for the first message. Poison("message_index") where there is none."""
+    """Return which message of the schema a body contains, and where the message begins.
+
+    The body begins with a count and as many indexes, as zigzag varints; a single 0 is the first message.
+
+    Raises
+    ------
+    Poison
+        "message_index", if there is none.
+    """
     count, at = _varint(body, 0)
     if count == 0:
         return (0,), at
@@ -165,7 +190,7 @@ _WRAPPERS: Final = frozenset(
 
 
 def _value(message: Any, depth: int) -> Any:
-    """A message as a dict, a time, or the value that it wraps."""
+    """Convert a message to a dict, a time, or the value that it wraps."""
     kind = message.DESCRIPTOR.full_name
     if kind in _WRAPPERS:
         return message.value
@@ -185,7 +210,7 @@ def _value(message: Any, depth: int) -> Any:
 
 
 def _moment(message: Any) -> datetime | str:
-    """A Timestamp: to the microsecond a datetime, finer as text."""
+    """Convert a Timestamp: to the microsecond a datetime, finer as text."""
     try:
         moment = EPOCH + timedelta(seconds=message.seconds)
     except OverflowError:

@@ -72,7 +72,7 @@ class RegistryOptions(Credentials):
             if not fine:
                 raise ValueError("use http://host:port or https://host:port, several by comma")
             if parts is not None and (parts.username or parts.password):
-                raise ValueError("credentials stand in the address; use username and password_file")
+                raise ValueError("the address contains credentials; use username and password_file")
         return value
 
     @model_validator(mode="after")
@@ -92,7 +92,13 @@ class RegistryOptions(Credentials):
         return self
 
     def client(self) -> Any:
-        """The client of confluent-kafka; InputError where it is not installed, or where TLS files cannot be used."""
+        """Make the client of confluent-kafka.
+
+        Raises
+        ------
+        InputError
+            If it is not installed, or TLS files cannot be used.
+        """
         require_library("confluent_kafka.schema_registry", "source.registry")
         from confluent_kafka.schema_registry import SchemaRegistryClient
 
@@ -116,12 +122,12 @@ class RegistryOptions(Credentials):
             raise InputError(f"source.registry: TLS files cannot be used ({type(error).__name__})") from None
 
     def _bearer(self, _config: Mapping[str, Any]) -> dict[str, str]:
-        """What the client puts into its headers; the cluster is asked for by Confluent's cloud only."""
+        """Return what the client puts into its headers; only Confluent's cloud asks for the cluster."""
         return {"bearer.auth.token": self.secret("token") or "", "bearer.auth.logical.cluster": ""}
 
 
 def require_library(module: str, what: str) -> None:
-    """InputError with the line to type where an optional library is missing."""
+    """Raise InputError with the line to type if an optional library is missing."""
     import importlib
 
     try:
@@ -131,8 +137,13 @@ def require_library(module: str, what: str) -> None:
 
 
 def schema_id(value: bytes) -> int:
-    """The id in front of a body; Poison("no_schema_id") where none stands there, Poison("unknown_schema") for one that
-    no registry gives."""
+    """Return the schema id in front of a body.
+
+    Raises
+    ------
+    Poison
+        "no_schema_id" if there is none, "unknown_schema" for one that no registry gives.
+    """
     if len(value) < HEADER.size or value[0] != MAGIC:
         raise Poison("no_schema_id")
     number = int(HEADER.unpack_from(value)[1])
@@ -144,7 +155,14 @@ def schema_id(value: bytes) -> int:
 class Schemas:
     """Readers of bodies by schema id. `fetch` asks the registry and may fail; `read` only looks up.
 
-    `client`: as `RegistryOptions.client` makes it; `compilers`: for the types of schemas that are read.
+    Parameters
+    ----------
+    client
+        As `RegistryOptions.client` makes it.
+    compilers
+        Type of a schema -> from a schema and its references to a reader.
+    url
+        Address of the registry, for messages.
     """
 
     def __init__(
@@ -158,9 +176,20 @@ class Schemas:
         """Unknown ids that were not asked for the second time yet: an outage may come between."""
 
     def fetch(self, values: Iterable[bytes | None], answered: Callable[[], None] = lambda: None) -> None:
-        """Fetch and compile what these records need and is not known. `answered` is called at each answer: many ids
-        take longer than a worker may stand still. UnavailableError where the registry does not say: nothing is decided
-        then, and the records must wait."""
+        """Fetch and compile the schemas of these records that are not known yet.
+
+        Parameters
+        ----------
+        values
+            Bodies with their schema ids.
+        answered
+            Called at each answer: many ids take longer than a worker may stand still.
+
+        Raises
+        ------
+        UnavailableError
+            If the registry does not answer. Nothing is decided then, and the records must wait.
+        """
         if len(self._refused) > MOST_REFUSED:
             self._refused.clear()
         asked = {number for value in values if (number := _id_or_none(value)) is not None}
@@ -178,7 +207,7 @@ class Schemas:
             answered()
 
     def _learn(self, number: int) -> str | None:
-        """Ask for one schema; why it cannot be used, None where it can."""
+        """Ask for one schema; return why it cannot be used, None if it can."""
         try:
             self._readers[number] = self._compile(number)
         except Poison as poison:
@@ -187,7 +216,15 @@ class Schemas:
         return None
 
     def read(self, value: bytes) -> Any:
-        """The decoded body. Poison for what is none; UnavailableError where `fetch` was not asked for its schema."""
+        """Decode a body.
+
+        Raises
+        ------
+        Poison
+            If the body is not of its schema, or the schema cannot be used.
+        UnavailableError
+            If `fetch` was not asked for its schema.
+        """
         number = schema_id(value)
         reader = self._readers.get(number)
         if reader is None:
@@ -211,7 +248,7 @@ class Schemas:
         return compiler(schema.schema_str, references)
 
     def _collect(self, named: Iterable[Any], into: dict[str, str]) -> None:
-        """The referenced schemas, those that others need first."""
+        """Collect the referenced schemas, those that others need first."""
         for one in named:
             if one.name in into:
                 continue
@@ -224,8 +261,10 @@ class Schemas:
             into[one.name] = found.schema.schema_str
 
     def _asked(self, question: Callable[[], Any], missing: str) -> Any:
-        """The registry's answer; Poison(`missing`) where it says that there is none, UnavailableError for all else.
-        What the registry says in its answer is not repeated: it may hold what was asked."""
+        """Return the registry's answer; Poison(`missing`) if it knows none, UnavailableError for every other failure.
+
+        The text of its answer is not repeated: it may contain what was asked.
+        """
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
@@ -255,7 +294,13 @@ def _id_or_none(value: bytes | None) -> int | None:
 
 
 def json_text(path: Path) -> str:
-    """The text of a schema file; InputError where it cannot be read or is no JSON."""
+    """Read the text of a schema file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or is no JSON.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         json.loads(text)

@@ -50,10 +50,17 @@ class Security(Credentials):
 
     @property
     def tls(self) -> bool:
+        """Whether connections are encrypted."""
         return self.protocol in ("ssl", "sasl_ssl")
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """A verifying client context (TLS 1.2 or newer), None without TLS."""
+        """Make a verifying client context (TLS 1.2 or newer); None without TLS.
+
+        Raises
+        ------
+        InputError
+            If TLS files cannot be used.
+        """
         if not self.tls:
             return None
         try:
@@ -66,14 +73,14 @@ class Security(Credentials):
         return context
 
     def kafka_python(self) -> dict[str, Any]:
-        """Keyword arguments of every kafka-python client."""
+        """Return the keyword arguments of every kafka-python client."""
         settings: dict[str, Any] = {"security_protocol": self.protocol.upper(), **self._sasl()}
         if self.mechanism == "OAUTHBEARER":
             settings["sasl_oauth_token_provider"] = _synchronous_tokens(self)
         return settings if not self.tls else settings | {"ssl_context": self.ssl_context()}
 
     def aiokafka(self) -> dict[str, Any]:
-        """Keyword arguments of every aiokafka client."""
+        """Return the keyword arguments of every aiokafka client."""
         settings: dict[str, Any] = {"security_protocol": self.protocol.upper(), **self._sasl()}
         if self.mechanism == "OAUTHBEARER":
             settings["sasl_oauth_token_provider"] = _tokens(self)
@@ -91,7 +98,7 @@ class Security(Credentials):
         }
 
     def faust(self) -> dict[str, Any]:
-        """Settings of `faust.App`: credentials, or a bare TLS context, or nothing."""
+        """Return the settings of `faust.App`: credentials, or a bare TLS context, or nothing."""
         from faust import auth
 
         context = self.ssl_context()

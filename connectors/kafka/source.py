@@ -107,7 +107,7 @@ class Source(BaseModel):
     def _topics(self) -> Self:
         for topic in self.topics:
             if not TOPIC.fullmatch(topic):
-                raise ValueError(f"topics: {topic!r} is no topic name")
+                raise ValueError(f"topics: {topic!r} is not a topic name")
         if len(set(self.topics)) != len(self.topics):
             raise ValueError("topics: one appears twice")
         return self
@@ -128,7 +128,7 @@ class Source(BaseModel):
         if self.format == "debezium" and not self.mapping:
             raise ValueError('format = "debezium" needs at least one [[source.mapping]]: what is an event of a change?')
         if self.mapping and (self.event_id or self.end):
-            raise ValueError("with [[source.mapping]], event_id and end stand in each mapping")
+            raise ValueError("with [[source.mapping]], set event_id and end in each mapping")
         for number, one in enumerate(self.mapping, 1):
             self._mapping(number, one)
         return self
@@ -148,11 +148,12 @@ class Source(BaseModel):
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The attributes that it asks for: `attributes`, and those of the mappings."""
+        """The attributes to keep: `attributes`, and those of the mappings."""
         return tuple(dict.fromkeys((*self.attributes, *(name for one in self.mapping for name in one.names))))
 
     @property
     def servers(self) -> list[str]:
+        """The addresses of `bootstrap`."""
         return [part.strip() for part in self.bootstrap.split(",")]
 
 

@@ -29,7 +29,19 @@ CODECS = {
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic as it should be; None leaves a setting to the broker. `irreplaceable`: it must not lose a record."""
+    """A topic as it should be.
+
+    Parameters
+    ----------
+    name
+        Name of the topic.
+    partitions
+        Number of partitions; None leaves it to the broker.
+    config
+        Settings that it must have.
+    irreplaceable
+        Whether it must not lose a record.
+    """
 
     name: str
     partitions: int | None
@@ -38,8 +50,17 @@ class TopicPlan:
 
 
 class TopicProblem(NamedTuple):
-    """One thing that is not as it should be. `fatal`: with it the daemon would lose the order or the ledger.
-    `forbidden`: the broker does not let us look; an administrator of the broker changes that, not the configuration."""
+    """A property of a topic that is not as it should be.
+
+    Parameters
+    ----------
+    text
+        One line for people.
+    fatal
+        Whether the daemon would lose the order or the ledger with it.
+    forbidden
+        Whether the broker does not let us look. An administrator of the broker changes that, not the configuration.
+    """
 
     text: str
     fatal: bool
@@ -47,18 +68,20 @@ class TopicProblem(NamedTuple):
 
 
 def topic(process: str, kind: str) -> str:
-    """`veilstream.<process>.<kind>`."""
+    """Return the name of a topic, `veilstream.<process>.<kind>`."""
     return f"veilstream.{process}.{kind}"
 
 
 def group(process: str, role: str) -> str:
-    """Return the consumer group of a role. It contains the name of the process, so two processes never share
-    offsets."""
+    """Return the consumer group of a role.
+
+    It contains the name of the process, so two processes never share offsets.
+    """
     return f"veilstream.{process}.{role}"
 
 
 def plans(process: str, source: Source) -> list[TopicPlan]:
-    """The five topics of a process. `delta` and `ledger` are total orders: exactly one partition each."""
+    """Return the five topics of a process. `delta` and `ledger` are total orders: exactly one partition each."""
     retention = {
         "delta": int(source.delta_retention * 1000),
         "ledger": FOR_EVER,
@@ -82,7 +105,7 @@ def _config(retention_ms: int, source: Source) -> dict[str, str]:
 
 @contextmanager
 def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
-    """A kafka-python admin client; a broker that is away or refuses us is one clear line."""
+    """Open a kafka-python admin client; a broker that is away or refuses us is one clear line."""
     from kafka.admin import KafkaAdminClient
 
     with explained(source):
@@ -100,7 +123,7 @@ def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
 
 
 def create(client: Any, wanted: Sequence[TopicPlan], source: Source) -> list[str]:
-    """Create what is missing; the names created. What exists is never changed (`check` says what differs)."""
+    """Create missing topics and return their names. Existing ones are never changed (`check` reports differences)."""
     from kafka.admin import NewTopic
 
     counts = _counts(client, [plan.name for plan in wanted])
@@ -115,8 +138,10 @@ def create(client: Any, wanted: Sequence[TopicPlan], source: Source) -> list[str
 
 
 def check(client: Any, wanted: Sequence[TopicPlan]) -> list[TopicProblem]:
-    """What is wrong: a missing topic, another number of partitions, another retention, and what we may not look at: a
-    permission that is missing is no check that passed."""
+    """Return what is wrong: missing topics, other numbers of partitions or settings, and what we may not look at.
+
+    A missing permission never counts as a passed check.
+    """
     problems: list[TopicProblem] = []
     counts: dict[str, int] = {}
     for plan in wanted:
@@ -156,7 +181,7 @@ def _differences(plan: TopicPlan, count: int, config: Mapping[str, str]) -> Iter
 
 
 def _undecodable(plan: TopicPlan, compression: str) -> Iterator[TopicProblem]:
-    """Codecs that a topic may hold and this installation cannot decode. Fatal where the topic holds no other."""
+    """Yield codecs that a topic may hold and this installation cannot decode. Fatal if it holds no other."""
     possible = CODECS if compression == "producer" else {compression} & CODECS.keys()
     lacking = [codec for codec in possible if codec not in decodable()]
     if lacking:
@@ -173,7 +198,15 @@ def decodable() -> frozenset[str]:
 
 
 def partitions(client: Any, names: Sequence[str]) -> dict[str, int]:
-    """Number of partitions of each topic; InputError names a missing one, VeilstreamError one that we may not see."""
+    """Return the number of partitions of each topic.
+
+    Raises
+    ------
+    InputError
+        If a topic is missing.
+    VeilstreamError
+        If the broker does not let us see one.
+    """
     found: dict[str, int] = {}
     for name, count in _counts(client, names).items():
         if count is None:
@@ -185,8 +218,11 @@ def partitions(client: Any, names: Sequence[str]) -> dict[str, int]:
 
 
 def _counts(client: Any, names: Sequence[str]) -> dict[str, int | None]:
-    """Number of partitions of each topic, None of one that does not exist. VeilstreamError where the broker does not
-    let us see one. Asked by name: in a list of all topics, one that we may not see would look like a missing one."""
+    """Return the number of partitions of each topic, None for one that does not exist.
+
+    VeilstreamError if the broker does not let us see one. The question names each topic: in a list of all, one that
+    we may not see would look like a missing one.
+    """
     from kafka import errors
 
     if not names:
@@ -200,14 +236,27 @@ def _counts(client: Any, names: Sequence[str]) -> dict[str, int | None]:
 
 
 def require(source: Source, names: Sequence[str]) -> None:
-    """InputError where one of the topics is missing: a producer would wait for it for a minute, and then take the
-    broker for one that is away."""
+    """Check that topics exist.
+
+    A producer would wait for a missing topic for a minute, and then take the broker for one that is away.
+
+    Raises
+    ------
+    InputError
+        If one of the topics is missing.
+    """
     with admin(source) as client:
         partitions(client, names)
 
 
 def set_group_back(client: Any, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-    """Set a consumer group to an offset of each (topic, partition); InputError while it has members."""
+    """Set a consumer group to an offset of each (topic, partition).
+
+    Raises
+    ------
+    InputError
+        If the group has members.
+    """
     from kafka import TopicPartition
     from kafka.errors import NoError
     from kafka.structs import OffsetAndMetadata

@@ -1,6 +1,6 @@
-"""`veilstream erase`: a case leaves the state and every later release. Its id is read from standard input.
+"""`veilstream erase`: remove a case from the state and every later release. Its id is read from standard input.
 
-An id on the command line would stand in the process list and in the shell's history.
+An id on the command line would be visible in the process list and in the shell's history.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def command(
         if json:
             emit_json({"command": "erase", "cases": len(cases), "offset": offset})
         else:
-            tables().print(f"erase stands at offset {offset} of the delta topic; the report is in the ledger")
+            tables().print(f"erase is at offset {offset} of the delta topic; the report is in the ledger")
         return
     if output is None:
         raise InputError("give the folder of a replay with -o")
@@ -55,7 +55,7 @@ def command(
 
 
 def _case_ids(given: bytes) -> list[str]:
-    """One a line. A byte order mark is no part of an id: the case would not be found, and nobody told."""
+    """Split ids, one a line, without a byte order mark: with it a case would not be found."""
     from models.errors import InputError
 
     try:

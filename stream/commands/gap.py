@@ -1,4 +1,4 @@
-"""`veilstream gap rewind|accept`: what to do about source events that the coordinator misses."""
+"""`veilstream gap rewind|accept`: decide on source events that the coordinator misses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, tables
 
 PANEL = "Operate"
-app = typer.Typer(help="Mend a gap in the source events; nothing is released before.", no_args_is_help=True)
+app = typer.Typer(help="Decide on a gap in the source events; nothing is released until then.", no_args_is_help=True)
 
 Config = Annotated[Path, typer.Option("-c", "--config", help="Configuration file (TOML).", show_default=False)]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder of the coordinator.")]

@@ -1,4 +1,4 @@
-"""`veilstream publish LOG`: a log into the source topic, as an information system would have sent it."""
+"""`veilstream publish LOG`: send a log to the source topic, as an information system would have sent it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def command(
     speed: Annotated[
         float | None, typer.Option("--speed", help="Follow event time, this many times faster (default: at once).")
     ] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="Which source topic (default: the first).")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Source topic (default: the first).")] = None,
     json: options.Json = False,
 ) -> int:
     """Send the events of a log in order of time; the events of a case go to one partition, in order."""
@@ -38,7 +38,7 @@ def command(
         raise InputError(f"publish writes plain JSON events; the source reads {source.format} by its own rules")
     columns = settings.process.columns
     with progress() as bar:
-        # ingest leaves out transitions and names them, once
+        # Ingest drops transitions and logs them, once.
         whole = replace(settings.reading(options.tell), lifecycle=None, on_bad_rows=options.RowsFile())
         events = options.read_as_declared(log, whole)
         task = bar.add_task("publishing", total=events.n_events)

@@ -12,7 +12,7 @@ PANEL = "Daemon"
 
 
 class Role(StrEnum):
-    """What a process does: take events in, decide releases, or both (as two processes of its own)."""
+    """The work of a process: take events in, decide releases, or both (as two processes of its own)."""
 
     ingest = "ingest"
     coordinator = "coordinator"
@@ -21,17 +21,17 @@ class Role(StrEnum):
 
 def command(
     config: Annotated[Path, typer.Option("-c", "--config", help="Configuration file (TOML).", show_default=False)],
-    role: Annotated[Role, typer.Option("--role", help="What this process does.")] = Role.all,
+    role: Annotated[Role, typer.Option("--role", help="Work of this process.")] = Role.all,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of releases and state.")] = Path("out"),
     wait: Annotated[
         bool,
         typer.Option(
             "--wait-on-refusal",
-            help="Where it cannot start or must not release (exit 2, 4), wait for SIGTERM: for what restarts any exit.",
+            help="If it cannot start or must not release (exit 2, 4), wait for SIGTERM; for managers that restart it.",
         ),
     ] = False,
 ) -> int:
-    """Run the daemon until SIGTERM; exit 1 after a crash (start it again), 2 or 4 where it must not run."""
+    """Run the daemon until SIGTERM; exit 1 after a crash (start it again), 2 or 4 if it must not run."""
     from stream.daemon import logs, roles
 
     logs.configure()

@@ -1,4 +1,4 @@
-"""`veilstream status`: what the coordinator of a folder said of itself last."""
+"""`veilstream status`: the last status of the coordinator of a folder."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the coordinator.")] = Path("out"),
     json: options.Json = False,
 ) -> int:
-    """Show state, position and counts of a coordinator; exit 4 where a gap stops releases, nothing moves, or
-    a partition cannot be decoded."""
+    """Show state, position and counts of a coordinator; exit 4 if a gap, a standstill or a bad batch stops it."""
     import time
 
     from models.errors import InputError

@@ -1,4 +1,4 @@
-"""`veilstream topics create|check|acls`: the topics of a process, made and checked by admin; who needs which rights."""
+"""`veilstream topics create|check|acls`: create and check the topics of a process; print their permissions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def create(
     ] = None,
     json: options.Json = False,
 ) -> int:
-    """Create what is missing; what exists is left as it is and checked."""
+    """Create missing topics; existing ones are left unchanged and checked."""
     from connectors.kafka import topics
     from stream.daemon.start import daemon_settings
 
@@ -44,7 +44,7 @@ def create(
 
 @app.command()
 def check(config: Config, json: options.Json = False) -> int:
-    """Check that every topic is there, with its partitions and its retention; exit 1 where one is not."""
+    """Check that every topic exists, with its partitions and its retention; exit 1 if one does not."""
     from connectors.kafka import topics
     from stream.daemon.start import daemon_settings
 
@@ -57,7 +57,7 @@ def check(config: Config, json: options.Json = False) -> int:
 
 
 class AclRole(StrEnum):
-    """Whose permissions to print."""
+    """The role whose permissions are printed."""
 
     ingest = "ingest"
     coordinator = "coordinator"
@@ -68,9 +68,9 @@ class AclRole(StrEnum):
 @app.command()
 def acls(
     config: Config,
-    role: Annotated[AclRole, typer.Option("--role", help="Whose permissions to print.")] = AclRole.all,
+    role: Annotated[AclRole, typer.Option("--role", help="Role whose permissions are printed.")] = AclRole.all,
     principal: Annotated[
-        str, typer.Option("--principal", help="Who gets them, as the broker names it.")
+        str, typer.Option("--principal", help="Principal that receives them, as the broker names it.")
     ] = "User:veilstream",
     json: options.Json = False,
 ) -> int:

@@ -1,8 +1,8 @@
-"""Faust application 2: ordered deltas to releases. One active member, the others stand by.
+"""Faust application 2: from ordered deltas to releases. One member is active, the others stand by.
 
-Faust says who is active (the group gives the one partition of the delta topic to one member) and brings the records;
-`Engine` holds the state and does the durable steps in a thread of its own, so that a long build never stops the
-heartbeats. Records are acknowledged behind the checkpoint before the last one.
+Faust decides who is active (the group assigns the one partition of the delta topic to one member) and brings the
+records. `ActiveCoordinator` holds the state and does the durable steps in a thread of its own, so that a long build
+never stops the heartbeats. Records are acknowledged behind the checkpoint before the last one.
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ class Coordinator:
     # membership
 
     def assigned(self, partitions: set[TP]) -> None:
-        """Handle an assignment of partitions. A coordinator that loses its partition ends: its state would fall behind,
-        and its folder is locked."""
+        """Handle an assignment of partitions.
+
+        A coordinator that loses its partition ends: its state would fall behind, and its folder is locked.
+        """
         self._pending.clear()
         mine = self.partition in partitions
         if not mine and self.engine is not None:
@@ -128,8 +130,10 @@ class Coordinator:
             consumer.acknowledge([self._pending.popleft().message])
 
     async def _run(self, work: Callable[..., object], *arguments: Any) -> None:
-        """Run a step in the one thread. Its time is measured from its own start, since it may wait for the step before
-        it."""
+        """Run a step in the one thread.
+
+        Its time is measured from its own start, since it may wait for the step before it.
+        """
 
         def timed() -> None:
             self._since = time.monotonic()
@@ -149,8 +153,10 @@ class Coordinator:
         return time.monotonic() - self._since if self._since else 0.0
 
     def move(self) -> None:
-        """Report progress; called by a timer of the event loop. A step may take minutes; a rebalance or a blocked event
-        loop may not."""
+        """Report progress; a timer of the event loop calls this.
+
+        A step may take minutes; a rebalance or a blocked event loop may not.
+        """
         busy = self._busy()
         if busy < STUCK_SECONDS and not self.app.rebalancing:
             self.check.moved()
@@ -171,8 +177,10 @@ class Coordinator:
             self._looking = False
 
     def _known_delta(self, engine: ActiveCoordinator, *, whole: bool = False) -> bool:
-        """Wait until the broker confirms that the delta topic is the one that is folded; False if a stop was requested
-        first. While the broker is away this waits, as the consumer does."""
+        """Wait until the broker confirms that the delta topic is the one that is folded.
+
+        While the broker is away this waits, as the consumer does. False if a stop was requested first.
+        """
         while not self._stopping.is_set():
             try:
                 engine.check_delta(whole=whole)
@@ -211,8 +219,7 @@ class Coordinator:
 
 
 def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> ActiveCoordinator:
-    """Open the state. The process that this one replaces may hold the lock of the folder for a short time: wait for
-    it.
+    """Open the state, and wait for a process that still holds the lock of the folder.
 
     Raises
     ------

@@ -1,5 +1,12 @@
-"""The delta topic of a coordinator: check that it is the one that the state was folded from, and read it beside
-Faust."""
+"""The delta topic of a coordinator: whether it is the one that the state was folded from, and its records.
+
+A position names cuts, and the ledger remembers cuts for ever. A topic that was created again, or lost its tail, gives
+offsets a second time, and a cut at one of them would be taken for one that was charged and sealed. Therefore positions
+go on where the state ended, and an anchor in the ledger maps them to offsets of a topic.
+
+Faust brings the records. This module reads the topic beside Faust, so that a host whose state is behind its group can
+catch up.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +33,18 @@ from stream.ledger.sqlite import Ledger
 from stream.release.pipeline import Pipeline
 from stream.run.runner import Arrival
 
-# Read the delta topic beside Faust, so that a host whose state is behind its group can catch up.
-
 PATIENCE_SECONDS = 60.0
 """Without a record for this long before the end: the broker is away, and the process ends to be started again."""
 
 
 def poll_records(consumer: Any, partition: Any) -> Any:
-    """Poll a kafka-python consumer of one partition. RefusedError where the next record batch cannot be decoded: a
-    restart would only read it again."""
+    """Poll a kafka-python consumer of one partition.
+
+    Raises
+    ------
+    RefusedError
+        If the next record batch cannot be decoded: a restart would only read it again.
+    """
     try:
         return consumer.poll(timeout_ms=200)
     except Exception as error:
@@ -72,15 +82,15 @@ class DeltaReader:
         return self._consumer
 
     def begin(self) -> int:
-        """First offset that the topic still has."""
+        """Return the first offset that the topic still has."""
         return int(self._open().beginning_offsets([self._partition])[self._partition])
 
     def end(self) -> int:
-        """Offset behind the last record."""
+        """Return the offset behind the last record."""
         return int(self._open().end_offsets([self._partition])[self._partition])
 
     def read(self, first: int, until: int) -> Iterator[tuple[int, bytes | None, int]]:
-        """(offset, value, leader epoch) of the records from `first` up to `until` (exclusive), in order."""
+        """Yield offset, value and leader epoch of the records from `first` up to `until` (exclusive), in order."""
         consumer = self._open()
         consumer.seek(self._partition, first)
         heard = time.monotonic()
@@ -95,6 +105,7 @@ class DeltaReader:
                 raise UnavailableError(f"{self._partition.topic}: cannot be read up to offset {until}")
 
     def close(self) -> None:
+        """Close the connection."""
         if self._consumer is not None:
             self._consumer.close(autocommit=False)
             self._consumer = None
@@ -108,8 +119,15 @@ class _Subject(msgspec.Struct):
 
 
 def seen_in_delta_topic(process: str, source: Source, topic: str, number: int) -> bool:
-    """Whether a record of the delta topic is about a source partition, now or in a part that the topic no longer has:
-    its later events were then promised to the fold. UnavailableError where the topic cannot be read."""
+    """Whether a record of the delta topic is about a source partition, or was in a part that the topic has lost.
+
+    Its later events were then promised to the fold.
+
+    Raises
+    ------
+    UnavailableError
+        If the topic cannot be read.
+    """
     subject = msgspec.json.Decoder(_Subject)
     reader = DeltaReader(process, source)
     try:
@@ -121,39 +139,46 @@ def seen_in_delta_topic(process: str, source: Source, topic: str, number: int) -
         reader.close()
 
 
-# Which delta topic the state was folded from, and where its offsets stand among the positions of the
-# fold.
-#
-# A position names cuts, and the ledger remembers cuts for ever: a topic that was created again, or lost
-# its tail, gives offsets a second time, and a cut at one of them would be taken for one that was charged
-# and sealed. So positions go on where the state ended, and an anchor in the ledger says from which offset
-# of which topic on.
-
-
 class Anchor(DeltaAnchor, frozen=True):
-    """What the ledger keeps of the delta topic, with what follows from it."""
+    """The ledger's entry about the delta topic, with what follows from it."""
 
     def position(self, offset: int) -> int:
+        """Return the position of an offset."""
         return self.base + offset
 
     def offset(self, position: int) -> int:
+        """Return the offset of a position."""
         return position - self.base
 
     @property
     def begin(self) -> int:
-        """Position of its first record."""
+        """The position of its first record."""
         return self.base + self.first
 
     def lost_from(self, lineage: Lineage, position: int, epoch: int) -> int | None:
-        """First offset at which the topic differs from the one that was folded up to `position` (that record had leader
-        epoch `epoch`); None where it is the same topic."""
+        """Return the first offset at which the topic differs from the one that was folded.
+
+        Parameters
+        ----------
+        lineage
+            The log of the topic now.
+        position
+            Position of the last folded record.
+        epoch
+            Leader epoch of that record.
+
+        Returns
+        -------
+        int | None
+            None if it is the same topic.
+        """
         if self.log and lineage.topic and self.log != lineage.topic:
             return 0
         return lost_from(lineage.epochs, lineage.end, epoch, self.offset(position))
 
 
 class LostDeltasError(RefusedError):
-    """The delta topic is not the one that the state was folded from. `lost`: the first offset at which they differ."""
+    """The delta topic is not the one that the state was folded from. `lost`: the first offset that differs."""
 
     def __init__(self, topic: str, lineage: Lineage, anchor: Anchor, position: int, lost: int) -> None:
         self.lineage, self.lost = lineage, lost
@@ -173,7 +198,7 @@ def anchors(ledger: Ledger) -> list[Anchor]:
 
 
 def note(anchor: Anchor) -> NoteEntry:
-    """The ledger entry of an anchor."""
+    """Return the ledger entry of an anchor."""
     return NoteEntry(publication="", body=NoteBody(delta=anchor))
 
 
@@ -185,15 +210,24 @@ DeltaRecord = tuple[int, bytes | None, int]
 
 @dataclass(frozen=True, slots=True)
 class DeltaRecords:
-    """A `RecordSource` over records of the delta topic. `readable` converts a record of an earlier program to the
-    present form."""
+    """A `RecordSource` over records of the delta topic.
+
+    Parameters
+    ----------
+    records
+        Records as they are read.
+    anchor
+        Maps offsets to positions.
+    readable
+        Converts a record of an earlier program to the present form.
+    """
 
     records: Iterable[DeltaRecord]
     anchor: Anchor
     readable: Callable[[AnyRecord], AnyRecord]
 
     def after(self, position: int) -> Iterator[Arrival]:
-        """Return the records behind `position`; the state has the others already."""
+        """Yield the records behind `position`; the state has the others already."""
         for offset, value, epoch in self.records:
             here = self.anchor.position(offset)
             if here <= position:
@@ -207,10 +241,11 @@ Reread = Callable[[int, int], Iterable[DeltaRecord]]
 
 
 def whole(records: Iterable[DeltaRecord], first: int, reread: Reread) -> Iterator[DeltaRecord]:
-    """Records from offset `first` on, in order, without holes that a consumer made. Missing offsets are read once more:
-    the marker of a transaction has an offset and is no record; a record that was left out takes its place.
+    """Yield records from offset `first` on, in order, without holes that a consumer made.
 
-    This comes before the fold: a record that a second look finds is folded where it stands, before any later cut.
+    Missing offsets are read once more: the marker of a transaction has an offset and is no record; a record that was
+    left out takes its place. This happens before the fold: a record that a second look finds is folded at its place,
+    before any later cut.
     """
     for record in records:
         if record[0] > first:
@@ -221,8 +256,13 @@ def whole(records: Iterable[DeltaRecord], first: int, reread: Reread) -> Iterato
 
 
 def decode_record(offset: int, value: bytes | None) -> AnyRecord:
-    """Decode a record of the delta topic. RefusedError for another version or bytes that are no record: a fold that
-    guesses cannot be replayed."""
+    """Decode a record of the delta topic.
+
+    Raises
+    ------
+    RefusedError
+        For another version, or bytes that are no record: a fold that guesses cannot be replayed.
+    """
     try:
         record: Any = DECODER.decode(value or b"")
     except msgspec.DecodeError:
@@ -252,9 +292,9 @@ log = logging.getLogger("veilstream")
 
 
 class DeltaTopic:
-    """Reads the topic and compares it with what the ledger records of it.
+    """Reads the topic and compares it with what the ledger records about it.
 
-    `anchor` maps offsets to positions of the fold; `lost`: why nothing may be released, where the topic is not the one
+    `anchor` maps offsets to positions of the fold. `lost` is why nothing may be released, if the topic is not the one
     that was folded.
     """
 
@@ -277,9 +317,25 @@ class DeltaTopic:
     # which topic it is
 
     def settle(self, position: int, epoch: int, pipelines: Iterable[Pipeline]) -> int:
-        """Compare the topic with the one that the state was folded from, up to `position`. Returns the leader epoch of
-        that record, -1 where it was of an earlier topic. LostDeltasError where the topic is another one and no operator
-        has decided how to go on."""
+        """Compare the topic with the one that the state was folded from, up to `position`.
+
+        Parameters
+        ----------
+        position, epoch
+            The last folded record, and its leader epoch.
+        pipelines
+            Those that record an accepted gap.
+
+        Returns
+        -------
+        int
+            The leader epoch of that record; -1 if it was of an earlier topic.
+
+        Raises
+        ------
+        LostDeltasError
+            If the topic is another one, and no operator has decided how to go on.
+        """
         lineage = self._lineage()
         if not self._recorded:
             self.anchor = Anchor(lineage.topic)
@@ -306,9 +362,23 @@ class DeltaTopic:
         return -1
 
     def check(self, position: int, epoch: int, *, whole: bool = False) -> None:
-        """LostDeltasError where the topic is no longer the one that is folded. Call it after records were fetched and
-        before they are folded, so that the answer covers them. Without a new leader this costs one request; `whole`
-        also compares the end, for a topic that brings no records."""
+        """Check that the topic is still the one that is folded.
+
+        Call it after records were fetched and before they are folded, so that the answer covers them. Without a new
+        leader this costs one request.
+
+        Parameters
+        ----------
+        position, epoch
+            The last folded record, and its leader epoch.
+        whole
+            Whether to compare the end too, for a topic that brings no records.
+
+        Raises
+        ------
+        LostDeltasError
+            If it is another topic.
+        """
         leader = self._client.leaders([self.name]).get((self.name, 0))
         if leader is not None and leader == self._leader and not whole:
             return
@@ -330,8 +400,10 @@ class DeltaTopic:
         return found
 
     def _decided_on(self, error: LostDeltasError, position: int) -> str | None:
-        """The decision of the operator on a replaced delta topic: `rewind`, `accept`, or None without a decision. The
-        command stands in the topic that it is about. Before the first charge no decision is needed."""
+        """Return the operator's decision on a replaced delta topic, `rewind` or `accept`; None without a decision.
+
+        The command is a record of the topic that it is about. Before the first charge no decision is needed.
+        """
         if position < 0 and self._ledger.view.is_unused:
             return "rewind"
         for _, value, _ in self._reader.read(max(error.lost, self._reader.begin()), self._reader.end()):
@@ -350,8 +422,13 @@ class DeltaTopic:
         return max(self.anchor.begin, self.anchor.position(self._reader.begin()))
 
     def between(self, position: int, until: int) -> Iterator[DeltaRecord]:
-        """Read the records behind `position` up to the offset `until` (exclusive). RefusedError where some were
-        deleted."""
+        """Yield the records behind `position` up to the offset `until` (exclusive).
+
+        Raises
+        ------
+        RefusedError
+            If some of them were deleted.
+        """
         following = self.anchor.offset(position + 1)
         if until <= following:
             return
@@ -364,7 +441,7 @@ class DeltaTopic:
         yield from whole(self._reader.read(following, until), following, self._reread)
 
     def whole(self, records: Iterable[DeltaRecord], position: int) -> Iterator[DeltaRecord]:
-        """Records behind `position` as Faust brings them; what it left out between them is read here."""
+        """Yield records behind `position` as Faust brings them; those that it left out are read here."""
         return whole(records, self.anchor.offset(position + 1), self._reread)
 
     def _reread(self, first: int, until: int) -> Iterator[DeltaRecord]:
@@ -377,7 +454,7 @@ class DeltaTopic:
                 yield record
 
     def recorded_rules(self) -> FoldRules | None:
-        """The rules of the first config record, for a fold from the start of the topic; None where it has none."""
+        """Return the rules of the first config record, for a fold from the start of the topic; None if it has none."""
         begin = self._reader.begin()
         if begin > 0 or self.anchor.begin > 0:
             raise RefusedError(

@@ -1,7 +1,7 @@
-"""Create Faust applications with the settings that the daemon needs: at-least-once, no declared topics, no leader, no
-web server, and an end of the process on any unexpected error.
+"""Create and run Faust applications with the settings that the daemon needs.
 
-Faust carries transport, group membership and process life; the state is ours (docs/daemon.md).
+These are at-least-once delivery, no declared topics, no leader, no web server, and an end of the process on any
+unexpected error. Faust carries transport, group membership and process life; the state is ours (docs/daemon.md).
 """
 
 from __future__ import annotations
@@ -30,10 +30,6 @@ __all__ = ["STOP_SECONDS", "App", "CrashingSupervisor", "LateEnd", "Why", "appli
 
 App = faust.App
 
-# A stop that takes too long is ended. The thread that does it is started with the process: where memory
-# is short, none could be started at the moment of the stop, and the stop would be lost.
-
-
 STOP_SECONDS = 20.0
 """A stop that was asked for takes at most this long, below the 30 s that Kubernetes gives. A release that is being
 built and not sealed by then is dropped: its charge stands, and the next start builds it under the same number."""
@@ -42,7 +38,11 @@ Why = Callable[[], BaseException | None]
 
 
 class LateEnd:
-    """Ends this process some seconds after it is asked to, if it still runs then."""
+    """Ends this process some seconds after it is asked to, if it still runs then.
+
+    Its thread is started with the process: if memory is short, none could be started at the moment of the stop, and the
+    stop would be lost.
+    """
 
     def __init__(self, seconds: float = STOP_SECONDS, *, end: Callable[[int], object] = os._exit) -> None:
         self._seconds, self._end = seconds, end
@@ -52,8 +52,16 @@ class LateEnd:
         threading.Thread(target=self._run, name="late end", daemon=True).start()
 
     def ask(self, code: int, *, why: Why = lambda: None) -> None:
-        """Begin to count, the first time. `why`: what ended the work, if anything did; the log would say it only after
-        the stop, so it is said at the end, and gives the exit code."""
+        """Begin to count, the first time.
+
+        Parameters
+        ----------
+        code
+            Exit code.
+        why
+            Returns what ended the work, if anything did. The log would say it only after the stop, so it is said at
+            the end, and gives the exit code.
+        """
         if not self._asked.is_set():
             self._code, self._why = code, why
             self._asked.set()
@@ -127,7 +135,7 @@ def application(process: str, role: str, source: Source, folder: Path, transport
 
 
 def offer_health(app: faust.App, port: int | None, probe: Probe) -> None:
-    """Serve /healthz and /readyz beside the app, where a port is configured."""
+    """Serve /healthz and /readyz beside the application, if a port is configured."""
     if port is None:
         return
 

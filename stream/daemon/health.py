@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz` on loopback: whether the process lives and moves, and what it is doing."""
+"""`/healthz` and `/readyz` on loopback, and the check that ends a process without progress."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ from stream.daemon.unreadable import unreadable_partitions
 from stream.release.schedule import LONGEST_BUILD
 from stream.values.duration import SECOND
 
-# The progress check ends a process that makes no progress; its service manager starts it again.
-#
-# Faust and its client wait without a limit in many places (a rebalance, a lookup, a commit). A crash is
-# always safe here and a blocked process never is: nothing is acknowledged before it is durable.
-
 log = logging.getLogger("veilstream")
 
 LEAST_SECONDS = 60.0
@@ -37,17 +32,28 @@ TASKS = Path("/proc/self/task")
 
 
 def patience(session_timeout: float, heartbeat: float) -> float:
-    """Return the seconds without progress after which a process counts as stuck; it checks every `heartbeat`
-    seconds."""
+    """Return the seconds without progress after which a process counts as stuck."""
     return max(LEAST_SECONDS, SESSIONS * session_timeout, 3 * heartbeat)
 
 
 class ProgressCheck:
-    """Ends the process when it makes no progress. Code that makes progress, or has nothing to do, calls `moved`; a
-    thread of its own checks, since an event loop can block too.
+    """Ends the process when it makes no progress; its service manager starts it again.
 
-    `asleep`: a process that was stopped for so many seconds (neither busy nor waiting for a CPU) ends as soon as it
-    runs again, before it joins its group: another process has its place by then, and would lose it. None: it goes on.
+    Faust and its client wait without a limit in many places (a rebalance, a lookup, a commit). A crash is always safe
+    here and a blocked process never is: nothing is acknowledged before it is durable.
+
+    Code that makes progress, or has nothing to do, calls `moved`. A thread of its own checks, since an event loop can
+    block too.
+
+    Parameters
+    ----------
+    seconds
+        Without progress for so long, the process ends.
+    end
+        Ends it.
+    asleep
+        A process that was stopped for so many seconds (neither busy nor waiting for a CPU) ends as soon as it runs
+        again, before it joins its group: another process has its place by then, and would lose it. None: it goes on.
     """
 
     def __init__(self, seconds: float, end: Callable[[int], None] = os._exit, asleep: float | None = None) -> None:
@@ -62,7 +68,7 @@ class ProgressCheck:
 
     @property
     def idle_seconds(self) -> float:
-        """Since the last move."""
+        """Seconds since the last move."""
         return time.monotonic() - self._moved
 
     def watch(self) -> None:
@@ -97,9 +103,11 @@ class ProgressCheck:
 
 
 def _waited() -> dict[str, float]:
-    """Return the seconds that each thread has waited for a CPU. A process that waits for a CPU is not asleep: it still
-    sends heartbeats when it gets one. A stopped or paused process waits for nothing. Empty where the kernel does not
-    count."""
+    """Return the seconds that each thread has waited for a CPU; empty if the kernel does not count them.
+
+    A process that waits for a CPU is not asleep: it still sends heartbeats when it gets one. A stopped or paused
+    process waits for nothing.
+    """
     found = {}
     for counts in TASKS.glob("*/schedstat"):
         try:
@@ -118,7 +126,7 @@ STUCK_SECONDS = LONGEST_BUILD / SECOND
 
 
 def faulty_state(contact: BrokerContact) -> str | None:
-    """Return the state of a process that runs and cannot do its work; None where nothing is known to hinder it."""
+    """Return the state of a process that runs and cannot do its work; None if nothing is known to hinder it."""
     if contact.away:
         return "broker away"
     return "unreadable" if unreadable_partitions.partitions else None

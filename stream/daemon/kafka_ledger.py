@@ -1,13 +1,13 @@
-"""The ledger of the daemon: the topic is the truth, SQLite its copy, entry for entry.
+"""The ledger of the daemon: the topic is the truth, and SQLite is its copy, entry for entry.
 
 * One transactional producer per process name: whoever opens the ledger fences the one before it, also one that only
-  slept; a fenced coordinator cannot charge, seal or publish any more.
-* An append is committed, then read back: of several entries with one key the first in topic order stands, and the
-  appender is told which. Nothing is published before that.
-* The copy remembers how far it has read and a digest of all that it read: a topic that is shorter or other than that
-  (a restored snapshot, another cluster) is refused, since budgets and numbers would be forgotten.
-* At every start the copy is compared with the topic, entry for entry. Where rows are missing or other (a damaged file,
-  a hand that edited it) it is rebuilt from the topic, and that is said: the topic is the truth.
+  slept. A fenced coordinator cannot charge, seal or publish any more.
+* An append is committed, then read back. Of several entries with one key, the first in topic order is valid, and
+  `append` returns it. Nothing is published before that.
+* The copy remembers how far it has read, and a digest of all that it read. A topic that is shorter or different (a
+  restored snapshot, another cluster) is refused, since budgets and numbers would be forgotten.
+* At every start the copy is compared with the topic, entry for entry. If rows are missing or different (a damaged file,
+  a hand that edited it), the copy is rebuilt from the topic, and the log says so.
 """
 
 from __future__ import annotations
@@ -42,8 +42,19 @@ TRANSACTION_MS = 60_000
 
 
 class TopicLedger(SqliteLedger):
-    """`Ledger` over `veilstream.<process>.ledger`. Used from one thread. `clock`: learns the broker's time from what is
-    appended."""
+    """`Ledger` over the topic `veilstream.<process>.ledger`. One thread uses it.
+
+    Parameters
+    ----------
+    path
+        The SQLite file of the copy.
+    process
+        Name of the process.
+    source
+        Configuration of the broker.
+    clock
+        Learns the broker's time from what is appended.
+    """
 
     def __init__(self, path: Path, process: str, source: Source, clock: BrokerClock | None = None) -> None:
         from kafka import KafkaConsumer, TopicPartition
@@ -88,17 +99,34 @@ class TopicLedger(SqliteLedger):
 
     @property
     def next_offset(self) -> int:
-        """Offset behind the last ledger record that was read."""
+        """The offset behind the last ledger record that was read."""
         return self._next
 
     def append(self, entry: Kind) -> Kind:
-        """Commit `entry` to the topic, read it back, and return the one that stands. TakenOverError when fenced."""
+        """Commit an entry to the topic, and read it back.
+
+        Returns
+        -------
+        Entry
+            The valid entry: an earlier one with the same key, if there is one.
+
+        Raises
+        ------
+        TakenOverError
+            If another coordinator has fenced this one.
+        """
         (offset,) = self.send([(self._partition.topic, None, write_entry(entry))])
         self._read_until(offset + 1)
         return self._standing(entry)
 
     def send(self, records: Sequence[tuple[str, bytes | None, bytes]]) -> list[int]:
-        """(topic, key, value) records as one transaction; their offsets. TakenOverError when fenced."""
+        """Send (topic, key, value) records as one transaction, and return their offsets.
+
+        Raises
+        ------
+        TakenOverError
+            If another coordinator has fenced this one.
+        """
         from kafka import errors
 
         fences = (errors.ProducerFencedError, errors.InvalidProducerEpochError)
@@ -121,8 +149,11 @@ class TopicLedger(SqliteLedger):
         return [int(one.offset) for one in taken]
 
     def _begin(self) -> None:
-        """Begin a transaction. After one that failed the client may first have to renew its epoch, which takes a round
-        trip; an epoch that a successor holds cannot be renewed, and is a fence."""
+        """Begin a transaction.
+
+        After one that failed the client may first have to renew its epoch, which takes a round trip. An epoch that a
+        successor holds cannot be renewed, and is a fence.
+        """
         from kafka import errors
 
         deadline = time.monotonic() + READ_SECONDS
@@ -138,8 +169,10 @@ class TopicLedger(SqliteLedger):
             time.sleep(0.1)
 
     def _abort(self, fences: tuple[type[Exception], ...]) -> None:
-        """Abort a failed transaction, so that the next one can begin. Where the client is renewing its epoch, that
-        aborts it."""
+        """Abort a failed transaction, so that the next one can begin.
+
+        If the client is renewing its epoch, the renewal aborts it.
+        """
         from kafka import errors
 
         self._failed = True
@@ -160,7 +193,7 @@ class TopicLedger(SqliteLedger):
     # the copy
 
     def _catch_up(self) -> None:
-        """Read the topic from its begin; what the copy has already is compared, not copied again."""
+        """Read the topic from its begin; entries that the copy has already are compared, not copied again."""
         known = self._db.execute("SELECT next, digest FROM topic").fetchone() or (0, b"")
         if known == (0, b"") and super().count():
             raise RefusedError(f"{self.path}: this ledger was not made by a daemon: start with a folder of its own")
@@ -214,8 +247,10 @@ class TopicLedger(SqliteLedger):
                 raise UnavailableError(f"{self._partition.topic}: cannot be read up to offset {offset}")
 
     def _take(self, offset: int, value: bytes | None) -> None:
-        """One record of the topic into the digest, and into the copy with the place that it brings us to. RefusedError
-        for one that is no entry: what it stood for is not known, and budgets are never guessed."""
+        """Add one record of the topic to the digest, and to the copy with the position behind it.
+
+        RefusedError for one that is no entry: its meaning is not known, and budgets are never guessed.
+        """
         entry = self._entry(offset, value)
         value = value or b""
         copied = offset < self._known[0]

@@ -1,4 +1,4 @@
-"""Logs on stderr: JSON lines where nobody watches, readable lines on a terminal; never the content of a record."""
+"""Logs on stderr: JSON lines if stderr is no terminal, readable lines on one; never the content of a record."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LIBRARIES = {
 
 
 class _Once(logging.Filter):
-    """Keeps a refusal to its one line, and an error for what is one.
+    """Reduces a refusal to its one line, and a passing error to a warning.
 
-    What we raise on purpose is logged by Faust with its stack, then come errors of stopping in the middle, and all that
-    before the process says in one line why it stops (`roles.ending`). The client calls it an error that a broker which
-    has just started has no group coordinator yet; it asks again.
+    Faust logs our own errors with their stack, then errors of stopping in the middle, all before the process says in
+    one line why it stops (`roles.ending`). The client calls it an error that a broker which has just started has no
+    group coordinator yet; it asks again.
     """
 
     def __init__(self) -> None:

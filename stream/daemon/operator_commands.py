@@ -21,7 +21,13 @@ from stream.values.pseudonym import Pseudonyms
 
 
 def send(settings: Settings, source: Source, command: Command) -> int:
-    """Append the command to the delta topic; its offset. InputError where the publication or the topic is missing."""
+    """Append a command to the delta topic, and return its offset.
+
+    Raises
+    ------
+    InputError
+        If the publication or the topic does not exist.
+    """
     names = [publication.name for publication in settings.publication]
     if command.publication is not None and command.publication not in names:
         raise InputError(f"there is no publication {command.publication!r}; there are {', '.join(names)}")
@@ -32,8 +38,13 @@ def send(settings: Settings, source: Source, command: Command) -> int:
 
 
 def erase(settings: Settings, source: Source, output: Path, cases: Sequence[str]) -> int:
-    """Tell the daemon to erase cases: only their pseudonyms leave this process. InputError without the daemon's key,
-    under which alone they are known."""
+    """Send the order to erase cases; only their pseudonyms leave this process.
+
+    Raises
+    ------
+    InputError
+        Without the daemon's key: cases are known under its pseudonyms alone.
+    """
     pseudonyms = Pseudonyms(existing_key(settings, output))
     used = (read_status(output) or Status()).get("key")
     if used and used != pseudonyms.id:
@@ -43,9 +54,19 @@ def erase(settings: Settings, source: Source, output: Path, cases: Sequence[str]
 
 
 def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> list[Gap]:
-    """`rewind`: set the ingest group back to where events are missing; `accept`: go on without them.
+    """Decide on missing events.
 
-    InputError where the coordinator of `output` reports no gap, or ingest workers still run (rewind).
+    Parameters
+    ----------
+    settings, source, output
+        The daemon's configuration and folder.
+    action
+        `rewind`: set the ingest group back to the missing events. `accept`: go on without them.
+
+    Raises
+    ------
+    InputError
+        If the coordinator of `output` reports no gap, or ingest workers still run (`rewind`).
     """
     status = read_status(output)
     if status is None:
@@ -65,8 +86,11 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
 
 
 def _mend_delta(settings: Settings, source: Source, status: Status, lost: LostDelta, action: str) -> list[Gap]:
-    """A delta topic that is not the one of the state. `rewind`: the ingest group goes back behind the last event that
-    was folded, of every partition. The order goes into the new topic, and names it; the next coordinator reads it."""
+    """Decide on a delta topic that is not the one of the state.
+
+    `rewind` sets the ingest group back behind the last event that was folded, of every partition. The command goes
+    into the new topic, and names it; the next coordinator reads it.
+    """
     partitions = status["partitions"]
     if action == "rewind" and partitions:
         behind = {(one["src"], one["p"]): (one["missing"] or [one["last"] + 1])[0] for one in partitions}

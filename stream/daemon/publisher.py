@@ -1,9 +1,9 @@
-"""Publish the announcement of a release: its manifest on `releases`, its events framed on `released-events`.
+"""Announce a release: its manifest on `releases`, its events framed on `released-events`.
 
-One transaction a release: who reads committed records sees all of it or nothing. After a crash a release may be told
-again; consumers know it by (publication, sequence). A release stands in the store before it is told: what cannot be
-told (a record that the broker does not take, files that cannot be read back) is an error in the log and a mark on the
-announcement, and never the end of the releases behind it.
+Each release is one transaction: readers of committed records see all of it or nothing. After a crash a release may be
+announced again; consumers recognize it by (publication, sequence). A release is in the store before it is announced. If
+it cannot be announced (a record that the broker does not take, files that cannot be read back), the log has an error
+and the announcement a mark, and later releases go on.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ Records = Sequence[tuple[str, bytes | None, bytes]]
 
 
 class Announcer:
-    """A `Publisher` of the pipeline. It is called after the rename, and by recovery where the announcement is not
-    certain."""
+    """A `Publisher` of the pipeline. It runs after the rename, and in recovery if the announcement is not certain."""
 
     def __init__(self, process: str, source: Source, send: Callable[[Records], Any]) -> None:
         self._releases, self._events = topic(process, "releases"), topic(process, "released-events")
         self._source, self._send = source, send
 
     def __call__(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> None:
+        """Announce a release."""
         head = {"v": VERSION, "manifest": manifest, "location": folder}
         reason = self._told(publication, sequence, head)
         if reason:
@@ -59,8 +59,10 @@ class Announcer:
             )
 
     def _told(self, publication: str, sequence: int, head: Mapping[str, Any]) -> str:
-        """Send the announcement, without its events where they cannot be sent; return "" or why. A broker that is away
-        ends the process: its next start announces the release again."""
+        """Send the announcement, without its events if they cannot be sent; return "" or why.
+
+        A broker that is away ends the process: its next start announces the release again.
+        """
         key = f"{publication}/{sequence}".encode()
         reason = ""
         try:
@@ -93,9 +95,10 @@ class Announcer:
 
 
 def frames(publication: str, sequence: int, log: EventLog | None) -> Iterator[bytes]:
-    """`begin`, `events` frames of rows [case, activity, time_ns, resource, {case attributes}], `end` with a digest.
+    """Yield the frames of a release: `begin`, `events`, and `end` with a digest.
 
-    None: a release without events, as noise or suppression can make it; no frame stands between begin and end.
+    Rows are [case, activity, time_ns, resource, {case attributes}]. A release without events (None), as noise or
+    suppression can make it, has no frame between begin and end.
     """
     head = {"v": VERSION, "publication": publication, "sequence": sequence}
     rows = [] if log is None else _rows(log)
@@ -108,7 +111,7 @@ def frames(publication: str, sequence: int, log: EventLog | None) -> Iterator[by
 
 
 def _bodies(rows: Sequence[Any]) -> Iterator[tuple[int, bytes]]:
-    """(place of the first row, JSON array) of each frame."""
+    """Yield the place of the first row and the JSON array of each frame."""
     part: list[bytes] = []
     first = size = 0
     for place, row in enumerate(rows):
@@ -136,7 +139,7 @@ def _rows(log: EventLog) -> list[list[Any]]:
 
 
 def _read(folder: str, manifest: Mapping[str, Any]) -> EventLog | None:
-    """Read the released log from the store: what is streamed is what was sealed. None where it has no events."""
+    """Read the released log from the store: what is streamed is what was sealed. None if it has no events."""
     from fsspec.core import url_to_fs
 
     from connectors import read_log

@@ -22,7 +22,7 @@ log = logging.getLogger("veilstream")
 
 
 def run_ingest(config: Path, output: Path) -> int:
-    """An ingest worker; as many as the source topics have partitions share the work."""
+    """Run an ingest worker; as many as the source topics have partitions share the work."""
     from connectors.kafka.events import LEFT_OUT, POISONS
     from stream.daemon import start
     from stream.daemon.faust_app import run
@@ -47,7 +47,15 @@ def run_ingest(config: Path, output: Path) -> int:
 
 
 def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
-    """A coordinator: active where the group says so, a standby otherwise. `at` is the fault kit's hook."""
+    """Run a coordinator: active if the group assigns it the partition, a standby otherwise.
+
+    Parameters
+    ----------
+    config, output
+        Configuration file and folder.
+    at
+        Hook of the fault kit.
+    """
     from stream.daemon import start
     from stream.daemon.coordinator import coordinator_app
     from stream.daemon.faust_app import run
@@ -73,8 +81,10 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
 
 
 def _quit(_number: int, _frame: object) -> None:
-    """Handle SIGTERM before Faust has its own handler: nothing has begun, and a requested stop is no failure. This is
-    no exception, since the Kafka client would take one for a failed request and go on."""
+    """Handle SIGTERM before Faust has its own handler: nothing has begun, and a requested stop is no failure.
+
+    This raises nothing, since the Kafka client would take an exception for a failed request and go on.
+    """
     logging.shutdown()
     os._exit(0)
 
@@ -105,8 +115,11 @@ WAITING = (2, 4)
 
 
 def run_waiting(config: Path, output: Path, role: str) -> int:
-    """As `run`, but a process that a restart cannot help does not end: it logs why, /healthz answers 200 and /readyz
-    503, until SIGTERM. Docker and Kubernetes restart a container whatever its exit code."""
+    """Run as `run_all` does, but do not end if a restart cannot help.
+
+    The process then logs why, answers 200 at /healthz and 503 at /readyz, and waits for SIGTERM. Docker and Kubernetes
+    restart a container whatever its exit code.
+    """
     try:
         code = run_all(config, output, ("ingest", "coordinator") if role == "all" else (role,))
     except VeilstreamError as error:
@@ -126,7 +139,7 @@ def run_waiting(config: Path, output: Path, role: str) -> int:
 
 
 def _health_port(config: Path) -> int | None:
-    """The port from the configuration, which may itself be invalid; then from the environment."""
+    """Return the port from the configuration, which may itself be invalid; then from the environment."""
     from stream.config.sources import load
 
     try:
@@ -137,7 +150,7 @@ def _health_port(config: Path) -> int | None:
 
 
 def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coordinator")) -> int:
-    """One ingest worker and one coordinator, each a process of its own; ends with the first of them."""
+    """Run one ingest worker and one coordinator, each in a process of its own; end with the first of them."""
     signal.signal(signal.SIGTERM, _quit)
     _refuse_once(config, roles)
     environments = {role: _environment(config, role if len(roles) > 1 else "") for role in roles}
@@ -165,7 +178,7 @@ def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coord
 
 
 def _refuse_once(config: Path, roles: Sequence[str]) -> None:
-    """What each role would refuse in the configuration, in one line for both of them."""
+    """Raise what each role would refuse in the configuration, in one line for both of them."""
     from stream.config.sources import load
 
     settings = load(config)
@@ -188,8 +201,10 @@ def _unblock() -> None:
 
 
 def _environment(config: Path, role: str) -> dict[str, str]:
-    """The environment of one role. Two processes cannot share a port, so the coordinator of `--role all` uses the next
-    one for metrics and health."""
+    """Return the environment of one role.
+
+    Two processes cannot share a port, so the coordinator of `--role all` uses the next one for metrics and health.
+    """
     from stream.config.sources import load
 
     settings = load(config)
@@ -200,7 +215,7 @@ def _environment(config: Path, role: str) -> dict[str, str]:
 
 
 def _wait(children: list[subprocess.Popen[bytes]]) -> int:
-    """Wait for the first child that ends and stop the other; its exit code (minus the signal that ended it)."""
+    """Wait for the first child that ends, and stop the other; return its exit code (minus the signal that ended it)."""
     pid, status = os.waitpid(-1, 0)
     for child in children:
         if child.pid != pid:

@@ -1,4 +1,4 @@
-"""What every daemon process does before it joins: configuration, topics, key; each fault is one clear line."""
+"""The checks of every daemon process before it joins: configuration, topics, key. Each fault is one clear line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ KEY_PATIENCE = 5.0
 
 
 def daemon_settings(config: Path) -> tuple[Settings, Source]:
-    """The configuration of a daemon; InputError where it has no [source]."""
+    """Load the configuration of a daemon.
+
+    Raises
+    ------
+    InputError
+        If it has no [source].
+    """
     settings = load(config)
     if settings.source is None:
         raise InputError(f"{config}: no [source] table: the daemon needs source.topics and source.bootstrap")
@@ -30,8 +36,15 @@ def daemon_settings(config: Path) -> tuple[Settings, Source]:
 
 
 def check_topics(settings: Settings, source: Source) -> None:
-    """Check the topics before the start; InputError where one is missing, has no total order or may lose records that
-    must be kept. VeilstreamError where the broker does not let us look: a check that cannot be made has not passed."""
+    """Check the topics before the start.
+
+    Raises
+    ------
+    InputError
+        If one is missing, has no total order, or may lose records that must be kept.
+    VeilstreamError
+        If the broker does not let us look: a check that cannot be made has not passed.
+    """
     with topics.admin(source) as client:
         topics.partitions(client, source.topics)
         for problem in topics.check(client, topics.plans(settings.process.name, source)):
@@ -43,14 +56,14 @@ def check_topics(settings: Settings, source: Source) -> None:
 
 
 def source_partitions(source: Source) -> tuple[tuple[str, int], ...]:
-    """Every (topic, partition) that events come from: the recorded source set of the fold."""
+    """Return every (topic, partition) that events come from: the recorded source set of the fold."""
     with topics.admin(source) as client:
         counts = topics.partitions(client, source.topics)
     return tuple((name, number) for name in source.topics for number in range(counts[name]))
 
 
 def pseudonym_key(settings: Settings, output: Path) -> bytes:
-    """The configured key, else the one of the operator's folder, made on first use."""
+    """Return the configured key, else the one of the operator's folder, made on first use."""
     if settings.key is not None:
         return key_from_text(settings.key.get_secret_value())
     path = OperatorLayout(output).key
@@ -65,7 +78,13 @@ def pseudonym_key(settings: Settings, output: Path) -> bytes:
 
 
 def existing_key(settings: Settings, output: Path) -> bytes:
-    """The key under which the recorded events are named; InputError where there is none: a new one names nobody."""
+    """Return the key under which the recorded events are named.
+
+    Raises
+    ------
+    InputError
+        If there is none: a new one names nobody.
+    """
     path = OperatorLayout(output).key
     if settings.key is None and not path.exists():
         raise InputError(f"{path}: there is no pseudonym key; give the folder of the running daemon with -o")

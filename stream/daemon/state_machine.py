@@ -61,8 +61,21 @@ before reads the deltas behind it, and the topic must have them."""
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorContext:
-    """Where a coordinator works: configuration, Kafka, its folder, its source partitions, the fault kit's hook, and the
-    metrics that follow it."""
+    """The surroundings of a coordinator.
+
+    Parameters
+    ----------
+    settings, source
+        The configuration.
+    output
+        Its folder.
+    sources
+        The source partitions.
+    at
+        Hook of the fault kit.
+    watch
+        Metrics that follow it.
+    """
 
     settings: Settings
     source: Source
@@ -73,9 +86,11 @@ class CoordinatorContext:
 
 
 class ActiveCoordinator:
-    """An active coordinator. Opening it fences the one before, recovers, and brings the state up to date.
+    """An active coordinator.
 
-    `saved`: position of the last checkpoint; `covered`: of the one before it."""
+    Opening it fences the one before, recovers, and brings the state up to date. `saved` is the position of the last
+    checkpoint, `covered` that of the one before it.
+    """
 
     def __init__(self, host: CoordinatorContext) -> None:
         clock = BrokerClock()
@@ -112,8 +127,11 @@ class ActiveCoordinator:
     # opening
 
     def _opened_runner(self) -> tuple[Runner, bool]:
-        """Restore the newest checkpoint, or begin where the delta topic does. Also returns whether the rules of the
-        state are recorded. RefusedError where ledger or delta topic are not those of the state."""
+        """Restore the newest checkpoint, or begin where the delta topic does.
+
+        Also returns whether the rules of the state are recorded. RefusedError if ledger or delta topic are not those
+        of the state.
+        """
         saved = self._newest()
         configured = True
         if saved is None:
@@ -138,8 +156,10 @@ class ActiveCoordinator:
         return Runner(fold, self, every=every, position=position, epoch=epoch), configured
 
     def _newest(self) -> SavedState | None:
-        """Return the newest checkpoint of this host; that of the mirror where there is none, or the delta topic begins
-        behind it."""
+        """Return the newest checkpoint of this host.
+
+        The mirror's is used if there is none, or if the delta topic begins behind it.
+        """
         loaded = self.service.checkpoints.load()
         if loaded is not None and loaded.warning:
             log.warning("checkpoint: %s; the generation before is used", loaded.warning)
@@ -154,8 +174,7 @@ class ActiveCoordinator:
         return replace(self.service.rules(embedded=False), sources=self.host.sources)
 
     def _configure(self, *, configured: bool) -> None:
-        """Write a configuration that differs from the one in the state as a record; it is effective at its own
-        offset."""
+        """Write a configuration that differs from the one in the state as a record, effective at its own offset."""
         wanted = self._rules()
         if self.fold.key not in ("", wanted.key):
             raise RefusedError(
@@ -170,6 +189,7 @@ class ActiveCoordinator:
 
     @property
     def fold(self) -> Fold:
+        """The state of the fold."""
         return self.runner.fold
 
     @property
@@ -179,7 +199,7 @@ class ActiveCoordinator:
 
     @property
     def standing(self) -> Standing:
-        """Return what the status file shows."""
+        """The state that the status file shows."""
         accounts = {name: pipeline.account for name, pipeline in self.service.pipelines.items()}
         held: list[HeldStatus] = [
             {"publication": name, "number": number, "since": (account.seals[number].body.held_at or 0) / SECOND}
@@ -189,7 +209,13 @@ class ActiveCoordinator:
         return Standing(self.fold, self.position, self.saved, self.delta.anchor, self.delta.lost, held)
 
     def check_delta(self, *, whole: bool = False) -> None:
-        """LostDeltasError where the delta topic is not the one that is folded any more (`DeltaTopic.check`)."""
+        """Check that the delta topic is the one that is folded (`DeltaTopic.check`).
+
+        Raises
+        ------
+        LostDeltasError
+            If it is another one.
+        """
         try:
             self.delta.check(self.position, self.runner.epoch, whole=whole)
         except LostDeltasError:
@@ -281,8 +307,10 @@ class ActiveCoordinator:
             )
 
     def settled(self) -> None:
-        """Send late events to the dlq where a publication asks for it: before anything of this record is
-        acknowledged."""
+        """Send late events to the dlq if a publication asks for it.
+
+        This happens before anything of this record is acknowledged.
+        """
         if not self.fold.dead_letters:
             return
         name = topic(self.host.settings.process.name, "dlq")
@@ -313,9 +341,17 @@ class ActiveCoordinator:
     # checkpoints
 
     def save(self, *, mirror: bool = False, whole: bool = False) -> None:
-        """Save the state. `covered` becomes the position of the previous checkpoint, which may be acknowledged. The
-        mirror is updated at least every `MIRROR_SECONDS`, with the whole state. `whole`: here too, not what changed.
-        Only while the state is `Runner.whole`."""
+        """Save the state. `covered` becomes the position of the previous checkpoint, which may be acknowledged.
+
+        Call it only while the state is `Runner.whole`.
+
+        Parameters
+        ----------
+        mirror
+            Whether the mirror must be updated. It is anyway after `MIRROR_SECONDS`, with the whole state.
+        whole
+            Whether to save the whole state here too, not what changed.
+        """
         state = SavedState("daemon", b"", self.ledger.next_offset, self.position, self.runner.epoch)
         self._keeper.save(self.fold, state, whole=whole)
         if self.service.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
@@ -332,7 +368,7 @@ class ActiveCoordinator:
             self.save(mirror=True)
 
     def acknowledged(self) -> int:
-        """Return the delta offset up to which the group may acknowledge; -1 for nothing. During a gap nothing is."""
+        """Return the delta offset up to which the group may acknowledge; -1 for none, and during a gap."""
         return -1 if self.fold.gap else self.delta.anchor.offset(self.covered)
 
     def close(self) -> None:

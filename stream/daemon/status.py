@@ -1,7 +1,7 @@
-"""What an active coordinator says of itself, for `status` and `gap`: positions and counts, nothing of cases.
+"""The status of an active coordinator, for `status` and `gap`: positions and counts, nothing about cases.
 
-The file outlives its process. So it says who wrote it, when that was, and when the last record came; `standstill` is
-what a reader makes of it.
+The file outlives its process. Therefore it contains who wrote it, when that was, and when the last record came; a
+reader derives `standstill` from it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ from stream.fold.fold import Fold
 from stream.fold.intake import Partition
 from stream.ledger.layout import OperatorLayout
 
-# Log what is wrong with a coordinator's input: gaps, a wall clock that was set back, events under another
-# pseudonym key. Each is logged once, when it begins.
-
-
 BEHIND_NS = 60 * 1_000_000_000
 """A wall clock that is this much behind the one of before was set back; less is the jitter of several workers."""
 
 
 class Alarms:
-    """Remembers which alarms were logged."""
+    """Logs faults of a coordinator's input, each once, when it begins.
+
+    These are gaps, a wall clock that was set back, and events under another pseudonym key.
+    """
 
     def __init__(self) -> None:
         self._behind = self._foreign = False
@@ -54,8 +53,10 @@ class Alarms:
             self._foreign = True
 
     def tick(self, fold: Fold, at: int) -> None:
-        """Log that the wall clock was set back. Called before each tick: the clock of the fold never goes back, so
-        ticks have no effect until the wall clock has caught up."""
+        """Log that the wall clock was set back. Called before each tick.
+
+        The clock of the fold never goes back, so ticks have no effect until the wall clock has caught up.
+        """
         now = fold.now
         behind = now is not None and at < now - (0 if self._behind else BEHIND_NS)
         if behind and not self._behind:
@@ -67,8 +68,7 @@ class Alarms:
 
 
 def gaps(fold: Fold, source_is: str | None = None, number_is: int | None = None) -> list[str]:
-    """Describe each gap: source, partition and the missing offsets; of one source or partition only, where it is
-    named."""
+    """Describe each gap by its missing offsets; of one source or partition only, if it is named."""
     return [
         f"{source}/{number}: {_text(partition)}"
         for (source, number), partition in fold.state.partitions.items()
@@ -90,8 +90,7 @@ log = logging.getLogger("veilstream")
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """State of a coordinator for the status file: its fold, the positions of its last record and its last checkpoint,
-    and its delta topic."""
+    """State of a coordinator for the status file: fold, last record, last checkpoint, and delta topic."""
 
     fold: Fold
     position: int
@@ -109,7 +108,7 @@ MISSED = 3
 
 
 class LostDelta(TypedDict):
-    """The topic that stands in the place of the one that was folded, and its first offset that is not the same."""
+    """The topic that replaced the one that was folded, and its first offset that differs."""
 
     log: str
     first: int
@@ -123,7 +122,7 @@ class DeltaStatus(TypedDict):
 
 
 class PartitionStatus(TypedDict, total=False):
-    """One source partition: its high-water mark, the first and last offset that are missing, and why."""
+    """One source partition: its high-water mark, the first and last missing offset, and why."""
 
     src: str
     p: int
@@ -151,8 +150,11 @@ class HeldStatus(TypedDict):
 
 
 class Status(TypedDict, total=False):
-    """status.json. Files of earlier programs lack `host`, `delta`, `key`, `heartbeat`, `moved`, `busy_seconds`,
-    `held`, `paused`, `unreadable`, `broker_contact`."""
+    """The content of status.json.
+
+    Files of earlier programs lack `host`, `delta`, `key`, `heartbeat`, `moved`, `busy_seconds`, `held`, `paused`,
+    `unreadable` and `broker_contact`.
+    """
 
     state: str
     at: float
@@ -175,8 +177,11 @@ class Status(TypedDict, total=False):
 
 
 class StatusFile:
-    """`operator/status.json`, replaced with every batch and every heartbeat. It may be lost in a crash: everything in
-    it is told again. The thread that folds writes, and the timer of the event loop."""
+    """The file `operator/status.json`, replaced with every batch and every heartbeat.
+
+    It may be lost in a crash: everything in it is written again. The thread that folds writes it, and the timer of the
+    event loop.
+    """
 
     def __init__(self, output: Path, heartbeat: float = HEARTBEAT) -> None:
         self._path, self._heartbeat = OperatorLayout(output).status, heartbeat
@@ -186,7 +191,7 @@ class StatusFile:
         self._failing = False
 
     def write(self, one: Standing, state: str) -> None:
-        """Write the whole status. Called after records were folded."""
+        """Write the whole status, after records were folded."""
         self._put({**status(one, state), "heartbeat": self._heartbeat, "moved": time.time(), "busy_seconds": 0.0})
 
     def alive(self, state: str, busy_seconds: float) -> None:
@@ -219,7 +224,7 @@ def write_status(output: Path, one: Standing, state: str) -> None:
 
 
 def gaps_of(status: Status) -> list[str]:
-    """What a status tells of lost events: of the delta topic, then of each source partition."""
+    """Describe the lost events in a status: of the delta topic, then of each source partition."""
     found = []
     if (delta := status.get("delta")) and delta.get("lost"):
         found.append("the delta topic is not the one that the state was folded from")
@@ -232,8 +237,11 @@ def gaps_of(status: Status) -> list[str]:
 
 
 def standstill(told: Status, now: float) -> str | None:
-    """Why nothing moves, in words; None where it does, or may by the next heartbeat. A coordinator that is silent for
-    `MISSED` heartbeats is gone or hangs; one that gets no record for so long and builds nothing has no ingest."""
+    """Return why nothing moves; None if it moves, or may by the next heartbeat.
+
+    A coordinator that is silent for `MISSED` heartbeats has ended or hangs. One that gets no record for so long and
+    builds nothing has no ingest.
+    """
     patience = MISSED * float(told.get("heartbeat", HEARTBEAT))
     if told["state"] == "stopped":
         return "the coordinator was stopped"
@@ -262,7 +270,7 @@ def _runs(pid: int) -> bool:
 
 
 def status(one: Standing, state: str) -> Status:
-    """Position in the delta topic, partitions with their high-water marks, gaps, and each publication's counts."""
+    """Return positions, partitions with their high-water marks, gaps, and the counts of each publication."""
     fold = one.fold
     return {
         "state": state,
@@ -296,7 +304,7 @@ def _lost(one: Standing) -> LostDelta | None:
 
 
 def read_status(output: Path) -> Status | None:
-    """The last status, None where no coordinator ever ran here."""
+    """Read the last status; None if no coordinator ever ran here."""
     try:
         decoded: Status = msgspec.json.decode(OperatorLayout(output).status.read_bytes())
     except (OSError, msgspec.DecodeError):

@@ -1,9 +1,9 @@
 """Partitions whose next record batch cannot be decoded: each stops alone, the others go on, and it is tried again.
 
 A client that raises at such a batch ends the process, which reads it again after its restart, for ever; and the healthy
-partitions beside it stop with it. Skipping the batch would lose events without a trace. So the partition waits where it
-is until the batch can be read (the disk is repaired, another replica leads, the missing package is installed) or an
-operator removes it from the log, which the fold then sees as a gap.
+partitions beside it stop with it. Skipping the batch would lose events without a trace. Therefore the partition waits
+until the batch can be read (the disk is repaired, another replica leads, the missing package is installed), or an
+operator removes the batch from the log, which the fold then sees as a gap.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ partition that was repaired."""
 
 @dataclass(frozen=True, slots=True)
 class UnreadableBatch:
-    """Where a partition stopped, and the client's error. `failed_at`: by the monotonic clock."""
+    """The place where a partition stopped, and the client's error. `failed_at`: by the monotonic clock."""
 
     offset: int
     cause: str
     failed_at: float
 
     def place(self, partition: Place) -> str:
-        """`topic/number at offset N`."""
+        """Return the place as `topic/number at offset N`."""
         return f"{partition[0]}/{partition[1]} at offset {self.offset}"
 
 

@@ -1,7 +1,7 @@
-"""What ingest workers say of themselves for `veilstream status`: the partitions that they cannot read.
+"""The status of ingest workers for `veilstream status`: the partitions that they cannot read.
 
-The coordinator does not know them: to it such a partition is one without events. Each worker replaces a file of its own
-at every report, so a file that is not replaced any more is of a worker that ended, and says nothing.
+The coordinator does not know them: to it such a partition has no events. Each worker replaces a file of its own at
+every report; a file that is no longer replaced belongs to a worker that ended, and is ignored.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Armed:
         self._clock, self._looked = 0.0, 0.0
 
     def at(self, point: str) -> None:
-        """Hook of a named point: kill or stop the process here where that was ordered."""
+        """Kill or stop the process at a named point, if that was ordered. This is the hook of the point."""
         ordered = _read(self._path)
         if ordered.get("at") == point:
             self._path.unlink(missing_ok=True)

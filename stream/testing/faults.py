@@ -22,7 +22,7 @@ ABORT: Any = object()
 
 
 def source(items: Iterable[Any]) -> Iterator[Any]:
-    """The items up to the ABORT sentinel, where `Aborted` is raised."""
+    """Yield the items up to the ABORT sentinel, and raise `Aborted` there."""
     for item in items:
         if item is ABORT:
             raise Aborted
@@ -30,7 +30,7 @@ def source(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def at_nth(name: str, nth: int, act: Callable[[], None]) -> Callable[[str], None]:
-    """A hook for named boundaries: acts when `name` is passed for the n-th time (from 1)."""
+    """Return a hook for named boundaries that acts when `name` is passed for the n-th time (from 1)."""
     passed = 0
 
     def hook(passing: str) -> None:
@@ -54,11 +54,12 @@ def kill() -> None:
 
 @dataclass
 class StillClock:
-    """A clock that stands still until it is advanced; `sleep` advances it (seconds)."""
+    """A clock that does not move until it is advanced."""
 
     now: float = 0.0
 
     def sleep(self, seconds: float) -> None:
+        """Advance the clock by some seconds."""
         self.now += seconds
 
 
@@ -86,17 +87,21 @@ class FaultyDisk(FileOps):
             raise OSError(self.code, os.strerror(self.code), str(path))
 
     def write(self, path: Path, writer: Writer) -> None:
+        """Write a file, or fail."""
         self._pass("write", path)
         super().write(path, writer)
 
     def fsync(self, path: Path) -> None:
+        """Sync a file or a folder, or fail."""
         self._pass("fsync", path)
         super().fsync(path)
 
     def rename_noreplace(self, source: Path, target: Path) -> None:
+        """Rename without replacing, or fail."""
         self._pass("rename", target)
         super().rename_noreplace(source, target)
 
     def replace(self, source: Path, target: Path) -> None:
+        """Replace a file, or fail."""
         self._pass("replace", target)
         super().replace(source, target)

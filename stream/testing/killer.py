@@ -33,8 +33,19 @@ def replay(
     operation: int = 0,
     engine: str = "",
 ) -> ReplayOutcome:
-    """Replay with a death planned at the n-th passing of a boundary, or at the n-th operation on the disk. `engine`:
-    who builds, in the place of the mechanisms."""
+    """Replay a log with a death planned.
+
+    Parameters
+    ----------
+    log, config, output
+        As for `veilstream replay`.
+    at, nth
+        Die at the n-th passing of this boundary.
+    operation
+        Die at this operation on the disk, counted from 1.
+    engine
+        The engine that builds, in the place of the mechanisms.
+    """
     loaded = sources.load(config)
     ops = FaultyDisk(operation, act=kill) if operation else FileOps()
     hook = at_nth(at, nth, kill) if at else _nothing

@@ -1,4 +1,4 @@
-"""An independent look at what a run left: reads only the output folders, and shares no code with the pipeline.
+"""An independent look at the result of a run: it reads only the output folders, and shares no code with the pipeline.
 
 It parses the ledger's rows, the public folders and the operator's folders by itself, so that a mistake of the program
 does not become a mistake of its judge. `verify` may look at a dead folder (after a crash) or a living one.
@@ -30,20 +30,22 @@ class Left:
         self.releases = dict(_releases(output / "public"))
 
     def of(self, kind: str) -> list[dict[str, Any]]:
+        """Return the entries of a kind, in order."""
         return [entry for entry in self.entries if entry["kind"] == kind]
 
     @property
     def burned(self) -> set[tuple[str, int]]:
+        """The burned numbers, each with its publication."""
         return {(entry["publication"], entry["sequence"]) for entry in self.of("burned")}
 
     @property
     def standing(self) -> list[dict[str, Any]]:
-        """Seals of releases that are to be seen, in order: not burned, and approved where that was asked for."""
+        """The seals of visible releases, in order: not burned, and approved if an approval is required."""
         sealed = [seal for seal in self.of("seal") if (seal["publication"], seal["sequence"]) not in self.burned]
         return [seal for seal in sealed if self.ruling(seal) in ("", "approved")]
 
     def ruling(self, seal: dict[str, Any]) -> str:
-        """ "" for a release that needs no approval, `held` for one that waits for it, else what was decided first."""
+        """Return `held` for a release that waits for approval, else the first decision; empty if it needs none."""
         if seal["body"].get("held_at") is None:
             return ""
         key = (seal["publication"], seal["sequence"])
@@ -52,8 +54,15 @@ class Left:
 
 
 def verify(output: Path, *, finished: bool = True) -> list[str]:
-    """List every broken promise, one line each; empty where all hold. `finished`: the run ended by itself, so nothing
-    may be left unfinished."""
+    """List every broken promise, one line each; empty if all hold.
+
+    Parameters
+    ----------
+    output
+        Folder of the run.
+    finished
+        Whether the run ended by itself, so that nothing may be left unfinished.
+    """
     left = Left(output)
     faults = [*_unique(left), *_bytes(left), *_charges(left), *_unknown(left), *_held(left)]
     return faults + (list(_half_way(left)) if finished else [])
@@ -96,7 +105,7 @@ def _unique(left: Left) -> Iterator[str]:
 
 
 def _bytes(left: Left) -> Iterator[str]:
-    """What is visible is what was sealed, to the byte."""
+    """Check that the visible files are what was sealed, to the byte."""
     for seal in left.standing:
         key = (seal["publication"], seal["sequence"])
         if key not in left.releases:
@@ -110,8 +119,11 @@ def _bytes(left: Left) -> Iterator[str]:
 
 
 def _charges(left: Left) -> Iterator[str]:
-    """The ledger never under-counts: a charge stands before whatever was drawn for its cut, one for each draw that was
-    sealed, also where its bytes were lost then (somebody may have them)."""
+    """Check that the ledger never under-counts.
+
+    A charge precedes every draw for its cut. Each sealed draw has its own, also if its bytes were lost then (somebody
+    may have them).
+    """
     charged: dict[str, Fraction] = {}
     spent: Counter[str] = Counter()
     for entry in left.entries:
@@ -154,7 +166,7 @@ def _unsealed(left: Left) -> Iterator[dict[str, Any]]:
 
 
 def _unknown(left: Left) -> Iterator[str]:
-    """Nothing is visible that the ledger did not seal."""
+    """Check that nothing is visible that the ledger did not seal."""
     sealed = {(seal["publication"], seal["sequence"]) for seal in left.of("seal")}
     for key in left.releases:
         if key not in sealed:
@@ -164,8 +176,7 @@ def _unknown(left: Left) -> Iterator[str]:
 
 
 def _held(left: Left) -> Iterator[str]:
-    """Nothing is visible that a person has not approved; what waits for that is there, to the byte; what was rejected
-    is gone."""
+    """Check that nothing is visible without approval, held releases are complete, and rejected ones are gone."""
     for seal in left.of("seal"):
         key, ruling = (seal["publication"], seal["sequence"]), left.ruling(seal)
         if ruling in ("", "approved") or key in left.burned:

@@ -24,7 +24,7 @@ def test_brokers_are_host_and_port(bootstrap: Any) -> None:
         ("delta_retention", "59m", "an hour or more"),
         ("heartbeat", "0s", "above zero"),
         ("topics", ["a", "a"], "appears twice"),
-        ("topics", ["a b"], "no topic name"),
+        ("topics", ["a b"], "is not a topic name"),
         ("topics", [], "at least 1"),
     ],
 )

@@ -381,7 +381,7 @@ ONE = {"activity": "a", "case": "id", "time": "at"}
         ({"format": "json", "mapping": [{"activity": "a", "case": "id"}]}, "mapping 1: time is missing"),
         ({"mapping": [{**ONE, "topic": "elsewhere"}]}, "mapping 1: topic 'elsewhere' is none of source.topics"),
         ({"mapping": [{**ONE, "attributes": {"x": "a", "case:x": "b"}}]}, "appears twice"),
-        ({"mapping": [ONE], "event_id": "id"}, "stand in each mapping"),
+        ({"mapping": [ONE], "event_id": "id"}, "set event_id and end in each mapping"),
         ({"mapping": [{**ONE, "activity": "to {status"}]}, "a brace without a path"),
         ({"mapping": [{**ONE, "activity": "to {}"}]}, "a brace without a path"),
         ({"mapping": [{**ONE, "op": "x"}]}, "op"),

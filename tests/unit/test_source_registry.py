@@ -603,7 +603,7 @@ def test_tls_is_verified_and_shows_our_certificate(tmp_path: Path) -> None:
     ("given", "message"),
     [
         ({"url": "registry:8081"}, "http://host:port"),
-        ({"url": "https://vera:secret-word@registry"}, "credentials stand in the address"),
+        ({"url": "https://vera:secret-word@registry"}, "the address contains credentials"),
         ({"url": "http://registry", "token": "secret-word"}, "allow_credentials_without_tls"),
         ({"url": "https://registry", "username": "vera"}, "go together"),
         ({"url": "https://registry", "username": "v", "password": "secret-word", "token": "t"}, "not both"),

@@ -55,8 +55,10 @@ class EngineOptions:
     memory: Memory = None
 
     def writes_folder(self, output: Path | None) -> bool:
-        """Whether a release goes into a folder of Parquet files: what engines write, and what a name without the suffix
-        of a log asks for."""
+        """Return whether a release goes into a folder of Parquet files.
+
+        What engines write, and what a name without the suffix of a log asks for.
+        """
         from connectors.logs import SUFFIXES
 
         return self.engine != EMBEDDED or (output is not None and not output.name.lower().endswith(SUFFIXES))
@@ -78,7 +80,7 @@ IN_MEMORY = EngineOptions()
 
 @contextmanager
 def opened(kind: str, path: Path, reading: Reading, work: Path, memory: str | None) -> Iterator[Engine]:
-    """The engine, closed at the end."""
+    """Return the engine, closed at the end."""
     from stream.engine import open_engine
 
     engine = open_engine(kind, path, reading, work, memory)
@@ -89,7 +91,7 @@ def opened(kind: str, path: Path, reading: Reading, work: Path, memory: str | No
 
 
 def table(kind: str, path: Path, reading: Reading, memory: str | None, asked: CountQuery) -> VariantTable:
-    """The table of variants of a data set."""
+    """Return the table of variants of a data set."""
     from stream.commands._output import progress
     from stream.engine.source import url_of
     from stream.engine.work import workspace
@@ -180,7 +182,7 @@ class _EngineRun:
         return {**once.summary(mechanism, exposure, build, seconds), **found}
 
     def _counted(self) -> Exposure:
-        """The table of variants as a mechanism takes it."""
+        """Return the table of variants as a mechanism takes it."""
         import numpy as np
 
         from stream.engine.contract import CountQuery
@@ -244,7 +246,7 @@ class _EngineRun:
 def _manifest(
     mechanism: Mechanism, exposure: Exposure, build: Build, plan: Any, released: Sequence[str], files: list[FileEntry]
 ) -> Mapping[str, Any]:
-    """The public manifest of a data set: for a dp release nothing in it is read off the data."""
+    """Return the public manifest of a data set: for a dp release nothing in it is read off the data."""
     from stream.release.manifest import VERSION, reading_notes, software
     from stream.release.public_view import public_parameters
 
@@ -265,7 +267,7 @@ def _manifest(
 
 
 def _promised(mechanism: Mechanism, build: Build, *, sensitive: bool) -> Mapping[str, Any]:
-    """The promise; engines read a data set in their own way, so one of epsilon begins at the log as it was read."""
+    """Return the promise. Engines read a data set in their own way: one of epsilon begins at the log as it was read."""
     from stream.release.manifest import INTAKE_STATEMENTS, promise
 
     body = promise(mechanism, build, sensitive=sensitive)

@@ -35,16 +35,20 @@ ROWS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class EngineBuilds:
-    """Builds by the engine `kind` (implements `stream.release.planned.BuiltBy`). `near`: the folder beside which the
-    cases of a cut lie while it is built, for this user only."""
+    """Builds by the engine `kind` (implements `stream.release.planned.BuiltBy`).
+
+    `near`: the folder beside which the cases of a cut lie while it is built, for this user only.
+    """
 
     kind: str
     near: Path
     memory: str | None = None
 
     def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure) -> Build:
-        """Errors as the mechanism's, and VeilstreamError where the engine fails: the cut then has no decision, and is
-        built again by the next run."""
+        """Build a cut. Errors as the mechanism's, and VeilstreamError if the engine fails.
+
+        The cut then has no decision, and is built again by the next run.
+        """
         if not exposure.log.n_events:  # no engine reads a log without events
             return mechanism.build(exposure)
         with workspace(str(self.near / f"{BUILDING[1:]}{place.publication}")) as work:
@@ -59,8 +63,10 @@ class EngineBuilds:
 
 
 def builder(kind: str, output: Path, memory: str | None = None) -> EngineBuilds | None:
-    """Who builds for an output folder; None: the mechanisms, in memory. InputError where the engine is not installed,
-    which is said before the first cut."""
+    """Return the builder for an output folder; None if the mechanisms build, in memory.
+
+    InputError if the engine is not installed, which is said before the first cut.
+    """
     if kind == "embedded":
         return None
     package = {"duckdb": "duckdb", "spark": "pyspark"}[kind]
@@ -81,7 +87,7 @@ def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure) -> Build:
 
 
 def counted(engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], tell: Tell = silent) -> VariantTable:
-    """The table that the mechanism plans on. InputError for what the mechanism cannot do on a table."""
+    """Return the table that the mechanism plans on. InputError for what the mechanism cannot do on a table."""
     asked = CountQuery(mechanism.variants_by(), sensitive, bins=getattr(mechanism, "bins", {}))
     found = engine.count(asked, tell)
     mechanism.check_unit(found.unit)
@@ -89,7 +95,7 @@ def counted(engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], te
 
 
 def _rows(engine: Engine, plan: VariantPlan, cases: tuple[str, ...]) -> Ints:
-    """The row of each case that leaves, -1 for the others: the engine knows cases by what they draw."""
+    """Return the row of each case that leaves, -1 for the others: the engine knows cases by what they draw."""
     draws = Draws()
     of_id = {draws.of("id", name)[:ID_DIGITS]: case for case, name in enumerate(cases)}
     if len(of_id) < len(cases):
@@ -105,8 +111,10 @@ def _rows(engine: Engine, plan: VariantPlan, cases: tuple[str, ...]) -> Ints:
 
 
 def write_cases(exposure: Exposure, folder: Path, disk: FileOps) -> None:
-    """The cases of an exposure as Parquet files in `folder`, durably: events, and the attributes that classes come
-    from."""
+    """Write the cases of an exposure as Parquet files in `folder`, durably.
+
+    Events, and the attributes that classes come from.
+    """
     import pyarrow.parquet as pq
 
     for number, log in enumerate(_parts(exposure)):

@@ -1,6 +1,6 @@
-"""What an engine is: it counts the variants of a data set, and says which released trace each case gets.
+"""The contract of an engine: it counts the variants of a data set, and says which released trace each case gets.
 
-What is drawn for a case (its released id, its place among the cases of its variant) comes from HMAC-SHA256 of its id
+The draws of a case (its released id, its place among the cases of its variant) come from HMAC-SHA256 of its id
 under a key that is made for one release and thrown away: a task that an engine runs again draws the same, and nobody
 outside draws it at all. Noise is drawn where the plan is made, never by an engine.
 """
@@ -26,18 +26,18 @@ BLOCK = 64
 """Bytes of a block of SHA-256: HMAC pads its key to it."""
 
 Tell = Callable[[str], None]
-"""Called with what an engine does next, in a word or two."""
+"""Called with the next step of an engine, in a word or two."""
 
 
 def silent(_: str) -> None:
-    pass
+    """Report nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountQuery:
-    """What is to be counted.
+    """A question to an engine: which table of variants to count.
 
-    * `knowledge`: whose items make a variant;
+    * `knowledge`: its items make a variant;
     * `sensitive`: attributes of a case, each a column of the table; `classes`: as the classes that C bounds,
       numbers cut by `bins` or at their quartiles, else as they are;
     * `public`: attributes that leave as they are: not in the table, but with the case when a plan is applied;
@@ -54,8 +54,11 @@ class CountQuery:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """`table`: the variants; `unit`: the coarsest unit of which all times are whole multiples apart, where that is
-    coarser than the knowledge asks for."""
+    """The answer to a `CountQuery`.
+
+    `table`: the variants. `unit`: the coarsest unit of which all times are whole multiples apart, if that is coarser
+    than the unit of the knowledge.
+    """
 
     table: VariantTable
     unit: str | None = None
@@ -63,8 +66,11 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Some of the cases that leave, in the order of their ids. `ids`: of each; `trace`: int64, its trace in the plan;
-    `row`: int64, its row in the table; `attributes`: codes of its public attributes, by name."""
+    """Some of the cases that leave, in the order of their ids.
+
+    `ids`: of each; `trace`: int64, its trace in the plan; `row`: int64, its row in the table; `attributes`: codes of
+    its public attributes, by name.
+    """
 
     ids: Sequence[str]
     trace: Ints
@@ -74,13 +80,15 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """The key of one release: what its cases draw."""
+    """The key of one release, from which its cases draw."""
 
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
     def pads(self, purpose: str) -> tuple[bytes, bytes]:
-        """Inner and outer block of HMAC-SHA256 under the key of a purpose: HMAC(key, text) is
-        sha256(outer + sha256(inner + text))."""
+        """Return the inner and the outer block of HMAC-SHA256 under the key of a purpose.
+
+        HMAC(key, text) is sha256(outer + sha256(inner + text)).
+        """
         import hashlib
         import hmac
 
@@ -88,7 +96,7 @@ class Draws:
         return bytes(byte ^ 0x36 for byte in own), bytes(byte ^ 0x5C for byte in own)
 
     def of(self, purpose: str, case: str) -> str:
-        """What a case draws, 64 hexadecimal digits."""
+        """Return the draw of a case for a purpose, 64 hexadecimal digits."""
         import hashlib
 
         inner, outer = self.pads(purpose)
@@ -100,24 +108,22 @@ class Engine(Protocol):
     """One data set, opened. `count` comes before `leaving`."""
 
     @property
-    def cases(self) -> int: ...
-    def count(self, asked: CountQuery, tell: Tell = silent) -> Counted: ...
+    def cases(self) -> int:
+        """Cases of the data set, once it is counted."""
+        ...
+
+    def count(self, asked: CountQuery, tell: Tell = silent) -> Counted:
+        """Return the table of variants of the data set."""
+        ...
+
     def values(self, name: str) -> Column:
-        """The distinct values of a public attribute: what the codes of `Leaving` stand for."""
+        """Return the distinct values of a public attribute, which the codes of `Leaving` refer to."""
         ...
 
     def leaving(self, plan: VariantPlan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
-        """The cases that leave, ascending by released id."""
+        """Return the cases that leave, ascending by released id."""
         ...
 
-    def close(self) -> None: ...
-
-
-def sql_text(text: str) -> str:
-    """A text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def sql_name(name: str) -> str:
-    """A name of a column as SQL writes it."""
-    return '"' + name.replace('"', '""') + '"'
+    def close(self) -> None:
+        """Release what the engine holds."""
+        ...

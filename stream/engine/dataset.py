@@ -37,16 +37,20 @@ _PART = re.compile(r"part-\d{5,}\.parquet")
 
 @dataclass(frozen=True, slots=True)
 class ReleasedAttributes:
-    """The attributes of the cases that leave: `public` by the codes that come with them, over these values; `by_row` by
-    the row of the table, for sensitive ones."""
+    """The attributes of the cases that leave.
+
+    `public` by the codes that come with them, over these values; `by_row` by the row of the table, for sensitive ones.
+    """
 
     public: Mapping[str, tuple[Any, ...]]
     by_row: Mapping[str, Column]
 
 
 def refuse_existing(target: str, source: str | None = None) -> None:
-    """InputError where something has the name already: a release is never written over, and nothing of others is ever
-    removed. With `source`, also where the release would lie in what is read, or the other way round."""
+    """Refuse a target that exists: a release is never written over, and nothing of others is ever removed.
+
+    With `source`, InputError also if the release would be inside what is read, or the other way round.
+    """
     if source is not None:
         _refuse_overlap(target, source)
     if is_url(target):
@@ -56,7 +60,10 @@ def refuse_existing(target: str, source: str | None = None) -> None:
 
 
 def _left_over(system: Any, root: str, target: str) -> list[str]:
-    """What a killed run of ours left under the prefix, the marker last. InputError where anything else lies there."""
+    """Return the files that a killed run of ours left under the prefix, the marker last.
+
+    InputError if anything else is there.
+    """
     try:
         system.invalidate_cache()
         found = {*system.find(root), *([root] if system.isfile(root) else [])}
@@ -105,7 +112,7 @@ def _translated(pattern: str) -> str:
 
 
 def made(plan: VariantPlan, ids: Callable[[int], list[str]], size: int = 50_000) -> Iterator[Leaving]:
-    """The records of a plan that are no one's case, under `ids` (so many sorted ones, drawn)."""
+    """Return the records of a plan that are no one's case, under `ids` (so many sorted ones, drawn)."""
     traces = plan.made()
     names = np.asarray(ids(len(traces)))
     order = np.argsort(names)
@@ -127,8 +134,10 @@ def write(
     tell: Callable[[int], None] = lambda _: None,
     ops: FileOps | None = None,
 ) -> list[FileEntry]:
-    """Write the release; `tell` is called with the cases written so far. What went wrong leaves nothing that anybody
-    could take for a release."""
+    """Write the release; `tell` is called with the cases written so far.
+
+    What went wrong leaves nothing that anybody could take for a release.
+    """
     disk, folder = ops or FileOps(), work / "release"
     try:
         folder.mkdir()
@@ -190,7 +199,7 @@ def _parts(
 
 
 def _log(plan: VariantPlan, part: Leaving, shown: ReleasedAttributes) -> EventLog:
-    """The cases as a log; its columns keep all values of the release, so that every part has the same columns."""
+    """Return the cases as a log. Its columns keep all values of the release: every part has the same columns."""
     traces = plan.traces
     lengths = traces.lengths[part.trace]
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
@@ -216,8 +225,11 @@ def _durable(path: Path, disk: FileOps) -> FileEntry:
 
 
 def _upload(folder: Path, target: str, names: list[str]) -> None:
-    """The files one by one, the manifest last. A marker lies there from the start to the end: only where it lies,
-    parts without a manifest are what a killed run left, and go first."""
+    """Upload the files one by one, the manifest last.
+
+    A marker lies there from the start to the end: only where it lies, parts without a manifest are what a killed run
+    left, and go first.
+    """
     system, root = located(target)
     left, own = _left_over(system, root, target), secrets.token_hex(16).encode()
     system.pipe_file(f"{root}/{MARKER}", own)

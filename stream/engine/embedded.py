@@ -29,10 +29,11 @@ class Embedded:
 
     @property
     def cases(self) -> int:
+        """Cases of the log."""
         return self._log.n_cases
 
     def count(self, asked: CountQuery, tell: Tell = silent) -> Counted:
-        """The table of the log. InputError for an attribute that it lacks or that names cases."""
+        """Return the table of the log. InputError for an attribute that it lacks or that names cases."""
         tell("variants")
         known = asked.knowledge
         unit = coarser_unit(self._log, known.T) if known.structure == "rel" else None
@@ -48,9 +49,11 @@ class Embedded:
         return Counted(table, unit)
 
     def values(self, name: str) -> Column:
+        """Return the distinct values of a public attribute."""
         return self._public[name]
 
     def leaving(self, plan: VariantPlan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
+        """Yield the cases that leave, ascending by released id."""
         tell("cases")
         drawn = np.asarray([draws.of("place", case) for case in self._log.case_ids])
         trace = plan.assigned(self._row, drawn)
@@ -64,4 +67,4 @@ class Embedded:
             yield Leaving(ids[part].tolist(), trace[cases], self._row[cases], attributes)
 
     def close(self) -> None:
-        pass
+        """Do nothing: the log is in memory."""

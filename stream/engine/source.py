@@ -24,9 +24,7 @@ from models.knowledge import NANOSECONDS, Knowledge, Unit
 from stream.engine.contract import CountQuery
 
 # From the distinct values of a data set to labels, items and classes, by the same functions as for a log
-# in memory.
-#
-# Engines count; what a value means is decided here, on the few distinct ones.
+# in memory. Engines count; the meaning of a value is decided here, on the few distinct ones.
 
 
 def check_bins(asked: CountQuery) -> None:
@@ -36,7 +34,7 @@ def check_bins(asked: CountQuery) -> None:
 
 
 def labels(texts: Sequence[str], asked: CountQuery, *, resource: bool = False) -> Column:
-    """The label of each distinct text of activities or resources, as a column over the texts."""
+    """Return the label of each distinct text of activities or resources, as a column over the texts."""
     column = Column(np.arange(len(texts), dtype=np.int32), tuple(texts))
     if not asked.written:
         return column
@@ -46,17 +44,34 @@ def labels(texts: Sequence[str], asked: CountQuery, *, resource: bool = False) -
     return log.resource if resource else log.activity
 
 
-def attribute(name: str, own: Column | None, last: Column | None, cases: Ints, asked: CountQuery) -> Column:
-    """The value of attribute `name` in each kind of case: (its own value, the last one of its events).
+def attribute(name: str, of_case: Column | None, of_event: Column | None, cases: Ints, asked: CountQuery) -> Column:
+    """Return the value of an attribute in each kind of case, in written form or as classes if that is asked for.
 
-    `own`, `last`: int32[kinds] with all distinct values of the column, also those that no case ends with, None where
-    the data set has no such column; `cases`: int64[kinds]. Values are in written form where that is asked for, and
-    classes where it is a sensitive attribute whose classes are asked for. InputError where it names cases.
+    A kind is a pair: the case's own value, and the last value of its events.
+
+    Parameters
+    ----------
+    name
+        The attribute.
+    of_case, of_event
+        int32[kinds], with all distinct values of the column, also those that no case ends with; None if the data set
+        has no such column.
+    cases
+        int64[kinds], how many cases are of each kind.
+    asked
+        Says in which form: classes only for a sensitive attribute.
+
+    Raises
+    ------
+    InputError
+        If the values name cases.
     """
     kinds = len(cases)
     activity = Column(np.zeros(kinds, dtype=np.int32), ("",))
     log = _log(kinds, activity, Column(np.full(kinds, MISSING, dtype=np.int32), ()))
-    log = log.with_columns(case={} if own is None else {name: own}, event={} if last is None else {name: last})
+    log = log.with_columns(
+        case={} if of_case is None else {name: of_case}, event={} if of_event is None else {name: of_event}
+    )
     if not asked.written:
         return log.case_values(name)
     bins = {name: asked.bins[name]} if name in asked.bins else None
@@ -80,8 +95,17 @@ def _log(events: int, activity: Column, resource: Column) -> EventLog:
 
 
 def common_values(column: Column, cases: Ints, least: int) -> Column:
-    """The classes of a released sensitive attribute as they leave: what fewer than `least` cases have is `other`.
-    `column`: the class of each row of the release; `cases`: how many of each row leave."""
+    """Return the classes of a released sensitive attribute, the rare ones as `other`.
+
+    Parameters
+    ----------
+    column
+        The class of each row of the release.
+    cases
+        How many cases of each row leave.
+    least
+        A class of fewer cases is `other`.
+    """
     from stream.release.public_view import common
 
     leave = np.flatnonzero(cases)
@@ -103,9 +127,32 @@ WHOLE_MINUTES_SINCE = 1973
 
 
 def local_minutes(minutes: Ints, name: str, where: str, *, texts: bool) -> tuple[Ints, Ints, Any]:
-    """For minutes of local time (since 1970): themselves, their begin in UTC (ns), and whether the clock jumps over
-    them: all of such a minute is the moment after the jump. Of two equal local times the first is meant. As the readers
-    do it, of which that of `texts` goes on by the old clock instead of jumping. InputError before 1973."""
+    """Return where minutes of local time begin in UTC, as the readers of a log in memory decide it.
+
+    Of two equal local times the first is meant.
+
+    Parameters
+    ----------
+    minutes
+        Minutes of local time since 1970.
+    name
+        The zone.
+    where
+        The data set, for messages.
+    texts
+        Whether the times are texts: their reader goes on by the old clock instead of jumping.
+
+    Returns
+    -------
+    tuple
+        The minutes in order, their begin in UTC (ns), and whether the clock jumps over them: then every time of the
+        minute is the moment after the jump.
+
+    Raises
+    ------
+    InputError
+        For times before 1973.
+    """
     import pandas as pd
 
     minutes = np.sort(minutes.astype(np.int64))
@@ -133,15 +180,12 @@ def units_coarser_than(T: Unit) -> list[tuple[Unit, int]]:
 # Items as numbers: what SQL of any engine counts, and what the numbers stand for.
 
 
-def floor_sql(value: str, unit: int, whole: str) -> str:
-    """Whole units of a time, rounded down also before 1970. `whole`: the operator of whole division (toward zero)."""
-    return f"(({value} - ((({value}) % {unit}) + {unit}) % {unit}) {whole} {unit})"
+def item_sql(knowledge: Knowledge, items: Mapping[str, Column], activity: str, resource: str, tick: str) -> str:
+    """Return the number of an item: its relative time, activity and resource as digits, as far as it has them.
 
-
-def item_sql(known: Knowledge, items: Mapping[str, Column], activity: str, resource: str, tick: str) -> str:
-    """The number of an item: its relative time, activity and resource as digits, as far as it has them. `activity`: the
-    label's code; `resource`: the code and 1, 0 for none."""
-    item = tick if known.structure == "rel" else "0"
+    `activity`: the label's code; `resource`: the code and 1, 0 for none.
+    """
+    item = tick if knowledge.structure == "rel" else "0"
     if "activity" in items:
         item = f"({item}) * {max(len(items['activity'].values), 1)} + {activity}"
     if "resource" in items:
@@ -149,20 +193,20 @@ def item_sql(known: Knowledge, items: Mapping[str, Column], activity: str, resou
     return item
 
 
-def alphabet_of(numbers: Ints, known: Knowledge, items: Mapping[str, Column]) -> tuple[Any, ...]:
-    """The items of their numbers."""
+def alphabet_of(numbers: Ints, knowledge: Knowledge, items: Mapping[str, Column]) -> tuple[Any, ...]:
+    """Return the items of their numbers."""
     parts: dict[str, list[Any]] = {}
-    rest = numbers
+    remaining = numbers
     if "resource" in items:
-        own = items["resource"].values
-        parts["resource"] = [(None, *own)[code] for code in (rest % (len(own) + 1)).tolist()]
-        rest = rest // (len(own) + 1)
+        values = items["resource"].values
+        parts["resource"] = [(None, *values)[code] for code in (remaining % (len(values) + 1)).tolist()]
+        remaining = remaining // (len(values) + 1)
     if "activity" in items:
-        own = items["activity"].values
-        parts["activity"] = [own[code] for code in (rest % max(len(own), 1)).tolist()]
-        rest = rest // max(len(own), 1)
-    parts["relative_time"] = rest.tolist()
-    columns = [parts[name] for name in known.carries]
+        values = items["activity"].values
+        parts["activity"] = [values[code] for code in (remaining % max(len(values), 1)).tolist()]
+        remaining = remaining // max(len(values), 1)
+    parts["relative_time"] = remaining.tolist()
+    columns = [parts[name] for name in knowledge.carries]
     return tuple(columns[0]) if len(columns) == 1 else tuple(zip(*columns, strict=True))
 
 
@@ -172,7 +216,7 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(?=[^/])")
 
 
 def url_of(path: Path | str) -> str:
-    """The path as text; a URL that a path has taken a slash from (`s3:/bucket/x`) as a URL again."""
+    """Return the path as text; a URL that a path has taken a slash from (`s3:/bucket/x`) as a URL again."""
     text = str(path)
     found = _URL.match(text)
     if found is None or "://" in text[: found.end()]:
@@ -187,7 +231,7 @@ def is_url(text: str) -> bool:
 
 
 def located(text: str) -> tuple[Any, str]:
-    """The file system of a path, pattern or URL, and its path there. InputError where no client speaks its scheme."""
+    """Return the file system of a path, pattern or URL, and its path there. InputError for an unknown scheme."""
     import fsspec
 
     try:
@@ -201,7 +245,7 @@ def located(text: str) -> tuple[Any, str]:
 class DataFiles:
     """The files of a data set, of one kind, in the order in which their rows count (by name), and their columns.
 
-    `types`: Arrow types by column (texts for CSV); `partitions`: columns that stand in the names of folders.
+    `types`: Arrow types by column (texts for CSV); `partitions`: columns in the names of folders.
     """
 
     name: str
@@ -215,10 +259,11 @@ class DataFiles:
 
     @property
     def header(self) -> list[str]:
+        """All columns, those of folders last."""
         return [*self.types, *self.partitions]
 
     def free(self, name: str) -> str:
-        """A name like this that no column has, in any letters."""
+        """Return a name like this that no column has, in any letters."""
         taken = {one.casefold() for one in self.header}
         while name in taken:
             name += "_"
@@ -226,7 +271,7 @@ class DataFiles:
 
     @property
     def zone(self) -> str | None:
-        """The zone of times that carry none. InputError where it is unknown."""
+        """The zone of times that carry none. InputError if it is unknown."""
         if self.reading.timezone is None:
             return None
         zone(self.reading.timezone)
@@ -234,12 +279,16 @@ class DataFiles:
 
     @property
     def unit(self) -> int | None:
-        """Nanoseconds of the unit in which the time column counts; None where it holds times. InputError for another
-        format, which engines do not read."""
-        told = self.reading.time_format or self.reading.unit
-        if told is not None and (told not in UNITS or not self._counts):
-            raise InputError(f"{self.name}: --time-format {told} of these times is read by --engine embedded only")
-        return None if told is None else UNITS[told]
+        """Nanoseconds of the unit in which the time column counts; None if it holds times.
+
+        InputError for another format, which engines do not read.
+        """
+        unit = self.reading.time_format or self.reading.unit
+        if unit is None:
+            return None
+        if unit not in UNITS or not self._counts:
+            raise InputError(f"{self.name}: --time-format {unit} of these times is read by --engine embedded only")
+        return UNITS[unit]
 
     @property
     def _counts(self) -> bool:
@@ -249,13 +298,14 @@ class DataFiles:
 
     @property
     def times_are_texts(self) -> bool:
+        """Whether the time column holds texts."""
         import pyarrow as pa
 
         kind = self.types.get(self.names.time, pa.string())
         return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
     def column(self, attribute: str) -> tuple[str | None, str | None]:
-        """The columns of an attribute: the case's own, and that of events. InputError where there is neither."""
+        """Return the columns of an attribute: the case's own, and that of events. InputError if there is neither."""
         taken = {self.names.case, self.names.activity, self.names.time, self.names.resource}
         own, of_events = f"{CASE_PREFIX}{attribute}", attribute
         found = tuple(name if name in self.header and name not in taken else None for name in (own, of_events))
@@ -275,12 +325,12 @@ def clamp_microseconds() -> tuple[int, int]:
 
 
 def without_unit(source: DataFiles) -> str:
-    """The message for times that are integers where no unit is given."""
+    """Return the message for times that are integers where no unit is given."""
     return f"{source.name}: {source.names.time} is a number, which needs its unit: --time-format s, ms, us or ns"
 
 
 def opened(path: Path | str, reading: Reading) -> DataFiles:
-    """The data set at a path, pattern or URL. InputError where it is none, or has no case, activity or time."""
+    """Return the data set at a path, pattern or URL. InputError if it is none, or has no case, activity or time."""
     text = url_of(path)
     system, files = _listed(text)
     kinds = {kind for file in files if (kind := _kind(file))}
@@ -307,7 +357,7 @@ def opened(path: Path | str, reading: Reading) -> DataFiles:
 
 
 def _listed(text: str) -> tuple[Any, list[str]]:
-    """The file system, and the files, by name; hidden ones are left out."""
+    """Return the file system, and the files, by name; hidden ones are left out."""
     system, root = located(text)
     try:
         if any(sign in root for sign in "*?["):
@@ -352,7 +402,7 @@ def _kind(file: str) -> str | None:
 
 
 def _partitions(files: Iterable[str], text: str) -> tuple[str, ...]:
-    """The columns in the names of folders (`year=2024/`), which every file must have."""
+    """Return the columns in the names of folders (`year=2024/`), which every file must have."""
     found = {tuple(part.partition("=")[0] for part in file.split("/")[:-1] if "=" in part) for file in files}
     if len(found) > 1:
         raise InputError(f"{text}: files lie in folders of other partitions than the first; name one data set")

@@ -21,9 +21,11 @@ MARKER = ".veilstream-work"
 
 @contextmanager
 def workspace(target: str) -> Iterator[Path]:
-    """A new folder `.NAME.<random>.tmp` beside the target, for this user only; of a URL, in the system's folder for
-    temporary files. It is removed at the end; what a killed run left is removed here. RefusedError where another run
-    works on the same target."""
+    """Make a working folder `.NAME.<random>.tmp` beside the target, for this user only.
+
+    If the target is a URL, the folder is in the system's folder for temporary files. It is removed at the end, and so
+    is what a killed run left. RefusedError if another run works on the same target.
+    """
     parent, name = _place(target)
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +62,7 @@ def _ours(folder: Path, name: str) -> bool:
 
 @contextmanager
 def _alone(lock: Path, target: str) -> Iterator[None]:
-    """The lock of a target: held by one process, and given back by the system when that is killed."""
+    """Hold the lock of a target; the system gives it back if the process is killed."""
     while True:
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

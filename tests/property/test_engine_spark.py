@@ -103,9 +103,9 @@ def same(asked: Any, zoned: bool, tmp_path: Path, faulty: Any) -> None:
     from stream.engine.spark import Spark
 
     class Faulty(Spark):
-        def _leaving(self, plan: Any, draws: Any) -> Any:
-            whole = super()._leaving(plan, draws)
-            return whole.mapInArrow(faulty, whole.schema)
+        def _leaving_cases(self, query: str) -> Any:
+            leaving = super()._leaving_cases(query)
+            return leaving.mapInArrow(faulty, leaving.schema)
 
     generator = np.random.default_rng(7)
     data = written_as("parquet", random_rows(generator, zoned), tmp_path / "data", zoned)

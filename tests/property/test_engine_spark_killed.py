@@ -43,18 +43,18 @@ def full(batches):
     yield from ()
     raise OSError(errno.ENOSPC, "No space left on device")
 
-def leaving(self, plan, draws):
-    whole = found(self, plan, draws)
-    return whole.mapInArrow(full, whole.schema)
+def leaving(self, query):
+    cases = of_query(self, query)
+    return cases.mapInArrow(full, cases.schema)
 
-counted, found, place = Spark._table, Spark._leaving, sys.argv[1]
+counted, of_query, place = Spark._table, Spark._leaving_cases, sys.argv[1]
 if place == "driver":
     dataset._durable = driver
     building.applied = driver
 elif place == "jvm":
     Spark._table = jvm
 elif place == "disk":
-    Spark._leaving = leaving
+    Spark._leaving_cases = leaving
 sys.exit(execute(sys.argv[2:]))
 """
 

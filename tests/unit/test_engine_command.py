@@ -173,7 +173,7 @@ if place == "counting":
 elif place == "writing":
     dataset._durable = die
 elif place == "manifest":
-    dataset.encoded = die
+    dataset.encode_manifest = die
 elif place == "rename":
     FileOps.rename_noreplace = die
 execute(sys.argv[2:])

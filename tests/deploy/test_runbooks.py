@@ -1,4 +1,4 @@
-"""Runbooks: one page an alert, and commands that the program parses."""
+"""Runbooks: every alert leads to its page, and the program parses the commands on the pages."""
 
 from __future__ import annotations
 
@@ -21,32 +21,51 @@ FENCED = re.compile(r"^(?:veilstream|python -m stream\.commands) .+$", re.M)
 INLINE = re.compile(r"`(veilstream [a-z-]+(?: [a-z]+)? [^`]*-[^`]*)`")
 
 
-def test_every_alert_has_its_page_and_every_page_its_alert() -> None:
-    """The link of an alert leads to a page of its own; none is left of an alert that is gone."""
-    links = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules()}
-    assert links == {name: f"docs/runbooks/{name}.md" for name in links}
-    assert {path.stem for path in PAGES} == set(links)
+def anchors(page: Path) -> dict[str, str]:
+    """The severity below each heading of alerts, by the anchor that a renderer of Markdown gives the heading."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (Veilstream\w+)\n\nSeverity: (\w+)\.$", text, flags=re.M)
+    return {name.lower(): severity for name, severity in headings}
+
+
+def test_every_page_belongs_to_an_alert() -> None:
+    """None is left of an alert that is gone, neither a page nor a part of one."""
+    alerts = {rule["alert"].lower() for rule in rules()}
+    assert sorted(anchor for page in PAGES for anchor in anchors(page)) == sorted(alerts)
+    assert all(anchors(page) for page in PAGES)
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
-def test_an_alert_says_what_and_how_bad(rule: dict[str, Any]) -> None:
-    """Summary, description and severity; the page names the same severity, and the index lists both."""
+def test_an_alert_leads_to_its_page(rule: dict[str, Any]) -> None:
+    """Summary, description and severity; the link leads to the alert's own page, or to its part of a page for several.
+
+    Page and index state the severity of the rule.
+    """
     assert {"summary", "description", "runbook_url"} == set(rule["annotations"])
     severity, name = rule["labels"]["severity"], rule["alert"]
     assert severity in ("critical", "warning")
-    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    assert text.startswith(f"# {name}\n\nSeverity: {severity}.\n")
-    assert f"| [{name}]({name}.md) | {severity} | " in (FOLDER / "README.md").read_text(encoding="utf-8")
+    url = rule["annotations"]["runbook_url"]
+    path, _, fragment = url.partition("#")
+    page = ROOT / path
+    assert page.parent == FOLDER
+    assert anchors(page)[name.lower()] == severity
+    if fragment:
+        assert fragment == name.lower()
+    else:
+        assert list(anchors(page)) == [name.lower()]
+    assert f"| [{name}]({url.removeprefix('docs/runbooks/')}) | {severity} | " in (FOLDER / "README.md").read_text()
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_page_has_every_part_and_links_that_lead_somewhere(path: Path) -> None:
-    """What it means, whom it concerns, what to look at, what to do and what not to do, none of them empty."""
+    """The parts say what it means, whom it concerns, what to look at, what to do and what not to do."""
     parts = re.split(r"^## (.+)$", path.read_text(encoding="utf-8"), flags=re.M)[1:]
     assert tuple(parts[::2]) == HEADINGS
     assert all(len(body.strip()) > 15 for body in parts[1::2])
     for link in re.findall(r"\]\(([^)]+)\)", path.read_text(encoding="utf-8")):
-        assert (FOLDER / link).is_file(), link
+        target, _, fragment = link.partition("#")
+        assert (FOLDER / target).is_file(), link
+        assert not fragment or fragment in anchors(FOLDER / target), link
     for name in re.findall(r"`(docs/[\w./-]+)`", path.read_text(encoding="utf-8")):
         assert (ROOT / name).is_file(), name
 

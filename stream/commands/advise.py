@@ -32,13 +32,14 @@ def command(
     reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> int:
-    """Try several settings on a log and propose the one that holds over all releases and keeps most; exit 3 if there is
-    none with a release at every cut."""
+    """Try several settings on a log and propose a configuration.
+
+    It is the one that holds over all releases and keeps most. Exit 3 if none releases at every cut.
+    """
     import tempfile
 
     from connectors import read_log
-    from stream.commands._advise_plot import draw
-    from stream.commands._plot import check
+    from stream.commands._plot import check, draw_advice
     from stream.config.settings import Columns, Completion, LogFile, Process, Settings
     from stream.ledger.folder import ignored_by_git
     from stream.run import advise as proposal
@@ -71,7 +72,7 @@ def command(
     best_left = proposal.frontier(trials)
     near = None if best is not None else proposal.nearest(trials, K)
     if plot is not None:
-        draw(plot, log.name, trials, best_left)
+        draw_advice(plot, log.name, trials, best_left)
     text = "" if best is None else proposal.as_toml(settings, best.candidate.publication)
     if output is not None and text:
         ignored_by_git(output.absolute().parent, output.name)
@@ -109,9 +110,11 @@ def _row(trial: CandidateTrial) -> Mapping[str, Any]:
 
 
 def _whole_trace_auc(mechanism: Mapping[str, Any]) -> Mapping[str, float] | None:
-    """Membership by somebody who knows a whole trace, as measured on a public log; None for kinds that were not."""
-    found = membership.measured({"suppression": "exact", **mechanism})
-    return None if found is None else {"auc": found.auc, "low": found.low, "high": found.high}
+    """Membership by somebody who knows a whole trace, as measured on a public log; None for kinds without a measure."""
+    measured = membership.measured({"suppression": "exact", **mechanism})
+    if measured is None:
+        return None
+    return {"auc": measured.auc, "low": measured.low, "high": measured.high}
 
 
 def _show(
@@ -127,24 +130,25 @@ def _show(
         table.add_row(trial.candidate.publication.name, _holds(trial), *_numbers(trial), *worst, _loses(trial))
     console.print(fitted(table))
     console.print(
-        "holds: what was released, over the whole series, within a budget of epsilon, in each release alone, or "
-        "limited (over the series, for who does not know the public rules); cuts: released, of all; "
-        "kept: events of the last release, of all; wait: median days from the end of a case to its release; KA to BA: "
-        "least over all releases; loses: activities of at least 5 % of the cases"
+        "holds: where the bounds hold: in the whole series, within a budget of epsilon (budget), in each release "
+        "alone, or in the series only against people who do not know the rules (limited); cuts: released of all; "
+        "kept: share of the events that the last release keeps; wait: median days from the end of a case to its "
+        "release; KA to BA: least over all releases; loses: missing activities that at least 5 % of the cases have"
     )
     for trial in trials:
         why = trial.refused or "; ".join(trial.reasons)
         if why:
             console.print(f"{trial.candidate.publication.name}: {why}", markup=False)
-    known = {
-        f"{trial.candidate.publication.name} {found.words()}": None
-        for trial in trials
-        if (found := membership.measured({"suppression": "exact", **trial.candidate.publication.mechanism})) is not None
-    }
-    if known:
+    of_whole_traces = []
+    for trial in trials:
+        measured = membership.measured({"suppression": "exact", **trial.candidate.publication.mechanism})
+        if measured is not None:
+            of_whole_traces.append(f"{trial.candidate.publication.name} {measured.words()}")
+    if of_whole_traces:
         console.print(
-            "who knows a person's whole trace, and guesses whether the person is in the log (AUC, .5 is guessing; 95 % "
-            f"interval over {membership.SPLITS} halves of {membership.LOG}, not of this log): " + ", ".join(known),
+            "somebody who knows a person's whole trace guesses whether the person is in the log (AUC, .5 is guessing; "
+            f"95 % interval over {membership.SPLITS} halves of {membership.LOG}, not of this log): "
+            + ", ".join(dict.fromkeys(of_whole_traces)),
             markup=False,
         )
     if best:
@@ -159,8 +163,8 @@ def _show(
     console.print(f"proposed: {name}, as publication {NAME}")
     if "[process.completion]" in text:
         console.print(
-            "kept and wait suppose that all cases are complete when the log ends. A daemon does not know that: by the "
-            "configuration below cases wait for their completion, so that a replay with it keeps less"
+            "Expect less than this table: in it, all cases are complete when the log ends. In daily use the program "
+            "waits until a case is over, as the configuration below says"
         )
     console.print()
     console.print(text, markup=False, soft_wrap=True)

@@ -122,9 +122,9 @@ def command(
         for result, outcome in zip(results, outcomes, strict=True):
             _compose(result, outcome.epsilon, delta)
     if plot is not None:
-        from stream.commands._leakage_plot import draw
+        from stream.commands._plot import draw_leakage
 
-        draw(plot, log.name, results)
+        draw_leakage(plot, log.name, results)
     if json:
         emit_json(results[0] if len(results) == 1 else {"windows": results})
     else:

@@ -25,18 +25,20 @@ def command(
     from stream.operator.history import read
     from stream.release.verdict import exit_code
 
-    known = read(folder)
-    rows, found = known.rows, known.verdicts()
+    history = read(folder)
+    rows, verdicts = history.rows, history.verdicts()
     if json:
-        emit_json({"folder": str(folder), "verdicts": [one.as_json() for one in found], "attempts": rows})
-        return exit_code(found)
-    show_verdicts(found)
+        emit_json({"folder": str(folder), "verdicts": [one.as_json() for one in verdicts], "attempts": rows})
+        return exit_code(verdicts)
+    show_verdicts(verdicts)
     console = tables()
     for name in dict.fromkeys(row["publication"] for row in rows):
-        own = [row for row in rows if row["publication"] == name]
-        console.print(filled(HEAD, [_cells(row) for row in own], title=name, left=4))
-        show_reasons(console, ((str(row["sequence"] or row["status"]), row["time"][:16], _why(row)) for row in own))
-    return exit_code(found)
+        of_publication = [row for row in rows if row["publication"] == name]
+        console.print(filled(HEAD, [_cells(row) for row in of_publication], title=name, left=4))
+        show_reasons(
+            console, ((str(row["sequence"] or row["status"]), row["time"][:16], _why(row)) for row in of_publication)
+        )
+    return exit_code(verdicts)
 
 
 def _why(row: HistoryRow) -> str:

@@ -32,14 +32,16 @@ def command(
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option("--source", metavar="LOG", help="The source log: its graph stands beside the last release's."),
+        typer.Option("--source", metavar="LOG", help="The source log: its graph appears beside the last release's."),
     ] = None,
     reading: Reading = Reading(),  # noqa: B008 - frozen
     show_values: options.ShowValues = True,
     json: options.Json = False,
 ) -> int:
-    """Write the operator's report on an output folder: one HTML file (--json: the data behind it); exit 3 if
-    a publication has released nothing."""
+    """Write the operator's report on an output folder.
+
+    It is one HTML file (--json: the data behind it). Exit 3 if a publication has released nothing.
+    """
     if output is None and not json:
         raise InputError("report: say where the page goes: -o FILE.html (or --json for the data)")
     from connectors import read_log

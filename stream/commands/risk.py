@@ -77,9 +77,9 @@ def command(
     found = _with_notes(found, log)
     rows = [as_json(each) | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]
     if plot is not None:
-        from stream.commands._risk_plot import draw
+        from stream.commands._plot import draw_uniqueness
 
-        draw(plot, log.name, found)
+        draw_uniqueness(plot, log.name, found)
     if json:
         emit_json(_document(rows, known.resolution, estimate))
     else:

@@ -57,7 +57,7 @@ def command(
     from stream.operator.console.sessions import Sessions, new_token, read_token
 
     where = address(host, behind_proxy)
-    found = output_folder(folder, show_values=show_values)
+    output = output_folder(folder, show_values=show_values)
     token = read_token(token_file) if token_file else new_token()
     orders = orders_from(config) if config else None
     if orders is not None:
@@ -69,7 +69,7 @@ def command(
         url = where.url(taken)
         shown = url if token_file else f"{url}?token={token}"
         logs.configure()
-        serve(Console(found, guard, orders), listening, lambda: _ready(shown, taken, json=json))
+        serve(Console(output, guard, orders), listening, lambda: _ready(shown, taken, json=json))
 
 
 def _ready(url: str, port: int, *, json: bool) -> None:

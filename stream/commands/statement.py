@@ -20,7 +20,8 @@ def command(
         typer.Argument(metavar="DIR", help="An output folder, or the public folder alone.", show_default=False),
     ],
     publication: Annotated[
-        str | None, typer.Argument(metavar="PUBLICATION", help="Where the folder holds several.", show_default=False)
+        str | None,
+        typer.Argument(metavar="PUBLICATION", help="Needed if the folder holds several.", show_default=False),
     ] = None,
     number: Annotated[
         int | None, typer.Argument(metavar="N", help="One release; without it the whole series.", show_default=False)
@@ -33,7 +34,8 @@ def command(
 ) -> None:
     """Write one page on a release or series for recipients and records: contents, promise, limits, sums.
 
-    It is made from the public manifests alone, so that it may go wherever the release goes."""
+    It is made from the public manifests alone, so that it may go wherever the release goes.
+    """
     from stream.operator.report.statement import html, markdown, other_publications, releases_of, statement
 
     if output is not None and output.suffix not in (".html", ".md"):

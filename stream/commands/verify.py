@@ -31,8 +31,10 @@ def command(
     ] = None,
     json: options.Json = False,
 ) -> int:
-    """Check releases, manifests, operator's files, checkpoints and budgets against the ledger. Reads only; exit 3 if
-    something does not hold, or if no release was ever sealed."""
+    """Check releases, manifests, operator's files, checkpoints and budgets against the ledger.
+
+    It only reads. Exit 3 if something does not hold, or if no release was ever sealed.
+    """
     from stream.config.sources import load
     from stream.operator.verify import verify
 
@@ -69,7 +71,7 @@ def command(
 
 
 def _nothing_sealed(folder: Path, result: VerifyResult) -> list[Verdict]:
-    """The verdicts of a sound folder in which no release was ever sealed: nothing was there to be checked."""
+    """Return the verdicts of a sound folder in which no release was ever sealed: nothing was there to be checked."""
     from stream.operator.history import verdicts_of
 
     if not result.holds or any(one.releases or one.held or one.waiting or one.burned for one in result.publications):
@@ -78,5 +80,5 @@ def _nothing_sealed(folder: Path, result: VerifyResult) -> list[Verdict]:
 
 
 def _told(value: float) -> str | None:
-    """A column of zeros alone is left out."""
+    """Return a number as text; None for 0, so that a column of zeros alone is left out."""
     return f"{value:g}" if value else None

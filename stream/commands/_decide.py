@@ -63,9 +63,7 @@ def give(
             }
         )
     elif made.status == "ordered":
-        tables().print(
-            f"{order} stands at offset {made.offset} of the delta topic; `veilstream releases` shows the end"
-        )
+        tables().print(f"{order} is at offset {made.offset} of the delta topic; `veilstream releases` shows the end")
     elif made.status == "refused":
         tables().print(f"release {number} of {publication} is not published, and stays held: {'; '.join(made.reasons)}")
     elif made.status == "approved":

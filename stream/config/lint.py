@@ -42,15 +42,10 @@ def _rename(settings: Settings) -> Iterator[str]:
     spends = [publication for publication in settings.publication if _spends(publication)]
     limit = settings.process.budget.max_epsilon
     if spends:
-        held = (
-            "which is not set: nothing holds the new name to what is left"
-            if limit is None
-            else f"max_epsilon = {float(limit):g}"
-        )
-        yield (
-            "a renamed publication that spends epsilon gets a max_epsilon of its own; what was spent under the former "
-            f"name stays in the ledger and counts against process.budget, {held} (manifests carry both)"
-        )
+        rule = "set process.budget.max_epsilon to prevent that: it counts what was spent under former names too"
+        if limit is not None:
+            rule = f"process.budget.max_epsilon = {float(limit):g} counts what was spent under former names too"
+        yield f"a renamed publication that spends epsilon gets a fresh max_epsilon; {rule}"
 
 
 def _none(settings: Settings) -> Iterator[str]:

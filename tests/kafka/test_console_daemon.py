@@ -38,7 +38,7 @@ def test_decisions_and_orders_of_the_console_reach_the_daemon(
         console.sign_in()
         site.wait(lambda: "research, release 1" in console.ask("/held").shown, "the release in the queue")
 
-        assert "The order to pause research stands at offset" in _order(console, "pause")
+        assert "The order to pause research is at offset" in _order(console, "pause")
         site.wait(lambda: "Paused : research" in console.ask("/").shown, "the pause on the page")
         wrong = {"csrf": console.csrf(), "order": "pause", "publication": "nobody"}
         assert "There is no publication" in console.send("/order", wrong).shown
@@ -52,7 +52,7 @@ def test_decisions_and_orders_of_the_console_reach_the_daemon(
         fields = {"csrf": console.csrf(), "seen": seen, "by": "Dr. A. Officer", "why": "fine", "decision": "approve"}
         answer = console.send("/held/research/1", fields)
         assert (answer.status, answer.headers["location"]) == (303, "/held")
-        assert "The order to approve release 1 of research stands at offset" in console.ask("/held").shown
+        assert "The order to approve release 1 of research is at offset" in console.ask("/held").shown
         public = site.output() / "public" / "research" / "release-000001" / "manifest.json"
         site.wait(public.is_file, "the approved release")
         site.wait(lambda: "Dr. A. Officer fine" in console.ask("/decisions").shown, "the decision in the log")

@@ -143,8 +143,8 @@ def test_a_manifest_that_was_changed_breaks_the_chain_and_a_hole_is_named(output
     assert "The chain is broken" in written(tmp_path, str(tmp_path / "received"), "counted")
     shutil.rmtree(second)
     text = written(tmp_path, str(tmp_path / "received"), "counted")
-    assert "Not there: release 2." in text
-    assert "a person rejected the release, or a newer one took its place" in text  # no crash, and nothing is lost
+    assert "Missing: release 2." in text
+    assert "a person rejected the release, if a newer one took its place" in text  # no crash, and nothing is lost
 
 
 def test_text_of_a_manifest_is_text(output: Path, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The console: an output folder in a browser, and the decisions on its held releases."""

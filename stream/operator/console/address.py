@@ -23,21 +23,23 @@ class Address:
     proxy: str | None = None
 
     def origin_of(self, host: str) -> str | None:
-        """The origin that a browser sees which sent this Host header; None where the name is not one of ours. The port
-        may be any: an ssh tunnel chooses its own."""
+        """Return the origin of a browser that sent this Host header; None if the name is not one of ours.
+
+        The port may be any: an ssh tunnel chooses its own.
+        """
         if self.proxy is not None:
             return self.proxy if host.lower() == urlsplit(self.proxy).netloc else None
         name = _name(host)
         return f"http://{host}" if name == "localhost" or (name is not None and _is_loopback(name)) else None
 
     def url(self, port: int) -> str:
-        """What to open in a browser."""
+        """Return the address to open in a browser."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.proxy}/" if self.proxy is not None else f"http://{host}:{port}/"
 
 
 def address(host: str, proxy: str | None) -> Address:
-    """The address, checked. InputError where the network could read the pages on their way."""
+    """Return the address, checked. InputError if the network could read the pages on their way."""
     if proxy is not None:
         return Address(host, _origin(proxy))
     if host == "localhost":
@@ -64,14 +66,14 @@ def _origin(text: str) -> str:
 
 
 def _name(host: str) -> str | None:
-    """The name of a Host header without its port; None where it is malformed."""
+    """Return the name of a Host header without its port; None if it is malformed."""
     try:
         parts = urlsplit(f"//{host}")
         port = parts.port
     except ValueError:
         return None
-    whole = parts.netloc == host and parts.username is None and port != 0
-    return parts.hostname if whole else None
+    is_plain = parts.netloc == host and parts.username is None and port != 0
+    return parts.hostname if is_plain else None
 
 
 def _is_loopback(name: str) -> bool:

@@ -64,8 +64,10 @@ class Guard:
 
     @web.middleware
     async def answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Turn every error into one page, put the headers on, and write the line of the access log: never the query,
-        which holds the token once, and nothing of a form."""
+        """Turn every error into one page, put the headers on, and write the line of the access log.
+
+        Never the query, which holds the token once, and nothing of a form.
+        """
         began = time.monotonic()
         response = await self._page_of(request, handler)
         for name, value in HEADERS.items():
@@ -99,7 +101,7 @@ class Guard:
             return self.refusal(request, 500, FAILED)
 
     def refusal(self, request: web.Request, status: int, why: str) -> web.Response:
-        """The page of an error."""
+        """Return the page of an error."""
         # under another name the page may be a stranger's to read: it shows nothing of a session
         session = self.session(request) if self._origin(request) is not None else None
         html = self.pages.error(status, why, session=session)
@@ -131,11 +133,11 @@ class Guard:
         return await handler(request)
 
     def session(self, request: web.Request) -> Session | None:
-        """The session of the browser's cookie."""
+        """Return the session of the browser's cookie."""
         return self.sessions.of(request.cookies.get(self.cookie, ""))
 
     async def form(self, request: web.Request) -> tuple[Session, dict[str, str]]:
-        """A session and the fields of its form. 403 where the form's secret is missing or another session's."""
+        """Return a session and the fields of its form. 403 if the form's secret is missing or another session's."""
         fields = await fields_of(request)
         session = self.session(request)
         if session is None or not same(fields.get("csrf", ""), session.csrf):
@@ -144,7 +146,7 @@ class Guard:
 
 
 def _path(request: web.Request) -> str:
-    """The path as it was sent, on one line."""
+    """Return the path as it was sent, on one line."""
     return visible(request.rel_url.raw_path)
 
 
@@ -168,7 +170,7 @@ def may_enter(request: web.Request) -> bool:
 
 
 async def fields_of(request: web.Request) -> dict[str, str]:
-    """The fields of a form. 415 for anything but plain fields, 413 for a large one."""
+    """Return the fields of a form. 415 for anything but plain fields, 413 for a large one."""
     if request.content_type != "application/x-www-form-urlencoded":
         raise web.HTTPUnsupportedMediaType(text="The console takes forms only. Nothing was changed.")
     try:

@@ -33,9 +33,11 @@ class Orders:
         return [one.name for one in self.settings.publication]
 
     def give(self, name: str | None, publication: str | None) -> str:
-        """Put the order on the delta topic; what to tell the operator. InputError where there is no such order or
-        publication; an empty publication means all of them."""
-        order = next((known for known in ORDERS if known == name), None)
+        """Put the order on the delta topic and return a notice for the operator.
+
+        InputError if there is no such order or publication; an empty publication means all of them.
+        """
+        order = next((word for word in ORDERS if word == name), None)
         if order is None:
             raise InputError(f"the console gives no such order; it gives {', '.join(ORDERS)}")
         offset = operator_commands.send(
@@ -49,5 +51,5 @@ class Orders:
 
 
 def orders_from(config: Path) -> Orders:
-    """The orders that reach the daemon of a configuration. InputError where it is not one of a daemon."""
+    """Return the orders that reach the daemon of a configuration. InputError if it is not one of a daemon."""
     return Orders(*daemon_settings(config))

@@ -21,7 +21,7 @@ COUNTS = ("seen", "exposed", "pending", "late", "cuts", "cases")
 
 
 def address_of(one: HeldRelease) -> str:
-    """The page of a held release."""
+    """Return the page of a held release."""
     return f"/held/{quote(one.publication, safe='')}/{one.number}"
 
 
@@ -56,6 +56,6 @@ class Pages:
         return self._environment.get_template(f"{name}.html").render(shown)
 
     def error(self, status: int, why: str, *, session: Session | None) -> str:
-        """The page of an error: what went wrong, and where to go on."""
+        """Return the page of an error: what went wrong, and where to go on."""
         phrases = {known.value: known.phrase for known in HTTPStatus} | {401: "Sign in"}
         return self.render("error", session, status=status, phrase=phrases.get(status, "Error"), why=why, page="")

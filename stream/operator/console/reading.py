@@ -53,8 +53,11 @@ class Folder:
         return Overview(_now(), _daemon(self.output), tuple(verdicts_of(self.output)), tuple(held(self.output)))
 
     def report(self) -> str:
-        """The report as it stands now. It takes seconds where there are many releases: one is made at a time, and kept
-        until the ledger has another entry."""
+        """Return the report on the folder as it is now.
+
+        It takes seconds where there are many releases: one is made at a time, and kept until the ledger has another
+        entry.
+        """
         with self._one:
             stamp = self._stamp()
             if self._report is None or self._report[0] != stamp:
@@ -64,8 +67,8 @@ class Folder:
 
     def has_attempts(self) -> bool:
         """Whether the ledger names a publication: without one there is nothing to report."""
-        known = read(self.output)
-        return bool(known.rows or known.names)
+        history = read(self.output)
+        return bool(history.rows or history.names)
 
     def _stamp(self) -> tuple[object, ...]:
         """Another one whenever the ledger was written."""
@@ -94,7 +97,7 @@ def _daemon(output: Path) -> Daemon | None:
 
 
 def folder(output: Path, *, show_values: bool) -> Folder:
-    """An output folder, checked. InputError where it is none."""
+    """Return an output folder, checked. InputError if it is none."""
     ledger_in(output)
     operator = OperatorLayout(output).root
     if not os.access(operator, os.R_OK | os.X_OK):

@@ -24,7 +24,7 @@ SMALL = ("TPL", "epsilon")
 
 @dataclass(frozen=True, slots=True)
 class BoundedNumber:
-    """One number of the audit beside its bound; None where none is set, or where there is none, as `instead` says."""
+    """One number of the audit beside its bound. A missing bound or number is None; `instead` says why."""
 
     name: str
     value: float | None
@@ -41,10 +41,13 @@ class BoundedNumber:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A held release. `verdict`: of its publication, if this one left and no other; None where its manifest or its
-    audit is not here; `changed`: verdicts of other publications that would then read otherwise; `paper`: the statement
-    that recipients would get, None where another host has the files; `seen`: sum of the manifest that the page is
-    about, empty without one."""
+    """A held release.
+
+    `verdict`: of its publication, if this one left and no other; None if its manifest or its audit is not here;
+    `changed`: verdicts of other publications that would then read otherwise; `paper`: the statement that recipients
+    would get, None if another host has the files; `seen`: sum of the manifest that the page is about, empty without
+    one.
+    """
 
     release: HeldRelease
     since: str
@@ -77,14 +80,16 @@ class Decided:
 def queue(output: Path) -> list[Held]:
     """Every release that waits for a decision, those that wait for longest first."""
     waiting = held(output)
-    known = read(output) if waiting else History([], {})
-    now = {one.publication: one.verdict for one in known.verdicts()}
-    return [_shown(output, one, known, now) for one in waiting]
+    history = read(output) if waiting else History([], {})
+    now = {one.publication: one.verdict for one in history.verdicts()}
+    return [_shown(output, one, history, now) for one in waiting]
 
 
 def one_of(output: Path, publication: str, number: int) -> Held | None:
-    """One of them; None where no such release is held. The name is only compared: no path is made of what a browser
-    sent."""
+    """Return a held release; None if no such release is held.
+
+    The name is only compared: no path is made of what a browser sent.
+    """
     return next(
         (one for one in queue(output) if (one.release.publication, one.release.number) == (publication, number)), None
     )
@@ -102,7 +107,7 @@ def _decided(output: Path) -> Iterator[Decided]:
         yield Decided(at, entry.publication, entry.sequence, body.decision, body.by, body.why, body.reasons)
 
 
-def _shown(output: Path, one: HeldRelease, known: History, now: Mapping[str, Word]) -> Held:
+def _shown(output: Path, one: HeldRelease, history: History, now: Mapping[str, Word]) -> Held:
     key = (one.publication, one.number)
     audit = audit_of(output, *key)
     path = one.files / MANIFEST
@@ -111,10 +116,10 @@ def _shown(output: Path, one: HeldRelease, known: History, now: Mapping[str, Wor
     if one.manifest:
         held = [PublishedRelease(one.number, one.manifest, digest)]
         paper = statement(held, alone=True, others=other_publications(output, held))
-    then = known.verdicts(leaving=key) if one.manifest and audit else []
-    own = next((told for told in then if told.publication == one.publication), None)
-    others = (told for told in then if told.publication != one.publication)
-    changed = tuple(told for told in others if told.verdict != now.get(told.publication))
+    then = history.verdicts(leaving=key) if one.manifest and audit else []
+    own = next((verdict for verdict in then if verdict.publication == one.publication), None)
+    others = (verdict for verdict in then if verdict.publication != one.publication)
+    changed = tuple(verdict for verdict in others if verdict.verdict != now.get(verdict.publication))
     since, figures, facts = _moment(one.held_since), tuple(_figures(audit)), tuple(_facts(audit))
     return Held(one, since, own, changed, figures, facts, paper, digest)
 
@@ -134,7 +139,7 @@ def _figures(audit: AuditDocument) -> Iterator[BoundedNumber]:
 
 
 def _instead(audit: AuditDocument) -> str:
-    """What stands in the place of a count of cases that is not there."""
+    """Return the text in place of a count of cases that does not exist."""
     anonymity = audit.get("anonymity") or {}
     if anonymity.get("status") != "ok":
         return "not measured"

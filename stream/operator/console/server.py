@@ -1,5 +1,7 @@
-"""The console's addresses, and how long it runs. It reads an output folder beside whatever writes there, and the daemon
-neither needs nor imports it."""
+"""The console's addresses, and how long it runs.
+
+It reads an output folder beside whatever writes there, and the daemon neither needs nor imports it.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ class Console:
         return self._page(request, "release", page="held", one=one, wrong="", given=dict.fromkeys(FIELDS, ""))
 
     async def decide(self, request: web.Request) -> web.Response:
-        """A decision on it, as `veilstream approve` and `veilstream reject` make it."""
+        """Decide on it, as `veilstream approve` and `veilstream reject` do."""
         session, fields = await self._guard.form(request)
         one = await self._held(request)
         given = {name: " ".join(fields.get(name, "").split()) for name in FIELDS}
@@ -110,7 +112,7 @@ class Console:
         return one
 
     def _decided(self, one: releases.Held, given: Mapping[str, str]) -> tuple[str, str]:
-        """What to tell, and the page to tell it on."""
+        """Carry out a decision; return a notice for the operator, and the page that shows it."""
         output, release = self._folder.output, one.release
         subject = output if self._orders is None else self._orders.settings
         order: Order = "approve" if given["decision"] == "approve" else "reject"
@@ -120,7 +122,7 @@ class Console:
         name = f"Release {made.number} of {made.publication}"
         match made.status:
             case "ordered":
-                where = f"stands at offset {made.offset} of the delta topic"
+                where = f"is at offset {made.offset} of the delta topic"
                 return f"The order to {order} release {made.number} of {made.publication} {where}. {OBEYS}", "/held"
             case "refused":
                 return f"{name} stays held: the gate no longer passes ({'; '.join(made.reasons)}).", "/held"
@@ -169,11 +171,11 @@ class Console:
 
 
 FIELDS = ("by", "why", "decision")
-OBEYS = "The daemon obeys when it has read so far."
+OBEYS = "The daemon obeys once it has read up to there."
 
 
 def _wrong(given: Mapping[str, str], *, approvable: bool) -> str:
-    """What is missing or wrong in the form of a decision; empty where nothing is."""
+    """Return what is missing or wrong in the form of a decision; empty if it is complete."""
     missing = [text for name, text in ASKED.items() if not given[name]]
     if missing:
         return f"Nothing was recorded: {' and '.join(missing)} missing."
@@ -196,16 +198,16 @@ async def _apart(work: Callable[[], Got]) -> Got:
 
 
 def _policy_of_the_report() -> str:
-    """The report carries its one style sheet, known here by its sum, and lengths of bars as style attributes."""
+    """Return the policy of the report: its one style sheet, known by its sum, and styles of bars."""
     style = (report_page.FOLDER / "style.css").read_bytes()
-    known = base64.b64encode(hashlib.sha256(style).digest()).decode()
-    own = f"style-src-elem 'sha256-{known}'; style-src-attr 'unsafe-inline'"
-    policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", own)
+    digest = base64.b64encode(hashlib.sha256(style).digest()).decode()
+    style_sources = f"style-src-elem 'sha256-{digest}'; style-src-attr 'unsafe-inline'"
+    policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", style_sources)
     return policy.replace("form-action 'self'", "form-action 'none'")
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that browsers can come to; port 0 chooses one. InputError where it cannot be had."""
+    """Return a socket that browsers can come to; port 0 chooses one. InputError if it cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)

@@ -25,12 +25,12 @@ MOST_SESSIONS = 64
 
 
 def new_token() -> str:
-    """A token for one run of the console."""
+    """Return a token for one run of the console."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
 def read_token(path: Path) -> str:
-    """The token of a file. InputError where others than its owner can read it, or it can be guessed."""
+    """Return the token of a file. InputError if others than its owner can read it, or it can be guessed."""
     try:
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii").strip() if stat.S_ISREG(mode) else ""
@@ -72,7 +72,7 @@ class Sessions:
     _found: dict[bytes, Session] = field(default_factory=dict)
 
     def enter(self, token: str) -> str | None:
-        """The name of a new session, for the cookie; None where the token is wrong."""
+        """Return the name of a new session, for the cookie; None if the token is wrong."""
         if not same(token, self.token):
             return None
         name = secrets.token_urlsafe(TOKEN_BYTES)
@@ -83,7 +83,7 @@ class Sessions:
         return name
 
     def of(self, name: str) -> Session | None:
-        """The session of a cookie; None where there is none, or it has been idle too long."""
+        """Return the session of a cookie; None if there is none, or it has been idle too long."""
         self._forget()
         found = self._found.get(_digest(name))
         if found is not None:

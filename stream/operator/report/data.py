@@ -1,4 +1,4 @@
-"""What a report says, as JSON-able data: read from an output folder, nothing computed anew but graphs.
+"""The data of a report, which JSON can hold: read from an output folder, nothing is computed anew but graphs.
 
 A measure that does not apply to a mechanism keeps its `status` and `reason`; it never becomes a number.
 """
@@ -83,12 +83,12 @@ class ItemNames:
             self.number(activity)
 
     def number(self, item: Any) -> int:
-        """The number of an item, from 1; an item that was not seen before gets the next one."""
+        """Return the number of an item, from 1; an item that was not seen before gets the next one."""
         key = item if isinstance(item, str) else msgspec.json.encode(item).decode()
         return self._numbers.setdefault(key, len(self._numbers) + 1)
 
     def label(self, item: Any) -> str:
-        """The item as text where values are shown, else `#` and its number."""
+        """Return the item as text where values are shown, else `#` and its number."""
         if not self.shown:
             return f"#{self.number(item)}"
         return " ".join(str(part) for part in item) if isinstance(item, list | tuple) else str(item)
@@ -113,7 +113,7 @@ class Flow:
 
 
 def flow(log: EventLog) -> Flow:
-    """The directly-follows counts of a log; events without an activity count for nothing."""
+    """Return the directly-follows counts of a log; events without an activity count for nothing."""
     codes, names = log.activity.codes, log.activity.values
     inner = np.ones(log.n_events, dtype=np.bool_)
     inner[log.starts[:-1][log.lengths > 0]] = False
@@ -129,16 +129,18 @@ def flow(log: EventLog) -> Flow:
 
 
 def released(folder: Path) -> EventLog | None:
-    """What a release held, from the operator's variants.parquet; None where it is not kept."""
+    """Return the content of a release, from the operator's variants.parquet; None if it is not kept."""
     path = folder / VARIANTS
     return release_record.read(path).log if path.is_file() else None
 
 
-def shown(found: Flow, names: ItemNames, title: str, other: Flow | None) -> Graph:
-    """The graph for the page: its heaviest nodes and edges, how many of each it leaves out, and which edges the
-    other graph has too (`shared`, null where there is no other)."""
-    kept = dict(found.nodes.most_common(MOST_NODES))
-    chosen = _chosen(found, set(kept))
+def shown(flow_of_log: Flow, names: ItemNames, title: str, other: Flow | None) -> Graph:
+    """Return the graph for the page: its heaviest nodes and edges, and how many of each it leaves out.
+
+    An edge is `shared` if the other graph has it too (null without another graph).
+    """
+    kept = dict(flow_of_log.nodes.most_common(MOST_NODES))
+    chosen = _chosen(flow_of_log, set(kept))
     edges: list[Mapping[str, Any]] = [
         {
             "from": names.label(a),
@@ -152,21 +154,22 @@ def shown(found: Flow, names: ItemNames, title: str, other: Flow | None) -> Grap
         "title": title,
         "nodes": [{"name": names.label(name), "count": count} for name, count in kept.items()],
         "edges": edges,
-        "left_out": {"nodes": len(found.nodes) - len(kept), "edges": len(found.edges) - len(edges)},
+        "left_out": {"nodes": len(flow_of_log.nodes) - len(kept), "edges": len(flow_of_log.edges) - len(edges)},
     }
 
 
-def _chosen(found: Flow, kept: set[str]) -> list[tuple[tuple[str, str], int]]:
+def _chosen(flow_of_log: Flow, kept: set[str]) -> list[tuple[tuple[str, str], int]]:
     """Heaviest edges first; every activity keeps its heaviest way in, so that none stands alone."""
-    inside = [(pair, count) for pair, count in found.edges.most_common() if set(pair) <= kept]
+    inside = [(pair, count) for pair, count in flow_of_log.edges.most_common() if set(pair) <= kept]
     ways_in: dict[str, tuple[str, str]] = {}
     for (a, b), _ in inside:
         if a != b:
             ways_in.setdefault(b, (a, b))
-    needed = set(ways_in.values())
-    room = MOST_EDGES - len(needed)
-    others = {pair for pair, _ in [edge for edge in inside if edge[0] not in needed][: max(0, room)]}
-    return [edge for edge in inside if edge[0] in needed or edge[0] in others]
+    chosen = set(ways_in.values())
+    others = [pair for pair, _ in inside if pair not in chosen]
+    room = max(0, MOST_EDGES - len(chosen))
+    chosen.update(others[:room])
+    return [(pair, count) for pair, count in inside if pair in chosen]
 
 
 # Answers to the questions that a report begins with, each from audits, ledger and verdict; nothing is
@@ -185,7 +188,7 @@ MEANING: Mapping[Word, str] = {
 }
 SAFE_BY_NOISE = "A limit of epsilon was set, and all releases together stay within it. No record is a person."
 SAFE_ONCE = "Each case is in one release, and every release keeps its epsilon. No record is a person."
-"""SAFE where noise protects: there are no groups, so there is no bound on the attacks that count them."""
+"""SAFE by noise: there are no groups, so there is no bound on the attacks that count them."""
 ADVERSARY: Mapping[Measure, str] = {
     "ka": "holds release {release} alone",
     "fa": "holds releases {against} and {release} and looks in release {against} for a person who is in both",
@@ -202,10 +205,13 @@ def safe(
     series: Any,
     budget: Budget | None = None,
 ) -> SafeAnswer:
-    """The verdict with the worst number of each attack: at which release, against which, and by whom. `budget`: of the
-    last release, where noise protects."""
-    standing = [row for row in rows if row["label"].isdigit()]
-    worst = [row for measure in MEASURES if (row := _worst(standing, measure, bounds)) is not None]
+    """Return the verdict with the worst number of each attack: at which release, against which, and by whom.
+
+    `budget`: of the last release, if noise protects it.
+    """
+    releases = [row for row in rows if row["label"].isdigit()]
+    worst_by_measure = [_worst(releases, measure, bounds) for measure in MEASURES]
+    worst = [row for row in worst_by_measure if row is not None]
     together = [row["value"] for row in worst]
     if series.get("status") == "ok" and series.get("worst") is not None:
         together.append(series["worst"])
@@ -231,10 +237,13 @@ def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, 
         return None
     row = min(measured, key=lambda one: cast(int, one["worst"][measure]))
     value = cast(int, row["worst"][measure])
-    against, knowledge = (None, []) if measure == "ka" else _where(row, measure, value)
-    many = row.get("bk_length")
-    knows = f"knows up to {many} items of a person" if many else "knows something of a person"
-    left = f"{value} case{'s' * (value != 1)}"
+    against: str | None = None
+    knowledge: list[str] = []
+    if measure != "ka":
+        against, knowledge = _where(row, measure, value)
+    items = row.get("bk_length")
+    knows = f"knows up to {items} items of a person" if items else "knows something of a person"
+    left = "1 case" if value == 1 else f"{value} cases"
     holds = ADVERSARY[measure].format(release=row["label"], against=against)
     return {
         "measure": measure.upper(),
@@ -248,7 +257,7 @@ def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, 
 
 
 def _where(row: AnonymityRow, measure: Measure, value: int) -> tuple[str | None, list[str]]:
-    """The earlier release that gives the value, and what is known of the person there."""
+    """Return the earlier release that gives the value, and what is known of the person there."""
     for true in row.get("true_linker") or []:
         if true.get(measure) == value:
             return _named(true), list(true.get("worst", {}).get(measure) or [])
@@ -265,39 +274,64 @@ def _named(pair: Any) -> str:
 
 
 def budget(attempts: Sequence[AttemptRow], last: AuditDocument) -> BudgetAnswer | None:
-    """What is spent and left, how many releases that pays for, and when the last of them is due at the pace so far;
-    None where nothing is ever spent."""
+    """Return what is spent and left of epsilon, and until when that lasts.
+
+    Parameters
+    ----------
+    attempts
+        Every attempt of the publication; the pace is the median time between releases.
+    last
+        The audit of the last release.
+
+    Returns
+    -------
+    BudgetAnswer or None
+        None if the publication never spends anything.
+    """
     stated: Budget = last.get("budget") or Budget()
     if not stated:
         return None
-    each, spent = stated["epsilon"], stated["spent"]["epsilon"] or 0.0
+    cost_of_a_release = stated["epsilon"]
+    left: float | None = None
+    releases_left: int | None = None
     rests = [limit - used for used, limit in _limits(stated) if limit is not None]
-    left = max(0.0, min(rests)) if rests else None
-    more = int(left / each + 1e-9) if left is not None and each > 0 else None
-    if (stated_rho := stated.get("zcdp")) is not None and more is not None:
-        more = _by_rho(stated, stated_rho)
+    if rests:
+        left = max(0.0, min(rests))
+        if cost_of_a_release > 0:
+            releases_left = int(left / cost_of_a_release + 1e-9)
+    zcdp = stated.get("zcdp")
+    if zcdp is not None and releases_left is not None:
+        releases_left = _releases_left_by_rho(stated, zcdp)
+    # The pace so far says when the last release that the rest pays for is due.
     moments = [_moment(row["time"]) for row in attempts if row["label"].isdigit() and row["time"]]
-    steps = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
-    last_paid = None
-    if more is not None and steps:
-        last_paid = (moments[-1] + timedelta(seconds=more * median(steps))).isoformat(timespec="minutes")
+    seconds_between = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
+    last_paid: str | None = None
+    if releases_left is not None and seconds_between:
+        remaining = timedelta(seconds=releases_left * median(seconds_between))
+        last_paid = (moments[-1] + remaining).isoformat(timespec="minutes")
     return {
-        "spent": spent,
+        "spent": stated["spent"]["epsilon"] or 0.0,
         "limit": stated["limit"],
-        "each": each,
+        "each": cost_of_a_release,
         "left": left,
-        "releases_left": more,
+        "releases_left": releases_left,
         "last_paid": last_paid,
     }
 
 
-def _by_rho(stated: Budget, zcdp: Zcdp) -> int | None:
-    """How many releases are left where rho adds up, by epsilon."""
-    adds, each = Accounting("zcdp", exact(zcdp["conversion_delta"])), Charge(rho=exact(zcdp["rho"]))
+def _releases_left_by_rho(stated: Budget, zcdp: Zcdp) -> int | None:
+    """Return how many releases the limits of epsilon leave if rho adds up."""
+    accounting = Accounting("zcdp", exact(zcdp["conversion_delta"]))
+    of_a_release = Charge(rho=exact(zcdp["rho"]))
+    limits = [(stated["limit"], zcdp["spent"])]
     process = stated.get("process")
-    rules = [(stated["limit"], zcdp["spent"]), (process["limit"]["epsilon"] if process else None, zcdp["process"])]
-    found = [fitting(adds, (exact(limit), None), Charge(rho=exact(rho)), each) for limit, rho in rules if limit]
-    return min((one for one in found if one is not None), default=None)
+    if process:
+        limits.append((process["limit"]["epsilon"], zcdp["process"]))
+    fits = []
+    for limit, spent_rho in limits:
+        if limit:
+            fits.append(fitting(accounting, (exact(limit), None), Charge(rho=exact(spent_rho)), of_a_release))
+    return min((releases for releases in fits if releases is not None), default=None)
 
 
 def _limits(stated: Budget) -> Iterator[tuple[float, float | None]]:
@@ -312,8 +346,9 @@ def _moment(text: str) -> datetime:
 
 
 def cost(audits: Mapping[str, AuditDocument], labels: ItemNames) -> CostAnswer | None:
-    """What the last release keeps of the events seen, by activity, and every release in all; None without a measure."""
-    measured = {label: found for label, document in audits.items() if (found := _loss(document)) and label.isdigit()}
+    """Return how much the last release keeps, by activity, and each release as a whole; None if not measured."""
+    losses = {label: _loss(document) for label, document in audits.items() if label.isdigit()}
+    measured = {label: loss for label, loss in losses.items() if loss}
     if not measured:
         return None
     label, last = list(measured.items())[-1]
@@ -327,13 +362,13 @@ def cost(audits: Mapping[str, AuditDocument], labels: ItemNames) -> CostAnswer |
         "variants_in": cast(int | None, last.get("variants_in")),
         "variants_kept": cast(int | None, last.get("variants_kept")),
         "cases_as_they_were": cast(float | None, last.get("cases_as_they_were")),
-        "by_release": [(one, found.get("kept")) for one, found in measured.items()],
+        "by_release": [(number, loss.get("kept")) for number, loss in measured.items()],
     }
 
 
 def _loss(document: AuditDocument) -> LossSection | None:
-    found = document.get("loss")
-    return found if found and found.get("status") == "ok" else None
+    loss = document.get("loss")
+    return loss if loss and loss.get("status") == "ok" else None
 
 
 def _answers_kept(row: Mapping[str, Any], labels: ItemNames) -> KeptRow:
@@ -346,10 +381,14 @@ def _answers_kept(row: Mapping[str, Any], labels: ItemNames) -> KeptRow:
 
 
 def happened(history: Sequence[HistoryEntry], attempts: Mapping[str, Sequence[AttemptRow]]) -> list[HappenedRow]:
-    """Everything of the ledger that somebody has to know, in its order: releases, what was withheld, burned numbers,
-    erasures, accepted gaps. Erasures and gaps have no time of their own: they stand where they were recorded."""
-    rows = {name: iter(own) for name, own in attempts.items()}
-    return [row for entry in history if (row := _happened(entry, rows)) is not None]
+    """Return what happened, in the order of the ledger.
+
+    These are releases, withheld attempts, lost numbers, decisions, erasures and accepted gaps. Erasures and gaps have
+    no time of their own: they appear where they were recorded.
+    """
+    attempts_in_order = {name: iter(rows) for name, rows in attempts.items()}
+    lines = [_happened(entry, attempts_in_order) for entry in history]
+    return [line for line in lines if line is not None]
 
 
 def _happened(entry: HistoryEntry, attempts: Mapping[str, Iterator[AttemptRow]]) -> HappenedRow | None:
@@ -363,14 +402,17 @@ def _happened(entry: HistoryEntry, attempts: Mapping[str, Iterator[AttemptRow]])
             what, why = "released after a repair", f"more events were removed, since {why}"
         return _line(what, entry.publication, row["label"], row["time"], row["cases"], why)
     if isinstance(entry, ApprovalEntry) and entry.body.decision in ("approved", "refused"):
-        body, label = entry.body, str(entry.sequence)
+        body = entry.body
         what = "approved" if body.decision == "approved" else "approval refused by the gate"
-        why = f"by {body.by}: {body.why}" + (f" ({'; '.join(body.reasons)})" if body.reasons else "")
-        return _line(what, entry.publication, label, None, None, why)
+        why = f"by {body.by}: {body.why}"
+        if body.reasons:
+            why += f" ({'; '.join(body.reasons)})"
+        return _line(what, entry.publication, str(entry.sequence), None, None, why)
     if isinstance(entry, ErasedEntry):
-        many, held = entry.body.cases, ", ".join(map(str, entry.body.releases))
-        why = f"{many} case{'s' * (many != 1)} erased; " + (f"held by release {held}" if held else "in no release")
-        return _line("erasure", entry.publication, "", None, None, why)
+        erased = "1 case" if entry.body.cases == 1 else f"{entry.body.cases} cases"
+        releases = ", ".join(map(str, entry.body.releases))
+        place = f"held by release {releases}" if releases else "in no release"
+        return _line("erasure", entry.publication, "", None, None, f"{erased} erased; {place}")
     if isinstance(entry, NoteEntry):
         return _line("gap accepted", entry.publication, "", None, None, _GAP)
     return None
@@ -409,15 +451,17 @@ ABSENT = {"status": "not_measured", "reason": "this audit is not switched on for
 def collect(output: Path, *, show_values: bool = True, source: EventLog | None = None) -> Report:
     """{folder, process, values_shown, publications: [...]}. InputError where its ledger names no publication."""
     view = ledger_view(output)
-    known = read_from(output, view)
-    rows = known.rows
-    if not rows and not known.names:
+    history = read_from(output, view)
+    rows = history.rows
+    if not rows and not history.names:
         raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
     compared = _comparison(output, {row["publication"] for row in rows})
-    names = list(dict.fromkeys((*(row["publication"] for row in (*compared, *rows)), *known.names)))
-    verdicts = known.verdicts()
-    said = {one.publication: one for one in verdicts}
-    publications = [_publication(output, said[name], view.account(name), rows, source, show_values) for name in names]
+    names = list(dict.fromkeys((*(row["publication"] for row in (*compared, *rows)), *history.names)))
+    verdicts = history.verdicts()
+    verdict_of = {one.publication: one for one in verdicts}
+    publications = [
+        _publication(output, verdict_of[name], view.account(name), rows, source, show_values) for name in names
+    ]
     process = next((one["process"] for one in publications if one["process"]), None)
     return {
         "folder": output.resolve().name,
@@ -431,7 +475,7 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
 
 
 def _comparison(output: Path, names: set[str]) -> list[Mapping[str, Any]]:
-    """What `replay --compare` left; [] without it, and where the folder has come to hold other publications."""
+    """Return the rows of `replay --compare`; none without it, or if the folder has other publications by now."""
     path = OperatorLayout(output).comparison
     if not path.is_file():
         return []
@@ -455,7 +499,7 @@ def _publication(
     labels = ItemNames((node for _, flow in flows for node in flow.nodes), shown=show_values)
     manifest = _manifest(output, name, standing)
     last = cast(AuditDocument, (audit(output, name, standing[-1]) if standing else {}) or manifest or {})
-    told = [_attempt(row, audits.get(row["label"], {})) for row in attempts]
+    attempt_rows = [_attempt(row, audits.get(row["label"], {})) for row in attempts]
     anonymity = [_anonymity(label, document, labels) for label, document in _kept("anonymity", audits)]
     bounds, series = _bounds(last, audits), _series(last, labels)
     return {
@@ -466,7 +510,7 @@ def _publication(
         "promise": last.get("promise"),
         "carries": last.get("carries"),
         "bounds": bounds,
-        "attempts": told,
+        "attempts": attempt_rows,
         "anonymity": anonymity,
         "series": series,
         "leakage": _leakage(last),
@@ -477,36 +521,39 @@ def _publication(
         "graphs_of": "source" if source is not None else "releases",
         "manifest": manifest,
         "safe": safe(verdict, anonymity, bounds, series, last.get("budget")),
-        "left": budget(told, last),
+        "left": budget(attempt_rows, last),
         "cost": cost(audits, labels),
     }
 
 
 def _bounds(last: AuditDocument, audits: Mapping[str, AuditDocument]) -> dict[str, float]:
-    """What the gate asked of the last release, or of the last attempt where none passed it."""
+    """Return the bounds of the last release, or of the last attempt if none passed."""
     asked = [document["bounds"] for document in (last, *reversed([*audits.values()])) if "bounds" in document]
     return dict(asked[0]) if asked else {}
 
 
 def _labelled(rows: Sequence[HistoryRow]) -> list[LabelledRow]:
-    """The attempts with a short name each: the release number, or w1, w2, ... for cuts that released nothing."""
+    """Return the attempts with a short name each: the release number, or w1, w2, ... if the cut released nothing."""
+    labelled: list[LabelledRow] = []
     unreleased = count(1)
-    return [
-        {"label": f"w{next(unreleased)}" if row["status"] in UNRELEASED else str(row["sequence"]), **row}
-        for row in rows
-    ]
+    for row in rows:
+        label = f"w{next(unreleased)}" if row["status"] in UNRELEASED else str(row["sequence"])
+        labelled.append({"label": label, **row})
+    return labelled
 
 
 def _audits(output: Path, attempts: Sequence[LabelledRow], account: Account) -> dict[str, AuditDocument]:
-    """The audit of every attempt that has one, by its short name: withheld ones keep theirs in the ledger."""
-    refused = {cut: cast(AuditDocument, entry.body.audit) for cut, entry in account.withheld.items()}
-    documents = {
-        row["label"]: refused.get(row["cut"], AuditDocument())
-        if row["status"] in UNRELEASED
-        else audit(output, row["publication"], row["sequence"])
-        for row in attempts
-    }
-    return {label: document for label, document in documents.items() if document}
+    """Return the audit of every attempt that has one, by its short name: withheld ones keep theirs in the ledger."""
+    documents: dict[str, AuditDocument] = {}
+    for row in attempts:
+        if row["status"] in UNRELEASED:
+            withheld = account.withheld.get(row["cut"])
+            document = AuditDocument() if withheld is None else cast(AuditDocument, withheld.body.audit)
+        else:
+            document = audit(output, row["publication"], row["sequence"])
+        if document:
+            documents[row["label"]] = document
+    return documents
 
 
 def _measured(measure: Literal["risk", "utility"], audits: Mapping[str, AuditDocument]) -> list[Mapping[str, Any]]:
@@ -575,7 +622,7 @@ def _without_value(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _series(last: AuditDocument, labels: ItemNames) -> Mapping[str, Any]:
-    """The audit's series with its background knowledge by label."""
+    """Return the audit's series with its background knowledge by label."""
     measured = last.get("series")
     if not measured:
         return dict(ABSENT)
@@ -605,13 +652,12 @@ def _budget(account: Account, last: AuditDocument) -> BudgetSection | None:
     for entry in account.charge_entries.values():
         outcome = account.outcome(entry)
         row = _charge(entry, "released" if outcome in STANDING else outcome)
-        if entry.body.rho:  # what it adds to the epsilon of all before it
-            at = Accounting("zcdp", Fraction(entry.body.delta) - Fraction(entry.body.tail))
-            more = at.loss(spent + entry.body.charge)
-            row["epsilon"], row["delta"] = (
-                float(more.epsilon - at.loss(spent).epsilon),
-                float(more.delta - at.loss(spent).delta),
-            )
+        if entry.body.rho:
+            # Rho adds up, epsilon does not: the row shows the epsilon that this charge adds to all before it.
+            accounting = Accounting("zcdp", Fraction(entry.body.delta) - Fraction(entry.body.tail))
+            before, after = accounting.loss(spent), accounting.loss(spent + entry.body.charge)
+            row["epsilon"] = float(after.epsilon - before.epsilon)
+            row["delta"] = float(after.delta - before.delta)
             spent += entry.body.charge
         charges.append(row)
     stated = last.get("budget") or Budget()
@@ -624,7 +670,7 @@ def _charge(entry: ChargeEntry, became: str) -> ChargeRow:
 
 
 def _flows(output: Path, name: str, standing: Sequence[int], source: EventLog | None) -> list[tuple[str, Flow]]:
-    """Before and after: the source log and the last release, or the last two releases where no source is given."""
+    """Before and after: the source log and the last release, or the last two releases without a source."""
     logs = [
         (f"Release {number}", released(OperatorLayout(output).release(name, number)))
         for number in standing[-1 if source is not None else -2 :]
@@ -640,9 +686,9 @@ def _graphs(flows: Sequence[tuple[str, Flow]], labels: ItemNames) -> list[Graph]
 
 
 def _manifest(output: Path, name: str, standing: Sequence[int]) -> Manifest | None:
-    """The public manifest of the last release; None where the releases lie elsewhere."""
+    """Return the public manifest of the last release; None if the releases lie elsewhere."""
     if not standing:
         return None
     path = output / "public" / name / release_name(standing[-1]) / MANIFEST
-    found: Manifest | None = read_json(path) if path.is_file() else None
-    return found
+    manifest: Manifest | None = read_json(path) if path.is_file() else None
+    return manifest

@@ -19,8 +19,11 @@ class LabelledRow(HistoryRow):
 
 
 class AttemptRow(LabelledRow):
-    """An attempt with the counts of its cut; `warned`: it left in spite of a bound; `repaired`: events were removed
-    until the bounds held, and `reasons` are of before."""
+    """An attempt with the counts of its cut.
+
+    `warned`: it left in spite of a bound; `repaired`: events were removed until the bounds held, and `reasons` are of
+    before.
+    """
 
     new_cases: int | None
     new_events: int | None
@@ -80,8 +83,11 @@ class WorstRow(TypedDict):
 
 
 class SafeAnswer(TypedDict):
-    """Is it safe? `rules`: what a reader of the rules of suppression learns; `together`: the least that is left over
-    all releases, by every attack and every composition that was measured."""
+    """The answer to “Is it safe?”.
+
+    `rules`: what a reader of the rules of suppression learns. `together`: the least that is left over all releases, by
+    every attack and every composition that was measured.
+    """
 
     verdict: str
     meaning: str
@@ -92,8 +98,10 @@ class SafeAnswer(TypedDict):
 
 
 class BudgetAnswer(TypedDict):
-    """What is left of epsilon (of the tighter limit: publication or process); `last_paid`: moment of the last release
-    that it pays for, at the pace so far."""
+    """The rest of epsilon, of the tighter limit (publication or process).
+
+    `last_paid`: the moment of the last release that it pays for, at the pace so far.
+    """
 
     spent: float
     limit: float | None

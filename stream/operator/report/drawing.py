@@ -1,18 +1,20 @@
 """A directly-follows graph as inline SVG: activities in layers from top to bottom, edges as wide as they are frequent.
 
-Layers: edges are taken from the heaviest on, those that would close a cycle are drawn upwards at the side; an
-activity stands one layer below its deepest predecessor. Within a layer, activities stand near their predecessors.
+Layers: edges are taken from the heaviest on, and those that would close a cycle are drawn upwards at the side. An
+activity is one layer below its deepest predecessor. Within a layer, activities are near their predecessors.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
+
+from stream.operator.report import svg
+from stream.operator.report.svg import element
 
 BOX_WIDTH, BOX_HEIGHT, GAP, LAYER = 90.0, 40.0, 10.0, 82.0
 SIDE = 34.0
@@ -28,21 +30,32 @@ Place = tuple[float, float]
 
 
 def draw(graph: Mapping[str, Any], most: int | None = None) -> Markup:
-    """The SVG of one graph of the report's data; empty for a graph without nodes. `most`: the count of the widest
-    edge, where graphs are to be compared (default: the graph's own)."""
+    """Draw one graph of the report's data.
+
+    Parameters
+    ----------
+    graph
+        Title, nodes and edges, the heaviest edges first.
+    most
+        The count of the widest edge, if graphs are to be compared; else the graph's own.
+
+    Returns
+    -------
+    Markup
+        The picture; empty for a graph without nodes.
+    """
     names = [node["name"] for node in graph["nodes"]]
     if not names:
         return Markup("")
     layers = _layers(names, graph["edges"])
-    width = max(360.0, 2 * SIDE + max(len(row) for row in layers) * (BOX_WIDTH + GAP) - GAP)
+    widest = max(len(row) for row in layers)
+    width = max(360.0, 2 * SIDE + widest * (BOX_WIDTH + GAP) - GAP)
     height = len(layers) * LAYER - (LAYER - BOX_HEIGHT) + 16
     places = _places(layers, width)
-    body = [*_edges(graph["edges"], places, width, most), *_nodes(graph["nodes"], places)]
+    body = _edges(graph["edges"], places, width, most)
+    body += [_node(node, places[node["name"]]) for node in graph["nodes"]]
     text = f"{graph['title']}: directly-follows graph of {len(names)} activities and {len(graph['edges'])} edges"
-    return Markup(  # noqa: S704 - every text in it went through escape()
-        f'<svg class="graph" role="img" aria-label="{escape(text, quote=True)}" style="--natural:{width:g}px" '
-        f'viewBox="0 0 {width:g} {height:g}">{"".join(body)}</svg>'
-    )
+    return svg.picture("graph", text, width, height, body, style=f"--natural:{width:g}px")
 
 
 def _layers(names: Sequence[str], edges: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -53,14 +66,16 @@ def _layers(names: Sequence[str], edges: Sequence[Mapping[str, Any]]) -> list[li
             below[a].add(b)
     depth = dict.fromkeys(names, 0)
     for _ in names:  # a path has at most as many steps as there are activities
-        for a, found in below.items():
-            for b in found:
+        for a, successors in below.items():
+            for b in successors:
                 depth[b] = max(depth[b], depth[a] + 1)
     rows: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
     for name in names:
         rows[depth[name]].append(name)
-    sorted_rows = _untangled([row for row in rows if row], below)
-    return [row[at : at + MOST_ABREAST] for row in sorted_rows for at in range(0, len(row), MOST_ABREAST)]
+    layers = []
+    for row in _untangled([row for row in rows if row], below):
+        layers += [row[at : at + MOST_ABREAST] for at in range(0, len(row), MOST_ABREAST)]
+    return layers
 
 
 def _reaches(below: Mapping[str, set[str]], start: str, goal: str) -> bool:
@@ -79,49 +94,51 @@ def _untangled(rows: list[list[str]], below: Mapping[str, set[str]]) -> list[lis
     """Each layer sorted by the mean place of its predecessors (one downward sweep)."""
     place: dict[str, float] = {}
     for row in rows:
-        above = {name: [place[a] for a, found in below.items() if name in found and a in place] for name in row}
+        above = {
+            name: [place[a] for a, successors in below.items() if name in successors and a in place] for name in row
+        }
         row.sort(key=lambda name: (sum(above[name]) / len(above[name]) if above[name] else 0.5, name))
         place |= {name: (index + 0.5) / len(row) for index, name in enumerate(row)}
     return rows
 
 
 def _places(layers: Sequence[Sequence[str]], width: float) -> dict[str, Place]:
-    """Centre of each box. Layers of one stand alternately off the middle, so that long edges pass beside them."""
-    found: dict[str, Place] = {}
+    """Centre of each box. Layers of one box are alternately left and right of the middle, so that long edges pass."""
+    centres: dict[str, Place] = {}
     for level, row in enumerate(layers):
         span = len(row) * (BOX_WIDTH + GAP) - GAP
         shift = (-1) ** level * 26.0 if len(row) == 1 else 0.0
         for index, name in enumerate(row):
             x = (width - span) / 2 + index * (BOX_WIDTH + GAP) + BOX_WIDTH / 2 + shift
-            found[name] = (x, 8 + level * LAYER + BOX_HEIGHT / 2)
-    return found
+            centres[name] = (x, 8 + level * LAYER + BOX_HEIGHT / 2)
+    return centres
 
 
 def _edges(
     edges: Sequence[Mapping[str, Any]], places: Mapping[str, Place], width: float, most: int | None
-) -> Iterator[str]:
+) -> list[Markup]:
+    """All edges, and above them the counts of the heaviest."""
     most = most or max((edge["count"] for edge in edges), default=1)
-    labels: list[str] = []
+    paths: list[Markup] = []
+    counts: list[Markup] = []
     taken: list[Place] = []
     for rank, edge in enumerate(edges):
-        stroke = 0.8 + 3.4 * math.sqrt(edge["count"] / most)
-        path, label = _path(places[edge["from"]], places[edge["to"]], width, edge["from"] == edge["to"])
+        start, end, count = edge["from"], edge["to"], edge["count"]
+        path, label = _path(places[start], places[end], width, start == end)
         kind = "edge only" if edge["shared"] is False else "edge"
-        text = escape(f"{edge['from']} to {edge['to']}: {edge['count']}")
-        yield (
-            f'<path class="{kind}" d="{path}" stroke-width="{stroke:.2f}" marker-end="url(#_arrow)">'
-            f"<title>{text}</title></path>"
-        )
+        stroke = 0.8 + 3.4 * math.sqrt(count / most)
+        text = svg.title(f"{start} to {end}: {count}")
+        shape = {"d": path, "stroke_width": f"{stroke:.2f}", "marker_end": "url(#_arrow)"}
+        paths.append(element("path", *text, class_=kind, **shape))
         if rank < NAMED_EDGES:
             x, y = _free(label, taken)
             taken.append((x, y))
-            count = edge["count"]
-            labels.append(f'<text class="edge-count" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{count}</text>')
-    yield from labels
+            counts.append(element("text", str(count), class_="edge-count", x=x, y=y, text_anchor="middle"))
+    return paths + counts
 
 
 def _free(wanted: Place, taken: Sequence[Place]) -> Place:
-    """The wanted place of a number, or the nearest one below that no other number covers."""
+    """Return the wanted place of a number, or the nearest one below that no other number covers."""
     x, y = wanted
     while any(abs(x - a) < LABEL_WIDTH and abs(y - b) < LABEL_HEIGHT for a, b in taken):
         y += LABEL_HEIGHT / 2
@@ -129,52 +146,49 @@ def _free(wanted: Place, taken: Sequence[Place]) -> Place:
 
 
 def _path(start: Place, end: Place, width: float, loop: bool) -> tuple[str, Place]:
+    """Return the path of an edge between the centres of two boxes, and the place of its count."""
     (x1, y1), (x2, y2) = start, end
     half, up = BOX_WIDTH / 2, BOX_HEIGHT / 2
     if loop:
         x = x1 + half
         return f"M{x:.1f},{y1 - 6:.1f} c18,-8 18,20 3,13", (x + 18, y1 + 16)
     if y2 > y1:
+        top, bottom = y1 + up, y2 - up - 4
         bend = (y2 - y1) / 2
-        a, b = y1 + up, y2 - up - 4
-        return f"M{x1:.1f},{a:.1f} C{x1:.1f},{a + bend:.1f} {x2:.1f},{b - bend:.1f} {x2:.1f},{b:.1f}", (
-            (x1 + x2) / 2,
-            (a + b) / 2,
-        )
+        curve = f"C{x1:.1f},{top + bend:.1f} {x2:.1f},{bottom - bend:.1f} {x2:.1f},{bottom:.1f}"
+        return f"M{x1:.1f},{top:.1f} {curve}", ((x1 + x2) / 2, (top + bottom) / 2)
+    # Upwards, along the nearer side of the picture.
     right = (x1 + x2) / 2 >= width / 2
-    sign = 1 if right else -1
-    edge = width - 8 if right else 8.0
-    a, b = x1 + sign * half, x2 + sign * (half + 4)
-    return f"M{a:.1f},{y1:.1f} C{edge:.1f},{y1:.1f} {edge:.1f},{y2:.1f} {b:.1f},{y2:.1f}", (
-        (a + 6 * edge + b) / 8,  # the middle of the curve
-        (y1 + y2) / 2,
-    )
+    sign, side = (1, width - 8) if right else (-1, 8.0)
+    begin, tip = x1 + sign * half, x2 + sign * (half + 4)
+    curve = f"C{side:.1f},{y1:.1f} {side:.1f},{y2:.1f} {tip:.1f},{y2:.1f}"
+    middle_of_curve = (begin + 6 * side + tip) / 8
+    return f"M{begin:.1f},{y1:.1f} {curve}", (middle_of_curve, (y1 + y2) / 2)
 
 
-def _nodes(nodes: Sequence[Mapping[str, Any]], places: Mapping[str, Place]) -> Iterator[str]:
-    for node in nodes:
-        x, y = places[node["name"]]
-        name = node["name"]
-        lines = _lines(name)
-        top = y - 5.0 * len(lines) + 3.5
-        yield (
-            f"<g><title>{escape(name)}: {node['count']} events</title>"
-            f'<rect class="node" x="{x - BOX_WIDTH / 2:.1f}" y="{y - BOX_HEIGHT / 2:.1f}" rx="6" '
-            f'width="{BOX_WIDTH:g}" height="{BOX_HEIGHT:g}"/>'
-            + "".join(
-                f'<text class="node-name" x="{x:.1f}" y="{top + 10.5 * at:.1f}" text-anchor="middle">'
-                f"{escape(line)}</text>"
-                for at, line in enumerate(lines)
-            )
-            + f'<text class="node-count" x="{x:.1f}" y="{top + 10.5 * len(lines):.1f}" text-anchor="middle">'
-            f"{node['count']}</text></g>"
-        )
+def _node(node: Mapping[str, Any], centre: Place) -> Markup:
+    """Return a box with the name on one line or two, and the count of events."""
+    x, y = centre
+    lines = _lines(node["name"])
+    top = y - 5.0 * len(lines) + 3.5
+    box = {"x": x - BOX_WIDTH / 2, "y": y - BOX_HEIGHT / 2, "width": BOX_WIDTH, "height": BOX_HEIGHT, "rx": 6.0}
+    parts = [*svg.title(f"{node['name']}: {node['count']} events"), element("rect", class_="node", **box)]
+    for place, line in enumerate(lines):
+        parts.append(element("text", line, class_="node-name", x=x, y=top + 10.5 * place, text_anchor="middle"))
+    below = top + 10.5 * len(lines)
+    parts.append(element("text", str(node["count"]), class_="node-count", x=x, y=below, text_anchor="middle"))
+    return element("g", *parts)
 
 
 def _lines(name: str) -> list[str]:
-    """A name on one line or two, cut at a word where there is one."""
+    """Return a name on one line or two, cut at a word where there is one."""
     if len(name) <= LONGEST_LINE:
         return [name]
     space = name.rfind(" ", 1, LONGEST_LINE + 1)
-    first, rest = (name[:space], name[space + 1 :]) if space > 0 else (name[:LONGEST_LINE], name[LONGEST_LINE:])
-    return [first, rest if len(rest) <= LONGEST_LINE else rest[: LONGEST_LINE - 1] + "…"]
+    if space > 0:
+        first, second = name[:space], name[space + 1 :]
+    else:
+        first, second = name[:LONGEST_LINE], name[LONGEST_LINE:]
+    if len(second) > LONGEST_LINE:
+        second = second[: LONGEST_LINE - 1] + "…"
+    return [first, second]

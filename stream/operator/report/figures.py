@@ -90,7 +90,7 @@ def _bound(bounds: Mapping[str, float], key: str) -> list[Bound]:
 
 
 def comparison(rows: Sequence[Data]) -> list[Figure]:
-    """What `replay --compare` found of each publication: what attacks leave, and what is kept, useful and held back."""
+    """Draw the rows of `replay --compare`: what attacks leave, and what is kept, useful and held back."""
     labels = [row["publication"] for row in rows]
     left = [
         PlotSeries(NAMES[name], [row[name] for row in rows], at) for at, name in enumerate(("ka", "fa", "ca", "ba"))
@@ -98,22 +98,26 @@ def comparison(rows: Sequence[Data]) -> list[Figure]:
     shares = (("events_kept", "events kept"), ("utility", "data utility"), ("held", "held back"))
     kept = [PlotSeries(text, [row[key] for row in rows], at) for at, (key, text) in enumerate(shares)]
     waits = [PlotSeries("days", [row["delay_days"] for row in rows], 0)]
-    found = (
+    drawn = (
         _figure(plots.bars, "What attacks leave", "publication", labels, left, "cases, least over all releases"),
         _figure(plots.bars, "Kept, useful, held back", "publication", labels, kept, "share"),
         _figure(plots.bars, "Wait for the first publication", "publication", labels, waits, "days, median of cases"),
     )
-    return [figure for figure in found if figure is not None]
+    return [figure for figure in drawn if figure is not None]
 
 
 def kept(publications: Sequence[Data]) -> Figure | None:
     """Share of the events seen that each release keeps, of every publication on one scale."""
-    known = [one for one in publications if one["cost"]]
-    labels = list(dict.fromkeys(label for one in known for label, _ in one["cost"]["by_release"]))
+    measured = [publication for publication in publications if publication["cost"]]
+    labels = list(dict.fromkeys(label for publication in measured for label, _ in publication["cost"]["by_release"]))
     labels.sort(key=int)
     series = [
-        PlotSeries(one["name"], [dict(one["cost"]["by_release"]).get(label) for label in labels], colour % COLOURS)
-        for colour, one in enumerate(known)
+        PlotSeries(
+            publication["name"],
+            [dict(publication["cost"]["by_release"]).get(label) for label in labels],
+            colour % COLOURS,
+        )
+        for colour, publication in enumerate(measured)
     ]
     return _figure(plots.lines, "Events kept by release", "release", labels, series, "share of events")
 
@@ -137,7 +141,7 @@ def timeline(rows: Sequence[Data]) -> Figure | None:
         plots.timeline("When it happened", list(marks.items()), (f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}")),
         tuple((what, f"mark s{HAPPENED.get(what, 1)}") for what in present),
         ("publication", *present),
-        tuple((name, *(found.count(what) for what in present)) for name, found in counts.items()),
+        tuple((name, *(happened.count(what) for what in present)) for name, happened in counts.items()),
     )
 
 
@@ -178,7 +182,7 @@ def anonymity(publication: Data) -> Figure | None:
 
 
 def worst_pair(entry: Data) -> Data | None:
-    """The pair of a release with the least anonymity after an attack."""
+    """Return the pair of a release with the least anonymity after an attack."""
     joined = [pair for pair in entry["pairs"] if any(row["linker"] != "none" for row in pair["results"])]
     return min(joined, key=_least, default=None)
 
@@ -216,15 +220,15 @@ def proportions(entry: Data) -> list[Figure]:
     labels = [str(row["n"]) for row in pairs[0]["results"]] if pairs else []
     apart = [str(pair["earlier"]) for pair in pairs if all(row["linker"] == "none" for row in pair["results"])]
     note = f"Its cases cannot all be cases of release {', '.join(apart)}, for no n: no bar." if apart else ""
-    found = []
+    drawn = []
     for name, attack in PROPORTIONS.items():
         series = [
             PlotSeries(f"against release {pair['earlier']}", [row.get(name) for row in pair["results"]], colour)
             for colour, pair in enumerate(pairs)
         ]
         title = f"{attack}: proportion cracked, release {entry['label']}"
-        found.append(_figure(plots.bars, title, "n", labels, series, "share of the matching set", note=note))
-    return [figure for figure in found if figure is not None]
+        drawn.append(_figure(plots.bars, title, "n", labels, series, "share of the matching set", note=note))
+    return [figure for figure in drawn if figure is not None]
 
 
 def leakage(publication: Data) -> Figure | None:
@@ -262,8 +266,10 @@ def budget(publication: Data) -> Figure | None:
 
 
 def knowable(entry: Data) -> bool:
-    """Whether an audit of risk counts what somebody can know, and no artificial or noisy times. Audits of earlier
-    versions do not say it, and counted all times."""
+    """Return whether an audit of risk counts what somebody can know, and no artificial or noisy times.
+
+    Audits of earlier versions do not say it, and counted all times.
+    """
     if "basis" in entry:
         return bool(entry["basis"] == "knowable")
     return "relative_time" not in entry.get("carries", ())
@@ -275,7 +281,7 @@ def uniqueness(publication: Data) -> list[Figure]:
 
 
 def upper_limit(publication: Data) -> list[Figure]:
-    """The same with every released time counted as known: artificial and noisy ones, which nobody knows."""
+    """Return the same with every released time counted as known: artificial and noisy ones, which nobody knows."""
     entries = []
     for entry in publication["risk"]:
         if entry["status"] != "ok":
@@ -289,7 +295,7 @@ def upper_limit(publication: Data) -> list[Figure]:
 
 
 def true_times(publication: Data) -> list[Figure]:
-    """How many persons were found in the last release by true events of theirs."""
+    """Draw the share of persons who were found in the last release by true events of theirs."""
     measured = [one for one in publication["risk"] if one["status"] == "ok" and one.get("true_times")]
     if not measured:
         return []
@@ -298,9 +304,9 @@ def true_times(publication: Data) -> list[Figure]:
     labels = list(dict.fromkeys(str(row["m"]) for row in rows))
     series = []
     for colour, times in enumerate(dict.fromkeys(row["times"] for row in rows)):
-        found = {str(row["m"]): row["right"] for row in rows if row["times"] == times}
+        share_by_events = {str(row["m"]): row["right"] for row in rows if row["times"] == times}
         name = "activities" if times is None else f"activities and true times ({times})"
-        series.append(PlotSeries(name, [found.get(label) for label in labels], colour))
+        series.append(PlotSeries(name, [share_by_events.get(label) for label in labels], colour))
     title = f"Persons found by true events, release {last['label']}"
     note = (
         f"{rows[0]['persons']} persons were drawn, and that many of their true events each. Found: exactly one record "
@@ -319,25 +325,29 @@ def _uniqueness(publication: Data, measured: Sequence[Data], condition: str = ""
     series = [PlotSeries("release", [point["unique_mean"] for point in last["release"]], 0)]
     projections = dict.fromkeys(row["projection"] for row in last.get("source") or [] if "m" in row)
     for colour, projection in enumerate(projections, start=1):
-        found = {str(row["m"]): row["unique_mean"] for row in last["source"] if row["projection"] == projection}
-        series.append(PlotSeries(f"source, projection {projection}", [found.get(label) for label in labels], colour))
+        share_by_points = {
+            str(row["m"]): row["unique_mean"] for row in last["source"] if row["projection"] == projection
+        }
+        series.append(
+            PlotSeries(f"source, projection {projection}", [share_by_points.get(label) for label in labels], colour)
+        )
     title = f"Unique cases by points known, release {last['label']}{aside}"
     releases = [entry["label"] for entry in measured]
     worst = [PlotSeries("worst", [entry["worst"] for entry in measured], 0)]
     # The gate reads the first figures; a bound beside an upper limit would look broken.
     bounds = [] if condition and "as_released" in last else _bound(publication["bounds"], "max_uniqueness")
     unit = "share of cases"
-    found_figures = (
+    drawn = (
         _figure(plots.lines, title, "points known", labels, series, unit, bounds=bounds),
         _figure(
             plots.lines, f"Unique cases in the release, worst{aside}", "release", releases, worst, unit, bounds=bounds
         ),
     )
-    return [figure for figure in found_figures if figure is not None]
+    return [figure for figure in drawn if figure is not None]
 
 
 def utility(publication: Data) -> Figure | None:
-    """Data utility and agreement of the directly-follows graphs by release."""
+    """Draw data utility and agreement of the directly-follows graphs by release."""
     entries = publication["utility"]
     measured = [entry if entry["status"] == "ok" else {} for entry in entries]
     graph = [entry.get("dfg") or {} for entry in measured]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,17 +98,19 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
 def _new_variants(publication: PublicationReport) -> int | None:
     """Variants of the last release that no source case has; None where that was not counted."""
     manifest, cost = publication["manifest"], publication["cost"]
-    shown = ((manifest or {}).get("counts") or {}).get("variants")
-    kept = cost["variants_kept"] if cost else None
-    if shown is None or kept is None or manifest is None or cost is None:
+    if manifest is None or cost is None or str(manifest["sequence"]) != cost["label"]:
         return None
-    return shown - kept if str(manifest["sequence"]) == cost["label"] else None
+    shown = (manifest.get("counts") or {}).get("variants")
+    kept = cost["variants_kept"]
+    if shown is None or kept is None:
+        return None
+    return shown - kept
 
 
 def _mining(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Sentences on the mining utility of the last release; empty if not measured."""
-    found = [(entry["label"], entry["mining"]["sentences"]) for entry in entries if entry.get("mining")]
-    return [{"label": label, "sentences": sentences} for label, sentences in found[-1:]]
+    measured = [(entry["label"], entry["mining"]["sentences"]) for entry in entries if entry.get("mining")]
+    return [{"label": label, "sentences": sentences} for label, sentences in measured[-1:]]
 
 
 def _one(figure: figures.Figure | None) -> list[figures.Figure]:
@@ -115,57 +118,64 @@ def _one(figure: figures.Figure | None) -> list[figures.Figure]:
 
 
 def _by_n(entries: Sequence[AnonymityRow], bounds: Mapping[str, float]) -> list[figures.Figure]:
-    pairs = [(entry, pair) for entry in entries if (pair := figures.worst_pair(entry))]
+    worst_pairs = [(entry, figures.worst_pair(entry)) for entry in entries]
+    pairs = [(entry, pair) for entry, pair in worst_pairs if pair]
     among = figures.values_by_n([pair for _, pair in pairs])
-    found = [figures.by_n(entry, pair, bounds, among) for entry, pair in pairs]
-    return [figure for figure in reversed(found) if figure is not None]
+    drawn = [figures.by_n(entry, pair, bounds, among) for entry, pair in pairs]
+    return [figure for figure in reversed(drawn) if figure is not None]
 
 
 def _worst(entries: Sequence[AnonymityRow]) -> list[Mapping[str, Any]]:
     """Worst background knowledge of each attack for every pair and n of the given releases."""
-    return [
-        {"label": entry["label"], "earlier": pair["earlier"], "n": row["n"], "attack": attack.upper(), "bk": bk}
-        | {"left": left}
-        for entry in entries
-        for pair in entry["pairs"]
-        for row in pair["results"]
-        for attack, left in (("fa", row.get("fa")), ("ca", row.get("ca")), ("ba", row.get("ba")))
-        if (bk := row["worst"].get(attack)) is not None
-    ]
+    rows: list[Mapping[str, Any]] = []
+    for entry in entries:
+        for pair in entry["pairs"]:
+            for result in pair["results"]:
+                attacks = {"fa": result.get("fa"), "ca": result.get("ca"), "ba": result.get("ba")}
+                for attack, left in attacks.items():
+                    knowledge = result["worst"].get(attack)
+                    if knowledge is None:
+                        continue
+                    where = {"label": entry["label"], "earlier": pair["earlier"], "n": result["n"]}
+                    rows.append({**where, "attack": attack.upper(), "bk": knowledge, "left": left})
+    return rows
 
 
 def why_not(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
     """(status, reason, releases) of what was not measured or not meaningful, equal ones together."""
-    found: dict[tuple[str, str], list[str]] = {}
+    labels_by_reason: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
         if entry["status"] != "ok":
-            found.setdefault((entry["status"].replace("_", " "), entry["reason"]), []).append(entry["label"])
-    return [(status, reason, labels) for (status, reason), labels in found.items()]
+            labels_by_reason.setdefault((entry["status"].replace("_", " "), entry["reason"]), []).append(entry["label"])
+    return [(status, reason, labels) for (status, reason), labels in labels_by_reason.items()]
 
 
 def _tally(attempts: Sequence[AttemptRow]) -> dict[str, int]:
-    """Attempts by status, and how many of the releases broke a bound that only warns, or were repaired."""
-    words = [row["status"] for row in attempts]
-    more = {"warned": sum(row["warned"] for row in attempts), "repaired": sum(row["repaired"] for row in attempts)}
-    return {word: words.count(word) for word in dict.fromkeys(words)} | {
-        word: many for word, many in more.items() if many
-    }
+    """Return the number of attempts by status, and of releases with a warning or a repair."""
+    tally: dict[str, int] = Counter(row["status"] for row in attempts)
+    warned = sum(row["warned"] for row in attempts)
+    repaired = sum(row["repaired"] for row in attempts)
+    if warned:
+        tally["warned"] = warned
+    if repaired:
+        tally["repaired"] = repaired
+    return tally
 
 
 def _quiet(rows: Sequence[HappenedRow]) -> str:
-    """Which kinds of things did not happen: an empty list of them says the same as a list that was forgotten."""
-    found = {row["what"] for row in rows}
+    """Name the kinds of things that did not happen: an empty list could also be a forgotten one."""
+    kinds = {row["what"] for row in rows}
     words = {
         "withheld": "no release was withheld",
         "erasure": "nothing was erased",
         "gap accepted": "no gap was accepted",
     }
-    told = [text for word, text in words.items() if word not in found]
-    return sentence(", ".join(told)) if told else ""
+    quiet = [text for word, text in words.items() if word not in kinds]
+    return sentence(", ".join(quiet)) if quiet else ""
 
 
 def share(value: float | None) -> str:
-    """A share as per cent; a dash for none."""
+    """Return a share as per cent; a dash for none."""
     return "–" if value is None else f"{100 * value:.3g} %"
 
 
@@ -176,7 +186,7 @@ def sentence(text: str) -> str:
 
 
 def number(value: Any) -> str:
-    """A number for people: at most four digits that count; a dash for none."""
+    """Return a number for people: at most four digits that count; a dash for none."""
     if value is None:
         return "–"
     if isinstance(value, bool | str):

@@ -1,30 +1,37 @@
 """Line and bar plots as inline SVG, drawn for a column of 360 units so that they stay readable on a phone.
 
-Colours come from the page's style sheet (classes s0, s1, ...), so one drawing serves light, dark and paper. Every
-series also has a marker or a place of its own: colour is never the only difference. A missing value is a gap.
+Every series has a marker or a place of its own besides its colour. A missing value is a gap.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 from markupsafe import Markup
 
+from stream.operator.report import svg
+from stream.operator.report.svg import element
+
 WIDTH, HEIGHT = 360.0, 230.0
 LEFT, RIGHT, TOP, BOTTOM = 42.0, 10.0, 26.0, 36.0
+GROUND = HEIGHT - BOTTOM
 MOST_LABELS = 12
 SHARES = ("share", "share of events", "share of cases", "share of the matching set", "1 is best")
 """Units that run from 0 to 1: their axes always do, whatever the values."""
 WIDE_RANGE = 40.0
 """From this ratio of largest to least value on, the axis is logarithmic: anonymity runs from 1 to thousands."""
+WIDEST_BAR = 22.0
+LEAST_BAR = 1.5
+"""A value of the least on the axis stays a visible bar."""
+TIMELINE_ROW = 34.0
+"""Height of one row of a timeline: its name, and the marks below."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlotSeries:
-    """One line or one kind of bar. `colour`: which class of the style sheet."""
+    """One line or one kind of bar. `colour`: its class in the style sheet."""
 
     name: str
     values: Sequence[float | None]
@@ -33,8 +40,10 @@ class PlotSeries:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A horizontal line: what the gate asks, or a `reference` that nothing is measured against. Its name stands in
-    the legend: in the plot it would lie on bars and lines."""
+    """A horizontal line: a bound of the gate, or a `reference` that nothing is measured against.
+
+    Its name is in the legend: in the plot it would lie on bars and lines.
+    """
 
     name: str
     value: float
@@ -60,19 +69,20 @@ class Axis:
     logarithmic: bool
 
     def y(self, value: float) -> float:
-        """Where a value stands on the drawing."""
+        """Return the height of a value on the drawing."""
         if self.logarithmic:
-            share = (math.log10(value) - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
+            decades = math.log10(self.high) - math.log10(self.low)
+            share = (math.log10(value) - math.log10(self.low)) / decades
         else:
             share = (value - self.low) / (self.high - self.low)
-        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+        return GROUND - share * (GROUND - TOP)
 
     def ticks(self) -> list[float]:
-        """Round values within the axis."""
+        """Return round values within the axis."""
         if self.logarithmic:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            few = len(powers) <= 3
-            values = [step * 10.0**power for power in powers for step in ((1, 2, 5) if few else (1,))]
+            steps = (1, 2, 5) if len(powers) <= 3 else (1,)
+            values = [step * 10.0**power for power in powers for step in steps]
         else:
             step = _round_step((self.high - self.low) / 5)
             values = [step * index for index in range(round(self.high / step) + 1)]
@@ -86,18 +96,31 @@ def lines(
     unit: str,
     bounds: Sequence[Bound] = (),
     across: str = "",
+    among: Sequence[float] = (),
 ) -> Markup:
-    """Values by release, a line each; a gap where there is none. `unit` names the values, `across` the labels. Shares
-    have the whole axis from 0 to 1, so that figures of equal unit compare."""
-    axis = _axis(series, bounds, share=unit in SHARES)
+    """Draw a line for each series, with a gap for each missing value.
+
+    Parameters
+    ----------
+    title, labels, series
+        What is drawn: a value of each series for each label.
+    unit
+        The name of the values. Shares have the whole axis from 0 to 1, so that figures of one unit compare.
+    bounds
+        Horizontal lines.
+    across
+        The name of the labels.
+    among
+        The values of all figures that are compared with this one: they have one axis.
+    """
+    axis = _axis(series, bounds, unit, among)
     if axis is None:
         return Markup("")
-    places = [_centre(index, len(labels)) for index in range(len(labels))]
-    body = [*_frame(axis, labels, places, unit, across), *_bounds(axis, bounds)]
+    places = _places(labels)
+    body = _frame(axis, labels, unit, across) + _bound_lines(axis, bounds)
     for one in series:
-        points = [None if v is None else (x, axis.y(v)) for x, v in zip(places, one.values, strict=True)]
-        body += _line(points, one, labels)
-    return _svg(title, _described(series, labels), body)
+        body += _line(axis, places, labels, one)
+    return _plot(title, labels, series, body)
 
 
 def bars(
@@ -109,29 +132,26 @@ def bars(
     across: str = "",
     among: Sequence[float] = (),
 ) -> Markup:
-    """Groups of bars, one group a label, one bar a series; a dot on the ground where there is no value. `among`:
-    the values of all figures that are compared with this one: they have one axis."""
-    axis = _axis(series, bounds, share=unit in SHARES, among=among)
+    """Draw a group of bars for each label, a bar for each series, and a dot on the ground for each missing value.
+
+    The parameters are those of `lines`.
+    """
+    axis = _axis(series, bounds, unit, among)
     if axis is None:
         return Markup("")
-    places = [_centre(index, len(labels)) for index in range(len(labels))]
     room = (WIDTH - LEFT - RIGHT) / max(1, len(labels)) * 0.8
-    width = min(22.0, room / max(1, len(series)))
-    body = [*_frame(axis, labels, places, unit, across)]
+    width = min(WIDEST_BAR, room / max(1, len(series)))
+    body = _frame(axis, labels, unit, across)
     for number, one in enumerate(series):
         shift = (number - len(series) / 2) * width
-        for x, value, label in zip(places, one.values, labels, strict=True):
-            body.append(_bar(axis, x + shift, width, value, f"{one.name}, {label}", one.colour))
-    return _svg(title, _described(series, labels), [*body, *_bounds(axis, bounds)])
-
-
-ROW = 34.0
-"""Height of one line of a timeline: its name, and the marks below."""
+        for place, value, label in zip(_places(labels), one.values, labels, strict=True):
+            body.append(_bar(axis, place + shift, width, value, f"{one.name}, {label}", one.colour))
+    return _plot(title, labels, series, body + _bound_lines(axis, bounds))
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened: `share` of the way from the first moment to the last; `shape`: a colour and a form."""
+    """Something on a timeline: `share` of the way from the first moment to the last; `shape`: a colour and a form."""
 
     share: float
     shape: int
@@ -139,37 +159,63 @@ class Mark:
 
 
 def timeline(title: str, rows: Sequence[tuple[str, Sequence[Mark]]], ends: tuple[str, str]) -> Markup:
-    """One line a row, its marks where they stand in time; `ends`: the first and the last moment."""
-    body, left, right = [], 10.0, WIDTH - 10.0
+    """Draw one row for each name, its marks by their time; `ends`: the first and the last moment as text."""
+    left, right = 10.0, WIDTH - 10.0
+    body: list[Markup] = []
     for index, (name, marks) in enumerate(rows):
-        y = index * ROW + 24
-        body.append(f'<text class="tick" x="{left - 4:g}" y="{y - 11:.1f}">{escape(name[:48])}</text>')
-        body.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        body += [_marker(left + one.share * (right - left), y, one.shape, one.text) for one in marks]
-    height = len(rows) * ROW + 20
-    body.append(f'<text class="unit" x="{left - 4:g}" y="{height - 6:g}">{escape(ends[0])}</text>')
-    body.append(f'<text class="unit" x="{right + 4:g}" y="{height - 6:g}" text-anchor="end">{escape(ends[1])}</text>')
-    told = "; ".join(f"{name}: {len(marks)} marks" for name, marks in rows)
-    return _svg(title, told, body, height)
+        y = index * TIMELINE_ROW + 24
+        body.append(element("text", name[:48], class_="tick", x=left - 4, y=y - 11))
+        body.append(element("line", class_="grid", x1=left, x2=right, y1=y, y2=y))
+        body += [svg.marker(left + one.share * (right - left), y, one.shape, one.text) for one in marks]
+    height = len(rows) * TIMELINE_ROW + 20
+    first, last = ends
+    body.append(element("text", first, class_="unit", x=left - 4, y=height - 6))
+    body.append(element("text", last, class_="unit", x=right + 4, y=height - 6, text_anchor="end"))
+    counts = "; ".join(f"{name}: {len(marks)} marks" for name, marks in rows)
+    return svg.picture("plot", f"{title}. {counts}", WIDTH, height, body)
 
 
-def _axis(
-    series: Sequence[PlotSeries], bounds: Sequence[Bound], *, share: bool = False, among: Sequence[float] = ()
-) -> Axis | None:
-    values = [v for one in series for v in one.values if v is not None]
+def swatch(kind: str) -> Markup:
+    """Return the sign of a series or bound in a legend.
+
+    `kind`: `bound`, `bound reference`, `line s1`, `mark s1` or (for bars) `s1`.
+    """
+    shape = int(kind.rpartition("s")[2]) if kind.startswith(("mark", "line")) else 0
+    if kind.startswith("mark"):
+        return _sign(10, svg.marker(5, 5, shape))
+    if kind.startswith("line"):
+        return _sign(24, _rule(kind, 0, 24, 5), svg.marker(12, 5, shape))
+    if kind.startswith("bound"):
+        return _sign(24, _rule(kind, 0, 24, 5))
+    return _sign(10, element("rect", class_=f"mark {kind}", width=10, height=10, rx=2))
+
+
+def _sign(width: int, *content: Markup) -> Markup:
+    view, style = f"0 0 {width} 10", f"--wide:{width}"
+    return element("svg", *content, class_="swatch", aria_hidden="true", viewBox=view, style=style)
+
+
+# The parts of a plot.
+
+
+def _axis(series: Sequence[PlotSeries], bounds: Sequence[Bound], unit: str, among: Sequence[float] = ()) -> Axis | None:
+    """Return the axis that holds all values and bounds; None if no series has a value."""
+    values = [value for one in series for value in one.values if value is not None]
     if not values:
         return None
-    values += [bound.value for bound in bounds] + [*among]
-    if share:
-        return Axis(0.0, max(1.0, *values), False)
+    values += [bound.value for bound in bounds]
+    values += among
+    if unit in SHARES:
+        return Axis(0.0, max(1.0, *values), logarithmic=False)
     least, most = min(values), max(values)
     if least >= 1 and most / least > WIDE_RANGE:
-        return Axis(1.0, _above(most), True)
+        return Axis(1.0, _round_above(most), logarithmic=True)
     step = _round_step(most / 5) if most > 0 else 1.0
-    return Axis(0.0, max(step, math.ceil(most / step - 1e-9) * step), False)
+    highest = math.ceil(most / step - 1e-9) * step
+    return Axis(0.0, max(step, highest), logarithmic=False)
 
 
-def _above(most: float) -> float:
+def _round_above(most: float) -> float:
     power = 10.0 ** math.floor(math.log10(most))
     return next(step * power for step in (1.5, 2, 3, 5, 7, 10, 15) if step * power >= most)
 
@@ -181,113 +227,68 @@ def _round_step(rough: float) -> float:
     return next(step * power for step in (1.0, 2.0, 2.5, 5.0, 10.0) if step * power >= rough - 1e-12)
 
 
-def _centre(index: int, count: int) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * (index + 0.5) / max(1, count)
+def _places(labels: Sequence[str]) -> list[float]:
+    """Return the middle of each label's part of the width."""
+    room = (WIDTH - LEFT - RIGHT) / max(1, len(labels))
+    return [LEFT + room * (index + 0.5) for index in range(len(labels))]
 
 
-def _frame(axis: Axis, labels: Sequence[str], places: Sequence[float], unit: str, across: str) -> Iterator[str]:
+def _frame(axis: Axis, labels: Sequence[str], unit: str, across: str) -> list[Markup]:
+    """Grid, numbers of the axis, labels, and the names of both."""
+    frame: list[Markup] = []
     for tick in axis.ticks():
         y = axis.y(tick)
-        yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text class="tick" x="{LEFT - 5}" y="{y + 3.5:.1f}" text-anchor="end">{_number(tick)}</text>'
+        frame.append(_rule("grid", LEFT, WIDTH - RIGHT, y))
+        frame.append(element("text", _number(tick), class_="tick", x=LEFT - 5, y=y + 3.5, text_anchor="end"))
     every = max(1, math.ceil(len(labels) / MOST_LABELS))
-    for index in range(0, len(labels), every):
-        text = escape(labels[index])
-        x, y = places[index], HEIGHT - BOTTOM + 14
-        yield f'<text class="tick" x="{x:.1f}" y="{y:g}" text-anchor="middle">{text}</text>'
+    for label, place in list(zip(labels, _places(labels), strict=True))[::every]:
+        frame.append(element("text", label, class_="tick", x=place, y=GROUND + 14, text_anchor="middle"))
     scale = f"{unit} (logarithmic)" if axis.logarithmic else unit
-    yield f'<text class="unit" x="2" y="11">{escape(scale)}</text>'
+    frame.append(element("text", scale, class_="unit", x=2, y=11))
     if across:
-        yield f'<text class="unit" x="{WIDTH - RIGHT}" y="{HEIGHT - 5}" text-anchor="end">{escape(across)}</text>'
+        frame.append(element("text", across, class_="unit", x=WIDTH - RIGHT, y=HEIGHT - 5, text_anchor="end"))
+    return frame
 
 
-def _bounds(axis: Axis, bounds: Sequence[Bound]) -> Iterator[str]:
-    for bound in bounds:
-        y = axis.y(bound.value)
-        yield (
-            f'<line class="{bound.kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}">'
-            f"<title>{escape(bound.text)}</title></line>"
-        )
+def _rule(kind: str, x1: float, x2: float, y: float, text: str = "") -> Markup:
+    return element("line", *svg.title(text), class_=kind, x1=x1, x2=x2, y1=y, y2=y)
 
 
-def _line(points: Sequence[tuple[float, float] | None], one: PlotSeries, labels: Sequence[str]) -> Iterator[str]:
-    run: list[str] = []
-    for point in [*points, None]:
-        if point is not None:
-            run.append(f"{point[0]:.1f},{point[1]:.1f}")
+def _bound_lines(axis: Axis, bounds: Sequence[Bound]) -> list[Markup]:
+    return [_rule(bound.kind, LEFT, WIDTH - RIGHT, axis.y(bound.value), bound.text) for bound in bounds]
+
+
+def _line(axis: Axis, places: Sequence[float], labels: Sequence[str], one: PlotSeries) -> list[Markup]:
+    """Unbroken runs of values as lines, and a marker for each value."""
+    runs: list[list[str]] = [[]]
+    markers: list[Markup] = []
+    for place, value, label in zip(places, one.values, labels, strict=True):
+        if value is None:
+            runs.append([])
             continue
-        if len(run) > 1:
-            yield f'<polyline class="line s{one.colour}" points="{" ".join(run)}"/>'
-        run = []
-    for point, value, label in zip(points, one.values, labels, strict=True):
-        if point is not None and value is not None:
-            yield _marker(point[0], point[1], one.colour, f"{one.name}, {label}: {_number(value)}")
+        y = axis.y(value)
+        runs[-1].append(f"{place:.1f},{y:.1f}")
+        markers.append(svg.marker(place, y, one.colour, f"{one.name}, {label}: {_number(value)}"))
+    line = [element("polyline", class_=f"line s{one.colour}", points=" ".join(run)) for run in runs if len(run) > 1]
+    return line + markers
 
 
-def _marker(x: float, y: float, shape: int, text: str) -> str:
-    """A shape of its own for each series."""
-    kind = shape % 4
-    title = f"<title>{escape(text)}</title>" if text else ""
-    if kind == 0:
-        return f'<circle class="mark s{shape}" cx="{x:.1f}" cy="{y:.1f}" r="3.2">{title}</circle>'
-    if kind == 1:
-        return (
-            f'<rect class="mark s{shape}" x="{x - 2.9:.1f}" y="{y - 2.9:.1f}" width="5.8" height="5.8">{title}</rect>'
-        )
-    reach = 4.0
-    corners = [(0, -reach), (reach, reach * 0.8), (-reach, reach * 0.8)]
-    if kind == 3:
-        corners = [(0, -reach), (reach, 0), (0, reach), (-reach, 0)]
-    path = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in corners)
-    return f'<polygon class="mark s{shape}" points="{path}">{title}</polygon>'
-
-
-def swatch(kind: str) -> Markup:
-    """How a series or bound is drawn, for the legend. `kind`: `bound`, `bound reference`, `line s1`, `mark s1` or
-    (bars) `s1`."""
-    if kind.startswith("mark"):
-        return _sign(10, _marker(5, 5, int(kind.rpartition("s")[2]), ""))
-    if not kind.startswith(("bound", "line")):
-        return _sign(10, f'<rect class="mark {kind}" width="10" height="10" rx="2"/>')
-    line = f'<line class="{kind}" x1="0" x2="24" y1="5" y2="5"/>'
-    shape = int(kind.rpartition("s")[2]) if kind.startswith("line") else None
-    return _sign(24, line if shape is None else line + _marker(12, 5, shape, ""))
-
-
-def _sign(width: int, body: str) -> Markup:
-    return Markup(  # noqa: S704 - classes and numbers of our own
-        f'<svg class="swatch" aria-hidden="true" viewBox="0 0 {width} 10" style="--wide:{width}">{body}</svg>'
-    )
-
-
-def _bar(axis: Axis, x: float, width: float, value: float | None, name: str, colour: int) -> str:
-    ground = HEIGHT - BOTTOM
+def _bar(axis: Axis, x: float, width: float, value: float | None, name: str, colour: int) -> Markup:
     if value is None:
-        centre = x + width / 2
-        title = f"<title>{escape(name)}: none</title>"
-        return f'<circle class="none" cx="{centre:.1f}" cy="{ground - 3}" r="1.5">{title}</circle>'
-    y = min(axis.y(value), ground - 1.5)  # a value of the least on the axis stays a visible bar
-    return (
-        f'<rect class="mark s{colour}" x="{x:.1f}" y="{y:.1f}" width="{width * 0.9:.1f}" height="{ground - y:.1f}">'
-        f"<title>{escape(name)}: {_number(value)}</title></rect>"
-    )
+        return element("circle", *svg.title(f"{name}: none"), class_="none", cx=x + width / 2, cy=GROUND - 3, r=1.5)
+    y = min(axis.y(value), GROUND - LEAST_BAR)
+    text = svg.title(f"{name}: {_number(value)}")
+    return element("rect", *text, class_=f"mark s{colour}", x=x, y=y, width=width * 0.9, height=GROUND - y)
 
 
-def _described(series: Sequence[PlotSeries], labels: Sequence[str]) -> str:
-    parts = []
+def _plot(title: str, labels: Sequence[str], series: Sequence[PlotSeries], body: list[Markup]) -> Markup:
+    """Return the whole picture, described for a screen reader by the range of each series."""
+    ranges = []
     for one in series:
-        values = [v for v in one.values if v is not None]
+        values = [value for value in one.values if value is not None]
         if values:
-            parts.append(f"{one.name} from {_number(min(values))} to {_number(max(values))}")
-    return f"{len(labels)} places; " + ", ".join(parts)
-
-
-def _svg(title: str, description: str, body: Sequence[str], height: float = HEIGHT) -> Markup:
-    inner = "".join(body)
-    name = escape(f"{title}. {description}", quote=True)
-    return Markup(  # noqa: S704 - every text in it went through escape()
-        f'<svg class="plot" role="img" aria-label="{name}" viewBox="0 0 {WIDTH:g} {height:g}">{inner}</svg>'
-    )
+            ranges.append(f"{one.name} from {_number(min(values))} to {_number(max(values))}")
+    return svg.picture("plot", f"{title}. {len(labels)} places; {', '.join(ranges)}", WIDTH, HEIGHT, body)
 
 
 def _number(value: float) -> str:

@@ -27,9 +27,9 @@ from stream.release.manifest import VERSION, software
 TIMES = {
     "ordinal": "No times. The time column holds the place of an event in its case, counted in seconds from 1970-01-01.",
     "relative": "Times since the start of the case, cut off to the unit T of the table below. No dates.",
-    "microaggregated": "Dates and times made of means over groups of cases; which case bears which is drawn at random. "
-    "A mean over a frequent step is near the truth; a single time says nothing of its case. The manifest names these "
-    "times relative_time.",
+    "microaggregated": "Dates and times made of means over groups of cases, dealt out to the cases at random. A mean "
+    "over a frequent step is near the truth; a single time says nothing about its case. The manifest names these times "
+    "relative_time.",
     "noised": "Times with random noise.",
 }
 
@@ -65,29 +65,45 @@ class Statement:
 
 
 def releases_of(folder: Path, publication: str | None, number: int | None) -> list[PublishedRelease]:
-    """The public releases of an output folder (or of its `public` folder alone), of one publication or number where
-    asked. InputError where there is none, where a manifest is of a later version, or where publications differ;
-    BoundError where the folder is an operator's, and nothing of it is public yet."""
+    """Return the public releases of one publication, in order.
+
+    Parameters
+    ----------
+    folder
+        An output folder, or its `public` folder alone.
+    publication
+        May be None if the folder has one publication.
+    number
+        The number of one release, or None for all.
+
+    Raises
+    ------
+    InputError
+        If there is no such release, if a manifest is of a later version, or if the publication is not named and there
+        are several.
+    BoundError
+        If the folder is an operator's, and nothing of it is public yet.
+    """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give the output folder of a replay or daemon")
     root = folder / "public" if (folder / "public").is_dir() else folder
     names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
-    found = {name: sorted((root / name).glob("release-*/manifest.json")) for name in names}
-    found = {name: paths for name, paths in found.items() if paths}
-    waiting = _held(folder) if publication not in found else {}
-    if publication in waiting or (publication is None and waiting and not found):
+    manifests = {name: sorted((root / name).glob("release-*/manifest.json")) for name in names}
+    manifests = {name: paths for name, paths in manifests.items() if paths}
+    waiting = _held(folder) if publication not in manifests else {}
+    if publication in waiting or (publication is None and waiting and not manifests):
         name = publication or next(iter(waiting))
         raise BoundError(_only_held(folder, name, waiting[name]))
     if publication is None:
-        if len(found) > 1:
-            raise InputError(f"{root}: holds {', '.join(found)}; name the publication that the statement is about")
-        publication = next(iter(found), "")
-    if not found and (nothing := _nothing_released(folder, publication)):
+        if len(manifests) > 1:
+            raise InputError(f"{root}: holds {', '.join(manifests)}; name the publication that the statement is about")
+        publication = next(iter(manifests), "")
+    if not manifests and (nothing := _nothing_released(folder, publication)):
         raise BoundError(f"{folder}: a statement is about what is public. {nothing}")
-    if publication not in found:
-        have = f"it holds {', '.join(found)}" if found else "it holds no release"
+    if publication not in manifests:
+        have = f"it holds {', '.join(manifests)}" if manifests else "it holds no release"
         raise InputError(f"{root}: no release of publication {publication!r}; {have}")
-    series = [_read(path) for path in found[publication]]
+    series = [_read(path) for path in manifests[publication]]
     if number is None:
         return series
     chosen = [one for one in series if one.number == number]
@@ -98,8 +114,10 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
 
 
 def _nothing_released(folder: Path, publication: str) -> str:
-    """The verdicts of an operator's folder in which nothing is public; "" where it is no such folder, or does not know
-    the publication that is named."""
+    """Return the verdicts of an operator's folder in which nothing is public.
+
+    The text is empty if it is no such folder, or does not know the publication that is named.
+    """
     if not OperatorLayout(folder).root.is_dir():
         return ""
     verdicts = verdicts_of(folder)
@@ -108,26 +126,30 @@ def _nothing_released(folder: Path, publication: str) -> str:
 
 
 def other_publications(folder: Path, series: Sequence[PublishedRelease]) -> list[PublishedRelease]:
-    """The last release of each other publication of the process in the same folder, if one of its releases shows exact
-    counts: no budget protects them."""
+    """Return the last release of each other publication of the process that shows exact counts.
+
+    No budget protects the cases of such a publication. `series`: the releases that the statement is about.
+    """
     root = folder / "public" if (folder / "public").is_dir() else folder
-    process, own = series[-1].manifest["process"], series[-1].manifest["publication"]
-    found = []
+    process, publication = series[-1].manifest["process"], series[-1].manifest["publication"]
+    last_releases = []
     for place in sorted(path for path in root.iterdir() if path.is_dir()):
         releases = [_read(path) for path in sorted(place.glob("release-*/manifest.json"))]
         others = [one for one in releases if one.manifest["process"] == process]
-        others = [one for one in others if one.manifest["publication"] != own and one.manifest.get("budget") is None]
-        found += others[-1:]
-    return found
+        others = [
+            one for one in others if one.manifest["publication"] != publication and one.manifest.get("budget") is None
+        ]
+        last_releases += others[-1:]
+    return last_releases
 
 
 def _held(folder: Path) -> Mapping[str, list[int]]:
-    """The numbers of releases that wait for a person, by publication; none where this is no operator's folder."""
-    found: dict[str, list[int]] = {}
+    """Return the numbers of held releases by publication; none if this is no operator's folder."""
+    numbers: dict[str, list[int]] = {}
     if OperatorLayout(folder).root.is_dir():
-        for one in approval.held(folder):
-            found.setdefault(one.publication, []).append(one.number)
-    return found
+        for release in approval.held(folder):
+            numbers.setdefault(release.publication, []).append(release.number)
+    return numbers
 
 
 def _only_held(folder: Path, publication: str, numbers: Sequence[int]) -> str:
@@ -149,18 +171,27 @@ def _read(path: Path) -> PublishedRelease:
 
 
 def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequence[PublishedRelease] = ()) -> Statement:
-    """The page on these releases of one publication, in order. `alone`: on one of a series, not on the whole; `others`:
-    see `other_publications`."""
+    """Return the statement on releases of one publication.
+
+    Parameters
+    ----------
+    series
+        The releases, in order.
+    alone
+        Whether the statement is on one release of a series, and not on the whole series.
+    others
+        See `other_publications`.
+    """
     last = series[-1].manifest
     named = f"publication “{last['publication']}” of process “{last['process']}”"
     subject = f"Release {series[-1].number} of {named}" if alone else f"The releases of {named}"
     program = last["software"]
-    whose = "What this release contains" if alone else "What these releases contain"
+    contents = "this release contains" if alone else "these releases contain"
     lead = (
-        f"{whose}, what is promised to the people in the data, and what is not. Every figure is taken from the public "
-        "manifests; no source data were read to write this page."
+        f"This page says what {contents}, what is promised to the people in the data, and what is not. Every figure is "
+        "taken from the public manifests; no source data were read to write this page."
     )
-    told = (
+    content = (
         _released(series),
         _contents(last),
         *_reading(last),
@@ -171,8 +202,8 @@ def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequen
         _checks(series, alone=alone),
     )
     sections = (
-        *told,
-        Section("Words of this page", facts=tuple(explained(" ".join(map(_text, told))))),
+        *content,
+        Section("Words of this page", facts=tuple(explained(" ".join(map(_text, content))))),
         Section("Signature", facts=(("Name and role", " "), ("Date", " "), ("Signature", " "))),
     )
     data = {
@@ -210,7 +241,7 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
     ]
     notes = []
     if any("counts" not in one.manifest for one in series):
-        notes.append("“Not said”: the manifest of a release with noise tells nothing that was counted in the data.")
+        notes.append("“Not said”: the manifest of a release with noise holds no count of the data.")
     simulated = [one.number for one in series if one.manifest.get("clock") == "simulated"]
     if simulated:
         which = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"
@@ -244,14 +275,17 @@ def _contents(manifest: Mapping[str, Any]) -> Section:
 
 
 def _reading(manifest: Mapping[str, Any]) -> Iterator[Section]:
-    """What somebody who mines the log has to know; manifests of earlier versions do not say it."""
+    """Return notes for people who mine the log; manifests of earlier versions have none."""
     notes = manifest.get("reading")
     if notes:
         yield Section("How to read the log", points=tuple(notes))
 
 
 def _together(manifest: Mapping[str, Any], others: Sequence[PublishedRelease]) -> Iterator[Section]:
-    """What other publications of the process make of a promise by noise. A promise by groups names them already."""
+    """Return the effect of other publications on a promise by noise.
+
+    A promise by groups names them already.
+    """
     if manifest.get("budget") is None or not others:
         return
     same = [one for one in others if one.manifest.get("audience") == manifest.get("audience")]
@@ -262,7 +296,9 @@ def _together(manifest: Mapping[str, Any], others: Sequence[PublishedRelease]) -
         points.append(f"Publication “{name}” for {whose} shows exact counts of cases of this process, without noise.")
     points.append("Who sees both can subtract: the noise then protects nobody any more.")
     if same:
-        points.append("The verdict is therefore DP VOID: the promise holds only for who never sees the other one.")
+        points.append(
+            "The verdict is therefore DP VOID: the promise holds only against people who never see the other one."
+        )
     else:
         points.append("The promise above holds for recipients who never see the other one.")
     yield Section("Together with other publications", points=tuple(points))
@@ -322,12 +358,12 @@ def _promises(series: Sequence[PublishedRelease]) -> Iterator[Section]:
 
 
 def _whole_trace(manifest: Mapping[str, Any]) -> str | None:
-    """What was measured of an adversary whom no promise of groups covers; noise covers that one too."""
+    """Return a sentence on membership by an adversary whom no promise of groups covers; None for noise."""
     mechanism = manifest["mechanism"]
     if manifest.get("budget"):
         return None
-    found = membership.sentence({**mechanism["parameters"], "kind": mechanism["kind"]})
-    return None if found is None else _sentence(found)
+    measured = membership.sentence({**mechanism["parameters"], "kind": mechanism["kind"]})
+    return None if measured is None else _sentence(measured)
 
 
 def _sentence(text: str) -> str:
@@ -374,8 +410,8 @@ def _checks(series: Sequence[PublishedRelease], *, alone: bool) -> Section:
     last = series[-1].manifest
     program = last["software"]
     notes = [
-        "Whoever holds a release can check it: the sums of its files stand in its manifest, the sum of its manifest "
-        "stands below, and each manifest names the one before it.",
+        "Whoever holds a release can check it: its manifest lists the sums of its files, this page lists the sum of "
+        "the manifest, and each manifest names the one before it.",
     ]
     if not alone:
         notes += _on_series(series)
@@ -396,9 +432,9 @@ def _on_series(series: Sequence[PublishedRelease]) -> Iterator[str]:
     missing = _missing(series)
     if missing:
         yield (
-            f"Not there: release {_ranges(missing)}. A number is left out where a person rejected the release, or a "
-            "newer one took its place before anybody decided; where it was lost in a crash before anybody could have "
-            "it; or where this folder is not complete."
+            f"Missing: release {_ranges(missing)}. A number is missing if a person rejected the release, if a newer "
+            "one took its place before anybody decided, if it was lost in a crash before anybody could have it, or if "
+            "this folder is not complete."
         )
     holds = _chain(series)
     if holds is False:
@@ -412,7 +448,7 @@ def _missing(series: Sequence[PublishedRelease]) -> list[int]:
 
 
 def _chain(series: Sequence[PublishedRelease]) -> bool | None:
-    """Whether each manifest names the digest of the one before; None where there is nothing to compare."""
+    """Whether each manifest names the digest of the one before; None if there is nothing to compare."""
     pairs = [(one, two) for one, two in pairwise(series) if "chain" in two.manifest]
     if not pairs:
         return None
@@ -454,7 +490,7 @@ def html(page: Statement) -> str:
 
 
 def markdown(page: Statement) -> str:
-    """The same in Markdown. Text of a manifest is text: none of it becomes markup."""
+    """Return the same in Markdown. Text of a manifest is text: none of it becomes markup."""
     lines = [f"# {_plain(page.title)}", "", _plain(page.lead), ""]
     for section in page.sections:
         lines += [f"## {_plain(section.title)}", ""]

@@ -1,6 +1,6 @@
 """The words of promises and tables in plain language, for pages that go where no glossary is: statement and report.
 
-Each entry is shown where its pattern stands in the text of the page. They say what docs/glossary.md says, shorter.
+Each entry is shown if its pattern appears in the text of the page. docs/glossary.md says the same at more length.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     (
         r"\bepsilon\b",
         "epsilon",
-        "how much releases may tell. If one person more or less is in the log, no result becomes more than e to the "
+        "how much releases may reveal. If one person more or less is in the log, no result becomes more than e to the "
         "power epsilon times as likely",
     ),
     (
@@ -54,7 +54,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
         "what is added to that: a chance p becomes at most e to the power epsilon times p, plus delta",
     ),
     (r"\bunbounded\b", "unbounded", "the two logs that are compared differ by one person who is added or removed"),
-    (r"\bTPL\b|\bnats\b", "TPL, nats", "what all releases together tell of a case's state; nats are the unit"),
+    (r"\bTPL\b|\bnats\b", "TPL, nats", "what all releases together reveal about a case's state; nats are the unit"),
     (r"\blinkers?\b", "linker", "a way to give every earlier case a later case that it may have become"),
     (r"\bprojection\b", "projection", "what is known of an event. A: activity and time. E: activity alone"),
     (r"\bguessing advantage\b", "guessing advantage", "how much better somebody can guess one count or one time"),
@@ -65,18 +65,18 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
 
 
 _CODE = 4
-"""Letters of a code such as `seq` or `K`, of which a capital says something."""
+"""Letters of a code such as `seq` or `K`: in a word that short, capitals matter."""
 
 
 def explained(text: str) -> Iterator[tuple[str, str]]:
-    """(word, meaning) of those that stand in `text`, in the order of the list above."""
+    """Yield (word, meaning) of the words that appear in `text`, in the order of the list above."""
     for pattern, word, meaning in _WORDS:
         if re.search(pattern, text, re.MULTILINE | (re.IGNORECASE if len(word) > _CODE else 0)):
             yield word, _sentence(meaning)
 
 
 def every() -> list[tuple[str, str]]:
-    """The whole list, for a page that may hold all of them."""
+    """Return all words, for a page that may hold each of them."""
     return [(word, _sentence(meaning)) for _, word, meaning in _WORDS]
 
 

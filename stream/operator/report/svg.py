@@ -1,0 +1,62 @@
+"""Elements of SVG: every picture of the report is built from these.
+
+Texts and attributes are escaped here and nowhere else. Colours are classes of the page's style sheet (s0, s1, ...), so
+one drawing serves light, dark and paper.
+"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+Scalar = str | float
+
+
+def element(name: str, *content: str | Markup, **attributes: Scalar) -> Markup:
+    """Return an element of SVG.
+
+    Parameters
+    ----------
+    name
+        Its tag.
+    content
+        Its text or elements, in order.
+    attributes
+        Its attributes. An underscore stands for a hyphen, and one at the end of a name is dropped (`class_`). Numbers
+        are written with one decimal at most.
+    """
+    parts = [Markup(' {}="{}"').format(_name(key), _written(value)) for key, value in attributes.items()]
+    opening = Markup("<{}{}>").format(name, Markup("").join(parts))
+    return opening + Markup("").join(content) + Markup("</{}>").format(name)
+
+
+def picture(kind: str, label: str, width: float, height: float, content: list[Markup], **attributes: Scalar) -> Markup:
+    """Return a whole picture; `kind`: its class, `label`: its description for a screen reader."""
+    view = f"0 0 {width:g} {height:g}"
+    return element("svg", *content, class_=kind, role="img", aria_label=label, viewBox=view, **attributes)
+
+
+def title(text: str) -> list[Markup]:
+    """Return what a browser shows over the element; nothing for an empty text."""
+    return [element("title", text)] if text else []
+
+
+def marker(x: float, y: float, shape: int, text: str = "") -> Markup:
+    """Return the mark of a series at a place: a form of its own, so that colour is never the only difference."""
+    style, form = f"mark s{shape}", shape % 4
+    if form == 0:
+        return element("circle", *title(text), class_=style, cx=x, cy=y, r=3.2)
+    if form == 1:
+        return element("rect", *title(text), class_=style, x=x - 2.9, y=y - 2.9, width=5.8, height=5.8)
+    triangle = [(0, -4.0), (4.0, 3.2), (-4.0, 3.2)]
+    diamond = [(0, -4.0), (4.0, 0), (0, 4.0), (-4.0, 0)]
+    corners = triangle if form == 2 else diamond
+    points = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in corners)
+    return element("polygon", *title(text), class_=style, points=points)
+
+
+def _name(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
+
+
+def _written(value: Scalar) -> str:
+    return value if isinstance(value, str) else f"{round(value, 1):g}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from stream.ledger.layout import OperatorLayout
 from stream.ledger.sqlite import is_copy, owner_of
 from stream.ledger.view import LedgerView
 from stream.operator.history import ledger_view, read_json, refuse_other_configuration
-from stream.release.approval import Order, check_words
+from stream.release.approval import Order, PersonDecision
 from stream.run.service import ReleaseService
 
 SECOND = 1_000_000_000
@@ -111,7 +111,7 @@ def decide(
     Settings without [source]. InputError where there is no such release; RefusedError where a replay is using the
     folder, or ledger and store do not agree.
     """
-    check_words(by, why)
+    person = PersonDecision(publication, number, decision, by, why)
     if isinstance(folder_or_settings, Settings):
         settings, folder = folder_or_settings, output
     else:
@@ -122,10 +122,11 @@ def decide(
         refuse_other_process(settings, folder)
         seal = _known(folder, publication, number)
     if settings.source is not None:
-        return _order(settings, publication, number, decision, by, why, seal)
+        manifest = None if seal is None else seal.body.manifest
+        return _order(settings, replace(person, manifest=manifest))
     if folder is None:
         raise InputError("give the folder of the replay: its configuration has no [source]")
-    return _in_place(settings, folder, publication, number, decision, by, why)
+    return _in_place(settings, folder, person)
 
 
 def refuse_other_process(settings: Settings, folder: Path) -> None:
@@ -154,25 +155,17 @@ def _known(folder: Path, publication: str, number: int) -> SealEntry | None:
     raise InputError(f"{folder}: release {number} of {publication} was never sealed; {held_now}")
 
 
-def _order(
-    settings: Settings, publication: str, number: int, decision: Order, by: str, why: str, seal: SealEntry | None
-) -> ApprovalOutcome:
-    """The order says which bytes it is about, where the folder beside it knows them."""
-    from stream.daemon import operator_commands as orders
-    from stream.fold.records import Command
+def _order(settings: Settings, decision: PersonDecision) -> ApprovalOutcome:
+    """Give the order to the daemon; it names the bytes that it is about, if the folder beside it knows them."""
+    from stream.daemon import operator_commands
 
     if settings.source is None:
         raise InputError("no [source] table: there is no daemon to give an order to")
-    manifest = {} if seal is None else {"manifest": seal.body.manifest}
-    arguments = {"number": number, "by": by, "why": why, **manifest}
-    command = Command(name=decision, publication=publication, arguments=arguments)
-    offset = orders.send(settings, settings.source, command)
-    return ApprovalOutcome(publication, number, "ordered", by, why, offset=offset)
+    offset = operator_commands.send(settings, settings.source, decision.command())
+    return ApprovalOutcome(decision.publication, decision.number, "ordered", decision.by, decision.why, offset=offset)
 
 
-def _in_place(
-    settings: Settings, folder: Path, publication: str, number: int, decision: Order, by: str, why: str
-) -> ApprovalOutcome:
+def _in_place(settings: Settings, folder: Path, decision: PersonDecision) -> ApprovalOutcome:
     if settings.key is None and not OperatorLayout(folder).key.exists():
         raise InputError(
             f"{folder}: the pseudonym key of this folder was given from outside; give the same one "
@@ -188,10 +181,10 @@ def _in_place(
             f"{folder}: another veilstream process is using this folder; decide when it has ended"
         ) from (None)
     try:
-        ruled = service.rule(publication, number, decision, by=by, why=why)
+        ruled = service.rule(decision)
     finally:
         service.close()
-    status: Literal["approved", "rejected", "refused"] = (
-        "refused" if ruled.ruling == "refused" else "approved" if ruled.ruling == "approved" else "rejected"
-    )
-    return ApprovalOutcome(publication, number, status, by, why, ruled.reasons)
+    status: Literal["approved", "rejected", "refused"] = decision.ruling
+    if ruled.ruling == "refused":
+        status = "refused"
+    return ApprovalOutcome(decision.publication, decision.number, status, decision.by, decision.why, ruled.reasons)

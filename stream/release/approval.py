@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import InputError
 from stream.fold.cases import digest
+from stream.fold.records import Command
 from stream.ledger import release_record
 from stream.ledger.entries import ApprovalBody, ApprovalEntry, Ruling, SealEntry
 from stream.ledger.folder import json_bytes, rewrite, write_json
@@ -43,70 +44,118 @@ LONGEST = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class DecidedRelease:
-    """What an order to the daemon says of the release that it is about. `manifest`: sha256 of its manifest, where who
-    decided had it; `position`: of the order in the delta topic."""
+class PersonDecision:
+    """A person's decision on a held release.
 
+    Attributes
+    ----------
+    publication, number
+        The release.
+    order, by, why
+        What to do with it, who decided, and for which reason.
+    manifest
+        sha256 of the manifest that the person had read, if known.
+    position
+        Position of the order in the delta topic. None for a decision in the folder, where the release is looked at.
+
+    Raises
+    ------
+    InputError
+        If the name or the reason is empty, too long, or not one printable line.
+    """
+
+    publication: str
+    number: int
+    order: Order
+    by: str
+    why: str
     manifest: str | None = None
     position: int | None = None
 
+    def __post_init__(self) -> None:
+        for name, text in (("--by", self.by), ("--why", self.why)):
+            if not text.strip():
+                raise InputError(f"{name} is empty: a decision has a name and a reason")
+            if len(text) > LONGEST:
+                raise InputError(f"{name} is longer than {LONGEST} characters")
+            if not text.isprintable():
+                raise InputError(f"{name} holds a line break or a control character; use one line")
 
-def check_words(by: str, why: str) -> None:
-    """InputError where nobody decides, or for no reason."""
-    for name, text in (("--by", by), ("--why", why)):
-        if not text.strip():
-            raise InputError(f"{name} is empty: a decision has a name and a reason")
-        if len(text) > LONGEST:
-            raise InputError(f"{name} is longer than {LONGEST} characters")
-        if not text.isprintable():
-            raise InputError(f"{name} holds a line break or a control character; use one line")
+    @classmethod
+    def of_command(cls, command: Command, position: int) -> PersonDecision:
+        """Read the decision from an order of the delta topic. InputError if it is not complete."""
+        arguments = command.arguments
+        number, manifest = arguments.get("number"), arguments.get("manifest")
+        if command.publication is None or not isinstance(number, int):
+            raise InputError("it names no publication and no number")
+        return cls(
+            publication=command.publication,
+            number=number,
+            order="approve" if command.name == "approve" else "reject",
+            by=str(arguments.get("by", "")),
+            why=str(arguments.get("why", "")),
+            manifest=manifest if isinstance(manifest, str) else None,
+            position=position,
+        )
+
+    def command(self) -> Command:
+        """Return the order to the daemon."""
+        manifest = {} if self.manifest is None else {"manifest": self.manifest}
+        arguments = {"number": self.number, "by": self.by, "why": self.why, **manifest}
+        return Command(name=self.order, publication=self.publication, arguments=arguments)
+
+    @property
+    def ruling(self) -> Literal["approved", "rejected"]:
+        """The ruling that the ledger gets if the decision is carried out."""
+        return "approved" if self.order == "approve" else "rejected"
 
 
-UNSEEN = DecidedRelease()
-"""Of a decision in the folder: the release is looked at there."""
+def decide(pipeline: Pipeline, decision: PersonDecision) -> Ruled:
+    """Carry out a person's decision, durably.
 
+    A decision that was carried out before is finished, and answered as then.
 
-def decide(
-    pipeline: Pipeline, number: int, order: Order, *, by: str, why: str, known: DecidedRelease = UNSEEN
-) -> Ruled:
-    """Obey a person's decision, durably. InputError where the release is not held, or is not the one that was `known`;
-    one that was decided alike before is finished, and answered as then."""
-    check_words(by, why)
-    account = pipeline.account
+    Raises
+    ------
+    InputError
+        If the release is not held, or is not the one that the person had read.
+    """
+    account, number = pipeline.account, decision.number
     if number in account.seals:
-        _refuse_unseen(account.seals[number], known)
-    wanted: Ruling = "approved" if order == "approve" else "rejected"
+        _refuse_unseen(account.seals[number], decision)
     before = account.rulings.get(number)
-    if before is not None and before.body.decision == wanted:
-        return Ruled(pipeline.name, number, wanted, again=True)
+    if before is not None and before.body.decision == decision.ruling:
+        return Ruled(pipeline.name, number, decision.ruling, again=True)
     if number not in account.held:
         raise InputError(f"release {number} of {pipeline.name} is not held: {_standing(pipeline, number)}")
     warned: list[Reason] = []
-    if order == "reject":
-        standing = reject(pipeline, number, by=by, why=why)
+    if decision.order == "reject":
+        recorded = reject(pipeline, number, by=decision.by, why=decision.why)
     else:
         reasons, warned = review(pipeline, number)
         if reasons:
-            _append(pipeline, number, "refused", by, why, reasons)
+            _append(pipeline, decision, "refused", reasons)
             return Ruled(pipeline.name, number, "refused", tuple(reasons))
-        standing = _append(pipeline, number, "approved", by, why)
-    if standing.body.decision != wanted:
-        raise InputError(f"release {number} of {pipeline.name} was decided meanwhile: {standing.body.decision}")
-    if wanted == "approved":
+        recorded = _append(pipeline, decision, "approved")
+    if recorded.body.decision != decision.ruling:
+        raise InputError(f"release {number} of {pipeline.name} was decided meanwhile: {recorded.body.decision}")
+    if decision.order == "approve":
         pipeline.at(Failpoint.APPROVED)
         _release(pipeline, number, account.seals[number])
-    return Ruled(pipeline.name, number, wanted, tuple(warned))
+    return Ruled(pipeline.name, number, decision.ruling, tuple(warned))
 
 
-def _refuse_unseen(seal: SealEntry, known: DecidedRelease) -> None:
-    """InputError where an order is about other bytes, or stands where the release was not cut yet: nobody had seen it,
-    and after a crash the ledger knows it before the order is read again."""
-    what = f"release {seal.sequence} of {seal.publication}"
-    if known.manifest is not None:
-        if known.manifest != seal.body.manifest:
-            raise InputError(f"{what} is another one than the order is about (its manifest has another sha256)")
-    elif known.position is not None and known.position <= _cut_at(seal):
-        raise InputError(f"{what} did not exist when the order was given; look at it, and repeat the order")
+def _refuse_unseen(seal: SealEntry, decision: PersonDecision) -> None:
+    """Refuse an order about other bytes, or one that was given before the release was cut.
+
+    Nobody had seen a release that was not cut yet; after a crash the ledger knows it before the order is read again.
+    """
+    release = f"release {seal.sequence} of {seal.publication}"
+    if decision.manifest is not None:
+        if decision.manifest != seal.body.manifest:
+            raise InputError(f"{release} is another one than the order is about (its manifest has another sha256)")
+    elif decision.position is not None and decision.position <= _cut_at(seal):
+        raise InputError(f"{release} did not exist when the order was given; look at it, and repeat the order")
 
 
 def _cut_at(seal: SealEntry) -> int:
@@ -129,10 +178,16 @@ def _standing(pipeline: Pipeline, number: int) -> str:
 
 
 def _append(
-    pipeline: Pipeline, number: int, ruling: Ruling, by: str, why: str, reasons: Iterable[Reason] = ()
+    pipeline: Pipeline, decision: PersonDecision, ruling: Ruling, reasons: Iterable[Reason] = ()
 ) -> ApprovalEntry:
-    body = ApprovalBody(decision=ruling, by=by, why=why, at=pipeline.clock.now(), reasons=tuple(texts(reasons)))
-    entry = ApprovalEntry(publication=pipeline.name, sequence=number, owner=uuid.uuid4().hex, body=body)
+    body = ApprovalBody(
+        decision=ruling,
+        by=decision.by,
+        why=decision.why,
+        at=pipeline.clock.now(),
+        reasons=tuple(texts(reasons)),
+    )
+    entry = ApprovalEntry(publication=pipeline.name, sequence=decision.number, owner=uuid.uuid4().hex, body=body)
     return pipeline.ledger.append(entry)
 
 

@@ -31,7 +31,7 @@ from stream.ledger.folder import OperatorFolder, make_private
 from stream.ledger.mirror import Mirror, open_mirror
 from stream.ledger.sqlite import Ledger, SqliteLedger, refuse_other_accounting
 from stream.ledger.view import Account
-from stream.release.approval import UNSEEN, DecidedRelease, Order, decide
+from stream.release.approval import PersonDecision, decide
 from stream.release.audience import Audience, reach, refuse_apart
 from stream.release.audit_document import AuditPart, read_audit
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver, Ruled
@@ -229,32 +229,30 @@ class ReleaseService:
             self.watch.decided(cut.publication, decision, spent, time.monotonic() - started)
         return decision
 
-    def rule(
-        self, publication: str, number: int, order: Order, *, by: str, why: str, known: DecidedRelease = UNSEEN
-    ) -> Ruled:
-        """Obey a person's decision on a held release. InputError where there is none of that number."""
+    def rule(self, decision: PersonDecision) -> Ruled:
+        """Carry out a person's decision on a held release. InputError if no release with its number is held."""
+        publication, number = decision.publication, decision.number
         if publication not in self.pipelines:
             names = ", ".join(self.pipelines)
             raise InputError(f"there is no publication {publication!r}; there are {names}")
-        pipeline = self.pipelines[publication]
-        ruled = decide(pipeline, number, order, by=by, why=why, known=known)
+        ruled = decide(self.pipelines[publication], decision)
         if self.watch is not None and not ruled.again:
             self.watch.ruled(ruled, self._audit_of(publication, number) if ruled.ruling == "approved" else None)
         return ruled
 
     def obey(self, fold: Fold, position: int, command: Command) -> Ruled:
-        """Obey `approve` or `reject` of the delta topic. InputError where the command is not whole, its release is not
-        held, or an approval would publish while nothing is to be released."""
-        given, name = command.arguments, command.publication
-        number, manifest = given.get("number"), given.get("manifest")
-        if name is None or not isinstance(number, int):
-            raise InputError("it names no publication and no number")
-        order: Order = "approve" if command.name == "approve" else "reject"
-        if order == "approve":
-            _refuse_stopped(fold, name, number)
-        known = DecidedRelease(manifest if isinstance(manifest, str) else None, position)
-        by, why = str(given.get("by", "")), str(given.get("why", ""))
-        return self.rule(name, number, order, by=by, why=why, known=known)
+        """Carry out `approve` or `reject` of the delta topic.
+
+        Raises
+        ------
+        InputError
+            If the command is not complete, its release is not held, or an approval would publish while nothing is to
+            be released.
+        """
+        decision = PersonDecision.of_command(command, position)
+        if decision.order == "approve":
+            _refuse_stopped(fold, decision.publication, decision.number)
+        return self.rule(decision)
 
     def attempt(self, fold: Fold, cut: Cut) -> Attempt:
         """What the pipeline is told of a cut."""

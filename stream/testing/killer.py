@@ -13,7 +13,7 @@ from connectors import read_log
 from connectors.files import FileOps
 from stream.config import sources
 from stream.engine.building import EngineBuilds
-from stream.release.approval import Order
+from stream.release.approval import Order, PersonDecision
 from stream.release.failpoints import BOUNDARIES, Failpoint
 from stream.run.replay import Replay, ReplayOutcome
 from stream.run.service import ReleaseService
@@ -71,7 +71,7 @@ def decide(
     ops = FaultyDisk(operation, act=kill) if operation else FileOps()
     service = ReleaseService(sources.load(config), output, at=at_nth(at, nth, kill) if at else _nothing, ops=ops)
     try:
-        service.rule(publication, number, order, by="Ann", why="crash test")
+        service.rule(PersonDecision(publication, number, order, by="Ann", why="crash test"))
     finally:
         service.close()
 

@@ -21,6 +21,7 @@ from stream.ledger.entries import ApprovalEntry, SealEntry, WithheldEntry
 from stream.ledger.folder import read_key
 from stream.operator import approval
 from stream.operator.verify import verify
+from stream.release.approval import PersonDecision
 from stream.run.service import ReleaseService
 from stream.testing import verifier
 from stream.values.pseudonym import Pseudonyms
@@ -275,7 +276,7 @@ def test_an_approval_before_the_moment_of_a_dp_release_waits_for_it(world: Path)
         service = ReleaseService(loaded, world / "out", clock=clock)
         try:
             if start == 0:
-                service.rule("private", 1, "approve", by="Ann", why="early")
+                service.rule(PersonDecision("private", 1, "approve", by="Ann", why="early"))
             service.publish_due()
             assert [name for name in visible(world, "private") if not name.startswith(".")] == []
             clock.over = start == 1
@@ -403,7 +404,7 @@ def test_a_host_that_takes_over_decides_on_what_the_one_before_held(tmp_path: Pa
     service = ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
     try:
         assert service.pipelines["plain"].account.held == [1]
-        service.rule("plain", 1, order, by="Ann", why="x")
+        service.rule(PersonDecision("plain", 1, order, by="Ann", why="x"))
         assert service.mirror is not None
         names = service.mirror.blobs.names("plain")
     finally:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from stream.config import sources
+from stream.release.approval import PersonDecision
 from stream.run.exporter import Metrics
 from stream.run.observer import MetricsObserver
 from stream.run.service import ReleaseService
@@ -40,7 +41,7 @@ def test_a_held_release_is_counted_until_it_is_decided_on(tmp_path: Path) -> Non
         assert 0 < first <= time.time() - before + 1
         assert (value(metrics, "held_age_seconds") or 0) > first
         assert value(metrics, "release_timestamp_seconds") is None
-        service.rule("plain", 1, "approve", by="Ann", why="x")
+        service.rule(PersonDecision("plain", 1, "approve", by="Ann", why="x"))
         assert (value(metrics, "held_releases"), value(metrics, "held_age_seconds")) == (0, 0)
         assert value(metrics, "releases_total", mechanism="identity") == 1
         assert (value(metrics, "release_timestamp_seconds") or 0) >= before

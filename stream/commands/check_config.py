@@ -1,4 +1,4 @@
-"""`veilstream check-config FILE`: what a configuration means, and what in it cannot hold."""
+"""`veilstream check-config FILE`: what a configuration means, and which of its claims cannot hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`veilstream migrate`: state and mirror to this program's version and to the configured storage key."""
+"""`veilstream migrate`: bring state and mirror to this program's version and to the configured storage key."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be rewritten, write nothing.")] = False,
     json: options.Json = False,
 ) -> int:
-    """Rewrite what is of an older version or under another storage key (stop the coordinators first); exit 4 where
-    something cannot be read, and then nothing is written."""
+    """Rewrite files of an older version or under another storage key.
+
+    Stop the coordinators first. Exit 4 if something cannot be read; then nothing is written.
+    """
     from stream.config.sources import load
     from stream.operator.migrate import migrate, plan
 

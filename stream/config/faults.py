@@ -1,4 +1,4 @@
-"""What pydantic finds wrong in a table, in words: `place: what is wrong`, without the value (it may be a secret)."""
+"""Explain what pydantic finds wrong in a table, without the value (it may be a secret)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDING = {
 
 
 def explain(error: ValidationError, root: str = "settings") -> Iterator[str]:
-    """Every fault as `place: what is wrong`; what concerns the whole table is said of `root`."""
+    """Yield every fault as `place: what is wrong`; faults of the whole table have the place `root`."""
     for fault in error.errors(include_url=False, include_input=False, include_context=False):
         place = ".".join(str(part) for part in fault["loc"]) or root
         message = WORDING.get(fault["type"], fault["msg"].removeprefix("Value error, "))
@@ -29,7 +29,7 @@ def explain(error: ValidationError, root: str = "settings") -> Iterator[str]:
 
 @contextmanager
 def naming(publication: str, table: str) -> Iterator[None]:
-    """Faults inside say which publication and which table they are in."""
+    """Name publication and table in the faults that are raised inside."""
     try:
         yield
     except ValidationError as error:

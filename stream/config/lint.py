@@ -1,4 +1,4 @@
-"""What a valid configuration still gets wrong: claims that cannot hold, and bounds that end a publication early."""
+"""Warnings about a valid configuration: claims that cannot hold, and bounds that end a publication early."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stream.release.gate import releases_left
 
 
 def warnings(settings: Settings) -> list[str]:
-    """One line each; an empty list says that nothing was found, not that nothing is wrong."""
+    """Return one line for each warning; an empty list does not prove that all is well."""
     found = (_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _held, _own)
     return [warning for each in found for warning in each(settings)]
 
 
 def notes(settings: Settings) -> list[str]:
-    """What holds of any such configuration and is easily overlooked: nothing is wrong."""
+    """Return what holds of any such configuration and is easily overlooked."""
     return [*_rename(settings), *_values(settings)]
 
 
 def _values(settings: Settings) -> Iterator[str]:
-    """What a record says may become part of an activity, and activities are released."""
+    """Warn that values of a record may become part of an activity, and so be released."""
     for number, one in enumerate(settings.source.mapping if settings.source else (), 1):
         if paths := one.values:
             yield (
@@ -33,7 +33,7 @@ def _values(settings: Settings) -> Iterator[str]:
 
 
 def _rename(settings: Settings) -> Iterator[str]:
-    """A publication's name is its series."""
+    """Note that a publication's name is its series."""
     if settings.publication:
         yield (
             "a publication that is renamed begins a new series from release 1: no audit compares it with what went out "
@@ -49,12 +49,13 @@ def _rename(settings: Settings) -> Iterator[str]:
 
 
 def _none(settings: Settings) -> Iterator[str]:
+    """Warn that nothing will be released."""
     if not settings.publication:
         yield "no [[publication]]: nothing will be released"
 
 
 def _daemon(settings: Settings) -> Iterator[str]:
-    """A file with a [source] is a daemon's; what needs the whole log ends it at its start."""
+    """Warn of keys that need the whole log where a [source] makes the file a daemon's."""
     if settings.source is None:
         return
     keys = ["process.completion.log_end"] if settings.process.completion.log_end else []
@@ -65,10 +66,12 @@ def _daemon(settings: Settings) -> Iterator[str]:
 
 
 def _spends(publication: Publication) -> bool:
+    """Whether the releases are paid for from a privacy budget."""
     return publication.build_mechanism.charge() != Charge()
 
 
 def _voided(settings: Settings) -> Iterator[str]:
+    """Warn of releases of the same cases that void a dp promise, or add to its loss."""
     for one, two in combinations(settings.publication, 2):
         private, other = (one, two) if _spends(one) else (two, one)
         if _spends(private) and not _spends(other):
@@ -84,6 +87,7 @@ def _voided(settings: Settings) -> Iterator[str]:
 
 
 def _releases(settings: Settings) -> Iterator[str]:
+    """Warn how many releases the budget of each publication allows."""
     together = settings.process.budget.max_epsilon
     if settings.process.budget.accounting == "zcdp":
         yield from _zcdp(settings)
@@ -110,7 +114,7 @@ def _releases(settings: Settings) -> Iterator[str]:
 
 
 def _zcdp(settings: Settings) -> Iterator[str]:
-    """How many releases each publication can pay for, where rho is added up."""
+    """Warn how many releases each publication can pay for, where rho is added up."""
     budget = settings.process.budget
     for publication in settings.publication:
         where, asked, gate = f"publication {publication.name!r}", publication.build_mechanism.charge(), publication.gate
@@ -135,7 +139,7 @@ def _zcdp(settings: Settings) -> Iterator[str]:
 
 
 def _once(settings: Settings, publication: Publication) -> Iterator[str]:
-    """A series in which each case counts once ends by no budget; what it takes for granted."""
+    """Warn of what a series takes for granted in which each case counts once."""
     where, gate, asked = (
         f"publication {publication.name!r}",
         publication.gate,
@@ -159,6 +163,7 @@ def _once(settings: Settings, publication: Publication) -> Iterator[str]:
 
 
 def _starts(settings: Settings) -> Iterator[str]:
+    """Warn of windows that a replay cannot count."""
     for publication in settings.publication:
         if publication.counted_from_start and publication.start is None:
             yield (
@@ -168,6 +173,7 @@ def _starts(settings: Settings) -> Iterator[str]:
 
 
 def _cohorts(settings: Settings) -> Iterator[str]:
+    """Warn of settings under which cohorts stay empty or shrink."""
     process = settings.process
     for publication in settings.publication:
         if publication.build_mechanism.kind != "tlkc-cohorts":
@@ -185,6 +191,7 @@ def _cohorts(settings: Settings) -> Iterator[str]:
 
 
 def _employees(settings: Settings) -> Iterator[str]:
+    """Warn that releases name employees."""
     for publication in settings.publication:
         if publication.carries_resources and publication.resources != "roles":
             leaves = "the name of each employee" if settings.process.raw_resources else "a pseudonym for each employee"
@@ -195,7 +202,7 @@ def _employees(settings: Settings) -> Iterator[str]:
 
 
 def _held(settings: Settings) -> Iterator[str]:
-    """What a person's approval costs where it comes late."""
+    """Warn what an approval costs that comes late."""
     for one in settings.publication:
         if one.approval == "required" and one.cases == "completed":
             lost = (
@@ -220,6 +227,7 @@ def _held(settings: Settings) -> Iterator[str]:
 
 
 def _own(settings: Settings) -> Iterator[str]:
+    """Pass on the warnings of each mechanism about its own settings."""
     for publication in settings.publication:
         table = publication.model_dump(mode="json")
         for warning in publication.build_mechanism.check(table):

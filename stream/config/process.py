@@ -27,7 +27,13 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 
 
 def kept_moment(value: AwareDatetime | None) -> AwareDatetime | None:
-    """A moment that nanoseconds since 1970 can hold; ValueError otherwise."""
+    """Return the moment if int64 nanoseconds since 1970 can hold it.
+
+    Raises
+    ------
+    ValueError
+        If they cannot.
+    """
     if value is not None:
         instant(value)
     return value
@@ -43,14 +49,19 @@ class Columns(ConfigTable):
     """Names of the columns; the XES names are the defaults."""
 
     case: str = "case:concept:name"
+    """Set it if your file or topic calls the case differently."""
     activity: str = "concept:name"
+    """Set it if the activity has another name."""
     time: str = "time:timestamp"
+    """Set it if the time has another name."""
     resource: str = "org:resource"
+    """Set it if whoever did an event has another name."""
     lifecycle: str = "lifecycle:transition"
+    """Set it if the transition of an activity has another name."""
 
     @property
     def changed(self) -> dict[str, str]:
-        """Only what differs from the XES names."""
+        """The names that differ from the XES names."""
         return {name: value for name, value in self.model_dump().items() if name in self.model_fields_set}
 
 
@@ -58,22 +69,29 @@ class Completion(ConfigTable):
     """When a case counts as complete."""
 
     end_activities: tuple[str, ...] = ()
+    """Set it if certain activities end a case: it is complete when one of them is its last event."""
     end_all: tuple[str, ...] = Field(default=(), max_length=64)
+    """Set it if a case ends once it has had all of certain activities, in any order."""
     inactivity: Duration | None = None
+    """Set it if no event tells that a case is over: it is complete after this much silence."""
     log_end: bool = False
-    """Replay only: a case is complete when the log holds no later event of it."""
+    """Set it to replay a log of the past: a case is complete when the log has no later event of it."""
 
 
 class ProcessBudget(ConfigTable):
     """Cap over all publications of the process (their charges add up)."""
 
     max_epsilon: Exact | None = Field(default=None, gt=0)
+    """Set it if several dp publications share one budget: the largest sum of their epsilon."""
     max_delta: Exact | None = Field(default=None, ge=0, lt=1)
+    """The same for delta_dp."""
     accounting: Literal["pure", "zcdp"] = "pure"
-    """how the ledger adds charges up: `pure` adds epsilon and delta_dp; `zcdp` adds the `rho` of mechanisms with
-    Gaussian noise (`dp-variants`), which allows far more releases. One for the life of a ledger"""
+    """How the ledger adds charges up, for its whole life: `pure` adds epsilon and delta_dp. Set `zcdp` if many
+    releases with Gaussian noise (`dp-variants` with `rho`) share a budget: it adds their rho, and allows far more
+    of them."""
     conversion_delta: Exact | None = Field(default=None, gt=0, lt=1)
-    """zcdp: the delta at which rho is shown, and bounded, as epsilon; it counts to delta once. 1e-6 by default"""
+    """zcdp: the delta at which rho is shown and bounded as epsilon; it counts once. Set it if max_delta must be below
+    the 1e-6 of the default."""
 
     @model_validator(mode="after")
     def _of_zcdp(self) -> ProcessBudget:
@@ -101,19 +119,20 @@ class AttributeRoles(ConfigTable):
     identifier: tuple[str, ...] = ()
     """Names one person (a citizen number): dropped at intake, never stored, in no topic and no file."""
     sensitive: tuple[str, ...] = ()
-    """Bounded by C; released only where a publication names it (`release_attributes`)."""
+    """Must not be learnt of a person (a diagnosis): bounded by C, and released only if a publication names it
+    (`release_attributes`)."""
     quasi: tuple[str, ...] = ()
-    """What somebody may know of a person (age, postal code): counted in the risk of the source, never released."""
+    """May be known of a person (age, postal code): counted in the risk of the source, never released."""
     public: tuple[str, ...] = ()
-    """Says nothing about a person: released where a publication names it, and counted there."""
+    """Says nothing about a person: released and counted if a publication names it."""
     person: tuple[str, ...] = Field(default=(), max_length=1)
-    """Says whose case it is. Only its pseudonym is stored, never released: `cases = "completed"` counts the cases of a
-    person by it."""
+    """Tells whose case it is. Set it if people can have several cases: `cases = "completed"` counts the cases of a
+    person by it. Only its pseudonym is stored; it is never released."""
 
     @model_validator(mode="before")
     @classmethod
     def _by_name(cls, value: Any) -> Any:
-        """`{Diagnose = "sensitive"}` is taken like `{sensitive = ["Diagnose"]}`."""
+        """Read `{Diagnose = "sensitive"}` like `{sensitive = ["Diagnose"]}`."""
         if not isinstance(value, Mapping):
             return value
         roles: dict[str, list[str]] = {}
@@ -139,26 +158,37 @@ class Process(ConfigTable):
     """One log: its name, its columns, the roles of its attributes."""
 
     name: str = "log"
+    """Lower-case letters, digits, hyphens; part of the names of topics and metrics. Set it for each process of a
+    broker or a ledger."""
     sensitive: tuple[str, ...] = ()
     """Short for `attributes.sensitive`."""
     attributes: AttributeRoles = AttributeRoles()
+    """Roles of the attributes: see process.attributes."""
     columns: Columns = Columns()
+    """Names of the columns: see process.columns."""
     completion: Completion = Completion()
+    """When a case is complete: see process.completion. `"log_end"` is short for `{ log_end = true }`."""
     lifecycle: Lifecycle | None = None
-    """Which transitions of an activity are events (column `lifecycle`): `complete`, `start`, or `both`, as `A+start`
-    and `A+complete`. An event without a transition counts as complete. By default all are, under their activity."""
+    """Set it if activities have transitions (column `lifecycle`): which of them are events: `complete`, `start`, or
+    `both`, as `A+start` and `A+complete`. An event without a transition counts as complete. By default all are
+    events, under their activity."""
     timezone: str | None = None
+    """Set it if times carry no zone, or for `mechanism.clock = "log"`, which counts by the hours of a place
+    (`Europe/Berlin`)."""
     budget: ProcessBudget = ProcessBudget()
+    """Bounds over all publications: see process.budget."""
     retention: Duration | None = None
-    """A closed case leaves the state this long after its completion."""
+    """Set it if the state must not grow for ever, or data must be deleted in time: a complete case leaves the state
+    this long after its last event."""
     raw_resources: bool = False
-    """Keep and publish resource names as they are; by default they are pseudonyms from ingest on, in topics and state
-    too."""
+    """Set it if resources are no people (machines): keep and publish their names. By default they are pseudonyms from
+    ingest on, in topics and state too."""
     resource_roles: str | dict[str, tuple[str, ...]] | None = None
-    """What publications with `resources = "roles"` show instead of employees: an attribute of events (`"org:role"`), or
-    a taxonomy, the resources of each role (`{ nurse = ["Ann", "Ben"] }`)."""
+    """Set it for publications with `resources = "roles"`, which show roles instead of employees: an attribute of
+    events (`"org:role"`), or the resources of each role (`{ nurse = ["Ann", "Ben"] }`)."""
     earliest: AwareDatetime | None = None
-    """Events before this time are ignored: the daemon sends them to the dlq, a replay leaves them out."""
+    """Set it if some events have dates like 1900-01-01: events before this time are ignored; the daemon sends them to
+    the dlq, a replay leaves them out."""
 
     _moment = field_validator("earliest")(kept_moment)
 
@@ -179,7 +209,7 @@ class Process(ConfigTable):
     @model_validator(mode="before")
     @classmethod
     def _sensitive_in_both(cls, value: Any) -> Any:
-        """`sensitive` and `attributes.sensitive` are one list, whichever was written."""
+        """Make one list of `sensitive` and `attributes.sensitive`."""
         if not isinstance(value, Mapping) or not isinstance(value.get("attributes", {}), Mapping | AttributeRoles):
             return value
         given = value.get("attributes", {})
@@ -208,20 +238,23 @@ class Process(ConfigTable):
 
     @property
     def role_of(self) -> str | dict[str, str] | None:
-        """`resource_roles`: the attribute, or the role of each resource."""
+        """The attribute that holds the role, or the role of each resource (`resource_roles`)."""
         if isinstance(self.resource_roles, str) or self.resource_roles is None:
             return self.resource_roles
         return {name: role for role, names in self.resource_roles.items() for name in names}
 
     @property
     def person(self) -> str | None:
-        """The attribute that says whose case it is."""
+        """The attribute that tells whose case it is."""
         return next(iter(self.attributes.person), None)
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The attributes that mechanisms and audits read: all with a role but identifiers and the person, and what says
-        the role of resources."""
+        """The attributes that mechanisms and audits read.
+
+        These are all attributes with a role except identifiers and the person, and the one that holds the role of a
+        resource.
+        """
         known = (*self.sensitive, *self.attributes.quasi, *self.attributes.public)
         more = self.resource_roles if isinstance(self.resource_roles, str) else ""
         return (*known, more) if more and more not in known else known
@@ -233,7 +266,13 @@ class Process(ConfigTable):
 
 
 def plain_name(value: str, where: str) -> str:
-    """The name, where it can be that of a topic and of a folder; ValueError otherwise."""
+    """Return the name if a topic and a folder can have it.
+
+    Raises
+    ------
+    ValueError
+        If they cannot; the message begins with `where`.
+    """
     if not NAME.fullmatch(value):
         raise ValueError(f"{where} = {value!r}: use a lower-case letter, then letters, digits and hyphens (63 at most)")
     return value

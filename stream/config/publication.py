@@ -46,42 +46,53 @@ class Publication(ConfigTable):
     """One stream of releases: window, mechanism, audit, gate."""
 
     name: str
+    """Folder and label of its releases."""
     audience: str = AUDIENCE
-    """Who receives the releases. What one audience holds is audited and gated as one series; by default all
-    publications go to one."""
+    """Set it if releases go to different recipients who do not share them. All releases of one audience are audited
+    and gated as one series."""
     window: dict[str, Any]
+    """When a release is taken: see publication.window."""
     mechanism: dict[str, Any]
+    """`{ kind = .., parameters }`: see below."""
     audit: dict[str, Any] = Field(default={})
+    """Keys of publication.audit; further measures as tables of their own: `risk = { .. }`."""
     gate: GatePolicy = GatePolicy()
+    """Bounds that a release must hold: see publication.gate."""
     cases: Literal["all", "completed"] = "all"
-    """dp: `all`, every release is about everything so far, and charges add up; `completed`, about the cases that
-    completed since the last one: each case counts once, and one charge pays for the whole series. What comes to a case
-    later is lost."""
+    """Set `completed` if a dp series must go on for ever: each release is about the cases that completed since the
+    last one, each case counts once, and one charge pays for the whole series. Later events of a case are lost. With
+    `all` every release is about everything so far, and charges add up."""
     accumulate: Literal["none", "sum", "tree"] = "none"
-    """with `cases = "completed"`: a second log beside each release, over everything published so far, at no further
-    charge. `sum` adds noisy counts up; `tree` divides epsilon so that noise grows less over a declared horizon"""
+    """Set it with `cases = "completed"` if recipients want one log over everything published so far; it costs no
+    further charge. `sum` adds noisy counts up; `tree` divides epsilon so that noise grows less over a declared
+    horizon."""
     horizon: int | None = Field(default=None, ge=1, le=MOST_RELEASES)
-    """releases that accumulated logs are planned for"""
+    """Set it with `accumulate`: the number of releases that the accumulated log is planned for."""
     late: Late = "next_release"
+    """Set it if events arrive after the cut that should have shown them: `next_release` shows them then, `drop` leaves
+    them out, `dlq` also writes them there."""
     formats: tuple[Format, ...] = Field(default=("xes",), min_length=1)
+    """Set it if recipients do not read XES: the files of a release."""
     first: dict[str, Any] | None = None
+    """Set it if the first release must hold a certain part of the log: see `first` of publication.window."""
     release_attributes: tuple[str, ...] = ()
-    """Sensitive and public attributes that leave with the cases: numeric sensitive ones as classes, and values of fewer
-    than K cases as `other`."""
+    """Set it if recipients need attributes of cases: sensitive and public ones. Numeric sensitive ones leave as
+    classes, and values of fewer than K cases as `other`."""
     resources: Literal["none", "roles", "pseudonyms"] | None = None
-    """What leaves of who did an event, where the mechanism counts resources (`attribute = "ar"` or `"re"`): `roles` of
-    at least K resources (process.resource_roles), or a pseudonym for each employee. Nothing of it leaves otherwise."""
+    """Set it if the mechanism counts resources (`attribute = "ar"` or `"re"`): `roles` of at least K resources
+    (process.resource_roles), or a pseudonym for each employee. Otherwise no resource is released."""
     start: AwareDatetime | None = None
-    """There is no tumbling window before it, and windows are counted from it, whatever the first event says."""
+    """Set it if windows must begin at a known moment, such as the start of recording: windows are counted from it, and
+    there is none before it."""
     publish_after: Duration | None = None
-    """dp: a release is published this long after its cut; a build that takes longer is withheld. By default 15m, the
-    longest build that a daemon allows."""
+    """dp: set it if builds take longer than 15m: a release is published this long after its cut, so that the time of a
+    build tells nothing; one that takes longer is withheld."""
     approval: Literal["none", "required"] = "none"
-    """`required`: a release that passes the gate is charged, sealed and held, out of the public folder; it leaves when
-    a person approves it (`veilstream approve`)."""
+    """Set `required` if a person must look at each release: one that passes the gate is charged, sealed and held
+    outside of the public folder, until `veilstream approve`."""
     hold: Literal["block", "supersede"] = "block"
-    """While a release is held: `block`, later cuts are not released; `supersede`, the next candidate takes its
-    place."""
+    """Set it with `approval`: while a release is held, `block` takes no later one, and `supersede` replaces it by the
+    next candidate."""
 
     _moment = field_validator("start")(kept_moment)
 
@@ -120,8 +131,11 @@ class Publication(ConfigTable):
 
     @cached_property
     def build_mechanism(self) -> Mechanism:
-        """The mechanism of the table, validated. It aims at the bound of the gate on what the rules of local
-        suppression tell: a gate that only refuses would withhold what a few more removed events make hold."""
+        """The mechanism of the table, validated.
+
+        It aims at the bound of the gate on what the rules of local suppression give away: a gate that only refuses
+        would withhold a release that a few more removed events make acceptable.
+        """
         table = dict(self.mechanism)
         if table.get("suppression") == "local" and self.gate.max_minimality is not None:
             table.setdefault("max_minimality", self.gate.max_minimality)
@@ -158,8 +172,18 @@ class Publication(ConfigTable):
         return not self.build_mechanism.reads_data_in_gate
 
     def once(self, *, person: bool) -> OncePerCase | None:
-        """The terms under which each case counts once; None where releases are about everything so far. `person`:
-        whether the process knows whose each case is."""
+        """Return the terms under which each case counts once, if it does.
+
+        Parameters
+        ----------
+        person : bool
+            Whether the process knows whose case each one is.
+
+        Returns
+        -------
+        OncePerCase or None
+            None where each release is about everything so far.
+        """
         if self.cases == "all":
             return None
         most = int(getattr(self.build_mechanism, "cases_per_person", 1))
@@ -167,17 +191,17 @@ class Publication(ConfigTable):
 
     @property
     def accumulation(self) -> Shape | None:
-        """How releases add up to a second log; None where they do not."""
+        """How releases add up to a second log, if they do."""
         return None if self.accumulate == "none" else Shape.of(self.accumulate, self.horizon)
 
     @property
     def counted_from_start(self) -> bool:
-        """Whether tumbling windows have to be counted from a public moment, since the moments are protected."""
+        """Whether windows must be counted from a public moment, because moments are protected."""
         return self.private and not self.gate.public_cut and self.build_window.every is not None
 
     @property
     def delay(self) -> int | None:
-        """How long after its cut a release is published (ns); None: at once."""
+        """Nanoseconds from a cut to its publication; None: it is published at once."""
         return (self.publish_after or LONGEST_BUILD) if self.private else None
 
     @property
@@ -186,8 +210,10 @@ class Publication(ConfigTable):
         return "resource" in (self.build_mechanism.perspective or ())
 
     def _refuse_other_resources(self, where: str) -> None:
-        """What leaves of resources is what the mechanism counts: a role beside an activity that it does not know of
-        would be knowledge that no bound covers."""
+        """Refuse to release resources that the mechanism does not count.
+
+        A role beside an activity that the mechanism does not know would be knowledge that no bound covers.
+        """
         if self.resources in ("roles", "pseudonyms") and not self.carries_resources:
             raise InputError(
                 f'{where}: resources = "{self.resources}" needs a mechanism that counts them: mechanism.attribute = '
@@ -200,8 +226,11 @@ class Publication(ConfigTable):
             )
 
     def _refuse_vacuous_bounds(self, where: str) -> None:
-        """n >= bk_length lets every record match, so a bound would pass without meaning anything; and the least of
-        `all` or `common` is 0 nearly always, where no case can be the victim: a gate passes over it."""
+        """Refuse bounds that every release would pass.
+
+        With n >= bk_length every record matches. The least value of `all` or `common` is nearly always 0 where no case
+        can be the victim, and a gate passes over it.
+        """
         for audit in self.build_audits:
             ns, length = getattr(audit, "n", ()), getattr(audit, "bk_length", None)
             minimum = getattr(audit, "minimum", "realisable")
@@ -248,7 +277,7 @@ class Publication(ConfigTable):
             )
 
     def _refuse_accumulation(self, where: str) -> None:
-        """A second log over everything so far that could not be, or says nothing new."""
+        """Refuse a second log that could not be made, or that says nothing new."""
         if self.accumulate == "none":
             if self.horizon is not None:
                 raise InputError(f"{where}: horizon is of accumulated logs; add accumulate, or remove it")
@@ -275,8 +304,10 @@ class Publication(ConfigTable):
             raise InputError(f"{where}: accumulate: {error}") from None
 
     def _refuse_twice(self, where: str) -> None:
-        """What a series in which each case counts once cannot do: which window a case falls into must depend on that
-        case's own events and on public moments."""
+        """Refuse what breaks a series in which each case counts once.
+
+        The window of a case must depend on that case's own events and on public moments.
+        """
         kind, window = self.build_mechanism.kind, self.build_window
         if not self.build_mechanism.counts_cases:
             raise InputError(
@@ -297,8 +328,14 @@ class Publication(ConfigTable):
 
 
 def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> None:
-    """InputError where the publications of one audience cannot be one series: what they carry cannot be compared, or a
-    promise over all releases would not hold of the others."""
+    """Check that the publications of one audience can be one series.
+
+    Raises
+    ------
+    InputError
+        If their contents cannot be compared, or if the promise of one over all releases would not hold because of
+        another.
+    """
     linked = [one for one in members if one.build_mechanism.perspective is not None]
     named = [one for one in linked if one.resources == "roles"]
     if named and len(linked) > 1:

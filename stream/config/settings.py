@@ -1,7 +1,6 @@
-"""Configuration: one TOML file, environment over file, flags over both; unknown keys are errors.
+"""The configuration: one TOML file, environment over file, flags over both; unknown keys are errors.
 
-Here is what a configuration may say; where it comes from (the file, `VEILSTREAM_PROCESS__NAME`, `*_FILE`) stands in
-`stream.config.sources`.
+`stream.config.sources` reads it from the file, from `VEILSTREAM_PROCESS__NAME` and from `*_FILE`.
 """
 
 from __future__ import annotations
@@ -50,39 +49,43 @@ class Endpoint(ConfigTable):
     """Where a daemon serves its metrics: nowhere without a port."""
 
     port: int | None = Field(default=None, ge=0, le=65535)
-    """0 takes any free port; the coordinator of `run --role all` takes the one behind."""
+    """Set it to serve metrics. 0 takes any free port; with `run --role all` the coordinator takes the next one."""
     host: str = Field(default="127.0.0.1", min_length=1)
-    """Figures derive from source data: loopback unless told otherwise."""
+    """Set it if Prometheus runs on another host. Figures derive from source data, so the default is loopback."""
     first_release: Duration = 604_800_000_000_000
-    """What `release_expected_seconds` says of a publication without `every` before its second release (7d)."""
+    """Set it if the first release takes longer than a week (`7d`): the time after which its absence is reported, for
+    publications without `every`."""
 
 
 class EngineSettings(ConfigTable):
     """Who builds releases: the mechanisms on the cases in memory, or an engine that plans on tables of variants."""
 
     kind: Literal["embedded", "duckdb", "spark"] = "embedded"
+    """Set it if the cases do not fit in memory: `duckdb` on one host, `spark` on a cluster (docs/scale.md). `embedded`
+    builds in this process."""
     memory: str | None = Field(default=None, min_length=1)
-    """Most that duckdb, or an executor of spark, may use (2GB)."""
+    """Set it if other programs need memory too: the most that duckdb, or an executor of spark, may use (`2GB`)."""
 
 
 class LogFile(ConfigTable):
     """How the log file of `replay` and `publish` is written; what is not told is found out."""
 
     time_format: str | None = Field(default=None, min_length=1)
-    """Of strptime, or day-first, month-first, year-first, excel, excel-1904, s, ms, us, ns (CSV and Parquet)."""
+    """Set it if times are read wrongly: a strptime format, or day-first, month-first, year-first, excel, excel-1904,
+    s, ms, us, ns (CSV and Parquet)."""
     encoding: str | None = Field(default=None, min_length=1)
-    """Of a CSV file: utf-8, cp1252 ..."""
+    """Set it if letters of a CSV file are read wrongly: utf-8, cp1252 ..."""
     separator: str | None = Field(default=None, min_length=1)
-    """Of a CSV file: one character, or comma, semicolon, tab, bar."""
+    """Set it if columns of a CSV file are read wrongly: one character, or comma, semicolon, tab, bar."""
     object_type: str | None = Field(default=None, min_length=1)
-    """Of an object-centric log (OCEL 2.0): the objects that are the cases."""
+    """Set it for an object-centric log (OCEL 2.0): the type of the objects that are the cases."""
     skip_bad_rows: bool | None = None
-    """Leave out rows that cannot be read, each by itself, and write them to operator/bad-rows.csv; by default they
-    refuse the log. Mechanisms that promise epsilon always leave them out."""
+    """Set it if some rows cannot be read and may be missing: they are left out and written to operator/bad-rows.csv.
+    By default they refuse the log; mechanisms that promise epsilon always leave them out."""
 
     @classmethod
     def of(cls, reading: Reading) -> LogFile:
-        """What the flags of a command say."""
+        """Return what the flags of a command set."""
         return cls(**{name: getattr(reading, name) for name in cls.model_fields})
 
 
@@ -90,28 +93,35 @@ class Settings(ConfigTable):
     """A whole configuration file."""
 
     process: Process = Process()
+    """The log: see [process]."""
     publication: tuple[Publication, ...] = ()
+    """The streams of releases: see [[publication]]."""
     file: LogFile = LogFile()
+    """How a log file is written: see [file]."""
     source: Source | None = None
     """Daemon only: where events come from."""
     key: SecretStr | None = None
-    """The pseudonym key in hexadecimal (VEILSTREAM_KEY_FILE); by default the operator's folder holds one."""
+    """Set it if the key comes from a vault, or several hosts need the same one: the pseudonym key in hexadecimal
+    (VEILSTREAM_KEY_FILE). By default the operator's folder holds one."""
     checkpoint_key: SecretStr | None = None
-    """Checkpoints are encrypted with it (64 hexadecimal digits; VEILSTREAM_CHECKPOINT_KEY_FILE)."""
+    """Set it to encrypt checkpoints and mirror on the disk: 64 hexadecimal digits (VEILSTREAM_CHECKPOINT_KEY_FILE)."""
     checkpoint_key_former: SecretStr | None = None
-    """The storage key before this one: still read, never written, until `veilstream migrate` finds nothing under it."""
+    """Set it while you replace `checkpoint_key`: the key before it, which is only read. Remove it when `veilstream
+    migrate` finds nothing under it."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
-    """Daemon only: /healthz and /readyz on loopback; 0 takes any free port."""
+    """Daemon only: set it if an orchestrator asks for /healthz and /readyz (on loopback; 0 takes any free port)."""
     store: str | None = Field(default=None, min_length=1)
-    """fsspec URL of the public folder; `<output>/public` by default."""
+    """Set it if recipients read from elsewhere, for example a bucket: fsspec URL of the public folder,
+    `<output>/public` by default."""
     metrics: Endpoint = Endpoint()
-    """Daemon only: Prometheus metrics."""
+    """Daemon only: metrics for Prometheus, see [metrics]."""
     engine: EngineSettings = EngineSettings()
-    """Who builds releases (docs/scale.md); `replay --engine` says otherwise."""
+    """Who builds releases: see [engine]; `replay --engine` replaces it."""
     min_free_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
-    """Disk that must be free before a release is built."""
+    """Set it to twice the size of a release if releases are large: space that must be free before one is built."""
     checkpoint_every: int = Field(default=20_000, ge=1)
-    """Events between checkpoints (a cut also makes one); one holds what changed since the one before."""
+    """Set it lower if a restart takes too long, higher if the disk is slow: events between two checkpoints (a cut
+    makes one too)."""
 
     @field_validator("key", "checkpoint_key", "checkpoint_key_former")
     @classmethod
@@ -157,11 +167,11 @@ class Settings(ConfigTable):
 
     @property
     def promises_epsilon(self) -> bool:
-        """Whether a publication promises epsilon: then no row of a log may decide how another one is read."""
+        """Whether a publication promises epsilon: then no row may decide how another is read."""
         return any(not one.build_mechanism.reads_data_in_gate for one in self.publication)
 
     def reading(self, say: Callable[[str], None]) -> Reading:
-        """How a log file of this process is read; `say` is told what was guessed."""
+        """Return how a log file of this process is read; `say` reports what was guessed."""
         process = self.process
         return Reading(
             columns=process.columns.changed,
@@ -173,7 +183,7 @@ class Settings(ConfigTable):
         )
 
     def spec(self, publication: Publication) -> PublicationSpec:
-        """What the pipeline of a publication needs of all this."""
+        """Return what the pipeline of a publication needs."""
         budget = self.process.budget
         return PublicationSpec(
             process=self.process.name,
@@ -201,7 +211,7 @@ class Settings(ConfigTable):
         )
 
     def _check_engine(self) -> None:
-        """What an engine builds is a plan on a table of variants."""
+        """Refuse releases that an engine cannot plan on a table of variants."""
         if self.engine.kind == "embedded":
             if self.engine.memory is not None:
                 raise InputError("engine.memory is for engine.kind = duckdb and spark")
@@ -215,7 +225,7 @@ class Settings(ConfigTable):
             )
 
     def _check_accounting(self) -> None:
-        """Charges of two kinds do not add up."""
+        """Refuse charges of two kinds, which do not add up."""
         accounting = self.process.budget.accounting
         for publication in self.publication:
             kind, charge = publication.build_mechanism.kind, publication.build_mechanism.charge()
@@ -245,8 +255,10 @@ class Settings(ConfigTable):
                 raise InputError(f"process.columns.{role}: {column!r} has the role person; a column plays one part")
 
     def _check_mappings(self) -> None:
-        """What mechanisms bound must come from somewhere: a sensitive attribute that no mapping gives would count as
-        absent everywhere. And mappings say themselves what an event is."""
+        """Refuse attributes that mechanisms bound and no mapping gives.
+
+        They would count as absent in every case.
+        """
         mappings = self.source.mapping if self.source else ()
         if not mappings:
             return
@@ -260,7 +272,7 @@ class Settings(ConfigTable):
             )
 
     def _check_released(self, publication: Publication) -> None:
-        """What a publication releases has a role that allows it, and a mechanism that can."""
+        """Refuse to release attributes whose role forbids it, or which the mechanism cannot release."""
         where, roles = f"publication {publication.name!r}: release_attributes", self.process.attributes
         for name in publication.release_attributes:
             if name in (*roles.identifier, *roles.quasi, *roles.person):
@@ -274,7 +286,7 @@ class Settings(ConfigTable):
             raise InputError(f"{where}: {publication.build_mechanism.kind} releases no attributes of cases")
 
     def _check_resources(self, publication: Publication) -> None:
-        """What leaves of resources is defined, and raw names never leave beside the wish for something else."""
+        """Refuse roles that are not defined, and raw names beside the wish for pseudonyms."""
         where, process = f"publication {publication.name!r}: resources", self.process
         if publication.resources == "roles" and process.resource_roles is None:
             raise InputError(
@@ -292,7 +304,7 @@ class Settings(ConfigTable):
         return Keys(current, former)
 
     def written(self) -> dict[str, Any]:
-        """What was set, without secrets, as `stream.config.sources` reads it again."""
+        """Return all keys that were set, without secrets, as `stream.config.sources` reads them."""
         return _without_secrets(self, self.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN))
 
     @property
@@ -329,7 +341,7 @@ def _without_secrets(model: BaseModel, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _meaning(model: BaseModel) -> dict[str, Any]:
-    """The model for the digest."""
+    """Return what the digest covers of a model."""
     if isinstance(model, Process):
         model = model.model_copy(update={"attributes": model.attributes.model_copy(update={"sensitive": ()})})
     body, first = model.model_dump(mode="json"), DIGESTED.get(type(model))

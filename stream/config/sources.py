@@ -1,4 +1,4 @@
-"""Where a configuration comes from: flags, environment, secret files, the TOML file, and what is refused there."""
+"""Where a configuration comes from: flags, environment, secret files and the TOML file."""
 
 from __future__ import annotations
 
@@ -26,14 +26,19 @@ TEST_NAMES = {"VEILSTREAM_REQUIRE", "VEILSTREAM_KAFKA", "VEILSTREAM_LOGS"}
 
 
 def read(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
-    """Merge file < environment < flags and validate once."""
+    """Return the settings of file, environment and flags; later ones replace earlier ones."""
     body = _read_toml(path) if path else {}
     return _validated(body, str(path) if path else "configuration", overrides)
 
 
 def of_folder(output: Path) -> Settings:
-    """The configuration that an output folder was made with, with the secrets of the environment. InputError where the
-    folder does not say it."""
+    """Return the configuration that an output folder was made with, with the secrets of the environment.
+
+    Raises
+    ------
+    InputError
+        If the folder does not contain it.
+    """
     path = OperatorLayout(output).configuration
     try:
         body = json.loads(path.read_bytes())
@@ -65,7 +70,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _named(fault: str, publications: Any) -> str:
-    """`publication.1.window: ...` with the publication's name in place of its number, where it has one."""
+    """Put a publication's name in the place of its number."""
     found = re.match(r"publication\.(\d+)\.", fault)
     if not found or not isinstance(publications, list):
         return fault
@@ -75,10 +80,10 @@ def _named(fault: str, publications: Any) -> str:
 
 
 def _environment() -> dict[str, Any]:
-    """`VEILSTREAM_A__B=value` and `VEILSTREAM_A__B_FILE=path` as a nested mapping; unknown names are errors.
+    """Return `VEILSTREAM_A__B=value` and `VEILSTREAM_A__B_FILE=path` as nested tables.
 
-    Values are the text that they are: a password of digits is no number. Where a table or a list is asked for they may
-    be JSON, lists also come by comma. A key that itself ends in `_file` takes the path.
+    Values are text: a password of digits is no number. Tables and lists may be JSON, and lists may be separated by
+    commas. A key that itself ends in `_file` takes the path. Unknown names are errors.
     """
     nested: dict[str, Any] = {}
     by_path: dict[tuple[str, ...], str] = {}
@@ -97,14 +102,14 @@ def _environment() -> dict[str, Any]:
 
 
 def _names() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """(variable, keys from the outermost on), tables before what stands in them."""
+    """Yield each variable with its keys, tables before their contents."""
     for name in sorted(os.environ, key=str.upper):
         if name.upper().startswith(PREFIX) and name not in TEST_NAMES:
             yield name, tuple(name[len(PREFIX) :].lower().split("__"))
 
 
 def _kind(path: Sequence[str]) -> Any:
-    """The type of the setting at `path`; None where there is none."""
+    """Return the type of the setting at `path`, if it exists."""
     model: type[BaseModel] | None = Settings
     kind: Any = None
     for key in path:
@@ -116,7 +121,7 @@ def _kind(path: Sequence[str]) -> Any:
 
 
 def _table(kind: Any) -> type[BaseModel] | None:
-    """The model of a table, of one that may be absent too; None for anything else."""
+    """Return the model of a table (also of one that may be absent)."""
     choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return next((one for one in choices if isinstance(one, type) and issubclass(one, BaseModel)), None)
 
@@ -150,7 +155,10 @@ def _put(tree: dict[str, Any], path: Sequence[str], value: Any, name: str) -> No
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on top of `base`, table by table. A secret and the file of that secret take each other's place."""
+    """Put `over` on top of `base`, table by table.
+
+    A secret and the file of that secret replace each other.
+    """
     merged = dict(base)
     for key, value in over.items():
         merged.pop(f"{key}{FILE}", None)
@@ -162,7 +170,13 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """Read a configuration: file, then environment, then `overrides` (flags). InputError names file and key."""
+    """Read a configuration: file, then environment, then `overrides` (flags).
+
+    Raises
+    ------
+    InputError
+        If something cannot be read or is not allowed; the message names file and key.
+    """
     from stream.config.sources import read
 
     return read(path, overrides or {})

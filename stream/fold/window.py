@@ -77,17 +77,19 @@ class EventsPerCase:
     __pydantic_config__ = READING
 
     x: Count
+    """Events by which a case grows."""
     mode: Mode = "exactly"
+    """`exactly`: an open case with fewer pending events waits; `up_to`: it grows by what it has."""
     fraction: Share = 1.0
-    """The rule fires when this share of the open cases is ready."""
+    """The rule fires alone when this share of the open cases is ready."""
     max_wait: Duration | None = None
     """It fires at the latest after this time."""
     lockstep: Flag = False
-    """Replay only: after the end of the log, all cases advance together."""
+    """Replay only: all cases advance together after the end of the log."""
     releases: Count = 5
-    """With `lockstep`: how many releases at most."""
+    """With `lockstep`: at most this many releases."""
     seed: Natural = 0
-    """With `lockstep` and `up_to`: where the random numbers of S2 begin."""
+    """With `lockstep` and `up_to`: seed of the random steps of S2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,17 @@ class First:
     __pydantic_config__ = READING
 
     events_fraction: Share | None = None
+    """Replay only: this share of the events of the log."""
     cases_fraction: Share | None = None
+    """Replay only: this share of its cases."""
     paper_split: OpenShare | None = None
+    """Replay only: the events up to the time of the one at this share of the file, as in the papers."""
     until: Moment | None = None
+    """All events up to this moment."""
     new_cases: Count | None = None
+    """As soon as there are this many cases."""
     new_events: Count | None = None
+    """As soon as there are this many events."""
 
     def __post_init__(self) -> None:
         keys = [key.name for key in fields(self)]
@@ -138,21 +146,35 @@ class Window:
     __pydantic_config__ = READING
 
     new_cases: Count | None = None
-    """Cut right after the event that brings this many unseen cases since the last cut."""
+    """Set it for releases of a certain size: cut right after the event that brings this many unseen cases since the
+    last cut."""
     new_events: Count | None = None
     """The same for accepted events."""
     completed_cases: Count | None = None
     """The same for cases that completed."""
     events_per_case: Annotated[EventsPerCase, BeforeValidator(_as_table)] | None = None
+    """Set it to repeat the scenarios S1 and S2 of the papers: `{ x, mode = "exactly" or "up_to", fraction, max_wait,
+    lockstep }`."""
     every: Duration | None = None
+    """Set it for releases on a calendar: tumbling windows, counted from `start`, else aligned to 1970-01-01 UTC."""
     time: Clock = "event"
+    """How `every` is measured: `"event"` by the times of events; set `"wall"` if releases must come on time whatever
+    arrives (needed by dp releases with `cases = "completed"`)."""
     manual: Flag = False
+    """Set it if a person decides: cut on `veilstream release`."""
     allowed_lateness: Lateness = 0
+    """Event time only: set it if events arrive late: a window waits this long for them."""
     idle_timeout: Duration | None = None
+    """Event time only: set it if a partition can be silent: after this time it no longer holds windows back."""
     first: First | None = None
+    """Set it if the first release must hold a certain part: `{ events_fraction, cases_fraction, paper_split, until,
+    new_cases or new_events = .. }`."""
     min_interval: Duration | None = None
+    """Guard: set it if counting triggers can fire too often: least time between two cuts."""
     min_new_cases: Count | None = None
+    """Guard: set it if a release of few new cases is not worth its cost: least new cases of a cut."""
     skip_if_unchanged: Flag = False
+    """Guard: set it if `every` can pass without an event: no release where nothing is new."""
 
     @property
     def alone(self) -> bool:

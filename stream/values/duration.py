@@ -25,7 +25,13 @@ _FORM = re.compile(r"(\d{1,18})\s*(ms|s|m|h|d|w)", re.ASCII)
 
 
 def nanoseconds(value: Any, where: str = "duration") -> int:
-    """`as_duration`, whose InputError names `where`."""
+    """Return a duration in nanoseconds.
+
+    Raises
+    ------
+    InputError
+        Where `as_duration` refuses the value; the message begins with `where`.
+    """
     try:
         return as_duration(value)
     except ValueError as error:
@@ -33,8 +39,13 @@ def nanoseconds(value: Any, where: str = "duration") -> int:
 
 
 def as_duration(value: Any) -> int:
-    """Parse a duration: `7d` -> 604800000000000. ValueError for a number without a unit, zero, a negative duration and
-    one of centuries."""
+    """Return a duration in nanoseconds: `7d` -> 604800000000000.
+
+    Raises
+    ------
+    ValueError
+        For a number without a unit, for zero, and for negative durations and durations of centuries.
+    """
     match = _FORM.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or int(match[1]) == 0:
         raise ValueError(f"{value!r} is not a duration such as 30s, 10m, 1h, 7d or 2w, above zero")

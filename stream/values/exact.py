@@ -12,7 +12,13 @@ from models.errors import InputError
 
 
 def exact(value: Any) -> Fraction:
-    """`models.dp.budget.exact` for pydantic: ValueError for NaN, infinities, negative and subnormal numbers."""
+    """Return the exact number that a configuration contains.
+
+    Raises
+    ------
+    ValueError
+        For NaN, infinities, negative and subnormal numbers.
+    """
     try:
         return budget.exact(value, "the number")
     except InputError as error:

@@ -1,7 +1,7 @@
-"""Pseudonyms: HMAC-SHA256 under the operator's key, the same in a replay and in the daemon.
+"""Pseudonyms: HMAC-SHA256 with the operator's key, the same in a replay and in the daemon.
 
-A pseudonym is stable (a case keeps its name in the state) and one-way without the key; it never leaves the
-operator's side, since released case ids are fresh random ones. It does NOT protect against somebody who holds the key.
+A pseudonym is stable (a case keeps its name in the state) and one-way without the key. Pseudonyms of cases never leave
+the operator, because released case ids are fresh random ones. They do NOT protect against somebody who holds the key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ LENGTH = 32
 
 
 def key_from_text(text: str) -> bytes:
-    """Read a key in hexadecimal (`key` of the configuration). InputError where it is no key or too short."""
+    """Read a key in hexadecimal (`key` of the configuration).
+
+    Raises
+    ------
+    InputError
+        If it is no key, or too short.
+    """
     try:
         key = bytes.fromhex(text.strip())
     except ValueError:
@@ -35,11 +41,11 @@ class Pseudonyms:
         self.id = self._digest(b"key id\0")[:16]
 
     def case(self, case: str) -> str:
-        """The pseudonym of a case id."""
+        """Return the pseudonym of a case id."""
         return self._digest(b"case\0" + case.encode("utf-8", "surrogatepass"))
 
     def person(self, person: str) -> str:
-        """The pseudonym of a person whose cases are counted: the same in every case, and never published."""
+        """Return the pseudonym of a person whose cases are counted; it is never published."""
         return self._digest(b"person\0" + person.encode("utf-8", "surrogatepass"))
 
     def event(self, event_id: str) -> str:
@@ -47,17 +53,24 @@ class Pseudonyms:
         return self._digest(b"event\0" + event_id.encode("utf-8", "surrogatepass"))
 
     def resource(self, name: str, process: str | None = None) -> str:
-        """The published pseudonym of a resource: the same in every release, so that handovers can be followed.
+        """Return the published pseudonym of a resource, the same in every release.
 
-        `process`: part of the message, so that one key for two processes links nobody between them. None: the form of
-        series that began without it; a pseudonym that changed between releases would break them.
+        Recipients follow handovers by it.
+
+        Parameters
+        ----------
+        process : str, optional
+            Name of the process, so that one key for two processes links nobody between them. Series that began without
+            it keep the other form: a pseudonym that changed between releases would break them.
         """
         whose = b"resource\0" if process is None else b"resource of\0" + process.encode("utf-8") + b"\0"
         return "r-" + self._digest(whose + name.encode("utf-8", "surrogatepass"))[:16]
 
     def plan(self, digest: str) -> str:
-        """The name of a plan in the ledger. Its own digest would confirm to every reader of the ledger what somebody
-        guesses of the cases."""
+        """Return the name of a plan in the ledger.
+
+        Its own digest would confirm a guess about the cases to every reader of the ledger.
+        """
         return self._digest(b"plan\0" + digest.encode())
 
     def _digest(self, message: bytes) -> str:

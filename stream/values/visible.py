@@ -14,8 +14,11 @@ def visible(text: str) -> str:
 
 
 def visible_json(document: bytes) -> bytes:
-    """The same JSON with each control character as an escape (`\\u009b`): the values are the same, and a terminal that
-    shows the bytes runs nothing. Below the space JSON has nothing but escapes."""
+    r"""Return the same JSON with each control character as an escape (`\u009b`).
+
+    The values stay the same, and a terminal that shows the bytes does not execute them. Below the space, JSON contains
+    only escapes.
+    """
     if document.isascii() and b"\x7f" not in document:
         return document
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", document.decode()).encode()

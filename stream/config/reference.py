@@ -85,7 +85,7 @@ DURATIONS = {
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "publication.gate": {
         "min_ka": "set it for a bound on one release alone: least KA, the cases that match what somebody knows",
-        "min_fa": "set it if recipients keep earlier releases: least FA, the cases of an earlier one after the F-attack",
+        "min_fa": "set it if recipients keep earlier releases: least FA, the cases of one after the F-attack",
         "min_ca": "the same: least CA, the cases of this release after the C-attack",
         "min_ba": "the same: least BA, the new cases of this release after the B-attack",
         "max_tpl": "dp: set it to bound what a series tells of one state: largest temporal privacy leakage, under "

@@ -1,6 +1,6 @@
 """The state that grows with the log: events and cases in columns, about 26 bytes an event.
 
-Events stand in order of acceptance; within one partition that is the order of offsets, so (time, partition, position)
+Events are in order of acceptance; within one partition that is the order of offsets, so (time, partition, position)
 is the trace order (event time, source, partition, offset) without storing an offset.
 """
 
@@ -43,9 +43,11 @@ class ColumnTable:
         self._data: dict[str, Array] = {name: np.zeros(0, dtype=dtype) for name, dtype in columns.items()}
 
     def __getitem__(self, name: str) -> Array:
+        """Return a view of a column's rows in use."""
         return self._data[name][: self.size]
 
     def __contains__(self, name: str) -> bool:
+        """Whether there is a column of this name."""
         return name in self._data
 
     @property
@@ -54,13 +56,15 @@ class ColumnTable:
         return sum(column.nbytes for column in self._data.values())
 
     def add_column(self, name: str, dtype: str) -> None:
+        """Add a column of zeros."""
         self._data[name] = np.zeros(self._room, dtype=dtype)
 
     def drop_column(self, name: str) -> None:
+        """Remove a column."""
         del self._data[name]
 
     def reserve(self, size: int) -> None:
-        """Room for `size` rows; new rows are zero in every column."""
+        """Make room for `size` rows; new rows are zero in every column."""
         if size <= self._room:
             return
         self._room = max(size, int(self._room * GROWTH), 256)
@@ -86,43 +90,49 @@ class ColumnTable:
         return [name for name in sorted(self._data) if not name.startswith(DERIVED)]
 
     def to_state(self) -> dict[str, Any]:
-        """The kept columns by name."""
+        """Return the kept columns by name, each as its type and its bytes."""
         return {name: [self._data[name].dtype.str, self[name].tobytes()] for name in self.kept}
 
     def load(self, state: Mapping[str, Any]) -> None:
+        """Replace all columns by those of `to_state`."""
         self._data = {name: np.frombuffer(raw, dtype=dtype).copy() for name, (dtype, raw) in state.items()}
         self.size = self._room = min((len(column) for column in self._data.values()), default=0)
 
 
 class Codes(dict[Any, int]):
-    """Value -> code in order of first appearance."""
+    """Codes of values in order of first appearance."""
 
     def __missing__(self, value: Any) -> int:
+        """Give a new value the next code."""
         code = self[value] = len(self)
         return code
 
 
 class ActorCodes(Codes):
-    """Codes in which None stands for a missing value (it holds the place of code -1, so no row needs a test)."""
+    """Codes in which None is a missing value.
+
+    It holds the place of code -1, so that no row needs a test.
+    """
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
         super().__init__({None: MISSING})
         self.update((value, code) for code, value in enumerate(values))
 
     def __missing__(self, value: Any) -> int:
+        """Give a new value the next code; None does not count."""
         code = self[value] = len(self) - 1
         return code
 
 
 def coded(index: Mapping[Any, int], values: Sequence[Any]) -> npt.NDArray[np.int32]:
-    """int32 code of each value."""
+    """Return the code of each value, int32."""
     return np.fromiter(map(index.__getitem__, values), dtype=np.int32, count=len(values))
 
 
 class CaseIndex(dict[str, int]):
-    """Pseudonym -> case code in order of first appearance; cases that were removed answer REFUSED.
+    """Codes of pseudonyms in order of first appearance; removed cases have the code REFUSED.
 
-    Of a removed case only a digest is kept: it suffices to refuse later events of the case, and does not name it.
+    Only a digest is kept of a removed case: enough to refuse later events of the case, and it does not name it.
     """
 
     def __init__(self, cases: Iterable[tuple[str, int]] = (), gone: set[bytes] | None = None) -> None:
@@ -130,13 +140,14 @@ class CaseIndex(dict[str, int]):
         self.gone: set[bytes] = set() if gone is None else gone  # handed on, not copied: it only ever grows
 
     def __missing__(self, case: str) -> int:
+        """Give a new case the next code, and a removed one REFUSED."""
         if self.gone and digest(case) in self.gone:
             return REFUSED
         code = self[case] = len(self)
         return code
 
     def names(self, size: int) -> list[str]:
-        """Pseudonyms by code, for the first `size` codes."""
+        """Return the pseudonyms of the first `size` codes."""
         result = [""] * size
         for name, code in self.items():
             if code < size:
@@ -144,8 +155,10 @@ class CaseIndex(dict[str, int]):
         return result
 
     def recoded(self, keep: npt.NDArray[np.bool_]) -> CaseIndex:
-        """Return an index of the cases of the mask under new codes, to replace this one; the others are removed for
-        good."""
+        """Return an index of the cases of the mask under new codes, to replace this one.
+
+        The other cases are removed for good.
+        """
         code = np.cumsum(keep) - 1
         kept = [(name, int(code[old])) for name, old in self.items() if old < len(keep) and keep[old]]
         self.gone.update(digest(name) for name, old in self.items() if old < len(keep) and not keep[old])
@@ -153,7 +166,7 @@ class CaseIndex(dict[str, int]):
 
 
 def digest(case: str) -> bytes:
-    """Return what is kept of a removed case: 16 bytes, one-way."""
+    """Return the digest that is kept of a removed case: 16 bytes, one-way."""
     return hashlib.blake2b(case.encode(), digest_size=16).digest()
 
 
@@ -165,19 +178,22 @@ class AttributeValues:
         self.values = Codes()
 
     def add(self, events: Sequence[int], values: Iterable[Any]) -> None:
+        """Add the values of some events."""
         self.rows.stage({"event": events, "code": [self.values[value] for value in values]}, len(events))
         self.rows.size += len(events)
 
     def dense(self, size: int) -> npt.NDArray[np.int32]:
-        """One code per event, int32[size], MISSING where the event carries none."""
+        """Return one code per event, int32[size]; MISSING if the event has none."""
         result = np.full(size, MISSING, dtype=np.int32)
         inside = self.rows["event"] < size
         result[self.rows["event"][inside]] = self.rows["code"][inside]
         return result
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
-        """Follow the events of the mask to their new positions; drop those of others, and values that nobody has any
-        more."""
+        """Follow the events of the mask to their new positions.
+
+        The values of other events are dropped, and values that no event has any more.
+        """
         self.rows.keep(mask[self.rows["event"]])
         self.rows["event"][:] = (np.cumsum(mask) - 1)[self.rows["event"]]
         used, codes = np.unique(self.rows["code"], return_inverse=True)
@@ -186,10 +202,12 @@ class AttributeValues:
         self.values = Codes({known[old]: new for new, old in enumerate(used.tolist())})
 
     def to_state(self) -> dict[str, Any]:
+        """Return plain values, for `from_state`."""
         return {"rows": self.rows.to_state(), "values": list(self.values)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> AttributeValues:
+        """Return the attribute that `to_state` described."""
         attribute = cls()
         attribute.rows.load(state["rows"])
         attribute.values = Codes({value: code for code, value in enumerate(state["values"])})
@@ -200,8 +218,11 @@ INT64 = range(-(1 << 63), 1 << 63)
 
 
 def plain(value: Any) -> Any:
-    """An attribute value as something that can be counted and saved: NaN is missing, lists and tables become their
-    JSON, integers beyond 64 bits (ingest refuses them, old deltas and files may hold some) their digits."""
+    """Return an attribute value in a form that can be counted and saved.
+
+    NaN is missing. Lists and tables become their JSON. Integers beyond 64 bits become their digits: ingest refuses
+    them, but old deltas and files may contain some.
+    """
     if isinstance(value, list | dict):
         return msgspec.json.encode(value, order="deterministic").decode()
     if type(value) is int and value not in INT64:

@@ -1,8 +1,9 @@
-"""When a case is complete: its last event ends it, or it has had all activities of `end_all`, in any order and
-whatever follows, or it has been silent for `inactivity`.
+"""When a case is complete, and when complete cases leave the state.
 
-Silence is measured twice, and either is enough: in event time, by the least watermark of the partitions, and by
-ticks, since the last event was recorded (so that replaying an old log into a topic does not complete it at once).
+A case is complete if its last event ends it, if it has had all activities of `end_all` (in any order and whatever
+follows), or if it has been silent for `inactivity`. Silence is measured twice, and either is enough: in event time, by
+the least watermark of the partitions; and by ticks, since the last event was recorded (so that replaying an old log
+into a topic does not complete it at once).
 
 `Completions` keeps track of that; `Retention` removes complete cases after `retention`, and those that an operator
 erases.
@@ -17,21 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.fold.cases import PENDING, RETIRED, ColumnTable, digest
-from stream.fold.clocks import Clocks
 from stream.fold.intake import Batch, State
 from stream.fold.publications import Publications
 from stream.fold.records import without_cases
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.triggers import NEVER, TriggerClock
+from stream.fold.triggers import NEVER, Clocks, TriggerClock
 
 
 def complete_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) -> npt.NDArray[np.bool_]:
-    """bool by case code, from each case's last event and the clock."""
+    """Return, by case code, whether a case is complete: bool[C]."""
     return cases["ended"] | silent_now(cases, inactivity, clock)
 
 
 def silent_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) -> npt.NDArray[np.bool_]:
-    """bool by case code: silent for `inactivity`, in event time or by ticks."""
+    """Return, by case code, whether a case has been silent for `inactivity`: bool[C]."""
     result = np.zeros(cases.size, dtype=np.bool_)
     if inactivity is None:
         return result
@@ -61,22 +61,25 @@ class Inactivity:
             self.opened(case, cases)
 
     def opened(self, case: int, cases: ColumnTable) -> None:
+        """Add an open case."""
         if self.inactivity is not None:
             last = int(cases["last"][case])
             self.push(case, last + self.inactivity)
 
     def push(self, case: int, deadline: int) -> None:
-        """Add an open case with a deadline that is right or too early; one that is too early is put back when it is
-        due."""
+        """Add an open case with a deadline that is right or too early.
+
+        One that is too early is put back when it is due.
+        """
         heapq.heappush(self._event, (deadline, case))
         heapq.heappush(self._wall, (deadline, case))
 
     def next_event(self, cases: ColumnTable) -> tuple[int, int] | None:
-        """(deadline in event time, case) of the next completion, None when no case is open."""
+        """Return (deadline in event time, case) of the next completion, if a case is open."""
         return self._top(self._event, cases, wall=False)
 
     def next_wall(self, cases: ColumnTable) -> tuple[int, int] | None:
-        """(deadline by ticks, case)."""
+        """Return (deadline by ticks, case) of the next completion, if a case is open."""
         return self._top(self._wall, cases, wall=True)
 
     def _top(self, heap: list[tuple[int, int]], cases: ColumnTable, *, wall: bool) -> tuple[int, int] | None:
@@ -95,10 +98,10 @@ class Inactivity:
 
 
 class Completions:
-    """Which cases are complete (column `closed`), and which one silence completes next. Kept up to date only where a
-    trigger counts completions (`exact`).
+    """Which cases are complete (column `closed`), and which one silence completes next.
 
-    `restored`: the state says which cases are closed; it is not computed again.
+    Both are kept up to date only where a trigger counts completions (`exact`). `restored`: the state tells which
+    cases are closed; it is not computed again.
     """
 
     def __init__(self, rules: FoldRules, cases: ColumnTable, clocks: Clocks, *, restored: bool = False) -> None:
@@ -115,13 +118,13 @@ class Completions:
         self.rebuild()
 
     def rebuild(self) -> None:
-        """The deadlines of silence from the state: after a restore, a new configuration, an erasure."""
+        """Build the deadlines of silence from the state: after a restore, new rules, an erasure."""
         self.deadlines = Inactivity(self.silence)
         if self.exact:
             self.deadlines.rebuild(self._cases)
 
     def complete(self, clock: TriggerClock) -> npt.NDArray[np.bool_]:
-        """bool by case code: complete at `clock`."""
+        """Return, by case code, whether a case is complete at `clock`: bool[C]."""
         return complete_now(self._cases, self.silence, clock)
 
     def after_row(self, batch: Batch, row: int) -> bool:
@@ -146,14 +149,20 @@ class Completions:
         return clock.now is not None and recorded + self.silence <= clock.now
 
     def next_by_watermark(self) -> int | None:
-        """The case whose silence ends at or before the watermark, earliest first; None: no case, or not `exact`."""
+        """Return the next case that the watermark completes by silence.
+
+        None: there is none, or completions are not counted (`exact`).
+        """
         watermark = self._clocks.read().watermark if self.exact else None
         if watermark is None:
             return None
         return _due(self.deadlines.next_event(self._cases), watermark)
 
     def next_by_clock(self) -> int | None:
-        """The case whose silence by ticks ends at or before `now`; None: no case, or not `exact`."""
+        """Return the next case that the clock of ticks completes by silence.
+
+        None: there is none, or completions are not counted (`exact`).
+        """
         now = self._clocks.now if self.exact else None
         return None if now is None else _due(self.deadlines.next_wall(self._cases), now)
 
@@ -168,7 +177,7 @@ class Completions:
         return NEVER if top is None else top[0]
 
     def close(self, case: int) -> None:
-        """An open case is complete."""
+        """Complete an open case."""
         self._cases["closed"][case] = True
 
 
@@ -225,8 +234,11 @@ class Retention:
         flags[over[case]] = RETIRED
 
     def retire(self) -> None:
-        """Remove complete cases with nothing pending, `retention` after their last event. A late event of such a case
-        is refused: it would look like a new case. Publications with a dp promise have retired the case before."""
+        """Remove complete cases with nothing pending, `retention` after their last event.
+
+        A late event of such a case is refused: it would look like a new case. Publications with a dp promise have
+        retired the case before.
+        """
         state, retention = self._state, self._rules.retention
         if retention is None:
             return

@@ -8,7 +8,6 @@ import numpy as np
 
 from models.errors import RefusedError
 from stream.fold.cases import DROPPED, EXPOSED, PENDING
-from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions, Retention
 from stream.fold.exposure import (
     Once,
@@ -24,7 +23,7 @@ from stream.fold.intake import BEFORE_ALL, State
 from stream.fold.publications import Publications
 from stream.fold.records import Cut
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.triggers import Firing, PublicationState
+from stream.fold.triggers import Clocks, Firing, PublicationState
 
 ACCUMULATED = ("new_cases", "new_events", "non_append_insertions")
 
@@ -140,8 +139,10 @@ class Cutter:
         return cut
 
     def _late_bound(self, rules: PublicationRules) -> int:
-        """Events before this time count as late after the cut: the time of the latest event; for dp releases the
-        clock."""
+        """Return the time before which events count as late after the cut.
+
+        It is the time of the latest event; for dp releases, the clock.
+        """
         if not rules.private:
             return self._state.latest
         return BEFORE_ALL if self._clocks.now is None else self._clocks.now
@@ -223,8 +224,10 @@ class Cutter:
     # what a cut shows
 
     def exposed(self, cut: Cut) -> Projection:
-        """The log that the open cut exposes: all events of the publication exposed so far; of one that exposes each
-        case once, those of this cut."""
+        """Return the log that the open cut exposes.
+
+        It has all events of the publication exposed so far; if each case is exposed once, those of this cut.
+        """
         if self.open_cut is None or self.open_cut.id != cut.id:
             raise ValueError(f"cut {cut.id} is not open: its log is gone")
         state = self._state

@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from models.eventlog import MISSING, Column, EventLog
 from stream.fold.cases import DROPPED, EXPOSED, PENDING, RETIRED, Array, AttributeValues, ColumnTable
-from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions, silent_now
 from stream.fold.intake import State
 from stream.fold.rules import PublicationRules
-from stream.fold.triggers import PublicationState, TriggerClock
+from stream.fold.triggers import Clocks, PublicationState, TriggerClock
 from stream.fold.window import EventsPerCase
 
 Flags = npt.NDArray[np.bool_]
@@ -24,8 +23,12 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What a cut exposes: `log` (every event exposed so far, case ids are pseudonyms), `complete`: bool[C],
-    `new`: bool[E], events that this cut is the first to expose."""
+    """The log that a cut exposes.
+
+    * `log`: every event exposed so far; case ids are pseudonyms;
+    * `complete`: bool[C];
+    * `new`: bool[E], events that this cut is the first to expose.
+    """
 
     log: EventLog
     complete: Flags
@@ -56,10 +59,14 @@ def _grouped(events: ColumnTable, chosen: Positions, rank: Array | None) -> tupl
 def within_quota(
     events: ColumnTable, pending: Positions, complete: Flags, rule: EventsPerCase, step: int, rank: Array | None
 ) -> Positions:
-    """The first `step` pending events of each case, in trace order.
+    """Return the first `step` pending events of each case, in trace order.
 
-    `exactly`: an open case with fewer pending than `step` gives none, a complete one its remainder. `up_to`: each case
-    gives what it has (temporal-privacy-leakage-2022, scenarios S1 and S2). `complete`: bool by case code.
+    `exactly`: an open case with fewer pending events than `step` gives none, a complete one gives its remainder.
+    `up_to`: each case gives what it has. `complete`: bool by case code.
+
+    References
+    ----------
+    temporal-privacy-leakage-2022, scenarios S1 and S2.
     """
     if step < 1:
         return pending[:0]
@@ -76,7 +83,7 @@ def within_quota(
 
 
 def insertions(events: ColumnTable, flags: Array, chosen: Positions, rank: Array | None) -> int:
-    """Count the events of `chosen` that stand, in their trace, before an event that was exposed already."""
+    """Count the events of `chosen` that come, in their trace, before an event that was exposed already."""
     if rank is None:
         return 0
     mixed = np.concatenate((np.flatnonzero(flags == EXPOSED), chosen))
@@ -133,11 +140,21 @@ def _last_value(codes: npt.NDArray[np.int32], case: Array, present: Array) -> np
 def complete_in(
     state: State, ordered: Positions, flags: Array, end: int | None, silence: int | None, clock: TriggerClock
 ) -> Flags:
-    """bool by exposed case: complete as far as the cut can see. `ordered`: its events; `flags`: what the publication
-    did with each event; `end`: of the window; `silence`: the rule of inactivity (ns).
+    """Return which exposed cases are complete as far as the cut can see: bool[C].
 
-    Nothing of the case is pending (before `end`), and its last exposed event ended it or lies `silence` back (for a
-    window, back from its end), or it shows all of `end_all`.
+    Nothing of such a case is pending (before `end`), and its last exposed event ended it or is `silence` ago (for a
+    window: before its end), or it shows all of `end_all`.
+
+    Parameters
+    ----------
+    ordered : int64[E]
+        The exposed events, in trace order.
+    flags : uint8[all events]
+        What the publication did with each event.
+    end : int or None
+        End of the window, if it is one of event time.
+    silence : int or None
+        The rule of inactivity, in ns.
     """
     events, cases = state.events, state.cases
     case = events["case"][ordered]
@@ -157,7 +174,7 @@ def complete_in(
 
 
 def _had_all(state: State, ordered: Positions, final: Positions) -> Flags:
-    """By exposed case: whether its exposed events hold all activities of `end_all`."""
+    """Whether the exposed events of each case hold all activities of `end_all`."""
     rule = state.end_all
     if not rule.activities or not len(ordered):
         return np.zeros(len(final), dtype=np.bool_)
@@ -180,7 +197,7 @@ def _had_all(state: State, ordered: Positions, final: Positions) -> Flags:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """Chooses what a cut exposes where each case is exposed once. `person`: the attribute that names whose it is."""
+    """Chooses what a cut exposes if each case is exposed once; `person`: the attribute that tells whose it is."""
 
     state: State
     completions: Completions
@@ -190,8 +207,10 @@ class Once:
     def choose(
         self, rules: PublicationRules, own: PublicationState, end: int | None
     ) -> tuple[Positions, Mapping[str, int]]:
-        """The events to expose, ascending, and what was left out. `end`: of the window, where it is one of event
-        time."""
+        """Return the events to expose, ascending, and the counts of what was left out.
+
+        `end`: end of the window, if it is one of event time.
+        """
         events = self.state.events
         flags, case = events[f"flag:{rules.name}"], events["case"]
         lost = self._lose(flags, case)
@@ -214,7 +233,10 @@ class Once:
         return int(np.count_nonzero(late))
 
     def _within_cap(self, own: PublicationState, flags: Array, chosen: Positions, most: int) -> tuple[Positions, int]:
-        """The chosen events without those of cases beyond `most` of one person; how many cases these are."""
+        """Return the chosen events without those of cases beyond `most` of one person.
+
+        The second value tells how many cases were left out.
+        """
         events = self.state.events
         ordered = trace_order(events, chosen, self.state.rank)
         case = events["case"][ordered]
@@ -239,7 +261,7 @@ class Once:
         return chosen[~away], len(out)
 
     def _persons(self, ordered: Positions, case: Array) -> dict[int, str]:
-        """Pseudonym of the person by case: the last one that its events name."""
+        """Return the pseudonym of the person by case: the last one that its events name."""
         column = self.state.case_attributes.get(self.person or "")
         if column is None:
             return {}

@@ -11,19 +11,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.errors import InputError, RefusedError
-from stream.fold.changes import Marks, StateChange, changes, marks
-from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions, Retention
 from stream.fold.cutting import Cutter
 from stream.fold.exposure import Projection
 from stream.fold.intake import Batch, Partition, State
-from stream.fold.patches import added, update
 from stream.fold.publications import Publications
 from stream.fold.records import TIMES, AnyRecord, Command, Config, Cut, Delta, Heartbeat, Tick
 from stream.fold.rows import RowFolder
 from stream.fold.rules import FoldRules, LogFacts
-from stream.fold.snapshot import decode, dump_state, encode, encode_patches, load_state
-from stream.fold.triggers import PublicationState
+from stream.fold.snapshot import (
+    Marks,
+    StateChange,
+    added,
+    changes,
+    decode,
+    dump_state,
+    encode,
+    encode_patches,
+    load_state,
+    marks,
+    update_patch,
+)
+from stream.fold.triggers import Clocks, PublicationState
 
 __all__ = ["Cut", "Fold"]
 
@@ -101,31 +110,45 @@ class Fold:
         return self._publications.dead_letters
 
     def next_deadline(self) -> int | None:
-        """The next moment (ns) after `now` at which a tick alone could bring a cut or a completion; None: none."""
+        """Return the next moment (ns) after `now` at which a tick alone could bring a cut or a completion."""
         return self._rows.next_deadline()
 
     def accounting(self, publication: str) -> dict[str, int]:
-        """Where every accepted event is (`Publications.accounting`)."""
+        """Return where every accepted event is (`Publications.accounting`)."""
         return self._publications.accounting(publication)
 
     def exposed(self, cut: Cut) -> Projection:
-        """The log that the open cut exposes: all events of the publication exposed so far."""
+        """Return the log that the open cut exposes: all events of the publication exposed so far."""
         return self._cutter.exposed(cut)
 
     def decided(self, cut: Cut, released: bool) -> None:
-        """The publication's decision on the open cut is durable."""
+        """Record that the publication's decision on the open cut is durable."""
         self._cutter.decided(cut, released)
 
     def erase(self, cases: Sequence[str]) -> int:
-        """Remove cases by pseudonym, for good: their events are refused from now on. Returns how many were known."""
+        """Remove cases by pseudonym, for good; their events are refused from now on.
+
+        Returns
+        -------
+        int
+            How many of them were in the state.
+        """
         return self._retention.erase(cases)
 
     # records
 
     def apply(self, position: int, record: AnyRecord) -> Iterator[Cut]:
-        """Take one record; yields the cuts at it, in order. `position`: its offset (embedded: rank of its first row).
+        """Take one record, and yield the cuts at it, in order.
 
-        RefusedError where a cut was left undecided.
+        Parameters
+        ----------
+        position : int
+            Offset of the record (embedded: rank of its first row).
+
+        Raises
+        ------
+        RefusedError
+            If a cut was left undecided.
         """
         if isinstance(record, Delta):
             yield from self._delta(position, record)
@@ -163,15 +186,20 @@ class Fold:
         yield from self._unhold(position, partition)
 
     def _must_wait(self, record: Delta, partition: Partition) -> bool:
-        """Whether a record must wait: offsets before it are missing, or it comes from another log than the one read so
-        far. After another log every record waits until the operator decides."""
+        """Whether a record must wait.
+
+        It waits if offsets before it are missing, or if it comes from another log than the one read so far. After
+        another log every record waits until the operator decides.
+        """
         if partition.lost is None:
             partition.lost = partition.lost_by(record)
         return partition.lost is not None or (record.prev > partition.hwm and not partition.accept_gap)
 
     def _miss(self, position: int, idle: Heartbeat, partition: Partition) -> None:
-        """Detect a lost delta that no later delta would show: an idle partition reports a higher last offset than the
-        state has."""
+        """Detect a lost delta that no later delta would show.
+
+        An idle partition then reports a higher last offset than the state has.
+        """
         if idle.last is not None and idle.last > partition.hwm and not partition.held:
             empty = Delta(src=idle.src, p=idle.p, prev=idle.last, last=idle.last, n=0, key=self.key, log=partition.log)
             partition.held.append((position, empty))
@@ -232,8 +260,10 @@ class Fold:
     # time
 
     def _reach(self, partition: Partition, time: int) -> Iterator[Cut]:
-        """Move the clocks to the time of an event, before the event is accepted: deadlines up to that time fire
-        first."""
+        """Move the clocks to the time of an event, before the event is accepted.
+
+        Deadlines up to that time fire first.
+        """
         self.state.reach_back(time)
         if self.rules.embedded:
             if self.now is None or time > self.now:
@@ -321,8 +351,10 @@ class Fold:
         yield from self._cutter.evaluate()
 
     def finish(self, *, final: bool = False) -> Iterator[Cut]:
-        """Take the cuts after the last event of a log (replay only): the lockstep releases, and with `final` one for
-        the rest."""
+        """Take the cuts after the last event of a log (replay only).
+
+        These are the lockstep releases, and with `final` one for all events that are left.
+        """
         for rules in self.rules.publications:
             rule, own = rules.window.events_per_case, self.publications[rules.name]
             if rule is not None and rule.lockstep:
@@ -335,7 +367,13 @@ class Fold:
     # snapshots
 
     def snapshot(self) -> bytes:
-        """The whole state, between records. RefusedError while a cut is undecided."""
+        """Return the whole state, between two records.
+
+        Raises
+        ------
+        RefusedError
+            While a cut is undecided.
+        """
         self._refuse_undecided()
         return encode(
             {
@@ -347,19 +385,36 @@ class Fold:
         )
 
     def marks(self) -> Marks:
-        """The state as it is now, for `changes` later. RefusedError while a cut is undecided."""
+        """Note the state as it is now, for `changes` later.
+
+        Raises
+        ------
+        RefusedError
+            While a cut is undecided.
+        """
         self._refuse_undecided()
         return marks(self.rules, self.state, self.publications)
 
     def changes(self, since: Marks) -> StateChange | None:
-        """What changed since `since`: `stream.fold.patches.merged` makes of the snapshot of then the snapshot of now.
-        None where only a whole snapshot can tell it: rules were replaced, or cases left. RefusedError while a cut is
-        undecided."""
+        """Return what changed since `since`.
+
+        `stream.fold.snapshot.merged` makes, of the snapshot of then, the snapshot of now.
+
+        Returns
+        -------
+        StateChange or None
+            None if only a whole snapshot can tell it, because rules were replaced or cases left.
+
+        Raises
+        ------
+        RefusedError
+            While a cut is undecided.
+        """
         self._refuse_undecided()
         if not since.comparable(self.rules, self.state):
             return None
         publications = {own.name: own for _, own in self._publications}
-        some = [*changes(since, publications), update([], self._place())]
+        some = [*changes(since, publications), update_patch([], self._place())]
         return StateChange(encode_patches(some), added(some))
 
     def _place(self) -> dict[str, int | str | None]:
@@ -371,7 +426,13 @@ class Fold:
 
     @classmethod
     def restore(cls, raw: bytes) -> Fold:
-        """The fold that `snapshot` saw. RefusedError for bytes of another kind or version."""
+        """Return the fold that `snapshot` saw.
+
+        Raises
+        ------
+        RefusedError
+            For bytes of another kind or version.
+        """
         table = decode(raw)
         publications = [PublicationState.from_state(one) for one in table["publications"]]
         found = Restored(load_state(table["state"]), publications, table["now"], table["position"], table["key"])

@@ -29,15 +29,17 @@ class EndAll:
         self._bits = np.zeros(0, dtype=np.uint64)
 
     def bits(self, names: Collection[str], codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
-        """The bit of each event; `names`: activities by code (they only grow in number)."""
+        """Return the bit of each event; `names`: activities by code (they only grow in number)."""
         if len(self._bits) < len(names):
             place = {name: np.uint64(1 << k) for k, name in enumerate(self.activities)}
             self._bits = np.asarray([place.get(name, np.uint64(0)) for name in names], dtype=np.uint64)
         return self._bits[codes]
 
     def met(self, had: npt.NDArray[np.uint64], cases: npt.NDArray[np.int32], bits: npt.NDArray[np.uint64]) -> Mask:
-        """bool by event, in order of acceptance: whether its case has had all activities by then. `had`: bits by case
-        code, before the first of these events."""
+        """Return, for each event in order of acceptance, whether its case has had all activities by then.
+
+        `had`: bits by case code, before the first of these events.
+        """
         now: dict[int, int] = {}
         complete, known = int(self.all), had.tolist()
         result = np.zeros(len(cases), dtype=np.bool_)
@@ -57,10 +59,14 @@ CASE_COLUMNS = {"last": "<i8", "arrival": "<i8", "ended": "|b1", "closed": "|b1"
 
 @dataclass(slots=True)
 class Partition:
-    """What is known of one (source, partition). `hwm`: highest offset applied; `latest`: greatest event time;
-    `active`: clock when it last gave events or reported none; `held`: records behind a gap; `log`: id of the topic that
-    the marks are of; `epoch`: leader epoch of the record at `hwm` (-1: unknown); `lost`: the first offset that this log
-    has no more as it was read, or 0 where the topic is another one."""
+    """The state of one (source, partition).
+
+    * `hwm`: highest offset applied; `latest`: greatest event time; `active`: clock when it last gave events or reported
+      that there are none;
+    * `held`: records behind a gap;
+    * `log`: id of the topic that the marks belong to; `epoch`: leader epoch of the record at `hwm` (-1: unknown);
+    * `lost`: the first offset that this log no longer has as it was read, or 0 if the topic is another one.
+    """
 
     code: int
     hwm: int = -1
@@ -74,30 +80,35 @@ class Partition:
 
     @property
     def gap(self) -> bool:
+        """Whether offsets are missing."""
         return bool(self.held)
 
     @property
     def missing(self) -> tuple[int, int] | None:
-        """First and last missing offset; None without a gap. Where a log begins again and nothing of it is missing, the
-        last is below the first."""
+        """First and last missing offset, if there is a gap.
+
+        If a log begins again and nothing of it is missing, the last is below the first.
+        """
         if not self.held:
             return None
         return (self.hwm + 1 if self.lost is None else self.lost), self.held[0][1].prev
 
     @property
     def fault(self) -> Literal["missing", "recreated", "truncated"]:
-        """What kind of gap it is."""
+        """Kind of the gap."""
         if self.lost is None:
             return "missing"
         return "recreated" if self.held[0][1].log != self.log else "truncated"
 
     def reach_time(self, time: int) -> None:
-        """An event of this time came."""
+        """Note the time of an event."""
         self.latest = time if self.latest is None else max(self.latest, time)
 
     def lost_by(self, record: Delta) -> int | None:
-        """First offset that the log of a record no longer has as it was read; None where it is the log that is
-        known."""
+        """Return the first offset that the log of a record no longer has as it was read.
+
+        None: it is the log that was read so far.
+        """
         if record.log and self.log and record.log != self.log:
             return 0
         return lost_from(record.epochs, record.end, self.epoch, self.hwm)
@@ -113,8 +124,10 @@ class Partition:
                 self.epoch = -1
 
     def reach(self, record: Delta, before: int) -> None:
-        """Move the high-water mark to the last offset that a record covers. `before`: the mark before the record was
-        folded."""
+        """Move the high-water mark to the last offset that a record covers.
+
+        `before`: the mark before the record was folded.
+        """
         self.log = record.log or self.log
         if record.last > before:
             self.hwm, self.epoch = record.last, record.epoch
@@ -141,6 +154,7 @@ class Batch:
     met: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.times)
 
 
@@ -198,11 +212,12 @@ class State:
 
     @property
     def activity_names(self) -> tuple[str, ...]:
+        """The activities by code."""
         return tuple(self.activities)
 
     @property
     def resource_names(self) -> tuple[str, ...]:
-        """By code, without the place of the missing value."""
+        """The resources by code, without the place of the missing value."""
         return tuple(self.resources)[1:]
 
     def name_resources(self, pseudonym: Callable[[str], str]) -> None:
@@ -220,6 +235,7 @@ class State:
         self.earliest = time if self.earliest is None else min(self.earliest, time)
 
     def partition(self, name: SourcePartition) -> Partition:
+        """Return the state of a partition; a new one begins before its first offset."""
         if name not in self.partitions:
             self.partitions[name] = Partition(code=len(self.partitions))
         return self.partitions[name]
@@ -345,8 +361,10 @@ class State:
             one.rows.keep(one.rows["event"] < self.events.size)
 
     def remove(self, keep: npt.NDArray[np.bool_]) -> None:
-        """Keep only the cases of the mask. Of the others a digest is kept; the codes of what remains are assigned
-        again."""
+        """Keep only the cases of the mask.
+
+        A digest is kept of the others. The codes of the remaining cases are assigned again.
+        """
         self.unstage()
         self.recoded += 1
         mask = keep[self.events["case"]]
@@ -402,20 +420,30 @@ class State:
 
 
 def _values(rows: Sequence[PlainRow]) -> tuple[list[Any], Ints]:
-    """All values of the rows one after the other, and the offsets. Column i is every eighth value from i on: half the
-    cost of a `zip` of so many rows."""
+    """Return all values of the rows one after the other, and the offsets.
+
+    Column i is every eighth value from i on: half the cost of a `zip` of so many rows.
+    """
     values = list(chain.from_iterable(rows))
     return values, np.fromiter(values[::ROW_WIDTH], dtype=np.int64, count=len(rows))
 
 
 def _times(values: Sequence[Any]) -> Ints:
-    """The times among the values of rows; OverflowError where the table of events cannot hold one."""
+    """Return the times among the values of rows.
+
+    Raises
+    ------
+    OverflowError
+        If the table of events cannot hold one.
+    """
     return np.fromiter(values[TIME_PLACE::ROW_WIDTH], dtype=np.int64, count=len(values) // ROW_WIDTH)
 
 
 def _above(offset: Ints, hwm: int, *, again: bool = False) -> npt.NDArray[np.bool_] | None:
-    """Mask of the offsets above the high-water mark, each once, in rising order (`again`: an offset may stand in
-    several rows, one after the other); None: all of them."""
+    """Mask the offsets above the high-water mark, each once, in rising order; None: all of them.
+
+    `again`: an offset may belong to several rows, one after the other.
+    """
     if not len(offset) or (offset[0] > hwm and np.all(offset[1:] > offset[:-1])):
         return None
     highest = np.maximum.accumulate(np.append(hwm, offset))[:-1]
@@ -426,8 +454,10 @@ def _above(offset: Ints, hwm: int, *, again: bool = False) -> npt.NDArray[np.boo
 
 
 def _pruned(names: Sequence[str], column: Array) -> list[str]:
-    """Return the names that are still in use and number `column` again in place. Values that only removed cases had are
-    dropped."""
+    """Return the names that are still in use, and number `column` again in place.
+
+    Values that only removed cases had are dropped.
+    """
     used = np.unique(column[column != MISSING])
     new = np.full(len(names) + 1, MISSING, dtype=np.int32)
     new[used] = np.arange(len(used))

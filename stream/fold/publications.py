@@ -1,5 +1,7 @@
-"""The counters of each publication since its last cut, and what it did with every event (the columns `flag:`, `known:`
-and `pending:` of its name)."""
+"""The counters of each publication since its last cut, and what it did with every event.
+
+The latter is in columns: `flag:`, `known:` and `pending:` with the name of the publication.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.fold.cases import DROPPED, EXPOSED, PENDING, RETIRED
-from stream.fold.clocks import Clocks
 from stream.fold.intake import BEFORE_ALL, Batch, Partition, State
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.triggers import NEVER, PublicationState
+from stream.fold.triggers import NEVER, Clocks, PublicationState
 
 
 class Publications:
@@ -55,7 +56,7 @@ class Publications:
             yield rules, self.states[rules.name]
 
     def open_windows(self, rules: PublicationRules, own: PublicationState) -> None:
-        """Set the end of the first window of `every`, where it can be known."""
+        """Set the end of the first window of `every`, if it can be known."""
         clock = self._clocks.read(rules.window.idle_timeout)
         own.open_windows(rules, clock, self._state.earliest, simulated=self._rules.embedded)
 
@@ -146,7 +147,7 @@ class Publications:
     # what is asked of them
 
     def next_deadline(self) -> int:
-        """The next moment (ns) after `now` at which a tick alone could bring a cut; NEVER where there is none."""
+        """Return the next moment (ns) after `now` at which a tick alone could bring a cut, or NEVER."""
         bounds = [NEVER]
         now = -NEVER if self._clocks.now is None else self._clocks.now
         for rules, own in self:
@@ -159,8 +160,11 @@ class Publications:
         return bool(np.any(self._state.events[f"flag:{name}"] == PENDING))
 
     def accounting(self, name: str) -> dict[str, int]:
-        """Where every accepted event is: seen = exposed + pending + late. `removed_*` (erasure, retention) and
-        `refused` (events of such cases), `duplicates`, `foreign` (another pseudonym key) are not among `seen`."""
+        """Return where every accepted event is: seen = exposed + pending + late.
+
+        `removed_*` (erasure, retention) and `refused` (events of such cases), `duplicates` and `foreign` (another
+        pseudonym key) are not among `seen`.
+        """
         flags = self._state.events[f"flag:{name}"]
         state, own = self._state, self.states[name]
         return {

@@ -85,20 +85,24 @@ class Row(NamedTuple):
 
 
 class Record(msgspec.Struct, tag_field="t", frozen=True, kw_only=True):
-    """What every record carries: the version and the (source, partition) it speaks of."""
+    """The version, which every record carries."""
 
     v: int = VERSION
 
 
 class Delta(Record, tag="delta", frozen=True, kw_only=True):
-    """Events of one source partition. `prev`: committed position before; `last`: highest offset covered. `named`: its
-    resources are pseudonyms (older ingests, and those with `raw_resources`, wrote them as they came). `several`: rows
-    with one offset are different events of one source record; without it the second one is a repeat.
+    """Events of one source partition.
+
+    * `prev`: committed position before; `last`: highest offset covered;
+    * `named`: its resources are pseudonyms (older ingests, and those with `raw_resources`, wrote them as they came);
+    * `several`: rows with one offset are different events of one source record; without it the second one is a repeat.
 
     Of the log that they were read from (all optional; records before version 0.2 have none of it):
-    `log`, the id of the source topic; `epoch`, the leader epoch of the record at `last` (-1: unknown); `epochs`, where
-    each leader epoch of the log begins, rising, told when a worker takes a partition and when it has another leader;
-    `end`, where the log ends, told only where that is before what was read.
+
+    * `log`: the id of the source topic; `epoch`: the leader epoch of the record at `last` (-1: unknown);
+    * `epochs`: where each leader epoch of the log begins, rising; written when a worker takes a partition and when it
+      has another leader;
+    * `end`: where the log ends, if that is before what was read.
     """
 
     src: str
@@ -119,11 +123,16 @@ class Delta(Record, tag="delta", frozen=True, kw_only=True):
 
 
 def lost_from(epochs: Sequence[tuple[int, int]], end: int | None, epoch: int, offset: int) -> int | None:
-    """First offset that a log has lost of what was read of it up to `offset`; None where nothing was lost.
+    """Return the first offset that a log has lost of what was read of it up to `offset`.
 
-    A leader epoch later than `epoch` (that of the record at `offset`) must begin behind that record. Where it begins
+    A leader epoch later than `epoch` (that of the record at `offset`) must begin behind that record. If it begins
     earlier, the log was truncated there and its offsets were given again (-1: the epoch is unknown, and only `end` can
     tell).
+
+    Returns
+    -------
+    int or None
+        None if nothing was lost.
     """
     begins = [begin for later, begin in epochs if 0 <= epoch < later]
     first = min(begins if end is None else [*begins, end], default=None)
@@ -131,13 +140,13 @@ def lost_from(epochs: Sequence[tuple[int, int]], end: int | None, epoch: int, of
 
 
 def without_cases(record: Delta, cases: Collection[str]) -> Delta:
-    """The record without the rows of some cases; the offsets that it covers stay."""
+    """Return the record without the rows of some cases; the offsets that it covers stay."""
     rows = [row for row in record.rows if row[1] not in cases]
     return record if len(rows) == len(record.rows) else msgspec.structs.replace(record, rows=rows, n=len(rows))
 
 
 def with_resources(record: Delta, pseudonym: Callable[[str], str]) -> Delta:
-    """Return the record with its resources as pseudonyms; the record itself where they are pseudonyms already."""
+    """Return the record with its resources as pseudonyms (itself, if they are)."""
     if record.named:
         return record
     names = {row[4]: pseudonym(row[4]) for row in record.rows if row[4] is not None}
@@ -146,7 +155,10 @@ def with_resources(record: Delta, pseudonym: Callable[[str], str]) -> Delta:
 
 
 def with_person(attributes: Attributes | None, name: str, pseudonym: Callable[[str], str]) -> Attributes | None:
-    """The attributes of a row with the person that `name` says as an attribute of the case, by pseudonym."""
+    """Return the attributes of a row with its person as an attribute of the case, by pseudonym.
+
+    `name`: the attribute that names the person.
+    """
     levels = attributes or {}
     found = [levels[level][name] for level in ("case", "event") if levels.get(level, {}).get(name) is not None]
     if not found:
@@ -157,8 +169,10 @@ def with_person(attributes: Attributes | None, name: str, pseudonym: Callable[[s
 
 
 class Heartbeat(Record, tag="hb", frozen=True, kw_only=True):
-    """A partition without new events, idle since broker time `at` (ns). `last`: the highest offset that deltas cover;
-    it shows that a delta was lost even if no event follows."""
+    """A partition without new events, idle since broker time `at` (ns).
+
+    `last`: the highest offset that deltas cover; it shows that a delta was lost even if no event follows.
+    """
 
     src: str
     p: int

@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.fold.cases import ColumnTable
-from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions
 from stream.fold.intake import Batch, Partition, State
 from stream.fold.publications import Publications
 from stream.fold.rules import FoldRules
-from stream.fold.triggers import NEVER, PublicationState
+from stream.fold.triggers import NEVER, Clocks, PublicationState
 
 
 @dataclass(slots=True)

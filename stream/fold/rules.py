@@ -1,5 +1,7 @@
-"""The rules of the fold: publications, completion, retention. They are part of its state, so that a replay takes the
-same cuts."""
+"""The rules of the fold: publications, completion, retention.
+
+They are part of its state, so that a replay takes the same cuts.
+"""
 
 from __future__ import annotations
 
@@ -39,33 +41,24 @@ class PublicationRules:
     most_cases: int | None = None
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values; fields that earlier programs did not have are written only where they are set."""
+        """Return plain values; fields that earlier programs lacked are written only if set."""
         table = {"name": self.name, "window": self.window.to_mapping(), "late": self.late}
-        more = {
-            "start": self.start,
-            "private": self.private or None,
-            "once": self.once or None,
-            "most_cases": self.most_cases,
-        }
-        return {**table, **{key: value for key, value in more.items() if value is not None}}
+        for key in ("start", "private", "once", "most_cases"):
+            value = getattr(self, key)
+            if value is not None and value is not False:
+                table[key] = value
+        return table
 
     @classmethod
     def from_mapping(cls, table: Mapping[str, Any]) -> PublicationRules:
-        """Rules from `to_mapping`."""
-        window = Window.from_mapping(table["window"])
-        return cls(
-            table["name"],
-            window,
-            table["late"],
-            table.get("start"),
-            table.get("private", False),
-            table.get("once", False),
-            table.get("most_cases"),
-        )
+        """Return the rules that `to_mapping` described."""
+        return cls(**{**table, "window": Window.from_mapping(table["window"])})
 
     def window_end_after(self, moment: int) -> int:
-        """The end of the window of `every` that `moment` lies in: counted from `start`, or from 1970-01-01 UTC.
-        Before `start`, that of the first window."""
+        """Return the end of the window of `every` that contains `moment`.
+
+        Windows are counted from `start`, or from 1970-01-01 UTC; before `start` it is the end of the first one.
+        """
         every, origin = self.window.every, self.start or 0
         if every is None:
             raise ValueError("no window.every")
@@ -75,9 +68,9 @@ class PublicationRules:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What only a whole log can tell, for the first releases that a replay shapes by it.
+    """Facts of a whole log, for the first releases that a replay shapes by them.
 
-    `events`, `cases`: how many there are; `file_times`: int64[N], event times in file order (`paper_split`).
+    `events`, `cases`: their number; `file_times`: int64[N], event times in file order (`paper_split`).
     """
 
     events: int
@@ -123,6 +116,7 @@ class FoldRules:
     person: str | None = None
 
     def __post_init__(self) -> None:
+        """Check the names, and put publications in order."""
         names = [publication.name for publication in self.publications]
         if len(set(names)) != len(names):
             raise InputError("two publications have the same name")
@@ -142,15 +136,15 @@ class FoldRules:
 
     @property
     def exact(self) -> bool:
-        """Whether the moment of each completion matters: a trigger counts completions."""
+        """Whether the moment of each completion matters, because a trigger counts completions."""
         return any(one.window.alone or one.window.completed_cases is not None for one in self.publications)
 
     def resolved(self, facts: LogFacts | None) -> FoldRules:
-        """The same rules with first releases in counts and moments."""
+        """Return the same rules with first releases in counts and moments."""
         return replace(self, publications=tuple(_resolved(one, facts) for one in self.publications))
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values, for snapshots and `config` records; `from_mapping` is the inverse."""
+        """Return plain values, for snapshots and `config` records."""
         return {
             "publications": [one.to_mapping() for one in self.publications],
             "end_activities": list(self.end_activities),
@@ -166,7 +160,7 @@ class FoldRules:
 
     @classmethod
     def from_mapping(cls, table: Mapping[str, Any]) -> FoldRules:
-        """Rules from `to_mapping`."""
+        """Return the rules that `to_mapping` described."""
         fields = dict(table)
         fields["publications"] = tuple(PublicationRules.from_mapping(one) for one in table["publications"])
         fields["end_activities"] = tuple(table["end_activities"])

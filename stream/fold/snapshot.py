@@ -1,21 +1,25 @@
-"""The fold's state as bytes and back. Equal states give equal bytes: everything is in a fixed order.
+"""The state of the fold as bytes, and what changed in it since it was last saved.
 
-What can be derived (deadlines of inactivity, counts of events_per_case) is not here but counted anew on restore.
+Equal states give equal bytes: everything is in a fixed order. What can be derived (deadlines of inactivity, counts of
+events_per_case) is not saved, but counted anew on restore.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 
 from models.errors import RefusedError
-from stream.fold.cases import ActorCodes, AttributeValues, CaseIndex, Codes, plain
+from stream.fold.cases import ActorCodes, Array, AttributeValues, CaseIndex, Codes, ColumnTable, plain
 from stream.fold.intake import Partition, State
-from stream.fold.patches import Patch
 from stream.fold.records import Attributes, Delta
+from stream.fold.rules import FoldRules
+from stream.fold.triggers import PublicationState
 
 STATE_VERSION = 2
 """Version of what `encode` writes; bumped with every change of the state's shape."""
@@ -38,7 +42,7 @@ _COUNTERS = ("ordered", "earliest", "latest", "duplicates", "refused", "foreign"
 
 
 def dump_state(state: State) -> dict[str, Any]:
-    """Plain values of events, cases and partitions."""
+    """Return plain values of events, cases and partitions."""
     return {
         "events": state.events.to_state(),
         "cases": state.cases.to_state(),
@@ -56,17 +60,17 @@ def dump_state(state: State) -> dict[str, Any]:
 
 
 def counters(state: State) -> dict[str, int | bool | None]:
-    """The numbers that a state keeps beside its tables."""
+    """Return the numbers that a state keeps beside its tables."""
     return {name: getattr(state, name) for name in _COUNTERS}
 
 
 def dump_partitions(state: State) -> list[list[Any]]:
-    """Plain values of the partitions, with the records that wait behind a gap."""
+    """Return plain values of the partitions, with the records that wait behind a gap."""
     return [_dump_partition(name, one) for name, one in state.partitions.items()]
 
 
 def load_state(table: dict[str, Any]) -> State:
-    """The inverse of `dump_state`."""
+    """Return the state that `dump_state` described."""
     state = State()
     state.events.load(table["events"])
     state.cases.load(table["cases"])
@@ -91,7 +95,10 @@ def _dump_partition(name: tuple[str, int], one: Partition) -> list[Any]:
 
 
 def _held(record: Delta) -> bytes:
-    """A record behind a gap. Its values as `plain` will make them where one is an integer that msgpack cannot hold."""
+    """Encode a record behind a gap.
+
+    Where an integer is too large for msgpack, its values are made `plain` first.
+    """
     try:
         return msgspec.msgpack.encode(record)
     except OverflowError:
@@ -112,24 +119,30 @@ def _load_partition(raw: list[Any], code: int) -> tuple[tuple[str, int], Partiti
 
 
 def encode(table: dict[str, Any]) -> bytes:
-    """Bytes with the state version in front."""
+    """Encode a table with the state version in front."""
     return msgspec.msgpack.encode({"version": STATE_VERSION, **table}, order="sorted", enc_hook=_plain)
 
 
 def encode_patches(some: list[Patch]) -> bytes:
-    """Changes of a state of this version; `stream.fold.patches.merged` applies them."""
+    """Encode changes of a state of this version; `merged` applies them."""
     return msgspec.msgpack.encode(some, enc_hook=_plain)
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's scalars as the numbers they are."""
+    """Return NumPy's scalars as the numbers they are."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} has no place in a state")
 
 
 def decode(raw: bytes) -> dict[str, Any]:
-    """RefusedError for bytes that are not a state, or one of another version."""
+    """Return the table of a state, in the shape of this version.
+
+    Raises
+    ------
+    RefusedError
+        For bytes that are no state, or one of a version that is not read here.
+    """
     try:
         table = msgspec.msgpack.decode(raw)
         version = table["version"]
@@ -146,3 +159,270 @@ def decode(raw: bytes) -> dict[str, Any]:
 def readable(version: int) -> bool:
     """Whether `decode` takes a state of this version: our own, or one that `UPGRADES` leads to it."""
     return version <= STATE_VERSION and all(step in UPGRADES for step in range(version, STATE_VERSION))
+
+
+# Patches: what changed in a table of plain values, and where.
+#
+# They know nothing of the fold, so that a later version can apply the patches of the one before to the table that they
+# belong to, and bring the result to its own shape. A patch is a list: its kind, the path of what it changes, and
+#
+# * `update`, a map: the keys of a map that have these values now;
+# * `more`, bytes or a list: follows what is there;
+# * `at`, width, positions (<u4), values: items of that width, in bytes, that have these values now;
+# * `pairs`, a list of [key, value]: of a list of such pairs in order of their keys, those that have these values now.
+#
+# A name in a path leads to the value of a map or, in a list of pairs, of the pair with that key.
+
+Path = Sequence[str | int]
+Patch = list[Any]
+
+
+def update_patch(path: Path, values: Mapping[str, Any]) -> Patch:
+    """Set keys of a map."""
+    return ["update", list(path), dict(values)]
+
+
+def more_patch(path: Path, values: bytes | list[Any]) -> Patch:
+    """Append values."""
+    return ["more", list(path), values]
+
+
+def at_patch(path: Path, width: int, positions: bytes, values: bytes) -> Patch:
+    """Set the items of a column at these positions (<u4); `width` in bytes."""
+    return ["at", list(path), width, positions, values]
+
+
+def pairs_patch(path: Path, values: list[tuple[Any, Any]]) -> Patch:
+    """Set the values of keys in a list of pairs."""
+    return ["pairs", list(path), values]
+
+
+def added(some: Iterable[Patch]) -> int:
+    """Return how many bytes patches add to the columns of a table, at least."""
+    return sum(len(values) for kind, _, *what in some if kind == "more" for values in what if isinstance(values, bytes))
+
+
+def merged(raw: bytes, patches: Iterable[bytes]) -> bytes:
+    """Return a table in MessagePack after patches, each a list in MessagePack, in order."""
+    table = _Patched(msgspec.msgpack.decode(raw))
+    for some in patches:
+        for kind, path, *what in msgspec.msgpack.decode(some):
+            table.apply(kind, path, what)
+    return msgspec.msgpack.encode(table.whole(), order="sorted")
+
+
+class _Patched:
+    """A table that patches are applied to.
+
+    What grows is kept in a form that grows in place until `whole`, so that applying costs what the patches hold.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self._root = [table]
+        self._open: dict[int, tuple[Any, Any]] = {}
+
+    def apply(self, kind: str, path: Path, what: Sequence[Any]) -> None:
+        """Apply one patch."""
+        parent, key = self._place([0, *path])
+        _KINDS[kind](self, parent, key, *what)
+
+    def whole(self) -> Any:
+        """Return the table with all patches, in plain values."""
+        for parent, key in self._open.values():
+            parent[key] = sorted(map(list, parent[key].items()))
+        self._open.clear()
+        return self._root[0]
+
+    def update(self, parent: Any, key: Any, values: Mapping[str, Any]) -> None:
+        parent[key].update(values)
+
+    def more(self, parent: Any, key: Any, values: bytes | list[Any]) -> None:
+        if isinstance(parent[key], bytes):
+            parent[key] = bytearray(parent[key])
+        parent[key].extend(values)
+
+    def at(self, parent: Any, key: Any, width: int, positions: bytes, values: bytes) -> None:
+        column = parent[key] = bytearray(parent[key]) if isinstance(parent[key], bytes) else parent[key]
+        items = np.frombuffer(column, dtype=np.uint8).reshape(-1, width)
+        items[np.frombuffer(positions, dtype="<u4")] = np.frombuffer(values, dtype=np.uint8).reshape(-1, width)
+
+    def pairs(self, parent: Any, key: Any, values: list[tuple[Any, Any]]) -> None:
+        self._opened(parent, key).update(map(tuple, values))
+
+    def _place(self, path: Path) -> tuple[Any, Any]:
+        """Find the map or list that contains the end of a path, and its key there."""
+        parent: Any = self._root
+        for key, following in pairwise(path):
+            inside = parent[key]
+            if isinstance(inside, list) and isinstance(following, str):
+                inside = self._opened(parent, key)
+            parent = inside
+        return parent, path[-1]
+
+    def _opened(self, parent: Any, key: Any) -> dict[Any, Any]:
+        """Keep a list of pairs as a map, until `whole`."""
+        if isinstance(parent[key], list):
+            parent[key] = dict(parent[key])
+            self._open[id(parent[key])] = parent, key
+        return cast(dict[Any, Any], parent[key])
+
+
+_KINDS: dict[str, Callable[..., None]] = {
+    "update": _Patched.update,
+    "more": _Patched.more,
+    "at": _Patched.at,
+    "pairs": _Patched.pairs,
+}
+
+
+# Changes of the state since it was last saved, so that a checkpoint costs what came and not what is there.
+#
+# Nobody reports changes. What only ever grows (events, names, values of attributes) is recognised by its length; every
+# other column is compared with a copy of its values as they were saved.
+
+FIXED = ("case", "activity", "resource", "time", "partition", "end")
+"""Columns of the events that never change behind a row's acceptance, but where `State.recoded` says so."""
+
+LEVELS = ("case_attributes", "event_attributes")
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """A state as it was saved: its lengths, and the values that may change in place.
+
+    These are a byte an event and publication, and 18 bytes a case. `attributes`: rows and values by (level, name).
+    """
+
+    rules: FoldRules
+    state: State
+    recoded: int
+    gone: int
+    events: int
+    cases: int
+    activities: int
+    resources: int
+    event_columns: Mapping[str, Array]
+    case_columns: Mapping[str, Array]
+    attributes: Mapping[tuple[str, str], tuple[int, int]]
+    taken: Mapping[str, Mapping[str, int]]
+
+    def comparable(self, rules: FoldRules, state: State) -> bool:
+        """Whether changes can lead to a later state: the same rules, and no case left."""
+        same = (self.rules is rules, self.state is state, self.recoded == state.recoded)
+        return all(same) and self.gone == len(state.index.gone)
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """Changes between two saves: patches in MessagePack, and bytes by which the state grew (at least)."""
+
+    patches: bytes
+    grown: int
+
+
+def marks(rules: FoldRules, state: State, publications: Mapping[str, PublicationState]) -> Marks:
+    """Note the state as it is now."""
+    return Marks(
+        rules=rules,
+        state=state,
+        recoded=state.recoded,
+        gone=len(state.index.gone),
+        events=state.events.size,
+        cases=state.cases.size,
+        activities=len(state.activities),
+        resources=len(state.resources),
+        event_columns={name: state.events[name].copy() for name in state.events.kept if name not in FIXED},
+        case_columns={name: state.cases[name].copy() for name in state.cases.kept},
+        attributes={
+            (level, name): (one.rows.size, len(one.values))
+            for level in LEVELS
+            for name, one in getattr(state, level).items()
+        },
+        taken={name: dict(own.taken) for name, own in publications.items()},
+    )
+
+
+def changes(since: Marks, publications: Mapping[str, PublicationState]) -> list[Patch]:
+    """Return patches that make, of the state of `since` as it was saved, the state as it is now.
+
+    What the fold itself keeps (clock, position, key) is not among them. Only if `since` is `comparable`.
+    """
+    state = since.state
+    return [
+        update_patch(["state", "counters"], counters(state)),
+        update_patch(["state"], {"named": state.named, "partitions": dump_partitions(state)}),
+        *_table(["state", "events"], state.events, since.events, since.event_columns),
+        *_table(["state", "cases"], state.cases, since.cases, since.case_columns),
+        *_more(["state", "names"], _names(state.index, since.cases, state.cases.size)),
+        *_more(["state", "activities"], _tail(state.activities, since.activities)),
+        *_more(["state", "resources"], _tail(state.resources, since.resources)),
+        *_event_ids(since),
+        *(patch for level in LEVELS for patch in _attributes(since, level)),
+        *(patch for i, own in enumerate(publications.values()) for patch in _publication(since, i, own)),
+    ]
+
+
+def _table(path: list[str | int], table: ColumnTable, before: int, compared: Mapping[str, Array]) -> Iterator[Patch]:
+    """Yield the rows that changed among the first `before`, and the rows that came."""
+    for name in table.kept:
+        column, old = table[name], compared.get(name)
+        changed = np.zeros(0, dtype=np.int64) if old is None else np.flatnonzero(column[:before] != old)
+        if len(changed):
+            places = changed.astype("<u4").tobytes()
+            yield at_patch([*path, name, 1], column.itemsize, places, column[changed].tobytes())
+        if table.size > before:
+            yield more_patch([*path, name, 1], column[before:].tobytes())
+
+
+def _more(path: list[str | int], values: list[Any]) -> Iterator[Patch]:
+    if values:
+        yield more_patch(path, values)
+
+
+def _tail(known: Mapping[Any, int], before: int) -> list[Any]:
+    """Return the names that came after the first `before`."""
+    found = list(islice(reversed(known), len(known) - before))
+    return found[::-1]
+
+
+def _names(index: CaseIndex, before: int, size: int) -> list[str]:
+    """Return pseudonyms by code, from the code `before` on, as `CaseIndex.names` has them."""
+    result = [""] * (size - before)
+    for name, code in reversed(index.items()):
+        if code < before:
+            break
+        if code < size:
+            result[code - before] = name
+    return result
+
+
+def _event_ids(since: Marks) -> Iterator[Patch]:
+    """Yield all ids of every case that had an event; other cases got none."""
+    state = since.state
+    if state.event_ids and state.events.size > since.events:
+        touched = np.unique(state.events["case"][since.events :]).tolist()
+        found = [(case, sorted(state.event_ids[case])) for case in touched if case in state.event_ids]
+        yield pairs_patch(["state", "event_ids"], found)
+
+
+def _attributes(since: Marks, level: str) -> Iterator[Patch]:
+    attributes: Mapping[str, AttributeValues] = getattr(since.state, level)
+    new = [(name, one.to_state()) for name, one in attributes.items() if (level, name) not in since.attributes]
+    if new:
+        yield pairs_patch(["state", level], new)
+    for name, one in attributes.items():
+        if (level, name) in since.attributes:
+            rows, values = since.attributes[level, name]
+            yield from _table(["state", level, name, "rows"], one.rows, rows, {})
+            yield from _more(["state", level, name, "values"], _tail(one.values, values))
+
+
+def _publication(since: Marks, place: int, own: PublicationState) -> Iterator[Patch]:
+    """Yield its counters, and the numbers of cases that changed among those that each person gave."""
+    counts, before = own.to_state(), since.taken[own.name]
+    if before:
+        taken = counts.pop("taken")
+        changed = {name: number for name, number in taken.items() if before.get(name) != number}
+        if changed:
+            yield update_patch(["publications", place, "taken"], changed)
+    yield update_patch(["publications", place], counts)

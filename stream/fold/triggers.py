@@ -1,4 +1,4 @@
-"""The trigger state of one publication: what has come since its last cut, and whether a trigger holds now.
+"""The clocks of the fold, and the trigger state of each publication.
 
 Time-driven triggers are `every`, `first.until` and `max_wait`; the others count. A guard delays a counting trigger
 until it is satisfied, and skips a window of `every`, whose events then go to the next one.
@@ -6,14 +6,15 @@ until it is satisfied, and skips a window of `every`, whose events then go to th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stream.fold.intake import BEFORE_ALL
-from stream.fold.rules import PublicationRules
+from stream.fold.intake import BEFORE_ALL, Partition
+from stream.fold.rules import FoldRules, PublicationRules, SourcePartition
 from stream.fold.window import First
 
 NEVER = (1 << 63) - 1
@@ -22,10 +23,92 @@ NEVER = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class TriggerClock:
-    """What time it is for a publication: `now` by ticks, `watermark` by events; None while unknown."""
+    """The time for a publication: `now` by ticks, `watermark` by events; None while unknown."""
 
     now: int | None
     watermark: int | None
+
+
+class Clocks:
+    """Owns `now` (ns, by ticks; embedded: by event times); reads the event times of the partitions."""
+
+    def __init__(
+        self, rules: FoldRules, partitions: Mapping[SourcePartition, Partition], now: int | None = None
+    ) -> None:
+        self.now = now
+        self._partitions = partitions
+        self._embedded = rules.embedded
+
+    def install(self, rules: FoldRules) -> None:
+        """Put new rules into effect."""
+        self._embedded = rules.embedded
+
+    def tick(self, time: int) -> None:
+        """Move the clock to `time`; it never goes back."""
+        self.now = time if self.now is None else max(self.now, time)
+
+    def reach(self, time: int) -> None:
+        """Move the clock to `time`; embedded, the event times of all partitions too."""
+        self.tick(time)
+        for partition in self._partitions.values() if self._embedded else ():
+            partition.reach_time(time)
+
+    @property
+    def arrival(self) -> int | None:
+        """Arrival time of an event that comes now; None if the clock is that of the events."""
+        return None if self._embedded else self.now
+
+    @property
+    def gap(self) -> bool:
+        """Whether a partition misses offsets: nothing is released until `gap rewind|accept`."""
+        return any(partition.gap for partition in self._partitions.values())
+
+    def read(self, idle_timeout: int | None = None) -> TriggerClock:
+        """`now`, and the least watermark over partitions that are not idle (all idle: the clock itself)."""
+        if self._embedded:
+            return TriggerClock(self.now, self.now)
+        awake, latest = [], []
+        for partition in self._partitions.values():
+            if not self._idle(partition, idle_timeout):
+                awake.append(partition.latest)
+            if partition.latest is not None:
+                latest.append(partition.latest)
+        if awake:
+            known = [one for one in awake if one is not None]
+            return TriggerClock(self.now, min(known) if len(known) == len(awake) else None)
+        return TriggerClock(self.now, max([*latest, self.now]) if self.now is not None and latest else None)
+
+    def of_cases(self, *, private: bool) -> TriggerClock:
+        """Return the clock by which a case becomes silent.
+
+        For dp releases these are ticks alone, which do not depend on any event.
+        """
+        return TriggerClock(self.now, None) if private else self.read()
+
+    def _idle(self, partition: Partition, idle_timeout: int | None) -> bool:
+        """Whether it was silent for `idle_timeout`; without one, whether it reported and never had an event."""
+        if partition.active is None or self.now is None:
+            return False
+        if idle_timeout is None:
+            return partition.latest is None
+        return self.now - partition.active >= idle_timeout
+
+    def passes(self, bound: int, idle_timeout: int | None) -> int:
+        """Return the clock, after `now`, at which the watermark passes `bound` without another event.
+
+        NEVER, if it does not.
+        """
+        now = -NEVER if self.now is None else self.now
+        if bound == NEVER:
+            return NEVER
+        if self._embedded:
+            return bound if bound > now else NEVER
+        behind = [one for one in self._partitions.values() if one.latest is None or one.latest < bound]
+        if idle_timeout is None or not behind or any(one.active is None for one in behind):
+            return NEVER
+        idle = max(one.active for one in behind if one.active is not None) + idle_timeout
+        moment = idle if len(behind) < len(self._partitions) else max(idle, bound)
+        return moment if moment > now else NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +147,7 @@ class PublicationState:
     """Cases exposed so far by the pseudonym of their person, where `most_cases` bounds them: it outlives the cases."""
 
     def to_state(self) -> dict[str, Any]:
+        """Return plain values, for `from_state`."""
         state = asdict(self)
         if not self.taken:  # programs that do not know it read the state of publications that do not use it
             del state["taken"]
@@ -71,6 +155,7 @@ class PublicationState:
 
     @classmethod
     def from_state(cls, table: dict[str, Any]) -> PublicationState:
+        """Return the state that `to_state` described."""
         return cls(**{**table, "last_place": tuple(table["last_place"])})
 
     def reset(self, now: int | None) -> None:
@@ -90,10 +175,10 @@ class PublicationState:
     ) -> None:
         """Set the end of the first window of `every`.
 
-        With a `start` it is that window's, whatever the first event says; wall time begins with the window that the
-        first tick lies in, or where time is `simulated`, with the first one too. Without: aligned to 1970-01-01 UTC,
+        With a `start` it is the window of `start`, whatever the first event says; wall time begins with the window that
+        contains the first tick, or, if time is `simulated`, with the first one too. Without: aligned to 1970-01-01 UTC,
         because the first event would depend on how partitions interleave. Event time starts with the window of the
-        earliest event once every partition is heard of; wall time with the first tick after an event.
+        earliest event once every partition has reported; wall time with the first tick after an event.
         """
         if rules.window.every is None or self.window_end is not None:
             return
@@ -106,7 +191,10 @@ class PublicationState:
             self.window_end = rules.window_end_after(min(earliest, known) if rules.window.tumbling else known)
 
     def skip_window(self, rules: PublicationRules, clock: TriggerClock) -> None:
-        """The next window: the one after in event time, the one that `now` lies in for wall time."""
+        """Go on to the next window.
+
+        It is the one after in event time, and the one that contains `now` in wall time.
+        """
         every = rules.window.every
         if every is None or self.window_end is None:
             return
@@ -116,7 +204,7 @@ class PublicationState:
             self.window_end = max(self.window_end, rules.window_end_after(clock.now))
 
     def window_bound(self, rules: PublicationRules) -> int:
-        """Watermark at which the current event-time window (or `first.until`) closes."""
+        """Return the watermark at which the current event-time window (or `first.until`) closes."""
         first = rules.window.first
         if first is not None and not self.first_done:
             return first.until + 1 if first.until is not None and not rules.private else NEVER
@@ -125,8 +213,11 @@ class PublicationState:
         return NEVER
 
     def wall_bounds(self, rules: PublicationRules) -> list[int]:
-        """Clocks at which a wall window closes, `max_wait` is over or `min_interval` sets a held trigger free; for dp
-        releases `first.until` too, which no event may bring nearer."""
+        """Return the clocks at which time alone may bring a cut.
+
+        A wall window closes, `max_wait` is over, or `min_interval` releases a trigger that waits; for dp releases
+        `first.until` too, which no event may bring nearer.
+        """
         window, first, bounds = rules.window, rules.window.first, []
         if first is not None and first.until is not None and rules.private and not self.first_done:
             bounds.append(first.until + 1)
@@ -141,8 +232,10 @@ class PublicationState:
         return bounds
 
     def rows_until(self, rules: PublicationRules, fresh: npt.NDArray[np.int64], count: int) -> int:
-        """How many of the next `count` events surely fire no counting trigger. `fresh`: int64, places of the events
-        that bring an unseen case."""
+        """Return how many of the next `count` events surely fire no counting trigger.
+
+        `fresh`: int64, places of the events that bring an unseen case.
+        """
         window, first = rules.window, rules.window.first
         cases, events = window.new_cases, window.new_events
         if first is not None and not self.first_done:
@@ -157,7 +250,7 @@ class PublicationState:
         return rows
 
     def firing(self, rules: PublicationRules, clock: TriggerClock) -> Firing | None:
-        """The trigger that holds now, guards aside."""
+        """Return the trigger that holds now, guards aside."""
         first = rules.window.first
         if first is not None and not self.first_done:
             return self._first(first, clock.now if rules.private else clock.watermark)
@@ -202,7 +295,7 @@ class PublicationState:
         return None
 
     def held(self, rules: PublicationRules, clock: TriggerClock) -> bool:
-        """Whether a guard says not yet."""
+        """Whether a guard delays the cut."""
         window = rules.window
         interval = window.min_interval
         if interval is not None and self.cuts:

@@ -118,6 +118,7 @@ class First:
     """As soon as there are this many events."""
 
     def __post_init__(self) -> None:
+        """Check that exactly one condition is set."""
         keys = [key.name for key in fields(self)]
         if sum(getattr(self, key) is not None for key in keys) != 1:
             raise ValueError(f"give exactly one of {', '.join(keys)}")

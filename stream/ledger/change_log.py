@@ -1,10 +1,10 @@
-"""The changes behind a whole checkpoint, in a file beside it: sealed one by one, each chained to what is before it.
+"""The changes behind a whole checkpoint, in a file beside it: sealed one by one, each chained to the one before.
 
 A frame is the length of what follows, a check sum of that length (8 and 4 bytes), and a sealed body
-(`stream.ledger.envelope`): the digest of what stands before (the bytes of the whole checkpoint, then those of the last
-sealed body), and the change. So a frame of another checkpoint does not fit, nor one behind a frame that is missing.
+(`stream.ledger.envelope`). The body holds the digest of the bytes before it (the whole checkpoint, then the last sealed
+body), and the change. So a frame of another checkpoint does not fit, nor one behind a frame that is missing.
 
-A frame that is cut short is one whose writing was broken off: nothing was acknowledged by it, and it is not there.
+A frame that is cut short is one whose writing was broken off: nothing was acknowledged by it, and it is ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LENGTH = struct.Struct(">QI")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes of a log, as far as they can be read. `fault`: why not all of them, or ""."""
+    """The changes of a log that could be read. `fault`: why not all of them, or ""."""
 
     changes: list[bytes]
     fault: str = ""
@@ -42,35 +42,40 @@ class _Frame(msgspec.Struct, array_like=True, frozen=True):
 
 
 def beside(base: Path, link: bytes) -> Path:
-    """The log of a whole checkpoint with this link: who renames the checkpoint takes its log along."""
+    """Return the path of the log of a whole checkpoint with this link; renaming the checkpoint takes it along."""
     return base.with_name(f"{NAME}.{link.hex()[:32]}.changes")
 
 
 def logs(folder: Path) -> list[Path]:
-    """Every log in a folder."""
+    """Return every log in a folder."""
     return sorted(folder.glob(f"{NAME}.*.changes"))
 
 
 def link_of(sealed: bytes) -> bytes:
-    """What the next frame names as before it."""
+    """Return the digest that the next frame names as the one before it."""
     return hashlib.sha256(sealed).digest()
 
 
 def link_in(path: Path) -> bytes:
-    """`link_of` the bytes of a file."""
+    """Return `link_of` the bytes of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
 
 
 def framed(change: bytes, keys: Keys, before: bytes) -> tuple[bytes, bytes]:
-    """A change as a frame, and the link of the next one."""
+    """Return a change as a frame, and the link of the next one."""
     sealed = seal(msgspec.msgpack.encode(_Frame(before, change)), keys, FORMAT, VERSION)
     return _length(sealed) + sealed, link_of(sealed)
 
 
 def read(path: Path, keys: Keys, before: bytes, *, plain_too: bool = False) -> Changes:
-    """The changes behind a whole checkpoint with the link `before`; none where it has no log. RefusedError for a log of
-    a later version: falling back could undo what that program decided."""
+    """Return the changes behind a whole checkpoint with the link `before`.
+
+    Raises
+    ------
+    RefusedError
+        For a log of a later version: falling back could undo what that program decided.
+    """
     found: list[bytes] = []
     if not path.exists():
         return Changes(found)
@@ -94,7 +99,7 @@ def _length(sealed: bytes) -> bytes:
 
 
 def _next(rest: memoryview) -> bytes | None:
-    """The sealed body of the next frame; None at the end, or where it is cut short."""
+    """Return the sealed body of the next frame; None at the end, or if it is cut short."""
     if len(rest) < _LENGTH.size:
         return None
     length, check = _LENGTH.unpack_from(rest)

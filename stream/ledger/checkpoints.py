@@ -1,11 +1,11 @@
-"""The fold's state on disk: whole, and beside it what changed since; the generation before is kept.
+"""The fold's state on disk: whole, and beside it the changes since; the generation before is kept.
 
 A generation is a whole state and a log of the changes behind it, so that a checkpoint costs what came since the one
 before. When the log is `LONGEST` times as long as the state has become, or the caller asks for it, the state is written
 whole again: aside, made durable, renamed. The log has the digest of its whole state in its name
 (`stream.ledger.change_log`), so no crash between two renames can join what does not belong together.
 
-What a file looks like stands in `stream.ledger.envelope`. `FileOperations` is what a fault kit replaces.
+`stream.ledger.envelope` describes the files. Fault kits replace `FileOperations`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from typing import Literal
 import msgspec
 
 from models.errors import RefusedError
-from stream.fold.patches import merged
-from stream.fold.snapshot import STATE_VERSION, readable
+from stream.fold.snapshot import STATE_VERSION, merged, readable
 from stream.ledger import change_log
 from stream.ledger.envelope import Damaged, Keys, Protection, header_of, seal, unseal
 
@@ -38,10 +37,11 @@ _TAGS: dict[int, Layout] = {0x8: "replay", 0x9: "daemon"}
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """The content of a checkpoint: a fold (`Fold.snapshot`), the position of its last record (None: the fold contains
-    it) and the length of the ledger, which detects an older ledger.
+    """The content of a checkpoint.
 
-    `epoch`: leader epoch of that record (-1: unknown, in states from before version 0.2, and in a replay).
+    * `fold`: `Fold.snapshot`; `position`: of its last record (None: the fold contains it);
+    * `ledger`: the length of the ledger, which detects an older ledger;
+    * `epoch`: leader epoch of that record (-1: unknown, in states from before version 0.2, and in a replay).
     """
 
     layout: Layout
@@ -51,14 +51,14 @@ class SavedState:
     epoch: int = -1
 
     def encode(self) -> bytes:
-        """The bytes of a checkpoint."""
+        """Return the bytes of a checkpoint."""
         if self.layout == "replay":
             return msgspec.msgpack.encode(_OfReplay(self.ledger, self.fold))
         position = -1 if self.position is None else self.position
         return msgspec.msgpack.encode(_OfDaemon(self.fold, position, self.ledger, self.epoch))
 
     def after(self, changes: Sequence[bytes]) -> SavedState:
-        """The state after these changes (`SavedChange.encode`), in order."""
+        """Return the state after these changes (`SavedChange.encode`), in order."""
         if not changes:
             return self
         found = [msgspec.msgpack.decode(one, type=SavedChange) for one in changes]
@@ -69,7 +69,13 @@ class SavedState:
 
     @classmethod
     def decode(cls, raw: bytes) -> SavedState:
-        """The inverse of `encode`. RefusedError for bytes that are neither layout."""
+        """Return the state that `encode` wrote.
+
+        Raises
+        ------
+        RefusedError
+            For bytes of neither layout.
+        """
         layout = _TAGS.get(raw[0] >> 4) if raw else None
         try:
             if layout == "replay":
@@ -84,7 +90,7 @@ class SavedState:
 
 
 class SavedChange(msgspec.Struct, array_like=True, frozen=True):
-    """What changed since the checkpoint before: of the fold (`Fold.changes`), and of all else what it is now."""
+    """The changes since the checkpoint before: of the fold (`Fold.changes`), and the present values of all else."""
 
     fold: bytes
     ledger: int
@@ -92,7 +98,7 @@ class SavedChange(msgspec.Struct, array_like=True, frozen=True):
     epoch: int = -1
 
     def encode(self) -> bytes:
-        """The bytes of a change."""
+        """Return the bytes of a change."""
         return msgspec.msgpack.encode(self)
 
 
@@ -148,8 +154,10 @@ class FileOperations:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A state read back. `generation`: 0 the newest, 1 the one before; `warning`: why it is not the newest state, or
-    ""."""
+    """A state read back.
+
+    `generation`: 0 the newest, 1 the one before; `warning`: why it is not the newest state, or "".
+    """
 
     state: bytes
     generation: int
@@ -158,7 +166,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """Bytes of the newest generation, and when (seconds since 1970) it was written last."""
+    """Bytes of the newest generation, and when (seconds since 1970) it was last written."""
 
     size: int
     saved: float
@@ -166,8 +174,11 @@ class Newest:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A generation that could be opened: the state after its changes, the version of the whole one and what that lies
-    under. `fault`: why not all of its changes could be read, or ""."""
+    """A generation that could be opened.
+
+    `state`: after its changes; `version`, `protection`: of the whole state; `fault`: why not all of its changes could
+    be read, or "".
+    """
 
     state: bytes
     version: int
@@ -177,8 +188,11 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """The log that this process may write on. `state`, `size`: bytes of the state, by now and at least, and of the
-    log; `link`: what the next change names as before it."""
+    """The log that this process may write to.
+
+    `state`, `size`: bytes of the state (by now, at least) and of the log; `link`: named by the next change as the one
+    before it.
+    """
 
     path: Path
     link: bytes
@@ -202,8 +216,13 @@ class Checkpoints:
         """The newest whole state cannot be read: it must not take the place of the one before."""
 
     def save(self, state: bytes) -> None:
-        """Make `state` the newest generation. Whatever fails, a whole generation stays in the folder; OSError says
-        what failed."""
+        """Make `state` the newest generation. Whatever fails, a whole generation stays in the folder.
+
+        Raises
+        ------
+        OSError
+            With what failed.
+        """
         self._log = None
         temporary, current = self.folder / TEMPORARY, self.folder / CURRENT
         sealed = seal(state, self.keys, FORMAT, STATE_VERSION)
@@ -221,13 +240,19 @@ class Checkpoints:
 
     @property
     def extensible(self) -> bool:
-        """Whether a change can be appended: this process wrote the newest generation, nothing failed since, and the log
-        is shorter than `LONGEST` states."""
+        """Whether a change can be appended.
+
+        This process must have written the newest generation, nothing failed since, and the log is shorter than
+        `LONGEST` states.
+        """
         return self._log is not None and self._log.size < LONGEST * self._log.state
 
     def append(self, change: bytes, grown: int = 0) -> None:
-        """Make a change (`SavedChange.encode`) of the newest state durable, by which that grew so many bytes. Whatever
-        fails, the state before it stays; the next one must be saved whole. Only while `extensible`."""
+        """Make a change (`SavedChange.encode`) of the newest state durable. Only while `extensible`.
+
+        Whatever fails, the state before it stays, and the next one must be saved whole. `grown`: bytes by which the
+        state grew.
+        """
         log, self._log = self._log, None
         if log is None:
             raise ValueError("there is no checkpoint of this process to append to")
@@ -254,7 +279,7 @@ class Checkpoints:
         return change_log.beside(path, change_log.link_in(path)) if path.exists() else None
 
     def newest(self) -> Newest | None:
-        """Size and time of the newest generation; None where nothing was saved yet."""
+        """Return size and time of the newest generation, if anything was saved."""
         try:
             whole = (self.folder / CURRENT).stat()
         except FileNotFoundError:
@@ -268,8 +293,13 @@ class Checkpoints:
         return Newest(whole.st_size + log.st_size, log.st_mtime)
 
     def load(self) -> Loaded | None:
-        """The newest readable state; None where there never was one. RefusedError names every file and what is wrong
-        with it where none can be read."""
+        """Return the newest readable state, if there ever was one.
+
+        Raises
+        ------
+        RefusedError
+            If none can be read; the message names every file and its fault.
+        """
         faults: list[str] = []
         for generation, name in enumerate((CURRENT, PREVIOUS)):
             path = self.folder / name
@@ -295,8 +325,15 @@ class Checkpoints:
 
 
 def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> Generation:
-    """The whole state in a file with the changes in its log. Damaged where it cannot be read; RefusedError as
-    `opened`."""
+    """Return the whole state in a file with the changes in its log.
+
+    Raises
+    ------
+    Damaged
+        If it cannot be read.
+    RefusedError
+        As `opened`.
+    """
     sealed = path.read_bytes()
     state, version, protection = opened(sealed, keys, str(path), plain_too=plain_too)
     link = change_log.link_of(sealed)
@@ -307,9 +344,16 @@ def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> Generat
 
 
 def opened(data: bytes, keys: Keys, where: str, *, plain_too: bool = False) -> tuple[bytes, int, Protection]:
-    """A sealed whole state: its bytes, the version of it, and what it lies under. Damaged where it cannot be read;
-    RefusedError for a version that is not read here: there is no falling back, since the generation before may be
-    older than decisions that are durable."""
+    """Return a sealed whole state: its bytes, its version, and its protection.
+
+    Raises
+    ------
+    Damaged
+        If it cannot be read.
+    RefusedError
+        For a version that is not read here. There is no falling back, since the generation before may be older than
+        decisions that are durable.
+    """
     version = header_of(data, FORMAT).version
     if not readable(version):
         age = "newer" if version > STATE_VERSION else "older"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from stream.fold.changes import Marks, StateChange
 from stream.fold.fold import Fold
+from stream.fold.snapshot import Marks, StateChange
 from stream.ledger.checkpoints import Checkpoints, SavedChange, SavedState
 
 

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream.config.window import window_of
-from stream.fold.changes import Marks
 from stream.fold.fold import Fold
-from stream.fold.patches import merged
 from stream.fold.records import AnyRecord, Command, Config, Delta, Heartbeat, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.snapshot import Marks, merged
 from tests.oracles.fold_runs import S
 from tests.property.test_fold_oracle import WINDOWS, of_a_configuration
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from stream.config.window import window_of
-from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions
 from stream.fold.intake import CASE_COLUMNS, Partition
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.triggers import NEVER, TriggerClock
+from stream.fold.triggers import NEVER, Clocks, TriggerClock
 from tests.conftest import ROOT
 
 S = 1_000_000_000

@@ -198,8 +198,8 @@ class AttributeValues:
         self.rows["event"][:] = (np.cumsum(mask) - 1)[self.rows["event"]]
         used, codes = np.unique(self.rows["code"], return_inverse=True)
         self.rows["code"][:] = codes
-        known = list(self.values)
-        self.values = Codes({known[old]: new for new, old in enumerate(used.tolist())})
+        values = list(self.values)
+        self.values = Codes({values[old]: new for new, old in enumerate(used.tolist())})
 
     def to_state(self) -> dict[str, Any]:
         """Return plain values, for `from_state`."""

@@ -197,14 +197,14 @@ class Retention:
     def erase(self, cases: Sequence[str]) -> int:
         """Remove cases by pseudonym, for good: their events are refused from now on. Returns how many were known."""
         state = self._state
-        known = [state.index[case] for case in cases if dict.__contains__(state.index, case)]
+        codes = [state.index[case] for case in cases if dict.__contains__(state.index, case)]
         keep = np.ones(state.cases.size, dtype=np.bool_)
-        keep[known] = False
+        keep[codes] = False
         self._remove(keep)
         for partition in state.partitions.values():
             partition.held = [(position, without_cases(record, cases)) for position, record in partition.held]
         state.index.gone.update(digest(case) for case in cases)
-        return len(known)
+        return len(codes)
 
     def before_cut(self, rules: PublicationRules) -> None:
         """Remove, before a cut of one publication, the cases whose retention is over."""

@@ -56,7 +56,7 @@ class Cutter:
         self._rules = rules
         self._once = Once(self._state, self._completions, self._clocks, rules.person)
 
-    def stand_at(self, position: int, row: int) -> None:
+    def set_place(self, position: int, row: int) -> None:
         """Set the record and row at which the next cuts are taken."""
         # embedded: named by the rank of the event, so that the size of a record changes no name
         self.place = (position + row, 0) if self._rules.embedded else (position, row)
@@ -65,8 +65,8 @@ class Cutter:
 
     def evaluate(self) -> Iterator[Cut]:
         """Take all cuts that are due now, publications in order of their names."""
-        for rules, own in self._publications:
-            while (cut := self._due(rules, own)) is not None:
+        for rules, counters in self._publications:
+            while (cut := self._due(rules, counters)) is not None:
                 yield from self._offer(cut)
 
     def force(self, rules: PublicationRules, trigger: str) -> Iterator[Cut]:
@@ -93,49 +93,49 @@ class Cutter:
         if released:
             self._publications.states[cut.publication].unreleased = {}
 
-    def _due(self, rules: PublicationRules, own: PublicationState) -> Cut | None:
-        if own.paused or self._clocks.gap:
+    def _due(self, rules: PublicationRules, counters: PublicationState) -> Cut | None:
+        if counters.paused or self._clocks.gap:
             return None
         clock = self._clocks.read(rules.window.idle_timeout)
         while True:
-            self._publications.open_windows(rules, own)
-            firing = own.firing(rules, clock)
+            self._publications.open_windows(rules, counters)
+            firing = counters.firing(rules, clock)
             if firing is None:
                 return None
-            if own.held(rules, clock):
+            if counters.held(rules, clock):
                 if firing.trigger != "every":
                     return None
-                own.skip_window(rules, clock)
+                counters.skip_window(rules, clock)
                 continue
-            cut = self._take(rules, own, firing, guarded=True)
+            cut = self._take(rules, counters, firing, guarded=True)
             if cut is not None:
                 return cut
 
     def _take(
-        self, rules: PublicationRules, own: PublicationState, firing: Firing, *, guarded: bool = False
+        self, rules: PublicationRules, counters: PublicationState, firing: Firing, *, guarded: bool = False
     ) -> Cut | None:
         """Expose what `firing` exposes and name the cut; None where a guard skips it (the trigger is consumed)."""
         window = rules.window
         self._retention.before_cut(rules)
         if rules.once:
-            chosen, lost = self._once.choose(rules, own, firing.end)
+            chosen, lost = self._once.choose(rules, counters, firing.end)
         else:
-            chosen, lost = self._choose(rules, own, firing), {}
-        counts = {**self._count(rules, own, chosen), **lost}
+            chosen, lost = self._choose(rules, counters, firing), {}
+        counts = {**self._count(rules, counters, chosen), **lost}
         few = window.tumbling and window.min_new_cases is not None and counts["new_cases"] < window.min_new_cases
         if guarded and (few or (window.skip_if_unchanged and not len(chosen))):
-            self._consume(rules, own, firing)
+            self._consume(rules, counters, firing)
             return None
         self._state.events[f"flag:{rules.name}"][chosen] = EXPOSED
         counts["pending"] = int(np.count_nonzero(self._state.events[f"flag:{rules.name}"] == PENDING))
         self._new = chosen
-        cut = self._named(rules, own, firing, counts)
-        self._consume(rules, own, firing)
-        own.late_included = 0
-        own.cuts += 1
-        own.first_done = True
+        cut = self._named(rules, counters, firing, counts)
+        self._consume(rules, counters, firing)
+        counters.late_included = 0
+        counters.cuts += 1
+        counters.first_done = True
         bound = self._late_bound(rules) if firing.end is None else firing.end
-        own.late_before = bound if own.late_before is None else max(own.late_before, bound)
+        counters.late_before = bound if counters.late_before is None else max(counters.late_before, bound)
         return cut
 
     def _late_bound(self, rules: PublicationRules) -> int:
@@ -147,7 +147,7 @@ class Cutter:
             return self._state.latest
         return BEFORE_ALL if self._clocks.now is None else self._clocks.now
 
-    def _choose(self, rules: PublicationRules, own: PublicationState, firing: Firing) -> Positions:
+    def _choose(self, rules: PublicationRules, counters: PublicationState, firing: Firing) -> Positions:
         events = self._state.events
         pending = np.flatnonzero(events[f"flag:{rules.name}"] == PENDING)
         if firing.end is not None:
@@ -159,13 +159,13 @@ class Cutter:
             # the whole log is here: every case stops where the log does
             step = rule.x
             if rule.mode == "up_to":
-                step = int(np.random.default_rng([rule.seed, own.cuts]).integers(0, rule.x + 1))
+                step = int(np.random.default_rng([rule.seed, counters.cuts]).integers(0, rule.x + 1))
             complete = np.ones(self._state.cases.size, dtype=np.bool_)
         else:
             step, complete = rule.x, self._completions.complete(self._clocks.of_cases(private=rules.private))
         return within_quota(events, pending, complete, rule, step, self._state.rank)
 
-    def _count(self, rules: PublicationRules, own: PublicationState, chosen: Positions) -> dict[str, int]:
+    def _count(self, rules: PublicationRules, counters: PublicationState, chosen: Positions) -> dict[str, int]:
         state = self._state
         events, flags = state.events, state.events[f"flag:{rules.name}"]
         shown = np.zeros(state.cases.size, dtype=np.bool_)
@@ -176,49 +176,51 @@ class Cutter:
             "new_cases": int(np.count_nonzero(fresh & ~shown)),
             "new_events": len(chosen),
             "non_append_insertions": insertions(events, flags, chosen, state.rank),
-            "late_included": own.late_included,
+            "late_included": counters.late_included,
             "late": int(np.count_nonzero(flags == DROPPED)),
             "removed_cases": state.removed_cases,
             "removed_events": state.removed_events,
         }
 
-    def _consume(self, rules: PublicationRules, own: PublicationState, firing: Firing) -> None:
+    def _consume(self, rules: PublicationRules, counters: PublicationState, firing: Firing) -> None:
         every, now = rules.window.every, self._clocks.now
-        own.reset(now)
+        counters.reset(now)
         first = rules.window.first
         if firing.trigger == "first" and first is not None and first.until is not None:
-            own.first_done = True  # the moment does not come again, also where a guard skipped the release
+            counters.first_done = True  # the moment does not come again, also where a guard skipped the release
         if firing.trigger == "every":
-            own.skip_window(rules, self._clocks.read(rules.window.idle_timeout))
+            counters.skip_window(rules, self._clocks.read(rules.window.idle_timeout))
         elif firing.trigger == "first" and every is not None:
             last = firing.end - 1 if firing.end is not None else self._state.latest
             begin = last if rules.window.tumbling or now is None else now
-            own.window_end = rules.window_end_after(begin)
+            counters.window_end = rules.window_end_after(begin)
         if rules.window.alone:
             self._publications.recount_one(rules)
             if np.any(self._state.cases[f"pending:{rules.name}"]):
-                own.waiting_since = now
+                counters.waiting_since = now
 
-    def _named(self, rules: PublicationRules, own: PublicationState, firing: Firing, counts: dict[str, int]) -> Cut:
+    def _named(
+        self, rules: PublicationRules, counters: PublicationState, firing: Firing, counts: dict[str, int]
+    ) -> Cut:
         rule, now = rules.window.events_per_case, self._clocks.now
-        own.index = own.index + 1 if own.last_place == self.place else 0
-        own.last_place = self.place
+        counters.index = counters.index + 1 if counters.last_place == self.place else 0
+        counters.last_place = self.place
         for name in ACCUMULATED:
-            own.unreleased[name] = own.unreleased.get(name, 0) + counts[name]
+            counters.unreleased[name] = counters.unreleased.get(name, 0) + counts[name]
         certain = None if rule is None else firing.certain is not False and rule.mode == "exactly"
         return Cut(
             publication=rules.name,
             position=self.place[0],
             row=self.place[1],
-            index=own.index,
-            ordinal=own.cuts + 1,
+            index=counters.index,
+            ordinal=counters.cuts + 1,
             time_ns=now if now is not None else self._state.latest,
             trigger=firing.trigger,
-            vector=tuple(sorted((*name, one.hwm) for name, one in self._state.partitions.items())),
+            vector=tuple(sorted((*name, partition.hwm) for name, partition in self._state.partitions.items())),
             window=(firing.start, firing.end),
             certain=certain,
             counts=counts,
-            accumulated=dict(own.unreleased),
+            accumulated=dict(counters.unreleased),
         )
 
     # what a cut shows
@@ -233,7 +235,7 @@ class Cutter:
         state = self._state
         events = state.events
         flags = events[f"flag:{cut.publication}"]
-        rules = next(one for one in self._rules.publications if one.name == cut.publication)
+        rules = next(rules for rules in self._rules.publications if rules.name == cut.publication)
         shown = self._new if rules.once else np.flatnonzero(flags == EXPOSED)
         ordered = trace_order(events, shown, state.rank)
         log = project(
@@ -242,7 +244,7 @@ class Cutter:
             state.index.names(state.cases.size),
             state.activity_names,
             state.resource_names,
-            {name: one for name, one in state.case_attributes.items() if name != self._rules.person},
+            {name: values for name, values in state.case_attributes.items() if name != self._rules.person},
             state.event_attributes,
         )
         new = np.zeros(events.size, dtype=np.bool_)

@@ -121,19 +121,21 @@ def project(
         resource=Column(events["resource"][ordered], resources),
         row=ordered.astype(np.int64, copy=False),
         case_attributes={
-            name: Column(_last_value(one.dense(size)[ordered], case, present), tuple(one.values))
-            for name, one in sorted(case_attributes.items())
+            name: Column(_last_value(values.dense(size)[ordered], case, present), tuple(values.values))
+            for name, values in sorted(case_attributes.items())
         },
         event_attributes={
-            name: Column(one.dense(size)[ordered], tuple(one.values)) for name, one in sorted(event_attributes.items())
+            name: Column(values.dense(size)[ordered], tuple(values.values))
+            for name, values in sorted(event_attributes.items())
         },
     )
 
 
 def _last_value(codes: npt.NDArray[np.int32], case: Array, present: Array) -> npt.NDArray[np.int32]:
     result = np.full(len(present), MISSING, dtype=np.int32)
-    given = np.flatnonzero(codes != MISSING)
-    result[np.searchsorted(present, case[given])] = codes[given]  # the last assignment wins: trace order
+    carrying = np.flatnonzero(codes != MISSING)
+    # The last assignment wins, and events are in trace order.
+    result[np.searchsorted(present, case[carrying])] = codes[carrying]
     return result
 
 
@@ -205,7 +207,7 @@ class Once:
     person: str | None = None
 
     def choose(
-        self, rules: PublicationRules, own: PublicationState, end: int | None
+        self, rules: PublicationRules, counters: PublicationState, end: int | None
     ) -> tuple[Positions, Mapping[str, int]]:
         """Return the events to expose, ascending, and the counts of what was left out.
 
@@ -221,7 +223,7 @@ class Once:
         chosen = pending[complete[case[pending]]]
         capped = 0
         if rules.most_cases is not None:
-            chosen, capped = self._within_cap(own, flags, chosen, rules.most_cases)
+            chosen, capped = self._within_cap(counters, flags, chosen, rules.most_cases)
         return chosen, {"late_lost": lost, "capped_cases": capped}
 
     def _lose(self, flags: Array, case: Array) -> int:
@@ -232,7 +234,9 @@ class Once:
         flags[late] = DROPPED
         return int(np.count_nonzero(late))
 
-    def _within_cap(self, own: PublicationState, flags: Array, chosen: Positions, most: int) -> tuple[Positions, int]:
+    def _within_cap(
+        self, counters: PublicationState, flags: Array, chosen: Positions, most: int
+    ) -> tuple[Positions, int]:
         """Return the chosen events without those of cases beyond `most` of one person.
 
         The second value tells how many cases were left out.
@@ -250,10 +254,10 @@ class Once:
         out = []
         for _, _, code in cases:
             person = whose.get(code)
-            if person is None or own.taken.get(person, 0) >= most:
+            if person is None or counters.taken.get(person, 0) >= most:
                 out.append(code)
             else:
-                own.taken[person] = own.taken.get(person, 0) + 1
+                counters.taken[person] = counters.taken.get(person, 0) + 1
         left = np.zeros(self.state.cases.size, dtype=np.bool_)
         left[out] = True
         away = left[events["case"][chosen]]

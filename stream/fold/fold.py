@@ -62,12 +62,12 @@ class Fold:
     def __init__(self, rules: FoldRules, facts: LogFacts | None = None, restored: Restored | None = None) -> None:
         if restored is None:
             rules = rules.resolved(facts)
-        found = restored or Restored(key=rules.key)
-        self.rules, self.position, self.key = rules, found.position, found.key
-        self.state = found.state
+        content = restored or Restored(key=rules.key)
+        self.rules, self.position, self.key = rules, content.position, content.key
+        self.state = content.state
         self.state.install(rules)
-        self.clocks = Clocks(rules, self.state.partitions, found.now)
-        self._publications = Publications(rules, self.state, self.clocks, found.publications)
+        self.clocks = Clocks(rules, self.state.partitions, content.now)
+        self._publications = Publications(rules, self.state, self.clocks, content.publications)
         self._completions = Completions(rules, self.state.cases, self.clocks, restored=restored is not None)
         parts = (self.state, self.clocks, self._publications, self._completions)
         self._retention = Retention(rules, *parts)
@@ -153,7 +153,7 @@ class Fold:
         if isinstance(record, Delta):
             yield from self._delta(position, record)
         else:
-            self._cutter.stand_at(position, 0)
+            self._cutter.set_place(position, 0)
             if isinstance(record, Tick):
                 yield from self._tick(record.at)
             elif isinstance(record, Heartbeat):
@@ -214,7 +214,7 @@ class Fold:
             yield from self._offsets(position, record, partition)
         partition.accept_gap = False
         if was_open and not self.gap:
-            self._cutter.stand_at(position, 0)
+            self._cutter.set_place(position, 0)
             yield from self._cutter.evaluate()
 
     def _offsets(self, position: int, record: Delta, partition: Partition) -> Iterator[Cut]:
@@ -229,7 +229,7 @@ class Fold:
             if done < len(batch):
                 self.state.unstage()
         partition.reach(record, before)
-        self._cutter.stand_at(position, len(record.rows))
+        self._cutter.set_place(position, len(record.rows))
         if record.wm is not None and record.wm in TIMES and (partition.latest is None or record.wm > partition.latest):
             yield from self._reach(partition, record.wm)
 
@@ -246,14 +246,14 @@ class Fold:
             may_fire = stop == row or self._completions.exact
             if stop == row:
                 # The time of this row may bring cuts, which come before the row is accepted.
-                self._cutter.stand_at(position, int(batch.rows[row]))
+                self._cutter.set_place(position, int(batch.rows[row]))
                 yield from self._reach(partition, int(batch.times[row]))
                 if self.state.recoded != recoded_when_staged:
                     break
                 stop = row + 1
             row = self._rows.take(batch, row, stop, partition)
             if may_fire:
-                self._cutter.stand_at(position, int(batch.rows[row - 1]))
+                self._cutter.set_place(position, int(batch.rows[row - 1]))
                 yield from self._cutter.evaluate()
         return row
 
@@ -311,7 +311,7 @@ class Fold:
         name, wanted = command.name, command.publication
         if wanted is not None and wanted not in self.publications:
             raise InputError(f"command {name!r}: there is no publication {wanted!r}")
-        chosen = [one for one in self.rules.publications if wanted in (None, one.name)]
+        chosen = [rules for rules in self.rules.publications if wanted in (None, rules.name)]
         if name == "release":
             for rules in chosen:
                 if not self.gap and not self.publications[rules.name].paused:
@@ -324,8 +324,8 @@ class Fold:
         elif name == "gap":
             yield from self._mend(command.arguments)
         elif name not in ("approve", "reject"):  # they bear on what was cut, and move nothing
-            known = "release, pause, resume, erase, gap, approve, reject"
-            raise InputError(f"command {name!r} is unknown; known are {known}")
+            commands = "release, pause, resume, erase, gap, approve, reject"
+            raise InputError(f"command {name!r} is unknown; known are {commands}")
         yield from self._cutter.evaluate()
 
     def _mend(self, arguments: Mapping[str, Any]) -> Iterator[Cut]:
@@ -356,10 +356,10 @@ class Fold:
         These are the lockstep releases, and with `final` one for all events that are left.
         """
         for rules in self.rules.publications:
-            rule, own = rules.window.events_per_case, self.publications[rules.name]
+            rule, counters = rules.window.events_per_case, self.publications[rules.name]
             if rule is not None and rule.lockstep:
-                while self._publications.waiting(rules.name) and own.cuts < rule.releases:
-                    yield from self._cutter.force(rules, "lockstep" if own.first_done else "first")
+                while self._publications.waiting(rules.name) and counters.cuts < rule.releases:
+                    yield from self._cutter.force(rules, "lockstep" if counters.first_done else "first")
             elif final and (rules.private or self._publications.waiting(rules.name)):
                 # for a dp release, whether events wait depends on the data: its final cut is always taken
                 yield from self._cutter.force(rules, "final")
@@ -379,7 +379,7 @@ class Fold:
             {
                 "rules": self.rules.to_mapping(),
                 "state": dump_state(self.state),
-                "publications": [own.to_state() for _, own in self._publications],
+                "publications": [counters.to_state() for _, counters in self._publications],
                 **self._place(),
             }
         )
@@ -413,7 +413,7 @@ class Fold:
         self._refuse_undecided()
         if not since.comparable(self.rules, self.state):
             return None
-        publications = {own.name: own for _, own in self._publications}
+        publications = {counters.name: counters for _, counters in self._publications}
         some = [*changes(since, publications), update_patch([], self._place())]
         return StateChange(encode_patches(some), added(some))
 
@@ -434,6 +434,8 @@ class Fold:
             For bytes of another kind or version.
         """
         table = decode(raw)
-        publications = [PublicationState.from_state(one) for one in table["publications"]]
-        found = Restored(load_state(table["state"]), publications, table["now"], table["position"], table["key"])
-        return cls(FoldRules.from_mapping(table["rules"]), restored=found)
+        publications = [PublicationState.from_state(counters) for counters in table["publications"]]
+        restored_state = Restored(
+            load_state(table["state"]), publications, table["now"], table["position"], table["key"]
+        )
+        return cls(FoldRules.from_mapping(table["rules"]), restored=restored_state)

@@ -41,10 +41,13 @@ class EndAll:
         `had`: bits by case code, before the first of these events.
         """
         now: dict[int, int] = {}
-        complete, known = int(self.all), had.tolist()
+        complete, had_before = int(self.all), had.tolist()
         result = np.zeros(len(cases), dtype=np.bool_)
         for place, (case, bit) in enumerate(zip(cases.tolist(), bits.tolist(), strict=True)):
-            before = now[case] if case in now else known[case] if case < len(known) else 0
+            if case in now:
+                before = now[case]
+            else:
+                before = had_before[case] if case < len(had_before) else 0
             now[case] = before | bit
             result[place] = now[case] == complete
         return result
@@ -225,8 +228,8 @@ class State:
         if self.named:
             return
         self.resources = ActorCodes(pseudonym(str(name)) for name in self.resource_names)
-        for one in self.partitions.values():
-            one.held = [(position, with_resources(record, pseudonym)) for position, record in one.held]
+        for partition in self.partitions.values():
+            partition.held = [(position, with_resources(record, pseudonym)) for position, record in partition.held]
         self.named = True
         self.recoded += 1
 
@@ -258,7 +261,7 @@ class State:
         try:
             time = _times(values)
         except OverflowError:
-            kept = [i for i, one in enumerate(values[TIME_PLACE::ROW_WIDTH]) if one in TIMES]
+            kept = [i for i, time in enumerate(values[TIME_PLACE::ROW_WIDTH]) if time in TIMES]
             self.refused += len(place) - len(kept)
             values, offset = _values([rows[i] for i in (place[kept] - start).tolist()])
             place, time = place[kept], _times(values)
@@ -266,7 +269,7 @@ class State:
         if not count:
             return None
         names, activities, _, resources, attributes, ids, ends = (values[i::ROW_WIDTH] for i in range(1, ROW_WIDTH))
-        known = len(self.index)
+        n_known_cases = len(self.index)
         activity = coded(self.activities, activities)
         columns: dict[str, Any] = {
             "place": place,
@@ -282,10 +285,15 @@ class State:
             columns = {name: column[keep] for name, column in columns.items()}
             attributes = [attributes[i] for i in np.flatnonzero(keep)]
             ids = [ids[i] for i in np.flatnonzero(keep)]
-        return self._staged(columns, attributes, ids, known, partition)
+        return self._staged(columns, attributes, ids, n_known_cases, partition)
 
     def _staged(
-        self, columns: dict[str, Any], attributes: Sequence[Any], ids: Sequence[Any], known: int, partition: Partition
+        self,
+        columns: dict[str, Any],
+        attributes: Sequence[Any],
+        ids: Sequence[Any],
+        n_known_cases: int,
+        partition: Partition,
     ) -> Batch | None:
         count = len(columns["case"])
         if not count:
@@ -293,13 +301,15 @@ class State:
         self.events.stage({**columns, "partition": partition.code}, count)
         self._stage_attributes(attributes)
         cases = columns["case"]
-        before = np.maximum.accumulate(np.append(np.int32(known - 1), cases))[:-1]
+        before = np.maximum.accumulate(np.append(np.int32(n_known_cases - 1), cases))[:-1]
         met, ends = None, columns["end"]
         if self.end_all.activities:
             met = self.end_all.met(self.cases[HAD], cases, self._bits(columns["activity"]))
             ends = ends | met
         running = np.maximum.accumulate(columns["time"])
-        given = {} if ids.count(None) == count else {i: one for i, one in enumerate(ids) if one is not None}
+        id_of_row = (
+            {} if ids.count(None) == count else {i: event_id for i, event_id in enumerate(ids) if event_id is not None}
+        )
         return Batch(
             rows=columns["place"],
             offsets=columns["offset"],
@@ -309,7 +319,7 @@ class State:
             fresh=cases > before,
             running=running,
             ordered=np.array_equal(running, columns["time"]),
-            ids=given,
+            ids=id_of_row,
             met=met,
         )
 
@@ -326,30 +336,30 @@ class State:
         self.refused += refused
         repeated = 0
         if ids.count(None) != len(ids):
-            here: set[tuple[int, str]] = set()
-            for i, (case, one) in enumerate(zip(cases.tolist(), ids, strict=True)):
-                if one is None or case == REFUSED:
+            in_these_rows: set[tuple[int, str]] = set()
+            for i, (case, event_id) in enumerate(zip(cases.tolist(), ids, strict=True)):
+                if event_id is None or case == REFUSED:
                     continue
-                if one in self.event_ids.get(case, ()) or (case, one) in here:
+                if event_id in self.event_ids.get(case, ()) or (case, event_id) in in_these_rows:
                     keep[i] = False
                     repeated += 1
-                here.add((case, one))
+                in_these_rows.add((case, event_id))
         self.duplicates += repeated
         return keep if refused or repeated else None
 
     def _stage_attributes(self, attributes: Sequence[Any]) -> None:
         if attributes.count(None) == len(attributes):
             return
-        found: dict[tuple[str, str], tuple[list[int], list[Any]]] = {}
-        for position, given in enumerate(attributes, start=self.events.size):
-            for level, values in (given or {}).items():
+        values_by_name: dict[tuple[str, str], tuple[list[int], list[Any]]] = {}
+        for position, levels in enumerate(attributes, start=self.events.size):
+            for level, values in (levels or {}).items():
                 for name, value in values.items():
                     value = plain(value)
                     if value is not None:
-                        events, column = found.setdefault((level, name), ([], []))
+                        events, column = values_by_name.setdefault((level, name), ([], []))
                         events.append(position)
                         column.append(value)
-        for (level, name), (events, column) in found.items():
+        for (level, name), (events, column) in values_by_name.items():
             store = self.case_attributes if level == "case" else self.event_attributes
             store.setdefault(name, AttributeValues()).add(events, column)
 
@@ -357,8 +367,8 @@ class State:
         """Drop rows that were staged and not admitted: cases without an event, attribute values behind the end."""
         seen = self.cases.size
         self.index = CaseIndex(((name, code) for name, code in self.index.items() if code < seen), self.index.gone)
-        for one in (*self.case_attributes.values(), *self.event_attributes.values()):
-            one.rows.keep(one.rows["event"] < self.events.size)
+        for attribute in (*self.case_attributes.values(), *self.event_attributes.values()):
+            attribute.rows.keep(attribute.rows["event"] < self.events.size)
 
     def remove(self, keep: npt.NDArray[np.bool_]) -> None:
         """Keep only the cases of the mask.
@@ -373,8 +383,8 @@ class State:
         code = np.cumsum(keep) - 1
         self.index = self.index.recoded(keep)
         self.event_ids = {int(code[case]): ids for case, ids in self.event_ids.items() if keep[case]}
-        for one in (*self.case_attributes.values(), *self.event_attributes.values()):
-            one.keep(mask)
+        for attribute in (*self.case_attributes.values(), *self.event_attributes.values()):
+            attribute.keep(mask)
         self.events.keep(mask)
         self.cases.keep(keep)
         self.events["case"][:] = code[self.events["case"]]
@@ -412,11 +422,11 @@ class State:
             return
         met = np.zeros(end - begin, dtype=np.bool_) if batch.met is None else batch.met[begin:end]
         ends = batch.ends[begin:end].tolist()
-        for case, time, end_flag, whole in zip(cases.tolist(), times.tolist(), ends, met.tolist(), strict=True):
+        for case, time, end_flag, has_had_all in zip(cases.tolist(), times.tolist(), ends, met.tolist(), strict=True):
             if time >= last[case]:
                 last[case] = time
                 ended[case] = end_flag
-            ended[case] |= whole
+            ended[case] |= has_had_all
 
 
 def _values(rows: Sequence[PlainRow]) -> tuple[list[Any], Ints]:

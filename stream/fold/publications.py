@@ -22,7 +22,7 @@ class Publications:
     def __init__(
         self, rules: FoldRules, state: State, clocks: Clocks, restored: Iterable[PublicationState] = ()
     ) -> None:
-        self.states = {one.name: one for one in restored}
+        self.states = {counters.name: counters for counters in restored}
         self.dead_letters: list[tuple[str, int, int, str]] = []
         """(source, partition, offset, reason) of late events for the dlq, since the caller last cleared the list."""
         self._state, self._clocks = state, clocks
@@ -32,7 +32,7 @@ class Publications:
         """Put rules into effect: publications of a known name keep what they have exposed."""
         self._rules = rules
         events, cases = self._state.events, self._state.cases
-        names = [one.name for one in rules.publications]
+        names = [publication.name for publication in rules.publications]
         for name in [name for name in self.states if name not in names]:
             del self.states[name]
             events.drop_column(f"flag:{name}")
@@ -45,20 +45,20 @@ class Publications:
             if f"known:{name}" not in cases:
                 cases.add_column(f"known:{name}", "|b1")
                 cases.add_column(f"pending:{name}", "<i4")
-        for one, own in self:
+        for publication, counters in self:
             # windows from a public moment are open before the first event
-            if one.start is not None:
-                self.open_windows(one, own)
+            if publication.start is not None:
+                self.open_windows(publication, counters)
 
     def __iter__(self) -> Iterator[tuple[PublicationRules, PublicationState]]:
         """Rules and counters of each publication, by name."""
         for rules in self._rules.publications:
             yield rules, self.states[rules.name]
 
-    def open_windows(self, rules: PublicationRules, own: PublicationState) -> None:
+    def open_windows(self, rules: PublicationRules, counters: PublicationState) -> None:
         """Set the end of the first window of `every`, if it can be known."""
         clock = self._clocks.read(rules.window.idle_timeout)
-        own.open_windows(rules, clock, self._state.earliest, simulated=self._rules.embedded)
+        counters.open_windows(rules, clock, self._state.earliest, simulated=self._rules.embedded)
 
     # counted anew
 
@@ -70,15 +70,17 @@ class Publications:
     def recount_one(self, rules: PublicationRules) -> None:
         """`recount` of one publication."""
         events, cases, name = self._state.events, self._state.cases, rules.name
-        flags, size, own = events[f"flag:{name}"], cases.size, self.states[name]
+        flags, size, counters = events[f"flag:{name}"], cases.size, self.states[name]
         waiting = np.bincount(events["case"][flags == PENDING], minlength=size)
         cases[f"known:{name}"][:] = np.bincount(events["case"][flags != DROPPED], minlength=size) > 0
-        own.orphans = size - int(np.count_nonzero(cases[f"known:{name}"]))
+        counters.orphans = size - int(np.count_nonzero(cases[f"known:{name}"]))
         if rules.window.alone and rules.window.events_per_case is not None:
             closed = cases["closed"]
             cases[f"pending:{name}"][:] = waiting
-            own.unfinished = int(np.count_nonzero((waiting > 0) | ~closed))
-            own.ready = int(np.count_nonzero((waiting > 0) & ((waiting >= rules.window.events_per_case.x) | closed)))
+            counters.unfinished = int(np.count_nonzero((waiting > 0) | ~closed))
+            counters.ready = int(
+                np.count_nonzero((waiting > 0) & ((waiting >= rules.window.events_per_case.x) | closed))
+            )
 
     # events
 
@@ -87,12 +89,12 @@ class Publications:
         cases, times = batch.cases[begin:end], batch.times[begin:end]
         fresh = int(np.count_nonzero(batch.fresh[begin:end]))
         dead: list[tuple[int, str]] = []
-        for rules, own in self:
+        for rules, counters in self:
             counted = cases
-            if own.late_before is not None:
-                late = times < own.late_before
+            if counters.late_before is not None:
+                late = times < counters.late_before
                 if rules.late == "next_release":
-                    own.late_included += int(np.count_nonzero(late))
+                    counters.late_included += int(np.count_nonzero(late))
                 elif np.any(late):
                     counted = cases[~late]
                     self._state.events[f"flag:{rules.name}"][begin - end :][late] = DROPPED
@@ -103,23 +105,23 @@ class Publications:
             if len(unseen):
                 unseen = np.unique(unseen)
                 known[unseen] = True
-            own.orphans += fresh - len(unseen)
-            own.new_cases += len(unseen)
-            own.new_events += len(counted)
-            if rules.window.alone and own.waiting_since is None and len(counted):
-                own.waiting_since = self._clocks.now
+            counters.orphans += fresh - len(unseen)
+            counters.new_cases += len(unseen)
+            counters.new_events += len(counted)
+            if rules.window.alone and counters.waiting_since is None and len(counted):
+                counters.waiting_since = self._clocks.now
         if dead:
-            source = next(name for name, one in self._state.partitions.items() if one is partition)
+            source = next(name for name, candidate in self._state.partitions.items() if candidate is partition)
             for row, name in sorted(dead):
                 self.dead_letters.append((*source, int(batch.offsets[row]), f"late for publication {name}"))
 
     def rows_with_unseen_case(
-        self, rules: PublicationRules, own: PublicationState, batch: Batch, begin: int
+        self, rules: PublicationRules, counters: PublicationState, batch: Batch, begin: int
     ) -> npt.NDArray[np.int64]:
         """Return the rows, counted from `begin` on, that bring a case which the publication has not counted."""
-        cases, first_time = batch.cases[begin:], own.first_kept_time(rules)
+        cases, first_time = batch.cases[begin:], counters.first_kept_time(rules)
         none_late = first_time == BEFORE_ALL or int(batch.times[begin:].min()) >= first_time
-        if none_late and not own.orphans:
+        if none_late and not counters.orphans:
             return np.flatnonzero(batch.fresh[begin:])
         # Where events were left out as late, the first event of a case is not always the one that counts.
         known = self._state.cases[f"known:{rules.name}"]
@@ -133,16 +135,16 @@ class Publications:
     def missing_completions(self) -> int:
         """Return how many cases must complete before a trigger that counts them may hold."""
         missing = NEVER
-        for rules, own in self:
+        for rules, counters in self:
             if rules.window.completed_cases is not None:
                 # A trigger that holds already, but is held back by a guard, is looked at after each completion.
-                missing = min(missing, max(1, rules.window.completed_cases - own.completed))
+                missing = min(missing, max(1, rules.window.completed_cases - counters.completed))
         return missing
 
     def completed(self, number: int) -> None:
         """Count cases that have completed."""
-        for own in self.states.values():
-            own.completed += number
+        for counters in self.states.values():
+            counters.completed += number
 
     # what is asked of them
 
@@ -150,9 +152,9 @@ class Publications:
         """Return the next moment (ns) after `now` at which a tick alone could bring a cut, or NEVER."""
         bounds = [NEVER]
         now = -NEVER if self._clocks.now is None else self._clocks.now
-        for rules, own in self:
-            bounds.extend(bound for bound in own.wall_bounds(rules) if bound > now)
-            bounds.append(self._clocks.passes(own.window_bound(rules), rules.window.idle_timeout))
+        for rules, counters in self:
+            bounds.extend(bound for bound in counters.wall_bounds(rules) if bound > now)
+            bounds.append(self._clocks.passes(counters.window_bound(rules), rules.window.idle_timeout))
         return min(bounds)
 
     def waiting(self, name: str) -> bool:
@@ -166,18 +168,18 @@ class Publications:
         pseudonym key) are not among `seen`.
         """
         flags = self._state.events[f"flag:{name}"]
-        state, own = self._state, self.states[name]
+        state, counters = self._state, self.states[name]
         return {
             "seen": int(np.count_nonzero(flags != RETIRED)),
             "exposed": int(np.count_nonzero(flags == EXPOSED)),
             "pending": int(np.count_nonzero(flags == PENDING)),
             "late": int(np.count_nonzero(flags == DROPPED)),
-            "late_included": own.late_included,
-            "cuts": own.cuts,
+            "late_included": counters.late_included,
+            "cuts": counters.cuts,
             "cases": state.cases.size,
-            "new_cases": own.new_cases,
-            "new_events": own.new_events,
-            **{name: own.unreleased.get(name, 0) for name in ("non_append_insertions",)},
+            "new_cases": counters.new_cases,
+            "new_events": counters.new_events,
+            **{name: counters.unreleased.get(name, 0) for name in ("non_append_insertions",)},
             "removed_cases": state.removed_cases,
             "removed_events": state.removed_events,
             "refused": state.refused,

@@ -160,12 +160,12 @@ def with_person(attributes: Attributes | None, name: str, pseudonym: Callable[[s
     `name`: the attribute that names the person.
     """
     levels = attributes or {}
-    found = [levels[level][name] for level in ("case", "event") if levels.get(level, {}).get(name) is not None]
-    if not found:
+    persons = [levels[level][name] for level in ("case", "event") if levels.get(level, {}).get(name) is not None]
+    if not persons:
         return attributes
-    others = {level: {key: value for key, value in one.items() if key != name} for level, one in levels.items()}
-    others["case"] = {**others.get("case", {}), name: pseudonym(str(found[0]))}
-    return {level: one for level, one in others.items() if one}
+    others = {level: {key: value for key, value in values.items() if key != name} for level, values in levels.items()}
+    others["case"] = {**others.get("case", {}), name: pseudonym(str(persons[0]))}
+    return {level: values for level, values in others.items() if values}
 
 
 class Heartbeat(Record, tag="hb", frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ class PendingGrowth:
     as late.
     """
 
-    own: PublicationState
+    counters: PublicationState
     x: int
     fraction: float
     counted: npt.NDArray[np.int32]
@@ -38,28 +38,28 @@ class PendingGrowth:
 
     def count(self, case: int, more: int, *, before: bool | None, closed: bool) -> None:
         """Count `more` pending events of a case that is `closed` now; `before`: was it? (None: it is new)."""
-        own = self.own
+        counters = self.counters
         pending = self.changed.get(case)
         if before is None:
             pending = 0
         else:
             if pending is None:
                 pending = int(self.counted[case])
-            own.unfinished -= pending > 0 or not before
-            own.ready -= pending >= self.x or (before and pending > 0)
+            counters.unfinished -= pending > 0 or not before
+            counters.ready -= pending >= self.x or (before and pending > 0)
         pending += more
         self.changed[case] = pending
-        own.unfinished += pending > 0 or not closed
-        own.ready += pending >= self.x or (closed and pending > 0)
+        counters.unfinished += pending > 0 or not closed
+        counters.ready += pending >= self.x or (closed and pending > 0)
 
     @property
     def fires(self) -> bool:
         """Whether enough of the unfinished cases are ready to grow."""
-        return self.own.ready > 0 and self.own.ready >= self.fraction * self.own.unfinished
+        return self.counters.ready > 0 and self.counters.ready >= self.fraction * self.counters.unfinished
 
     def flush(self, cases: ColumnTable) -> None:
         """Write the changed numbers; the cases must have been admitted."""
-        cases[f"pending:{self.own.name}"][list(self.changed)] = list(self.changed.values())
+        cases[f"pending:{self.counters.name}"][list(self.changed)] = list(self.changed.values())
 
 
 class RowFolder:
@@ -83,12 +83,12 @@ class RowFolder:
         if self._state.earliest is None or (exact and not self._in_order(batch, row)):
             return row
         stop = len(batch)
-        for rules, own in self._publications:
-            if own.window_end is None and rules.window.every is not None:
+        for rules, counters in self._publications:
+            if counters.window_end is None and rules.window.every is not None:
                 return row
-            unseen = self._publications.rows_with_unseen_case(rules, own, batch, row)
-            stop = min(stop, row + own.rows_until(rules, unseen, len(batch) - row))
-            stop = min(stop, _first_at(batch, own.window_bound(rules)))
+            unseen = self._publications.rows_with_unseen_case(rules, counters, batch, row)
+            stop = min(stop, row + counters.rows_until(rules, unseen, len(batch) - row))
+            stop = min(stop, _first_at(batch, counters.window_bound(rules)))
         if exact:
             stop = min(stop, _first_at(batch, self._completions.next_silence()))
         if self._embedded and (deadline := self.next_deadline()) is not None:
@@ -106,7 +106,7 @@ class RowFolder:
         This holds where one partition speaks and time does not go back. Then no case of these rows can be silent, and
         the flag on a row tells whether its case is complete. `max_wait` counts from a row that is accepted alone.
         """
-        waits = all(own.waiting_since is not None for rules, own in self._publications if rules.window.alone)
+        waits = all(counters.waiting_since is not None for rules, counters in self._publications if rules.window.alone)
         one_partition = self._state.ordered and len(self._state.partitions) == 1 and not self._clocks.gap
         if not waits or not one_partition:
             return False
@@ -143,11 +143,11 @@ class RowFolder:
 
     def _growths(self) -> list[PendingGrowth]:
         growths, cases = [], self._state.cases
-        for rules, own in self._publications:
+        for rules, counters in self._publications:
             rule = rules.window.events_per_case
             if rule is not None and rules.window.alone:
                 counted = cases[f"pending:{rules.name}"]
-                growths.append(PendingGrowth(own, rule.x, rule.fraction, counted, own.first_kept_time(rules)))
+                growths.append(PendingGrowth(counters, rule.x, rule.fraction, counted, counters.first_kept_time(rules)))
         return growths
 
     def _complete(

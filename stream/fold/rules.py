@@ -121,32 +121,36 @@ class FoldRules:
         if len(set(names)) != len(names):
             raise InputError("two publications have the same name")
         # Several publications at one record are ordered by name.
-        object.__setattr__(self, "publications", tuple(sorted(self.publications, key=lambda one: one.name)))
+        by_name = tuple(sorted(self.publications, key=lambda publication: publication.name))
+        object.__setattr__(self, "publications", by_name)
         for publication in self.publications:
-            found = publication.window.replay_only
-            if found and not self.embedded:
+            keys = publication.window.replay_only
+            if keys and not self.embedded:
                 raise InputError(
-                    f"publication {publication.name!r}: window.{found[0]} needs the whole log: use it with replay"
+                    f"publication {publication.name!r}: window.{keys[0]} needs the whole log: use it with replay"
                 )
 
     @property
     def private(self) -> bool:
         """Whether a publication's releases carry a dp promise."""
-        return any(one.private for one in self.publications)
+        return any(publication.private for publication in self.publications)
 
     @property
     def exact(self) -> bool:
         """Whether the moment of each completion matters, because a trigger counts completions."""
-        return any(one.window.alone or one.window.completed_cases is not None for one in self.publications)
+        return any(
+            publication.window.alone or publication.window.completed_cases is not None
+            for publication in self.publications
+        )
 
     def resolved(self, facts: LogFacts | None) -> FoldRules:
         """Return the same rules with first releases in counts and moments."""
-        return replace(self, publications=tuple(_resolved(one, facts) for one in self.publications))
+        return replace(self, publications=tuple(_resolved(publication, facts) for publication in self.publications))
 
     def to_mapping(self) -> dict[str, Any]:
         """Return plain values, for snapshots and `config` records."""
         return {
-            "publications": [one.to_mapping() for one in self.publications],
+            "publications": [publication.to_mapping() for publication in self.publications],
             "end_activities": list(self.end_activities),
             "end_all": list(self.end_all),
             "inactivity": self.inactivity,
@@ -162,7 +166,9 @@ class FoldRules:
     def from_mapping(cls, table: Mapping[str, Any]) -> FoldRules:
         """Return the rules that `to_mapping` described."""
         fields = dict(table)
-        fields["publications"] = tuple(PublicationRules.from_mapping(one) for one in table["publications"])
+        fields["publications"] = tuple(
+            PublicationRules.from_mapping(publication) for publication in table["publications"]
+        )
         fields["end_activities"] = tuple(table["end_activities"])
         fields["end_all"] = tuple(table.get("end_all", ()))  # rules written before it was known lack it
         fields["sources"] = _pairs(table["sources"])

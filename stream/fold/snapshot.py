@@ -27,7 +27,7 @@ STATE_VERSION = 2
 
 def _without_logs(table: dict[str, Any]) -> dict[str, Any]:
     """1 to 2: the log that a partition was read from is unknown."""
-    partitions = [[*one, "", -1, None] for one in table["state"]["partitions"]]
+    partitions = [[*partition, "", -1, None] for partition in table["state"]["partitions"]]
     return {**table, "state": {**table["state"], "partitions": partitions}}
 
 
@@ -51,8 +51,8 @@ def dump_state(state: State) -> dict[str, Any]:
         "activities": list(state.activity_names),
         "resources": list(state.resource_names),
         "named": state.named,
-        "case_attributes": [[name, one.to_state()] for name, one in sorted(state.case_attributes.items())],
-        "event_attributes": [[name, one.to_state()] for name, one in sorted(state.event_attributes.items())],
+        "case_attributes": [[name, values.to_state()] for name, values in sorted(state.case_attributes.items())],
+        "event_attributes": [[name, values.to_state()] for name, values in sorted(state.event_attributes.items())],
         "event_ids": [[case, sorted(ids)] for case, ids in sorted(state.event_ids.items())],
         "partitions": dump_partitions(state),
         "counters": counters(state),
@@ -66,7 +66,7 @@ def counters(state: State) -> dict[str, int | bool | None]:
 
 def dump_partitions(state: State) -> list[list[Any]]:
     """Return plain values of the partitions, with the records that wait behind a gap."""
-    return [_dump_partition(name, one) for name, one in state.partitions.items()]
+    return [_dump_partition(name, partition) for name, partition in state.partitions.items()]
 
 
 def load_state(table: dict[str, Any]) -> State:
@@ -78,20 +78,30 @@ def load_state(table: dict[str, Any]) -> State:
     state.activities = Codes({value: code for code, value in enumerate(table["activities"])})
     state.resources = ActorCodes(table["resources"])
     state.named = table.get("named", not table["resources"])
-    state.case_attributes = {name: AttributeValues.from_state(one) for name, one in table["case_attributes"]}
-    state.event_attributes = {name: AttributeValues.from_state(one) for name, one in table["event_attributes"]}
+    state.case_attributes = {name: AttributeValues.from_state(values) for name, values in table["case_attributes"]}
+    state.event_attributes = {name: AttributeValues.from_state(values) for name, values in table["event_attributes"]}
     state.event_ids = {case: set(ids) for case, ids in table["event_ids"]}
-    for one in table["partitions"]:
-        source, partition = _load_partition(one, len(state.partitions))
+    for row in table["partitions"]:
+        source, partition = _load_partition(row, len(state.partitions))
         state.partitions[source] = partition
     for counter in _COUNTERS:
         setattr(state, counter, table["counters"][counter])
     return state
 
 
-def _dump_partition(name: tuple[str, int], one: Partition) -> list[Any]:
-    held = [[position, _held(record)] for position, record in one.held]
-    return [*name, one.hwm, one.latest, one.active, one.accept_gap, held, one.log, one.epoch, one.lost]
+def _dump_partition(name: tuple[str, int], partition: Partition) -> list[Any]:
+    held = [[position, _held(record)] for position, record in partition.held]
+    return [
+        *name,
+        partition.hwm,
+        partition.latest,
+        partition.active,
+        partition.accept_gap,
+        held,
+        partition.log,
+        partition.epoch,
+        partition.lost,
+    ]
 
 
 def _held(record: Delta) -> bytes:
@@ -109,7 +119,10 @@ def _held(record: Delta) -> bytes:
 def _plain_values(attributes: Attributes | None) -> Attributes | None:
     if attributes is None:
         return None
-    return {level: {name: plain(value) for name, value in one.items()} for level, one in attributes.items()}
+    return {
+        level: {name: plain(value) for name, value in level_values.items()}
+        for level, level_values in attributes.items()
+    }
 
 
 def _load_partition(raw: list[Any], code: int) -> tuple[tuple[str, int], Partition]:
@@ -334,11 +347,11 @@ def marks(rules: FoldRules, state: State, publications: Mapping[str, Publication
         event_columns={name: state.events[name].copy() for name in state.events.kept if name not in FIXED},
         case_columns={name: state.cases[name].copy() for name in state.cases.kept},
         attributes={
-            (level, name): (one.rows.size, len(one.values))
+            (level, name): (attribute.rows.size, len(attribute.values))
             for level in LEVELS
-            for name, one in getattr(state, level).items()
+            for name, attribute in getattr(state, level).items()
         },
-        taken={name: dict(own.taken) for name, own in publications.items()},
+        taken={name: dict(publication.taken) for name, publication in publications.items()},
     )
 
 
@@ -358,7 +371,11 @@ def changes(since: Marks, publications: Mapping[str, PublicationState]) -> list[
         *_more(["state", "resources"], _tail(state.resources, since.resources)),
         *_event_ids(since),
         *(patch for level in LEVELS for patch in _attributes(since, level)),
-        *(patch for i, own in enumerate(publications.values()) for patch in _publication(since, i, own)),
+        *(
+            patch
+            for i, publication in enumerate(publications.values())
+            for patch in _publication(since, i, publication)
+        ),
     ]
 
 
@@ -379,10 +396,10 @@ def _more(path: list[str | int], values: list[Any]) -> Iterator[Patch]:
         yield more_patch(path, values)
 
 
-def _tail(known: Mapping[Any, int], before: int) -> list[Any]:
+def _tail(codes: Mapping[Any, int], before: int) -> list[Any]:
     """Return the names that came after the first `before`."""
-    found = list(islice(reversed(known), len(known) - before))
-    return found[::-1]
+    newest_first = list(islice(reversed(codes), len(codes) - before))
+    return newest_first[::-1]
 
 
 def _names(index: CaseIndex, before: int, size: int) -> list[str]:
@@ -401,25 +418,27 @@ def _event_ids(since: Marks) -> Iterator[Patch]:
     state = since.state
     if state.event_ids and state.events.size > since.events:
         touched = np.unique(state.events["case"][since.events :]).tolist()
-        found = [(case, sorted(state.event_ids[case])) for case in touched if case in state.event_ids]
-        yield pairs_patch(["state", "event_ids"], found)
+        ids_by_case = [(case, sorted(state.event_ids[case])) for case in touched if case in state.event_ids]
+        yield pairs_patch(["state", "event_ids"], ids_by_case)
 
 
 def _attributes(since: Marks, level: str) -> Iterator[Patch]:
     attributes: Mapping[str, AttributeValues] = getattr(since.state, level)
-    new = [(name, one.to_state()) for name, one in attributes.items() if (level, name) not in since.attributes]
+    new = [
+        (name, attribute.to_state()) for name, attribute in attributes.items() if (level, name) not in since.attributes
+    ]
     if new:
         yield pairs_patch(["state", level], new)
-    for name, one in attributes.items():
+    for name, attribute in attributes.items():
         if (level, name) in since.attributes:
             rows, values = since.attributes[level, name]
-            yield from _table(["state", level, name, "rows"], one.rows, rows, {})
-            yield from _more(["state", level, name, "values"], _tail(one.values, values))
+            yield from _table(["state", level, name, "rows"], attribute.rows, rows, {})
+            yield from _more(["state", level, name, "values"], _tail(attribute.values, values))
 
 
-def _publication(since: Marks, place: int, own: PublicationState) -> Iterator[Patch]:
+def _publication(since: Marks, place: int, publication: PublicationState) -> Iterator[Patch]:
     """Yield its counters, and the numbers of cases that changed among those that each person gave."""
-    counts, before = own.to_state(), since.taken[own.name]
+    counts, before = publication.to_state(), since.taken[publication.name]
     if before:
         taken = counts.pop("taken")
         changed = {name: number for name, number in taken.items() if before.get(name) != number}

@@ -74,8 +74,8 @@ class Clocks:
             if partition.latest is not None:
                 latest.append(partition.latest)
         if awake:
-            known = [one for one in awake if one is not None]
-            return TriggerClock(self.now, min(known) if len(known) == len(awake) else None)
+            times = [time for time in awake if time is not None]
+            return TriggerClock(self.now, min(times) if len(times) == len(awake) else None)
         return TriggerClock(self.now, max([*latest, self.now]) if self.now is not None and latest else None)
 
     def of_cases(self, *, private: bool) -> TriggerClock:
@@ -103,10 +103,12 @@ class Clocks:
             return NEVER
         if self._embedded:
             return bound if bound > now else NEVER
-        behind = [one for one in self._partitions.values() if one.latest is None or one.latest < bound]
-        if idle_timeout is None or not behind or any(one.active is None for one in behind):
+        behind = [
+            partition for partition in self._partitions.values() if partition.latest is None or partition.latest < bound
+        ]
+        if idle_timeout is None or not behind or any(partition.active is None for partition in behind):
             return NEVER
-        idle = max(one.active for one in behind if one.active is not None) + idle_timeout
+        idle = max(partition.active for partition in behind if partition.active is not None) + idle_timeout
         moment = idle if len(behind) < len(self._partitions) else max(idle, bound)
         return moment if moment > now else NEVER
 
@@ -186,9 +188,9 @@ class PublicationState:
             begin = rules.start if rules.window.tumbling or simulated else clock.now
             self.window_end = None if begin is None else rules.window_end_after(begin)
             return
-        known = clock.watermark if rules.window.tumbling else clock.now
-        if known is not None and earliest is not None:
-            self.window_end = rules.window_end_after(min(earliest, known) if rules.window.tumbling else known)
+        time = clock.watermark if rules.window.tumbling else clock.now
+        if time is not None and earliest is not None:
+            self.window_end = rules.window_end_after(min(earliest, time) if rules.window.tumbling else time)
 
     def skip_window(self, rules: PublicationRules, clock: TriggerClock) -> None:
         """Go on to the next window.

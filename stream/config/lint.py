@@ -13,8 +13,8 @@ from stream.release.gate import releases_left
 
 def warnings(settings: Settings) -> list[str]:
     """Return one line for each warning; an empty list does not prove that all is well."""
-    found = (_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _held, _own)
-    return [warning for each in found for warning in each(settings)]
+    checks = (_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _held, _own)
+    return [warning for check in checks for warning in check(settings)]
 
 
 def notes(settings: Settings) -> list[str]:
@@ -24,8 +24,8 @@ def notes(settings: Settings) -> list[str]:
 
 def _values(settings: Settings) -> Iterator[str]:
     """Warn that values of a record may become part of an activity, and so be released."""
-    for number, one in enumerate(settings.source.mapping if settings.source else (), 1):
-        if paths := one.values:
+    for number, mapping in enumerate(settings.source.mapping if settings.source else (), 1):
+        if paths := mapping.values:
             yield (
                 f"source.mapping {number}: the activity holds the value of {', '.join(paths)}: it stands in releases, "
                 "whatever it is; take only columns with few values that say nothing of a person"
@@ -72,8 +72,8 @@ def _spends(publication: Publication) -> bool:
 
 def _voided(settings: Settings) -> Iterator[str]:
     """Warn of releases of the same cases that void a dp promise, or add to its loss."""
-    for one, two in combinations(settings.publication, 2):
-        private, other = (one, two) if _spends(one) else (two, one)
+    for first, second in combinations(settings.publication, 2):
+        private, other = (first, second) if _spends(first) else (second, first)
         if _spends(private) and not _spends(other):
             yield (
                 f"publication {other.name!r} ({other.build_mechanism.kind}) releases the same cases without such a "
@@ -81,7 +81,7 @@ def _voided(settings: Settings) -> Iterator[str]:
             )
         elif _spends(private) and settings.process.budget.max_epsilon is None:
             yield (
-                f"publications {one.name!r} and {two.name!r} both spend epsilon: their losses add up; "
+                f"publications {first.name!r} and {second.name!r} both spend epsilon: their losses add up; "
                 "cap them together with process.budget"
             )
 
@@ -130,10 +130,10 @@ def _zcdp(settings: Settings) -> Iterator[str]:
         elif number is None:
             yield f"{where}: no max_epsilon: its privacy loss grows without a limit"
         else:
-            whole = " where no other publication spends" if gate.max_epsilon is None else ""
+            unshared = " where no other publication spends" if gate.max_epsilon is None else ""
             loss = budget.adds.loss(asked.times(number))
             yield (
-                f"{where}: its budget allows {number} releases{whole}, then none: together they are epsilon "
+                f"{where}: its budget allows {number} releases{unshared}, then none: together they are epsilon "
                 f"{float(loss.epsilon):.3g}, delta {float(loss.delta):.3g}"
             )
 
@@ -203,26 +203,28 @@ def _employees(settings: Settings) -> Iterator[str]:
 
 def _held(settings: Settings) -> Iterator[str]:
     """Warn what an approval costs that comes late."""
-    for one in settings.publication:
-        if one.approval == "required" and one.cases == "completed":
+    for publication in settings.publication:
+        if publication.approval == "required" and publication.cases == "completed":
             lost = (
                 'while a release is held, each later cut is refused (hold = "block")'
-                if one.hold == "block"
+                if publication.hold == "block"
                 else 'a held release that a newer one replaces (hold = "supersede")'
             )
             yield (
-                f"publication {one.name!r}: {lost}, and the cases that completed in it are lost: with "
+                f"publication {publication.name!r}: {lost}, and the cases that completed in it are lost: with "
                 'cases = "completed" no later release shows them'
             )
         shared = [
             other.name
             for other in settings.publication
-            if other is not one and other.audience == one.audience and other.build_mechanism.shares_memory
+            if other is not publication
+            and other.audience == publication.audience
+            and other.build_mechanism.shares_memory
         ]
-        if one.approval == "required" and one.build_mechanism.shares_memory and shared:
+        if publication.approval == "required" and publication.build_mechanism.shares_memory and shared:
             yield (
-                f"publication {one.name!r} shares its cohorts with {', '.join(shared)}: what these release while one "
-                "is held for approval makes that one impossible to approve"
+                f"publication {publication.name!r} shares its cohorts with {', '.join(shared)}: what these release "
+                "while one is held for approval makes that one impossible to approve"
             )
 
 

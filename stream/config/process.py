@@ -136,13 +136,15 @@ class AttributeRoles(ConfigTable):
         if not isinstance(value, Mapping):
             return value
         roles: dict[str, list[str]] = {}
-        for key, one in value.items():
-            if isinstance(one, str):
-                if one not in cls.model_fields:
-                    raise ValueError(f"{key!r} has no role {one!r}: use {', '.join(cls.model_fields)}")
-                roles.setdefault(one, []).append(key)
+        for key, role_or_names in value.items():
+            if isinstance(role_or_names, str):
+                if role_or_names not in cls.model_fields:
+                    raise ValueError(f"{key!r} has no role {role_or_names!r}: use {', '.join(cls.model_fields)}")
+                roles.setdefault(role_or_names, []).append(key)
             else:
-                roles.setdefault(key, []).extend(one if isinstance(one, list | tuple) else [one])
+                roles.setdefault(key, []).extend(
+                    role_or_names if isinstance(role_or_names, list | tuple) else [role_or_names]
+                )
         return roles
 
     @model_validator(mode="after")
@@ -212,14 +214,16 @@ class Process(ConfigTable):
         """Make one list of `sensitive` and `attributes.sensitive`."""
         if not isinstance(value, Mapping) or not isinstance(value.get("attributes", {}), Mapping | AttributeRoles):
             return value
-        given = value.get("attributes", {})
-        roles = given if isinstance(given, AttributeRoles) else AttributeRoles.model_validate(given)
+        written_roles = value.get("attributes", {})
+        roles = (
+            written_roles if isinstance(written_roles, AttributeRoles) else AttributeRoles.model_validate(written_roles)
+        )
         short = value.get("sensitive", ())
         if not isinstance(short, list | tuple):
             return value
         both = tuple(dict.fromkeys((*short, *roles.sensitive)))
-        known = {**roles.model_dump(), "sensitive": both}
-        return {**value, "sensitive": both, "attributes": known}
+        all_roles = {**roles.model_dump(), "sensitive": both}
+        return {**value, "sensitive": both, "attributes": all_roles}
 
     @model_validator(mode="after")
     def _roles_of_resources(self) -> Process:
@@ -255,9 +259,9 @@ class Process(ConfigTable):
         These are all attributes with a role except identifiers and the person, and the one that holds the role of a
         resource.
         """
-        known = (*self.sensitive, *self.attributes.quasi, *self.attributes.public)
+        names = (*self.sensitive, *self.attributes.quasi, *self.attributes.public)
         more = self.resource_roles if isinstance(self.resource_roles, str) else ""
-        return (*known, more) if more and more not in known else known
+        return (*names, more) if more and more not in names else names
 
     @field_validator("completion", mode="before")
     @classmethod

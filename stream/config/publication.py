@@ -267,11 +267,11 @@ class Publication(ConfigTable):
         if self.build_mechanism.reads_data_in_gate or (self.gate.public_cut and self.cases == "all"):
             return
         first = self.first or self.window.get("first") or {}
-        found = [f"window.{name}" for name in sorted(READS_DATA & set(self.window))]
-        found += [f"first.{name}" for name in sorted(set(first) - FIRST_IS_PUBLIC)]
-        if found:
+        keys = [f"window.{name}" for name in sorted(READS_DATA & set(self.window))]
+        keys += [f"first.{name}" for name in sorted(set(first) - FIRST_IS_PUBLIC)]
+        if keys:
             raise InputError(
-                f"{where}: {found[0]} reads the data, so the moment of a {self.build_mechanism.kind} release "
+                f"{where}: {keys[0]} reads the data, so the moment of a {self.build_mechanism.kind} release "
                 "would itself tell; use every = ... or manual"
                 + (", or set gate.public_cut = true (the promise then says so)" if self.cases == "all" else "")
             )
@@ -336,53 +336,60 @@ def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> Non
         If their contents cannot be compared, or if the promise of one over all releases would not hold because of
         another.
     """
-    linked = [one for one in members if one.build_mechanism.perspective is not None]
-    named = [one for one in linked if one.resources == "roles"]
-    if named and len(linked) > 1:
-        other = next(one for one in linked if one is not named[0])
+    linked = [publication for publication in members if publication.build_mechanism.perspective is not None]
+    by_role = [publication for publication in linked if publication.resources == "roles"]
+    if by_role and len(linked) > 1:
+        other = next(publication for publication in linked if publication is not by_role[0])
         raise InputError(
-            f"publications {named[0].name!r} and {other.name!r} go to one audience ({name}): which roles stand for "
+            f"publications {by_role[0].name!r} and {other.name!r} go to one audience ({name}): which roles stand for "
             "enough resources is decided for one series; give one of them another audience"
         )
-    for one in linked[1:]:
+    for publication in linked[1:]:
         first = linked[0]
-        if one.build_mechanism.perspective != first.build_mechanism.perspective:
-            carried = [", ".join(each.build_mechanism.perspective or ()) for each in (first, one)]
+        if publication.build_mechanism.perspective != first.build_mechanism.perspective:
+            carried = [", ".join(each.build_mechanism.perspective or ()) for each in (first, publication)]
             raise InputError(
-                f"publications {first.name!r} and {one.name!r} go to one audience ({name}) and carry {carried[0]} and "
-                f"{carried[1]}: what they give away together cannot be counted; give one of them another audience"
+                f"publications {first.name!r} and {publication.name!r} go to one audience ({name}) and carry "
+                f"{carried[0]} and {carried[1]}: what they give away together cannot be counted; give one of them "
+                "another audience"
             )
-    remembering = [one for one in linked if one.build_mechanism.remembers]
-    for one in linked if remembering else ():
+    remembering = [publication for publication in linked if publication.build_mechanism.remembers]
+    for publication in linked if remembering else ():
         first = remembering[0]
-        if one is first:
+        if publication is first:
             continue
-        shared = one.build_mechanism.kind == first.build_mechanism.kind and one.build_mechanism.shares_memory
+        shared = (
+            publication.build_mechanism.kind == first.build_mechanism.kind and publication.build_mechanism.shares_memory
+        )
         if not shared:
             raise InputError(
-                f"publications {first.name!r} and {one.name!r} go to one audience ({name}): the promise of "
+                f"publications {first.name!r} and {publication.name!r} go to one audience ({name}): the promise of "
                 f"{first.build_mechanism.kind} is about all releases of its audience, and does not hold beside "
-                f"{one.build_mechanism.kind}; give one of them another audience"
+                f"{publication.build_mechanism.kind}; give one of them another audience"
             )
-        theirs, own = first.build_mechanism.claim(), one.build_mechanism.claim()
-        if theirs != own:
-            differing = ", ".join(key for key in own if own[key] != theirs.get(key))
+        first_claim, claim = first.build_mechanism.claim(), publication.build_mechanism.claim()
+        if first_claim != claim:
+            differing = ", ".join(key for key in claim if claim[key] != first_claim.get(key))
             raise InputError(
-                f"publications {first.name!r} and {one.name!r} share their cohorts, since they go to one audience "
-                f"({name}), and differ in {differing}; make these equal, or give one of them another audience"
+                f"publications {first.name!r} and {publication.name!r} share their cohorts, since they go to one "
+                f"audience ({name}), and differ in {differing}; make these equal, or give one of them another audience"
             )
-    amun = [one for one in members if one.build_mechanism.perspective is None and not _spends(one)]
+    amun = [
+        publication
+        for publication in members
+        if publication.build_mechanism.perspective is None and not _spends(publication)
+    ]
     if remembering and amun:
         raise InputError(
             f"publications {remembering[0].name!r} and {amun[0].name!r} go to one audience ({name}): what "
             f"{amun[0].build_mechanism.kind} shows beside {remembering[0].build_mechanism.kind} cannot be counted; "
             "give one of them another audience"
         )
-    for one in linked if len(linked) > 1 else ():
-        if one.gate.min_series is not None:
+    for publication in linked if len(linked) > 1 else ():
+        if publication.gate.min_series is not None:
             raise InputError(
-                f"publication {one.name!r}: gate.min_series is counted over releases with the same windows, and "
-                f"audience {name} receives other publications too; give it an audience of its own"
+                f"publication {publication.name!r}: gate.min_series is counted over releases with the same windows, "
+                f"and audience {name} receives other publications too; give it an audience of its own"
             )
 
 

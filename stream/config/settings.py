@@ -168,7 +168,7 @@ class Settings(ConfigTable):
     @property
     def promises_epsilon(self) -> bool:
         """Whether a publication promises epsilon: then no row may decide how another is read."""
-        return any(not one.build_mechanism.reads_data_in_gate for one in self.publication)
+        return any(not publication.build_mechanism.reads_data_in_gate for publication in self.publication)
 
     def reading(self, say: Callable[[str], None]) -> Reading:
         """Return how a log file of this process is read; `say` reports what was guessed."""
@@ -262,9 +262,9 @@ class Settings(ConfigTable):
         mappings = self.source.mapping if self.source else ()
         if not mappings:
             return
-        given = {name for one in mappings for name in one.names}
+        mapped = {name for mapping in mappings for name in mapping.names}
         for name in (*self.process.kept, *self.process.attributes.person):
-            if name not in given:
+            if name not in mapped:
                 raise InputError(f"source.mapping: none gives the attribute {name!r}; name its path in attributes")
         if self.process.lifecycle is not None:
             raise InputError(
@@ -299,8 +299,10 @@ class Settings(ConfigTable):
     @property
     def storage_keys(self) -> Keys:
         """The keys of checkpoints and mirror."""
-        given = (self.checkpoint_key, self.checkpoint_key_former)
-        current, former = (None if one is None else bytes.fromhex(one.get_secret_value().strip()) for one in given)
+        secrets = (self.checkpoint_key, self.checkpoint_key_former)
+        current, former = (
+            None if secret is None else bytes.fromhex(secret.get_secret_value().strip()) for secret in secrets
+        )
         return Keys(current, former)
 
     def written(self) -> dict[str, Any]:
@@ -334,9 +336,9 @@ default, so that a new program reads an old configuration as the same one."""
 def _without_secrets(model: BaseModel, body: dict[str, Any]) -> dict[str, Any]:
     kept = {}
     for name, value in body.items():
-        own = getattr(model, name)
-        if not isinstance(own, SecretStr):
-            kept[name] = _without_secrets(own, value) if isinstance(own, BaseModel) else value
+        present = getattr(model, name)
+        if not isinstance(present, SecretStr):
+            kept[name] = _without_secrets(present, value) if isinstance(present, BaseModel) else value
     return kept
 
 

@@ -71,12 +71,12 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _named(fault: str, publications: Any) -> str:
     """Put a publication's name in the place of its number."""
-    found = re.match(r"publication\.(\d+)\.", fault)
-    if not found or not isinstance(publications, list):
+    match = re.match(r"publication\.(\d+)\.", fault)
+    if not match or not isinstance(publications, list):
         return fault
-    table = publications[int(found[1])]
+    table = publications[int(match[1])]
     name = table.get("name") if isinstance(table, Mapping) else None
-    return f"publication {name!r}: {fault.removeprefix(found[0])}" if name else fault
+    return f"publication {name!r}: {fault.removeprefix(match[0])}" if name else fault
 
 
 def _environment() -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _kind(path: Sequence[str]) -> Any:
 def _table(kind: Any) -> type[BaseModel] | None:
     """Return the model of a table (also of one that may be absent)."""
     choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return next((one for one in choices if isinstance(one, type) and issubclass(one, BaseModel)), None)
+    return next((choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel)), None)
 
 
 def _value(kind: Any, text: str, name: str) -> Any:

@@ -41,7 +41,7 @@ class _Frame(msgspec.Struct, array_like=True, frozen=True):
     change: bytes
 
 
-def beside(base: Path, link: bytes) -> Path:
+def log_path(base: Path, link: bytes) -> Path:
     """Return the path of the log of a whole checkpoint with this link; renaming the checkpoint takes it along."""
     return base.with_name(f"{NAME}.{link.hex()[:32]}.changes")
 
@@ -76,21 +76,21 @@ def read(path: Path, keys: Keys, before: bytes, *, plain_too: bool = False) -> C
     RefusedError
         For a log of a later version: falling back could undo what that program decided.
     """
-    found: list[bytes] = []
+    changes: list[bytes] = []
     if not path.exists():
-        return Changes(found)
-    rest = memoryview(path.read_bytes())
+        return Changes(changes)
+    unread = memoryview(path.read_bytes())
     try:
-        while (sealed := _next(rest)) is not None:
+        while (sealed := _next(unread)) is not None:
             _refuse_newer(sealed, path)
             frame = msgspec.msgpack.decode(unseal(sealed, keys, FORMAT, plain_too=plain_too).body, type=_Frame)
             if frame.before != before:
                 raise Damaged("does not follow what is before it")
-            found.append(frame.change)
-            before, rest = link_of(sealed), rest[_LENGTH.size + len(sealed) :]
+            changes.append(frame.change)
+            before, unread = link_of(sealed), unread[_LENGTH.size + len(sealed) :]
     except (Damaged, msgspec.DecodeError) as damage:
-        return Changes(found, f"{path}: change {len(found) + 1} {damage}")
-    return Changes(found)
+        return Changes(changes, f"{path}: change {len(changes) + 1} {damage}")
+    return Changes(changes)
 
 
 def _length(sealed: bytes) -> bytes:
@@ -98,15 +98,15 @@ def _length(sealed: bytes) -> bytes:
     return _LENGTH.pack(len(sealed), zlib.crc32(length))
 
 
-def _next(rest: memoryview) -> bytes | None:
+def _next(unread: memoryview) -> bytes | None:
     """Return the sealed body of the next frame; None at the end, or if it is cut short."""
-    if len(rest) < _LENGTH.size:
+    if len(unread) < _LENGTH.size:
         return None
-    length, check = _LENGTH.unpack_from(rest)
-    if zlib.crc32(rest[:8]) != check:
+    length, check = _LENGTH.unpack_from(unread)
+    if zlib.crc32(unread[:8]) != check:
         raise Damaged("has no readable length")
     end = _LENGTH.size + length
-    return bytes(rest[_LENGTH.size : end]) if end <= len(rest) else None
+    return bytes(unread[_LENGTH.size : end]) if end <= len(unread) else None
 
 
 def _refuse_newer(sealed: bytes, path: Path) -> None:

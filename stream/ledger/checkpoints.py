@@ -61,10 +61,10 @@ class SavedState:
         """Return the state after these changes (`SavedChange.encode`), in order."""
         if not changes:
             return self
-        found = [msgspec.msgpack.decode(one, type=SavedChange) for one in changes]
-        last = found[-1]
+        decoded = [msgspec.msgpack.decode(change, type=SavedChange) for change in changes]
+        last = decoded[-1]
         position = None if self.layout == "replay" else last.position
-        fold = merged(self.fold, [one.fold for one in found])
+        fold = merged(self.fold, [change.fold for change in decoded])
         return replace(self, fold=fold, ledger=last.ledger, position=position, epoch=last.epoch)
 
     @classmethod
@@ -234,7 +234,7 @@ class Checkpoints:
         self._do.fsync(self.folder)
         self._spoiled = False
         link = change_log.link_of(sealed)
-        fresh = change_log.beside(current, link)
+        fresh = change_log.log_path(current, link)
         self._sweep({self._log_of(PREVIOUS)} - {fresh})
         self._log = _Log(fresh, link, len(sealed))
 
@@ -276,21 +276,21 @@ class Checkpoints:
 
     def _log_of(self, name: str) -> Path | None:
         path = self.folder / name
-        return change_log.beside(path, change_log.link_in(path)) if path.exists() else None
+        return change_log.log_path(path, change_log.link_in(path)) if path.exists() else None
 
     def newest(self) -> Newest | None:
         """Return size and time of the newest generation, if anything was saved."""
         try:
-            whole = (self.folder / CURRENT).stat()
+            whole_state = (self.folder / CURRENT).stat()
         except FileNotFoundError:
             return None
-        if self._log is None and (self._seen is None or self._seen[0] != whole.st_mtime_ns):
-            self._seen = whole.st_mtime_ns, self._log_of(CURRENT)
+        if self._log is None and (self._seen is None or self._seen[0] != whole_state.st_mtime_ns):
+            self._seen = whole_state.st_mtime_ns, self._log_of(CURRENT)
         path = self._log.path if self._log is not None else self._seen[1] if self._seen is not None else None
         if path is None or not path.exists():
-            return Newest(whole.st_size, whole.st_mtime)
+            return Newest(whole_state.st_size, whole_state.st_mtime)
         log = path.stat()
-        return Newest(whole.st_size + log.st_size, log.st_mtime)
+        return Newest(whole_state.st_size + log.st_size, log.st_mtime)
 
     def load(self) -> Loaded | None:
         """Return the newest readable state, if there ever was one.
@@ -306,15 +306,15 @@ class Checkpoints:
             if not path.exists():
                 continue
             try:
-                found = generation_at(path, self.keys)
+                generation_read = generation_at(path, self.keys)
             except Damaged as damage:
                 self._spoiled = self._spoiled or generation == 0
                 faults.append(f"{path}: {damage}")
                 continue
             if generation and not faults:
                 faults.append(f"{self.folder / CURRENT}: is missing")
-            faults += [found.fault] if found.fault else []
-            return Loaded(found.state, generation, "; ".join(faults))
+            faults += [generation_read.fault] if generation_read.fault else []
+            return Loaded(generation_read.state, generation, "; ".join(faults))
         if faults:
             raise RefusedError(
                 f"no checkpoint can be read ({'; '.join(faults)}): move these files away and start again, everything "
@@ -337,10 +337,10 @@ def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> Generat
     sealed = path.read_bytes()
     state, version, protection = opened(sealed, keys, str(path), plain_too=plain_too)
     link = change_log.link_of(sealed)
-    found = change_log.read(change_log.beside(path, link), keys, link, plain_too=plain_too)
-    if found.changes:
-        state = SavedState.decode(state).after(found.changes).encode()
-    return Generation(state, version, protection, found.fault)
+    log = change_log.read(change_log.log_path(path, link), keys, link, plain_too=plain_too)
+    if log.changes:
+        state = SavedState.decode(state).after(log.changes).encode()
+    return Generation(state, version, protection, log.fault)
 
 
 def opened(data: bytes, keys: Keys, where: str, *, plain_too: bool = False) -> tuple[bytes, int, Protection]:
@@ -358,5 +358,5 @@ def opened(data: bytes, keys: Keys, where: str, *, plain_too: bool = False) -> t
     if not readable(version):
         age = "newer" if version > STATE_VERSION else "older"
         raise RefusedError(f"{where} has state version {version}, {age} than {STATE_VERSION}, this program's")
-    found = unseal(data, keys, FORMAT, plain_too=plain_too)
-    return found.body, found.version, found.protection
+    unsealed = unseal(data, keys, FORMAT, plain_too=plain_too)
+    return unsealed.body, unsealed.version, unsealed.protection

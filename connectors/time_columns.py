@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 
+_NO_TIME = bad_rows.TIME, dates.NO_TIME
+"""Cause and reason of a text that is no time: one object, since all texts of a column may have it at first."""
+
 
 def times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> Ints:
     """Return the time column in ns since 1970-01-01 UTC.
@@ -206,7 +209,6 @@ class _TimeTexts:
         misfits = [code for code, (cause, _) in self.unreadable.items() if cause == bad_rows.TIME]
         if not misfits:
             return
-        by_iso = self.instants.copy(), dict(self.unreadable), self.with_zone.copy(), self.without_zone.copy()
         try:
             self._read_by_plan(dates.plan(self.stripped), [])
             return
@@ -219,10 +221,9 @@ class _TimeTexts:
         if has_several_readings or 2 * max(read_by_plan, read_by_iso) <= len(self.texts):
             # No reading holds for most texts: the format is unknown, and no single row is to blame.
             raise refusal
+        # Otherwise what was read by ISO 8601 stays.
         if plan is not None and read_by_plan > read_by_iso:
             self._read_by_plan(*plan)
-        else:
-            self.instants, self.unreadable, self.with_zone, self.without_zone = by_iso
 
     def _read_numbers(self) -> None:
         """Read dates of digits alone. Counts are refused, with the unit that fits all of them."""
@@ -256,7 +257,7 @@ class _TimeTexts:
                 if self.reading.timezone is not None:
                     self.instants[code] = parse_in_zone(text)
             except (ValueError, OverflowError):
-                self.unreadable[code] = bad_rows.TIME, dates.NO_TIME
+                self.unreadable[code] = _NO_TIME
 
     def _read_by_plan(self, plan: dates.ColumnFormat, misfits: Sequence[int]) -> None:
         """Read all texts but the misfits by a plan that holds for them."""
@@ -268,7 +269,7 @@ class _TimeTexts:
                 f"is a number, which needs its unit; all rows together look like --time-format {plan.flag}: give this "
                 "if it is right (veilstream inspect shows what it makes of the file)",
             )
-        self.unreadable = dict.fromkeys(misfits, (bad_rows.TIME, dates.NO_TIME))
+        self.unreadable = dict.fromkeys(misfits, _NO_TIME)
         self._read_by_formats(plan.formats)
         if plan.note is not None:
             self.reading.say(f"{self.name}: {plan.note}")

@@ -17,7 +17,7 @@ from stream.release.documents import AuditDocument, Resources
 
 
 def cut_section(attempt: Attempt) -> CutSection:
-    """Where the cut stands and what made it."""
+    """Return the position of the cut, and what triggered it."""
     return {
         "cut": {"id": attempt.cut, "vector": dict(attempt.vector), "time": iso(attempt.time_ns)},
         "trigger": attempt.trigger,
@@ -32,7 +32,10 @@ SHARED = (
 
 
 def resources(form: str, *, raw: bool, roles: Sequence[str] | None = None) -> Resources:
-    """How the release names resources: `raw`, by `roles`, or pseudonyms by `process` and key, or by `key` alone."""
+    """Return how the release names resources.
+
+    Raw, by `roles`, or pseudonyms: by process and key, or by the key alone (`form`).
+    """
     if roles is not None:
         return {"named_by": "roles", "note": "", "roles": list(roles)}
     named = "raw" if raw else form
@@ -40,10 +43,11 @@ def resources(form: str, *, raw: bool, roles: Sequence[str] | None = None) -> Re
 
 
 def accounting(attempt: Attempt, build: Build, mechanism: Mechanism) -> dict[str, int | None]:
-    """seen = released + suppressed_events + pending + late, for mechanisms that only remove.
+    """Return where the seen events are.
 
-    What the mechanism itself keeps back is pending, and stands apart as `held`, `held_cases`.
-    A dp release holds records of its own: released and suppressed are None there.
+    seen = released + suppressed_events + pending + late, for mechanisms that only remove. What the mechanism itself
+    keeps back is pending, and is also counted as `held`, `held_cases`. A dp release holds records of its own:
+    released and suppressed are None.
     """
     exposed = attempt.exposure.log
     removes = mechanism.reads_data_in_gate and build.n_actual is not None
@@ -63,7 +67,7 @@ def accounting(attempt: Attempt, build: Build, mechanism: Mechanism) -> dict[str
 
 
 class AuditPart(TypedDict, total=False):
-    """Of audit.json what rows and verdicts read, as it stands there; the rest is skipped where it is decoded."""
+    """Keys of audit.json that rows and verdicts read; the others are skipped while decoding."""
 
     sequence: Any
     cut: Any
@@ -81,8 +85,20 @@ class AuditPart(TypedDict, total=False):
 
 
 def read(path: Path, kind: Any = Any) -> Any:
-    """A document of a sealed release on the operator's side, or the keys of it that a TypedDict names; UnreadableError
-    where it is gone or damaged."""
+    """Read a document of a sealed release on the operator's side.
+
+    Parameters
+    ----------
+    path
+        The document.
+    kind
+        A TypedDict that names the keys to read; all if not given.
+
+    Raises
+    ------
+    UnreadableError
+        If it is gone or damaged.
+    """
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except OSError as error:
@@ -107,7 +123,7 @@ def read_memory(folder: Path) -> Any:
 
 
 def iso(time_ns: int) -> str:
-    """A moment as text: ISO 8601, UTC, milliseconds."""
+    """Return a moment as text: ISO 8601, UTC, milliseconds."""
     return datetime.fromtimestamp(time_ns / 1_000_000_000, UTC).isoformat(timespec="milliseconds")
 
 
@@ -117,7 +133,7 @@ is left. Each release lists all before it: ten thousand would have a gigabyte of
 
 
 def thinned(audit: AuditDocument) -> AuditDocument | None:
-    """An audit without what later ones say again; None where nothing of it is said again."""
+    """Return an audit without what later ones repeat; None if they repeat nothing of it."""
     leakage = audit.get("leakage") or {}
     shorter = {
         name: rows[-1:]

@@ -36,7 +36,7 @@ SPARE = 1000
 
 
 def simple(record: ReleaseRecord) -> SimpleLog:
-    """The simple log over all that the release carries, kept with the record."""
+    """Return the simple log over all that the release carries, kept with the record."""
     if SIMPLE not in record.cache:
         record.cache[SIMPLE] = record.simple()
     kept: SimpleLog = record.cache[SIMPLE]
@@ -61,11 +61,19 @@ class Comparison:
         *,
         alone: bool = False,
     ) -> None:
-        """Number the releases and make what their pairs share.
+        """Assign numbers to the releases, and build what their pairs share.
 
-        `cap`: the largest n. `known`, `taxonomy`: see `models.attacks.pairs.join_releases`. `alone`: nobody else looks
-        at the earlier releases. What they showed is known by number then, and the logs of all but the last leave
-        memory.
+        Parameters
+        ----------
+        candidate, earlier
+            The releases.
+        cap
+            The largest n.
+        known, taxonomy
+            See `models.attacks.pairs.join_releases`.
+        alone
+            Whether nobody else looks at the earlier releases. What they showed is then known by number, and the logs
+            of all but the last leave memory.
         """
         self.candidate, self.later, self.earlier, self.cap = candidate, simple(candidate), list(earlier), cap
         self.known, self.taxonomy = known, taxonomy
@@ -87,14 +95,14 @@ class Comparison:
                 return  # what all releases need together does not fit; each pair says for itself whether it does
 
     def pair(self, earlier: ReleaseRecord) -> tuple[ReleasePair, NextOccurrences]:
-        """The pair and its tables."""
+        """Return the pair and its tables."""
         if self.against is not None:
             return self.against.pair(_known(earlier))
         given = join_releases(simple(earlier), self.later, known=self.known, taxonomy=self.taxonomy)
         return given, next_occurrences(given)
 
     def alone(self) -> tuple[ReleasePair, NextOccurrences]:
-        """The candidate beside itself, and its tables."""
+        """Return the candidate beside itself, and its tables."""
         return self.pair(self.candidate)
 
     def alone_with(
@@ -107,14 +115,16 @@ class Comparison:
         *,
         least_n: bool,
     ) -> PairAttack:
-        """What is counted of the pair by itself."""
+        """Count the attacks of the pair by itself."""
         given, table = self.pair(earlier)
         linkable = self.edges(earlier, given)
         return PairAttack(given, bk_length, ns, method, minimum, table, linkable=linkable, least_n=least_n)
 
     def followed(self, bk_length: int, ns: Sequence[int], minimum: Minimum) -> list[list[AttackResult]] | None:
-        """The exact attacks on each earlier release for each n, from one of them to the next. None where nothing is
-        shared, or too much for one table: each pair counts for itself."""
+        """Count the exact attacks on each earlier release for each n, from one of them to the next.
+
+        None if nothing is shared, or too much for one table: each pair counts for itself.
+        """
         if self.against is None or len(self.earlier) < 2 or not self.against.has_table(bk_length):
             return None
 
@@ -129,7 +139,7 @@ class Comparison:
     def audited(
         self, records: Sequence[ReleaseRecord], earlier: ReleaseRecord, bk_length: int, ns: Sequence[int]
     ) -> PairAttack | None:
-        """What is counted of a pair in the series `records`, by tables that are there; None where they are not."""
+        """Count a pair in the series `records` by tables that exist; None if they do not."""
         if self.against is None or self.cap != ns[-1] or not any(one is earlier for one in self.earlier):
             return None
         if any(_numbered(self.numbering, one) is None for one in records):
@@ -138,7 +148,7 @@ class Comparison:
         return PairAttack(given, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, given))
 
     def edges(self, earlier: ReleaseRecord, given: ReleasePair) -> Edges | None:
-        """The linkable pairs, where they are shared; None: each audit lists its own."""
+        """Return the linkable pairs, if they are shared; None: each audit lists its own."""
         if self.against is None:
             return None
         try:
@@ -155,11 +165,11 @@ def pairs_in_series(
     taxonomy: Mapping[str, str] | None,
     about: Sequence[str],
 ) -> dict[tuple[int, int], PairInSeries]:
-    """All pairs of the series `records`, the last of which is the candidate. Those that were in the series of the last
-    release are known already. `about`: what background knowledge is about.
+    """Return all pairs of the series `records`, the last of which is the candidate.
 
-    What is known of a pair stands with its later release, and holds for the very same earlier record, alphabet and
-    question only: a release that erasure wrote again is another record.
+    Pairs that were in the series of the last release are known already. What is known of a pair is kept with its
+    later release, and holds for the very same earlier record, alphabet and question only: a release that erasure
+    wrote again is another record. `about`: what background knowledge is about.
     """
     for record in records:
         before = record.cache.get(SERIES, {})
@@ -191,11 +201,11 @@ def pairs_in_series(
 def _over_all(
     records: Sequence[ReleaseRecord], known: Callable[[Any], Any] | None
 ) -> tuple[list[tuple[Any, ...]], list[SimpleLog]]:
-    """For each release the symbols of background knowledge in the order in which its pairs see them, and its log with
-    an item of each of them: `models.attacks.series.over_all_activities`, where knowledge is about the items themselves.
+    """Extend each release by the symbols of all, in the order in which its pairs see them.
 
-    Items that carry times are new in every release, their symbols are not: what was found of a pair holds as long as
-    the symbols do.
+    Returns for each release the symbols of background knowledge, and its log with an item of each of them
+    (`models.attacks.series.over_all_activities`, if knowledge is about the items themselves). Items that carry times
+    are new in every release, their symbols are not: what was found of a pair holds as long as the symbols do.
     """
     every: dict[Any, Any] = {}
     for record in records:
@@ -211,7 +221,7 @@ def _over_all(
 
 
 def _shown(record: ReleaseRecord, known: Callable[[Any], Any] | None) -> Mapping[Any, Any]:
-    """The first item of a release for each symbol, in order of appearance; kept with the record."""
+    """Return the first item of a release for each symbol, in order of appearance; kept with it."""
     kept: dict[Any, dict[Any, Any]] = record.cache.setdefault(SHOWN, {})
     if known not in kept:
         items = simple(record).alphabet
@@ -223,7 +233,7 @@ def _shown(record: ReleaseRecord, known: Callable[[Any], Any] | None) -> Mapping
 
 
 def _numbering(earlier: Sequence[ReleaseRecord]) -> Numbering:
-    """The numbering of the last release, unless most of it stands for nothing any more."""
+    """Return the numbering of the last release, unless most of its numbers are unused by now."""
     found: Numbering | None = next((one.cache[NUMBERING] for one in reversed(earlier) if NUMBERING in one.cache), None)
     if found is None:
         return Numbering()
@@ -250,21 +260,23 @@ def _known(record: ReleaseRecord) -> NumberedRelease:
 
 
 def together(earlier: ReleaseRecord, later: ReleaseRecord) -> tuple[Numbering, Numbered, Numbered] | None:
-    """Both under one numbering, where they have been compared."""
+    """Return both releases under one numbering, if they have been compared."""
     by, one = earlier.cache.get(NUMBERED, (None, None))
     other = None if by is None else _numbered(by, later)
     return None if one is None or other is None else (by, one, other)
 
 
 def numbered_partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints | None:
-    """`anonymity.partners`, where both are numbered."""
+    """Return `anonymity.partners`, if both releases are numbered."""
     both = together(earlier, later)
     return None if both is None else partners(both[1], both[2], len(both[0].cases))
 
 
 def numbered_changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int | None:
-    """How many cases have another sensitive value in the later release, where both are numbered. All cases of the
-    earlier one have a partner."""
+    """Count cases with another sensitive value in the later release, if both are numbered.
+
+    All cases of the earlier release have a partner.
+    """
     both = together(earlier, later)
     if both is None:
         return None

@@ -90,9 +90,15 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Outcome of a cut: released, withheld, held for approval, or rejected. `audit` is the
-    operator's document (empty where a withheld attempt was never built).
-    `because`: what the gate has against it, also against a release that left in spite of it or was repaired."""
+    """Outcome of a cut: released, withheld, held for approval, or rejected.
+
+    Attributes
+    ----------
+    because
+        What the gate has against it, also against a release that left in spite of it or was repaired.
+    audit
+        The operator's document; empty if a withheld attempt was never built.
+    """
 
     cut: str
     status: Literal["sealed", "withheld", "held", "rejected"]
@@ -120,8 +126,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Ruled:
-    """What a decision came to. `because`: what the gate has against the release, where an approval was refused, or let
-    pass with a warning; `again`: it was decided alike before, and nothing is new."""
+    """Outcome of a person's decision on a held release.
+
+    Attributes
+    ----------
+    because
+        What the gate has against the release, if an approval was refused, or passed with a warning.
+    again
+        Whether the release was decided alike before; nothing is new then.
+    """
 
     publication: str
     number: int
@@ -136,16 +149,26 @@ class Ruled:
 
 
 class ReleaseObserver(Protocol):
-    """Who is told of every durable decision (metrics). It may only count: whatever it does decides nothing."""
+    """Follows durable decisions (metrics). It may only count: nothing that it does decides anything."""
 
     def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
-        """A cut has its durable decision; `spent`: charges of the publication so far; `seconds`: how long it took."""
+        """Follow the durable decision on a cut.
+
+        Parameters
+        ----------
+        publication, decision
+            The decision.
+        spent
+            Charges of the publication so far.
+        seconds
+            How long the decision took.
+        """
 
     def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
-        """A held release was decided on, for the first time; `audit`: of one that leaves, where it can be read."""
+        """Follow the first decision on a held release; `audit` is that of one that leaves, if readable."""
 
     def late(self, letters: int) -> None:
-        """Events too late for a publication were sent to the dead-letter queue."""
+        """Follow events that were too late and went to the dead-letter queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +258,10 @@ class Mechanism(BaseModel, ABC):
 
     @abstractmethod
     def promise(self) -> Mapping[str, Any]:
-        """{what is guaranteed, to_whom, against_whom, relation, unit, not_guaranteed}: plain sentences, public."""
+        """Return the promise as plain, public sentences.
+
+        Keys: guaranteed, to_whom, against_whom, relation, unit, not_guaranteed.
+        """
 
     def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
         """`promise` of a series in which each case counts once. A kind that `counts_cases` overrides it."""
@@ -249,38 +275,62 @@ class Mechanism(BaseModel, ABC):
         """
 
     def variants_by(self) -> Knowledge:
-        """Through which knowledge a table of variants must be counted for `build` to give the same on it as on the log
-        (`Exposure.cases`), so that any engine can count and apply (stream.engine). A kind that reads more of a case
-        than its variant and its sensitive classes does not override this: InputError says which engine can."""
+        """Return through which knowledge a table of variants is counted for `build`.
+
+        `build` gives the same on that table as on the log (`Exposure.cases`), so any engine can count and apply
+        (stream.engine). A kind that reads more of a case than its variant and its sensitive classes does not override
+        this.
+
+        Raises
+        ------
+        InputError
+            If the kind reads more; the message says which engine can build it.
+        """
         raise InputError(f"{self.kind} reads more of each case than its variant; only --engine embedded can")
 
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
-        """`build` of release `number`, with the log over everything published so far beside it (`Build.accumulated`).
-        A kind that `accumulates` overrides it."""
+        """Build release `number`, with the log over everything so far (`Build.accumulated`).
+
+        A kind that `accumulates` overrides it.
+        """
         raise InputError(f"{self.kind} cannot be accumulated")
 
     def check_series(self, shape: Shape) -> None:
-        """InputError where accumulated logs of that shape cannot be, by what is public."""
+        """Refuse a shape of accumulated logs that cannot be, by what is public.
+
+        Raises
+        ------
+        InputError
+            If the kind cannot be accumulated in that shape.
+        """
         raise InputError(f"{self.kind} cannot be accumulated")
 
     @property
     def perspective(self) -> tuple[str, ...] | None:
-        """What releases carry, with the accuracy of times, so that publications of one audience can be compared; None
-        where records are no persons."""
+        """What releases carry, with the accuracy of times; None if their records are no persons.
+
+        Publications of one audience are comparable if they carry the same.
+        """
         return None
 
     def claim(self) -> Mapping[str, Any]:
-        """What publications that share a memory must have in common for the promise to hold of all of them."""
+        """Return what publications that share a memory must have in common for the promise to hold."""
         return {}
 
     @classmethod
     def owned(cls, memory: Any, publication: str) -> Any:
-        """The memory that a release of `publication` left; one of an older version does not say so itself."""
+        """Return the memory that a release of `publication` left.
+
+        A memory of an older version does not name the publication itself.
+        """
         return memory
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
-        """The memory without the erased cases (pseudonyms). A mechanism whose memory names cases overrides this."""
+        """Return the memory without the erased cases (pseudonyms).
+
+        A mechanism whose memory names cases overrides this.
+        """
         return memory
 
     @property
@@ -289,16 +339,32 @@ class Mechanism(BaseModel, ABC):
         return False
 
     def repair(self, exposure: Exposure, shown: ShownItems, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
-        """Build again so that every target holds, without the items `gone`; `shown`: what earlier releases showed of
-        each case. BoundError where nothing can."""
+        """Build again so that every target holds, without the items `gone`.
+
+        Parameters
+        ----------
+        exposure
+            What the cut exposes.
+        shown
+            What earlier releases showed of each case.
+        targets
+            What each group of cases must offer.
+        gone
+            Items that leave all cases.
+
+        Raises
+        ------
+        BoundError
+            If no suppression reaches the targets.
+        """
         raise BoundError(f"{self.kind} cannot suppress further")
 
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
-        """The item to suppress next: most of the `worst` background knowledge per event lost; None: none is left."""
+        """Return the item to suppress next: most of `worst` per event lost; None if none is left."""
         return None
 
     def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
-        """What of the promise does not hold on a release as it is read back from its file, where that can be checked.
+        """Return what of the promise does not hold on a release that was read back from its file.
 
         `released.log` comes from the reader; `exposure` only says which class a sensitive value belongs to.
         """

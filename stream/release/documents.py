@@ -21,15 +21,18 @@ class Amount(TypedDict):
 
 
 class ProcessSpending(TypedDict):
-    """Of all publications of the process together."""
+    """Spending of all publications of the process together."""
 
     spent: Amount
     limit: Amount
 
 
 class Zcdp(TypedDict):
-    """Where charges add up as rho: of this release, of the publication and of the process with it; and the delta at
-    which the epsilons of the budget are stated."""
+    """Charges that add up as rho.
+
+    Of this release, of the publication and of the process with it; and the delta at which the epsilons of the budget
+    are stated.
+    """
 
     rho: float
     spent: float
@@ -38,10 +41,10 @@ class Zcdp(TypedDict):
 
 
 class Budget(TypedDict, total=False):
-    """What a release spends, what the publication has spent with it, and its limit of epsilon.
+    """Spending of a release, of its publication with it, and its limit of epsilon.
 
-    `scope`: `cases` where each case is in one release, so that what releases spend does not add up. `accounting`:
-    `zcdp` where rho is added up (`zcdp`) and epsilons are what it comes to; absent: epsilons are added up.
+    `scope`: `cases` if each case is in one release, so that the spending of releases does not add up. `accounting`:
+    `zcdp` if rho is added up (`zcdp`) and epsilons are derived from it; absent: epsilons are added up.
     """
 
     epsilon: float
@@ -141,7 +144,7 @@ class TrueLinkerRow(TypedDict, total=False):
 
 
 class Measured(TypedDict, total=False):
-    """What every measure says of itself: numbers mean something only where `status` is ok."""
+    """Status of every measure: numbers mean something only if `status` is ok."""
 
     status: str
     reason: str
@@ -194,9 +197,12 @@ class LeakageRow(TypedDict):
 
 
 class LeakageSection(Measured, total=False):
-    """Temporal leakage of the releases so far; `state` is what the next audit goes on from. `series`: where the rows
-    before the last one are, once later releases say them again. `because`, `not_said`: of releases in which each case
-    counts once, why nothing adds up, and what that does not cover."""
+    """Temporal leakage of the releases so far.
+
+    `state`: where the next audit continues. `series`: where the rows before the last one are, once later releases
+    repeat them. `because`, `not_said`: of releases in which each case counts once, why nothing adds up, and what that
+    does not cover.
+    """
 
     relation: str
     method: str
@@ -223,8 +229,10 @@ class RiskRow(TypedDict, total=False):
 
 
 class TrueTimesRow(TypedDict):
-    """Shares of persons who were looked for by m true events (see `models.risk.true_points.Found`); `times`: accuracy
-    of the known times, None: activities alone."""
+    """Shares of persons who were looked for by m true events.
+
+    See `models.risk.true_points.Found`. `times`: accuracy of the known times; None: activities alone.
+    """
 
     times: str | None
     m: int | str
@@ -236,8 +244,11 @@ class TrueTimesRow(TypedDict):
 
 
 class RiskSection(Measured, total=False):
-    """Uniqueness in the release (`worst` over m) and in the source. `basis`: whether `release` counts what somebody can
-    know, or all times as released; `as_released`: {worst, rows} with artificial times counted as known."""
+    """Uniqueness in the release (`worst` over m) and in the source.
+
+    `basis`: whether `release` counts what somebody can know, or all times as released. `as_released`: {worst, rows}
+    with artificial times counted as known.
+    """
 
     worst: float
     basis: str
@@ -251,7 +262,7 @@ class RiskSection(Measured, total=False):
 
 
 class UtilitySection(Measured, total=False):
-    """What the release keeps of its source."""
+    """Utility of the release compared with its source."""
 
     data_utility: float | None
     dfg: Mapping[str, float] | None
@@ -272,7 +283,7 @@ class LossSection(Measured, total=False):
 
 
 class GateSection(TypedDict, total=False):
-    """What the gate decided, with its reasons as sentences."""
+    """Decision of the gate, with its reasons as sentences."""
 
     decision: Literal["passed", "warned", "repaired", "withheld"]
     reasons: list[str]

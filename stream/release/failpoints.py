@@ -48,4 +48,4 @@ Hook = Callable[[Failpoint], None]
 
 
 def nothing(_point: Failpoint) -> None:
-    """The hook of a process in which nothing is injected."""
+    """Do nothing: the hook of a process in which no crash is injected."""

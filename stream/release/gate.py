@@ -53,7 +53,7 @@ uniqueness is that of the release (`Risk.worst`), whatever else the audit measur
 
 
 class GatePolicy(BaseModel):
-    """Bounds of a publication (`gate = {...}`). An absent bound is not asked."""
+    """Bounds of a publication (`gate = {...}`). A bound that is absent is not checked."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -85,7 +85,10 @@ class GatePolicy(BaseModel):
         return {name: float(bound) for name in names if (bound := getattr(self, name)) is not None}
 
     def reading(self, what: Reads) -> list[str]:
-        """The keys of the bounds that are set and read so much. One that does not say what it reads may read all."""
+        """Return the keys of the bounds that are set and read `what`.
+
+        A bound that is not listed in `BOUNDS` may read everything.
+        """
         return [name for name in self.bounds if BOUNDS.get(name, "raw") == what]
 
 
@@ -94,7 +97,13 @@ MOST_LEFT = 1 << 20
 
 
 def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> None:
-    """Raise InputError where a policy cannot mean anything for a mechanism."""
+    """Refuse a policy that cannot mean anything for a mechanism.
+
+    Raises
+    ------
+    InputError
+        Names the bound, and the place `where` in the configuration.
+    """
     spends = mechanism.charge() != Charge()
     if not mechanism.reads_data_in_gate and (policy.anonymity_bounds or policy.min_series is not None):
         raise InputError(
@@ -133,7 +142,19 @@ def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> N
 def before_noise(
     policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[Reason] = (), accounting: Accounting = PURE
 ) -> list[Reason]:
-    """Reasons to refuse before any noise is drawn: they read the ledger only."""
+    """Return reasons to refuse before any noise is drawn. They read the ledger only.
+
+    Parameters
+    ----------
+    policy
+        Bounds of the publication.
+    spent, asked
+        Charges of the publication so far, and what the draw adds.
+    leakage
+        Reasons of audits that read the ledger.
+    accounting
+        How charges add up.
+    """
     before, total = accounting.loss(spent), accounting.loss(spent + asked)
     reasons = list(leakage)
     limits: tuple[tuple[Code, Fraction | None, Fraction, Fraction], ...] = (
@@ -187,11 +208,26 @@ def releases_left(
     most: tuple[Fraction | None, Fraction | None],
     accounting: Accounting = PURE,
 ) -> int | None:
-    """How many further draws the bounds can pay for, exactly; None where nothing is charged or nothing bounds it.
+    """Return how many further draws the bounds can pay for, exactly.
 
-    `spent`: charges of the publication; `elsewhere`: of the process's others; `most`: epsilon and delta of the whole
-    process. These are the rules of `before_noise` and of the process's budget. What a chain of leakage refuses before
-    its composition would comes sooner than this says.
+    These are the rules of `before_noise` and of the process's budget. A chain of leakage that refuses before its
+    composition does so earlier than this forecast.
+
+    Parameters
+    ----------
+    policy, asked
+        Bounds of the publication, and the charge of one draw.
+    spent, elsewhere
+        Charges of the publication, and of the other publications of the process.
+    most
+        Epsilon and delta that the whole process may spend; None if not set.
+    accounting
+        How charges add up.
+
+    Returns
+    -------
+    int or None
+        None if nothing is charged, or nothing limits it.
     """
     if asked == Charge():
         return None
@@ -214,8 +250,15 @@ def releases_left(
 def fitting(
     accounting: Accounting, limits: tuple[Fraction | None, Fraction | None], spent: Charge, asked: Charge
 ) -> int | None:
-    """How many charges more stay within the limits of epsilon and delta, by a search: their loss is no sum. None where
-    nothing is limited; no more than a million are looked for."""
+    """Search how many more charges stay within the limits of epsilon and delta.
+
+    Under zCDP their loss is no sum. No more than a million are looked for.
+
+    Returns
+    -------
+    int or None
+        None if nothing is limited.
+    """
     most_epsilon, most_delta = limits
     if most_epsilon is None and most_delta is None:
         return None
@@ -235,7 +278,7 @@ def _times(limit: Fraction, used: Fraction, each: Fraction) -> int | None:
 
 
 def after_audit(policy: GatePolicy, audit: AuditDocument) -> list[Reason]:
-    """Reasons to refuse, from the audit's results."""
+    """Return reasons to refuse, from the results of the audits."""
     return [
         *_anonymity(policy, audit.get("anonymity") or {}),
         *_ceiling("uniqueness", policy.max_uniqueness, (audit.get("risk") or {}).get("worst")),
@@ -274,12 +317,22 @@ def _holds(row: PairRow | SeriesRow, name: str = "") -> bool:
 
 
 def worst_anonymity(anonymity: AnonymitySection, name: Measure) -> int | None:
-    """The least value of KA, FA, CA or BA over all earlier releases, all n, and both ways of counting.
+    """Return the least KA, FA, CA or BA over all earlier releases, all n, and both ways of counting.
 
-    `anonymity`: {"ka": least KA of the release alone, "results": [{"earlier", "results": [{"n", "fa", ...}]}],
-    "true_linker": [{"earlier", "fa", "ca", "ba"}]}; rows about a release of another publication name it. None where
-    nothing was measured (the first release has no FA, CA, BA). An exact value counts only where the true count is at
-    least 1: behind a true 0 there is no victim.
+    An exact value counts only if the true count is at least 1: behind a true 0 there is no victim.
+
+    Parameters
+    ----------
+    anonymity
+        {"ka": least KA of the release alone, "results": [{"earlier", "results": [{"n", "fa", ...}]}],
+        "true_linker": [{"earlier", "fa", "ca", "ba"}]}; rows about a release of another publication name it.
+    name
+        The measure.
+
+    Returns
+    -------
+    int or None
+        None if nothing was measured: the first release has no FA, CA, BA.
     """
     if name == "ka":
         return _least([anonymity.get("ka")])
@@ -293,7 +346,7 @@ def worst_anonymity(anonymity: AnonymitySection, name: Measure) -> int | None:
 
 
 def least_of_series(audits: Iterable[AuditDocument], name: Measure) -> int | None:
-    """The least value of KA, FA, CA or BA over the releases of those audits; None where none was measured."""
+    """Return the least KA, FA, CA or BA of the releases with those audits; None if not measured."""
     return _least([worst_anonymity(audit.get("anonymity") or {}, name) for audit in audits])
 
 
@@ -302,7 +355,10 @@ def _least(values: Sequence[int | None]) -> int | None:
 
 
 def _minimality(policy: GatePolicy, minimality: MinimalitySection) -> Iterator[Reason]:
-    """Of cohorts it is the newest that counts: the others were gated when they were new."""
+    """Check the bound on sets that leave fewer than K cases.
+
+    Of cohorts the newest one counts: the others were gated when they were new.
+    """
     bound, below = policy.max_minimality, minimality.get("below_k")
     if bound is not None and below is None:
         yield Reason("mechanism", f"minimality: not measured, so the bound {bound} is not shown", bound)
@@ -312,8 +368,11 @@ def _minimality(policy: GatePolicy, minimality: MinimalitySection) -> Iterator[R
 
 
 def _series(policy: GatePolicy, series: SeriesSection) -> Iterator[Reason]:
-    """A bound over the series; one that begins later (before the third release) passes. One that was not measured does
-    not, nor one with releases that no linker joins: they are left out of its numbers."""
+    """Check the bound over the series.
+
+    A series that begins later (before the third release) passes. One that was not measured does not, nor one with
+    releases that no linker joins: they are left out of its numbers.
+    """
     if policy.min_series is not None and series.get("status") != "ok":
         why = series.get("reason") or "no audit"
         told = f"series: not measured ({why}), so the bound {policy.min_series} is not shown"

@@ -19,7 +19,7 @@ VERSION = 1
 
 
 def software() -> dict[str, str]:
-    """Name and version of the program, for manifests."""
+    """Return name and version of the program, for manifests."""
     try:
         return {"name": "veilstream", "version": version("veilstream")}
     except PackageNotFoundError:  # run from a checkout that is not installed
@@ -145,7 +145,7 @@ def reading_notes(build: Build) -> list[str]:
 
 
 def employees(spec: PublicationSpec) -> str:
-    """What a release means for those who did the events."""
+    """Return the sentence on what a release means for those who did the events."""
     if spec.roles is not None:
         return (
             f"resources leave as roles; a role that fewer than {getattr(spec.mechanism, 'K', GROUP)} of them have is "
@@ -174,8 +174,17 @@ def chain(inputs: ReleaseInputs) -> Chain:
 
 
 def promise(mechanism: Mechanism, build: Build, *, sensitive: bool, once: OncePerCase | None = None) -> dict[str, str]:
-    """The mechanism's promise, with what this build in particular does not guarantee. `sensitive`: whether the log has
-    sensitive attributes; without them a bound on their values bounds nothing, and nothing is said of it."""
+    """Return the mechanism's promise, with what this build in particular does not guarantee.
+
+    Parameters
+    ----------
+    mechanism, build
+        What was built.
+    sensitive
+        Whether the log has sensitive attributes. Without them a bound on their values is not mentioned.
+    once
+        Terms of a series in which each case counts once.
+    """
     if not sensitive and "C" in type(mechanism).model_fields:
         mechanism = mechanism.model_copy(update={"C": 1.0})
     body = dict(mechanism.promise() if once is None else mechanism.promise_once(once))
@@ -183,7 +192,7 @@ def promise(mechanism: Mechanism, build: Build, *, sensitive: bool, once: OncePe
 
 
 def public_counts(build: Build) -> dict[str, int]:
-    """Cases, events and variants of what is released (mechanisms without a dp promise only)."""
+    """Count cases, events and variants of what is released (mechanisms without a dp promise only)."""
     log = build.log
     codes = log.activity.codes
     variants = {codes[a:b].tobytes() for a, b in zip(log.starts[:-1], log.starts[1:], strict=True)}

@@ -28,16 +28,24 @@ PAID = "once: an earlier draw of this cut may have been seen, and its cases cann
 
 @dataclass(frozen=True, slots=True)
 class OncePerCase:
-    """The terms of a series in which each case counts once: at most `cases_per_person` cases of one person in all
-    releases together; `enforced`: the fold leaves out what is beyond it; `accumulated`: a log over everything so far
-    leaves beside each release, and the promise covers it."""
+    """Terms of a series in which each case counts once.
+
+    Attributes
+    ----------
+    cases_per_person
+        Most cases of one person in all releases together.
+    enforced
+        Whether the fold drops cases beyond it.
+    accumulated
+        Whether a log over everything so far leaves beside each release, which the promise covers.
+    """
 
     cases_per_person: int
     enforced: bool
     accumulated: bool = False
 
     def body(self, charge: Charge, redraw: int, accounting: Accounting = PURE) -> ChargeBody:
-        """What the ledger keeps of a charge."""
+        """Return the body of a charge under these terms, for the ledger."""
         return msgspec.structs.replace(
             charge_body(charge, redraw, accounting),
             scope=CASES,
@@ -46,13 +54,20 @@ class OncePerCase:
         )
 
     def matches(self, body: ChargeBody) -> bool:
-        """Whether a charge was committed under these terms."""
+        """Return whether a charge was committed under these terms."""
         return (body.scope, body.cases_per_person, body.enforced) == (CASES, self.cases_per_person, self.enforced)
 
 
 def refuse_other_terms(publication: str, once: OncePerCase | None, bodies: Iterable[ChargeBody]) -> None:
-    """RefusedError where the series was charged under other terms: one that says `cases_per_person` again would promise
-    a person of before less than was promised."""
+    """Refuse a series that was charged under other terms.
+
+    Under another `cases_per_person` it would promise a person of before less than was promised.
+
+    Raises
+    ------
+    RefusedError
+        If a charge in `bodies` has other terms.
+    """
     if once is None:
         return
     for body in bodies:

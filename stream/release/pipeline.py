@@ -83,7 +83,8 @@ LATE = "the build took longer than publish_after allows"
 class Publisher(Protocol):
     """Announces releases: on topics in the daemon. Nothing announces releases that are files only."""
 
-    def __call__(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> None: ...
+    def __call__(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> None:
+        """Announce a visible release, whose files are in `folder`."""
 
 
 class _WithheldError(Exception):
@@ -132,6 +133,7 @@ class Pipeline:
     waiting: dict[int, SealEntry] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Open the account of the publication."""
         self.name = self.spec.name
         self.account = self.ledger.view.account(self.name)
         charges = self.account.charge_entries.values()

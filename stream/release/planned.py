@@ -31,16 +31,24 @@ class Place:
 
 
 class BuiltBy(Protocol):
-    """Who builds in the place of the mechanism on the cases in memory."""
+    """Builds in place of the mechanism on the cases in memory: an engine."""
 
     def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure) -> Build:
-        """The build of an exposure, with the digest of its plan. Errors as `Mechanism.build`."""
+        """Build an exposure, with the digest of its plan. Errors as `Mechanism.build`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """`build` was made on the table of variants with the digest `table`: one case for each row that leaves, whose
-    number stands in `build.origin` (-1: records that are no one's case)."""
+    """A build on a table of variants.
+
+    Attributes
+    ----------
+    table
+        Digest of the table.
+    build
+        One case for each row that leaves; `build.origin` has the number of the row (-1: a record that is no one's
+        case).
+    """
 
     table: str
     build: Build
@@ -54,7 +62,7 @@ class Planned:
 
 
 class Described(msgspec.Struct, frozen=True, kw_only=True):
-    """What a build says beside its cases: all that builds on tables have, as JSON has it."""
+    """What a build states beside its cases: what all builds on tables have, as JSON has it."""
 
     carries: tuple[str, ...]
     time_basis: TimeBasis
@@ -68,18 +76,18 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def described(build: Build) -> Described:
-    """What a build says beside its cases."""
+    """Return what a build states beside its cases."""
     told = {name: getattr(build, name) for name in Described.__struct_fields__}
     return msgspec.json.decode(json_bytes(told), type=Described)
 
 
 def classified(mechanism: Mechanism, exposure: Exposure) -> tuple[str, ...]:
-    """The attributes whose classes are columns of the table."""
+    """Return the attributes whose classes are columns of the table."""
     return exposure.sensitive if mechanism.releases_attributes else ()
 
 
 def table_digest(table: VariantTable) -> str:
-    """sha256 of a table: rows in order, their classes and counts."""
+    """Return the sha256 of a table: rows in order, their classes and counts."""
     whole = hashlib.sha256(
         msgspec.json.encode([table.knowledge.structure, table.knowledge.attribute, table.knowledge.T])
     )
@@ -95,7 +103,7 @@ def _traces(log: EventLog) -> bytes:
 
 
 def _column(column: Column) -> bytes:
-    """The values of a column, whatever their codes are."""
+    """Return the values of a column as bytes, whatever their codes are."""
     named = [f"{type(value).__name__} {value}" for value in column.values]
     used = np.unique(column.codes[column.codes >= 0]).tolist()
     ascending = sorted(used, key=named.__getitem__)
@@ -105,7 +113,7 @@ def _column(column: Column) -> bytes:
 
 
 def built_on(mechanism: Mechanism, exposure: Exposure, table: VariantTable) -> Planned:
-    """What the mechanism builds on the table of an exposure. Errors as `Mechanism.build`."""
+    """Build on the table of an exposure. Errors as `Mechanism.build`."""
     rows = table.log.n_cases
     counted = replace(
         exposure,
@@ -119,8 +127,17 @@ def built_on(mechanism: Mechanism, exposure: Exposure, table: VariantTable) -> P
 
 
 def applied(planned: Planned, exposure: Exposure, row: Ints) -> Build:
-    """The build of the exposure: each case leaves as its row of the table does. `row`: int64[C], -1 for cases that do
-    not leave."""
+    """Return the build of the exposure: each case leaves as its row of the table does.
+
+    Parameters
+    ----------
+    planned
+        The build on the table.
+    exposure
+        The cases behind the table.
+    row
+        int64[C], row of each case; -1 for cases that do not leave.
+    """
     build = planned.build
     if len(build.origin) and int(build.origin.min()) < 0:
         return replace(build, plan=planned.digest)
@@ -136,7 +153,13 @@ def applied(planned: Planned, exposure: Exposure, row: Ints) -> Build:
 
 
 def refuse_unplanned(name: str, mechanism: Mechanism, *, repairs: bool, accumulates: bool) -> None:
-    """InputError where the releases of a publication are not plans on a table of variants."""
+    """Refuse a publication whose releases are not plans on a table of variants.
+
+    Raises
+    ------
+    InputError
+        Names the publication, and what needs the cases.
+    """
     where = f"publication {name!r}"
     try:
         mechanism.variants_by()

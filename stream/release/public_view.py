@@ -37,7 +37,10 @@ GROUP = 20
 
 
 def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mechanism: Mechanism) -> Build:
-    """The build with the attributes that leave. `names`: `release_attributes` of the publication."""
+    """Return the build with the attributes that leave.
+
+    `names`: `release_attributes` of the publication.
+    """
     if not names:
         return build
     bins: Mapping[str, Sequence[float]] = getattr(mechanism, "bins", {})
@@ -53,7 +56,10 @@ def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mech
 
 
 def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Sequence[float]]) -> Column:
-    """The classes that C bounds: of the exposed cases, but of what was once published where that never changes."""
+    """Return the classes that C bounds.
+
+    They are formed of the exposed cases; in cohorts that never change, of what was published once.
+    """
     if name in bins or build.cohort is not None:
         return class_columns(build.log, [name], {name: bins[name]} if name in bins else None)[name]
     return class_columns(exposure.log, [name])[name].take(build.origin)
@@ -79,16 +85,26 @@ def public_parameters(mechanism: Mechanism, shown: Collection[str]) -> dict[str,
 
 
 def beside(names: Sequence[str]) -> str:
-    """What a release with attributes does not guarantee."""
+    """Return the sentence on what a release with attributes does not guarantee."""
     return f"what the released attributes ({', '.join(names)}) tell together with the events of a case"
 
 
 def common(column: Column, least: int, groups: Ints, cases: Ints | None = None) -> Column:
-    """The column with `other` for what fewer than `least` cases of a group have. Missing stays missing where at least
-    `least` cases of the group lack a value, else it is `other` too.
+    """Replace values that fewer than `least` cases of a group have by `other`.
 
-    `groups`: of each entry, decided group by group. A group of fewer than `least` cases shows nothing but `other`.
-    `cases`: how many cases each entry stands for; None: one each.
+    Missing stays missing if at least `least` cases of the group lack a value, else it is `other` too. A group of
+    fewer than `least` cases shows nothing but `other`.
+
+    Parameters
+    ----------
+    column
+        The values.
+    least
+        Least cases of a shown value.
+    groups
+        int64[entries], group of each entry. Each group is decided by itself.
+    cases
+        int64[entries], how many cases each entry stands for; None: one each.
     """
     values = (*(str(value) for value in column.values), OTHER)
     codes = column.codes.copy()
@@ -120,11 +136,21 @@ ingest and replay replace whatever comes."""
 def pseudonymous_resources(
     log: EventLog, pseudonyms: Pseudonyms, process: str | None = None, *, named: bool = False
 ) -> EventLog:
-    """The log with its resources replaced by keyed pseudonyms, the same in every release. `named`: it comes from the
-    fold, and what has the form of a pseudonym is one; it is the inner name, of which a publication of a process shows a
-    pseudonym of its own (`process`, see `Pseudonyms.resource`; None: series that began without it show the inner one).
+    """Replace resources by keyed pseudonyms, the same in every release.
 
     Employees are not protected by case-perspective mechanisms (semantics of the attacks, "Other operations").
+
+    Parameters
+    ----------
+    log
+        The log.
+    pseudonyms
+        Makes pseudonyms by key.
+    process
+        Name that makes pseudonyms of one process (`Pseudonyms.resource`); None for series that began without it,
+        which show the inner pseudonym.
+    named
+        Whether the log comes from the fold: a name in the form of a pseudonym is then the inner pseudonym.
     """
 
     def shown(name: str) -> str:
@@ -136,17 +162,21 @@ def pseudonymous_resources(
 
 
 def public_log(build: Build) -> EventLog:
-    """The log as recipients get it."""
+    """Return the log as recipients get it."""
     return shuffled(build)[0]
 
 
 def shuffled(build: Build) -> tuple[EventLog, Ints]:
-    """The log as recipients get it, and the case of the build that each of its cases is, int64[released cases].
+    """Return the log as recipients get it, and the case of the build that each of its cases is.
 
     Cases come in random order under fresh random ids (a cryptographic source: the order of arrival and a stable id
-    would both link releases). What the build does not carry is not there, nor any attribute that it does not show:
-    without `activity`, the event is named by its resource; without a protected time, events bear ordinal times, since
-    readers need a time column.
+    would both link releases). The log has only what the build carries and the attributes that it shows. Without
+    `activity`, the event is named by its resource; without a protected time, events bear ordinal times, since readers
+    need a time column.
+
+    Returns
+    -------
+    EventLog, int64[released cases]
     """
     order = np.asarray(_shuffled(build.log.n_cases), dtype=np.int64)
     log = carried(build).select_cases(order)
@@ -158,7 +188,10 @@ def shuffled(build: Build) -> tuple[EventLog, Ints]:
 
 
 def carried(build: Build) -> EventLog:
-    """The cases of a build as they leave, in their own order, under their own ids and without attributes."""
+    """Return the cases of a build as they leave.
+
+    They are in their own order, under their own ids and without attributes.
+    """
     log = build.log
     hidden = Column(np.full(log.n_events, -1, dtype=np.int32), ())
     resource = log.resource if "resource" in build.carries else hidden
@@ -183,7 +216,7 @@ def _named_by(resource: Column) -> Column:
 
 
 def _shuffled(count: int, draw: Callable[[int], int] | None = None) -> list[int]:
-    """A uniformly random permutation of 0..count-1 (Fisher-Yates)."""
+    """Return a uniformly random permutation of 0..count-1 (Fisher-Yates)."""
     draw = draw or Chance().below
     order = list(range(count))
     for last in range(count - 1, 0, -1):
@@ -213,8 +246,10 @@ def _shuffled(count: int, draw: Callable[[int], int] | None = None) -> list[int]
 
 
 def roles_of_events(log: EventLog, roles: str | Mapping[str, str]) -> Column:
-    """The role of each event that a resource did, missing where there is none. `roles`: the name of an attribute of
-    events, or the role of each resource by the name that it has in the log."""
+    """Return the role of each event that a resource did, missing if there is none.
+
+    `roles`: the name of an attribute of events, or the role of each resource by the name that it has in the log.
+    """
     if isinstance(roles, str):
         column = log.event_attributes.get(roles, Column(np.full(log.n_events, MISSING, dtype=np.int32), ()))
         texts = [label(str(value)) for value in column.values]
@@ -231,9 +266,10 @@ def roles_of_events(log: EventLog, roles: str | Mapping[str, str]) -> Column:
 def with_roles(
     log: EventLog, roles: str | Mapping[str, str], least: int, before: Collection[str] = ()
 ) -> tuple[EventLog, tuple[str, ...]]:
-    """The log with roles as its resources, and the roles that are shown. `before`: those that the series showed.
+    """Return the log with roles as its resources, and the roles that are shown.
 
-    An event that no resource did has no role; one of a resource without a role is `other`.
+    An event that no resource did has no role; one of a resource without a role is `other`. `before`: roles that the
+    series showed.
     """
     column = roles_of_events(log, roles)
     shown = shown_roles(column, log.resource.codes, least, before)
@@ -247,7 +283,19 @@ def with_roles(
 
 
 def shown_roles(column: Column, resources: Codes, least: int, before: Collection[str] = ()) -> tuple[str, ...]:
-    """The roles that may be shown, sorted. `column`: the role of each event; `resources`: who did it."""
+    """Return the roles that may be shown, sorted.
+
+    Parameters
+    ----------
+    column
+        Role of each event.
+    resources
+        Resource of each event.
+    least
+        Least resources of a shown role.
+    before
+        Roles that the series showed.
+    """
     everyone = range(-1, len(column.values))
     counts = {code: _resources(column, resources, [code]) for code in everyone}
     named = [code for code in everyone if code != MISSING and column.values[code] != OTHER]

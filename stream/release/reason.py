@@ -32,11 +32,12 @@ class Reason:
     value: Number | None = None
 
     def __str__(self) -> str:
+        """Return the sentence."""
         return self.text
 
 
 def texts(reasons: Iterable[Reason]) -> list[str]:
-    """What people read, and what ledger and audit.json keep."""
+    """Return the sentences, which ledger and audit.json keep."""
     return [reason.text for reason in reasons]
 
 
@@ -49,8 +50,10 @@ _BEGINS: dict[str, Code] = {
 
 
 def of_record(text: str) -> Reason:
-    """The reason of a decision that an earlier process took: ledger and audit.json keep the sentence alone, which
-    begins with what the gate named."""
+    """Return the reason of a decision that an earlier process took.
+
+    Ledger and audit.json keep the sentence alone, which begins with what the gate named.
+    """
     start = next((start for start in _BEGINS if text.startswith((f"{start}:", f"{start} "))), None)
     return Reason("mechanism" if start is None else _BEGINS[start], text)
 
@@ -80,5 +83,5 @@ def only_waits(reasons: Sequence[str]) -> bool:
 
 
 def ruled(ruling: ApprovalBody) -> str:
-    """Why a held release is not published, as people read it."""
+    """Return why a held release is not published, as a sentence."""
     return f"held: {ruling.decision} by {ruling.by}: {ruling.why}"

@@ -28,7 +28,10 @@ ROUNDS = 100
 
 
 def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[ReleaseRecord]) -> list[Target]:
-    """What each group of cases must offer: the release itself for KA, the cases outside each earlier one for BA."""
+    """Return what each group of cases must offer.
+
+    The release itself for KA, the cases outside each earlier release for BA.
+    """
     length = max(1, audit.bk_length - min(audit.n))
     found = [] if policy.min_ka is None else [Target(None, policy.min_ka, length)]
     if policy.min_ba is None:
@@ -38,7 +41,10 @@ def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[Re
 
 
 def shown(earlier: Sequence[ReleaseRecord]) -> ShownItems:
-    """What the releases showed of each case, carried on from release to release in the cache of the last one."""
+    """Return what the releases showed of each case.
+
+    The cache of the last release carries it on from release to release.
+    """
     numbers = [one.key for one in earlier]
     done, state = 0, ShownItems()
     for place in range(len(earlier), 0, -1):
@@ -62,7 +68,24 @@ def walk(
     earlier: Sequence[ReleaseRecord],
     judge: Callable[[Build], Audited],
 ) -> Audited:
-    """The first try that passes the gate, with its cost in the manifest; else the last one, with its reasons."""
+    """Suppress more and more until the gate passes a try, and return it.
+
+    If none passes, the last try is returned with its reasons.
+
+    Parameters
+    ----------
+    first
+        The candidate that the gate refused.
+    mechanism, exposure, policy, audit, earlier
+        What it was built from and judged by.
+    judge
+        Audits a build and asks the gate.
+
+    Returns
+    -------
+    Audited
+        A candidate whose manifest names the cost of the repair.
+    """
     gone: list[Any] = []
     last, before, wanted = first, shown(earlier), targets(policy, audit, earlier)
     for tries in range(1, ROUNDS + 1):
@@ -81,7 +104,7 @@ def walk(
 
 
 def _bounds(policy: GatePolicy, audit: CorrespondenceAudit) -> Mapping[str, Any]:
-    """What holds of this release beside each earlier one that was audited, by the real partners."""
+    """Return what holds of this release beside each earlier one that was audited."""
     return {
         **{str(name): bound for name, bound in policy.anonymity_bounds.items()},
         "bk_length": audit.bk_length,
@@ -91,7 +114,7 @@ def _bounds(policy: GatePolicy, audit: CorrespondenceAudit) -> Mapping[str, Any]
 
 
 def _told(build: Build, before: Build, tries: int, bounds: Mapping[str, Any]) -> Build:
-    """The manifest says how the release was repaired, what holds since, and what that cost."""
+    """Add to the manifest how the release was repaired, what holds since, and the cost."""
     repair = {
         **build.public.get("repair", {}),
         "bounds": bounds,
@@ -119,5 +142,8 @@ def _rows(anonymity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def main_audit(audits: Collection[Any]) -> CorrespondenceAudit | None:
-    """The anonymity audit of a publication; None where it is switched off: nothing would show a bound."""
+    """Return the anonymity audit of a publication.
+
+    None if it is switched off: nothing would show that a bound holds.
+    """
     return next((audit for audit in audits if isinstance(audit, CorrespondenceAudit)), None)

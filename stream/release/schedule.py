@@ -20,8 +20,17 @@ so this delay shows of a build nothing but that it ended."""
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """`moment` (ns, a whole second): when the release is published; `missed`: whether the build took too long;
-    `simulated`: the moment is none of the machine's clock."""
+    """When a release is published.
+
+    Attributes
+    ----------
+    moment
+        Moment of publication (ns, a whole second).
+    missed
+        Returns whether the build took too long.
+    simulated
+        Whether the moment is not one of the machine's clock.
+    """
 
     moment: int
     missed: Callable[[], bool]
@@ -34,14 +43,21 @@ class ReleaseClock(Protocol):
     simulated: bool
 
     def now(self) -> int:
-        """ns since 1970-01-01 UTC."""
+        """Return ns since 1970-01-01 UTC."""
 
     def slot(self, cut: int | None, delay: int) -> Slot:
-        """The moment of a release whose attempt begins now. `cut` (ns): the clock at the cut, None where only the
-        data knows it; `delay` (ns)."""
+        """Return the moment of a release whose attempt begins now.
+
+        Parameters
+        ----------
+        cut
+            Clock at the cut (ns); None if only the data knows it.
+        delay
+            From the cut to the publication (ns).
+        """
 
     def due(self, moment: int) -> bool:
-        """Whether what is promised for `moment` may be published."""
+        """Return whether what is promised for `moment` may be published."""
 
 
 @dataclass
@@ -52,9 +68,11 @@ class RealClock:
     simulated: bool = False
 
     def slot(self, cut: int | None, delay: int) -> Slot:
-        """`delay` after the cut. An attempt that begins late (the host was down, another build was before it) takes
-        the first of the moments cut + 2 delay, cut + 3 delay, ... that leaves it half a delay: lateness shows in
-        steps, never as it was."""
+        """Return the moment `delay` after the cut.
+
+        An attempt that begins late (the host was down, another build was before it) takes the first of the moments
+        cut + 2 delay, cut + 3 delay, ... that leaves it half a delay: lateness shows in steps, never as it was.
+        """
         begin = self.now()
         base = begin if cut is None else cut
         steps = max(1, -(-(begin + delay // 2 - base) // delay))
@@ -62,13 +80,16 @@ class RealClock:
         return Slot(moment, lambda: self.now() > moment)
 
     def due(self, moment: int) -> bool:
+        """Return whether what is promised for `moment` may be published."""
         return self.now() >= moment
 
 
 @dataclass
 class SimulatedClock:
-    """The clock of a replay: moments are those of its cuts. Nobody waits for them, unless the replay follows event
-    time: then `reached` says how far it has come."""
+    """The clock of a replay: moments are those of its cuts.
+
+    Nobody waits for them, unless the replay follows event time: then `reached` says how far it has come.
+    """
 
     reached: int | None = None
     began: int = field(default_factory=time.time_ns)
@@ -76,20 +97,27 @@ class SimulatedClock:
     simulated: bool = True
 
     def now(self) -> int:
+        """Return when the replay began (ns)."""
         return self.began
 
     def slot(self, cut: int | None, delay: int) -> Slot:
-        """`delay` after the cut. Of a cut that an event made, the begin of the replay stands for it: the time of the
-        event must not show, nor how long earlier builds took."""
+        """Return the moment `delay` after the cut.
+
+        For a cut that an event made it is the begin of the replay: the time of the event must not show, nor how long
+        earlier builds took.
+        """
         begin = self.monotonic()
         moment = whole_second(self.began if cut is None else cut + delay)
         return Slot(moment, lambda: self.monotonic() - begin > delay, simulated=cut is not None)
 
     def due(self, moment: int) -> bool:
+        """Return whether what is promised for `moment` may be published."""
         return self.reached is None or moment <= self.reached or moment == whole_second(self.began)
 
 
 def whole_second(moment: int) -> int:
-    """Up to the next second (a manifest says no more); what is below a millisecond only tells that a bound is
-    exclusive."""
+    """Round up to the next second: a manifest says no more.
+
+    What is below a millisecond only tells that a bound is exclusive, and is dropped first.
+    """
     return -(-(moment // 1_000_000 * 1_000_000) // SECOND) * SECOND

@@ -37,8 +37,15 @@ Colour = Literal["green", "yellow", "red", "blue"]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a word appears: `symbol` in a terminal and `sign` on a page tell the words apart without `colour`.
-    `exit_code`: 3 if nothing is released; a command that shows this verdict alone ends with it."""
+    """How a word appears in a terminal and on a page.
+
+    Attributes
+    ----------
+    symbol, sign
+        Tell the words apart without `colour`, in a terminal and on a page.
+    exit_code
+        3 if nothing is released. A command that shows this verdict alone ends with it.
+    """
 
     symbol: str
     sign: str
@@ -91,9 +98,21 @@ class Smallest:
 
 @dataclass(frozen=True, slots=True)
 class SuppressionKnowledge:
-    """What is left to who knows the rules of local suppression: sets of items with fewer than K possible cases, most of
-    them in one of `groups` (cohorts, or releases where each is one); `not_measured`: groups of earlier programs, or of
-    repairs by events; `bound`: `max_minimality` where every release was gated by it; `least`: K, where it is known."""
+    """What remains possible for a reader of the rules of local suppression.
+
+    Attributes
+    ----------
+    worst
+        Sets of items with fewer than K possible cases, in the group that has most of them; None if not measured.
+    groups
+        How many groups there are: cohorts, or releases.
+    not_measured
+        Groups of earlier programs, or of repairs by events.
+    bound
+        `max_minimality` if every release was gated by it.
+    least
+        K, if it is known.
+    """
 
     worst: int | None
     groups: int
@@ -116,7 +135,7 @@ class SuppressionKnowledge:
         return "no bound was set on what the public rules of suppression tell (gate.max_minimality)"
 
     def line(self) -> str:
-        """A sentence of its own, below the verdict."""
+        """Return a sentence of its own, below the verdict."""
         few = "fewer than K" if self.least is None else f"fewer than {self.least}"
         gaps = f"; {self.not_measured} of {self.groups} groups were not measured" if self.not_measured else ""
         if self.worst is None:
@@ -143,10 +162,23 @@ class SuppressionKnowledge:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One publication (its name is empty if the ledger names none). `not_gated`: measures of the series without a
-    bound; `withheld`: attempts that were refused; `waiting`: attempts that released nothing because they wait, for more
-    cases or behind a held release; `minimality`: of releases by local suppression; `held`: releases that wait for a
-    person."""
+    """Verdict on the releases of one publication together.
+
+    Attributes
+    ----------
+    publication
+        Its name; empty if the ledger names none.
+    not_gated
+        Measures of the series without a bound.
+    withheld
+        How many attempts were refused.
+    waiting
+        How many attempts released nothing because they wait, for more cases or behind a held release.
+    minimality
+        Facts about releases by local suppression.
+    held
+        How many releases wait for a person.
+    """
 
     publication: str
     verdict: Word
@@ -172,7 +204,7 @@ class Verdict:
         return f"[{LOOKS[self.verdict].symbol}] {word}: {named}{self.sentence}"
 
     def lines(self) -> list[str]:
-        """The line, and below it what a reader of the rules learns."""
+        """Return the verdict's line, and below it what a reader of the rules learns."""
         return [self.line(), *([] if self.rules is None else [f"    {self.rules}"])]
 
     def as_json(self) -> Mapping[str, Any]:
@@ -221,8 +253,10 @@ class _RulesSeen:
 
 @dataclass(slots=True)
 class PublicationSeries:
-    """What a verdict needs of a publication: releases that stand and attempts that were withheld, added one by one, so
-    that a verdict costs the same after ten thousand releases."""
+    """Facts about a publication's releases that a verdict needs.
+
+    Releases and refused attempts are added one by one, so that a verdict costs the same after ten thousand releases.
+    """
 
     publication: str
     released: int = 0
@@ -243,7 +277,10 @@ class PublicationSeries:
     _lost: int = 0
 
     def refuse(self, reasons: Sequence[str], *, last: bool = False) -> None:
-        """An attempt was not released. `last`: it was the one at the end of a log, after which nothing comes."""
+        """Add an attempt that was not released.
+
+        `last`: whether it was the one at the end of a log, after which nothing comes.
+        """
         if only_waits(reasons):
             self.waiting += 1
         else:
@@ -251,8 +288,11 @@ class PublicationSeries:
         self._why, self._ended = reasons, last
 
     def add(self, audit: AuditDocument) -> None:
-        """The next release that stands; an empty audit where it is gone or damaged. That release counts as not
-        measured: what it promised nobody can tell, so it ends no promise of others either."""
+        """Add the next release that exists.
+
+        An empty audit means that it is gone or damaged. That release counts as not measured: nobody can tell what it
+        promised, so it ends no promise of others either.
+        """
         self.released += 1
         if not audit:
             self._lost += 1
@@ -383,8 +423,10 @@ def verdicts(
 
 
 def judged(found: Mapping[str, PublicationSeries]) -> list[Verdict]:
-    """One for each publication: a promise of differential privacy ends where another one leaves without, for the same
-    audience."""
+    """Return the verdict on each publication.
+
+    A promise of differential privacy ends if another publication releases without one to the same audience.
+    """
     plain = {name: series.audience for name, series in found.items() if series.voids}
     return [
         series.verdict([name for name, audience in plain.items() if audience == series.audience])
@@ -397,7 +439,7 @@ def _told(spent: float | None) -> str:
 
 
 def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tuple[str, ...]) -> Verdict:
-    """`attempts`: how many were released, and how many withheld."""
+    """Return the verdict by the budget. `attempts`: how many were released, and how many withheld."""
     each = f"each release is ({told(budget['epsilon'], 6)}, {told(budget['delta'], 6)})-differentially private"
     spent = f"{_told(budget['spent']['epsilon'])} spent"
     known = (None, (), *attempts)
@@ -420,7 +462,7 @@ def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tu
 
 
 def _against(anonymity: AnonymitySection, measure: Measure, value: int) -> int | None:
-    """The earlier release that gives the value."""
+    """Return the earlier release that gives the value."""
     if measure == "ka":
         return None
     for true in anonymity.get("true_linker") or []:

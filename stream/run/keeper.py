@@ -24,8 +24,17 @@ class StateKeeper:
         self._again, self._whole_at = True, time.monotonic()
 
     def save(self, fold: Fold, saved: SavedState, *, whole: bool = False) -> None:
-        """Save a fold between two records. `saved`: all but the fold's bytes; `whole`: keep no earlier change of it in
-        the newest generation."""
+        """Save a fold between two records.
+
+        Parameters
+        ----------
+        fold
+            The fold.
+        saved
+            The rest of the state. Its `fold` is not read.
+        whole
+            Whether to save the whole state, so that the newest generation keeps no earlier change of it.
+        """
         change = None if whole else self._change(fold)
         known = self._marks is not None and self._marks.comparable(fold.rules, fold.state)
         self._marks = None  # until it is saved: after a failure the next one is whole

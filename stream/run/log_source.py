@@ -22,16 +22,25 @@ SOURCE = "log"
 
 @dataclass(frozen=True, slots=True)
 class LogRecords:
-    """A `RecordSource` over the records of a log. `taken`: highest rank that the state has; `pace` is called before
-    each record and may wait."""
+    """A `RecordSource` over the records of a log.
+
+    Attributes
+    ----------
+    taken
+        Highest rank of an event that the state contains.
+    pace
+        Called before each record; it may wait.
+    """
 
     records: Iterator[tuple[int, Delta]]
     taken: int
     pace: Callable[[Delta], None]
 
     def after(self, position: int) -> Iterator[Arrival]:
-        """Return the records with a rank that the state lacks. Ranks decide and not positions: records may be of
-        another size than in the run before."""
+        """Return the records with a rank that the state lacks.
+
+        Ranks decide and not positions: records may be of another size than in the run before.
+        """
         taken = self.taken
         for here, record in self.records:
             if record.last > taken:
@@ -41,7 +50,7 @@ class LogRecords:
 
 
 def log_facts(log: EventLog) -> LogFacts:
-    """What first releases may ask of the whole log."""
+    """Return what triggers of a first release may ask of the whole log."""
     return LogFacts(log.n_events, log.n_cases, log.time[np.argsort(log.row, kind="stable")])
 
 
@@ -115,7 +124,7 @@ def _decoded(column: Column, order: Ints) -> list[Any]:
 
 
 def _attributes(log: EventLog, wanted: Sequence[str]) -> list[dict[str, dict[str, Any]] | None]:
-    """What each event carries: {"case": {...}, "event": {...}}, None where nothing."""
+    """Return what each event carries: {"case": {...}, "event": {...}}; None for nothing."""
     if not wanted:
         return []
     given: list[dict[str, dict[str, Any]] | None] = [None] * log.n_events
@@ -134,11 +143,10 @@ def _attributes(log: EventLog, wanted: Sequence[str]) -> list[dict[str, dict[str
 
 
 def carried(value: Any) -> Any:
-    """Return the value as a JSON record carries it, as in the daemon: anything but text, truth values and plain numbers
-    becomes text.
+    """Return the value as a JSON record carries it, as in the daemon.
 
-    The state, `variants.parquet` and `memory.json` return exactly this value. A date would return as another value, and
-    the audits would see every case change.
+    Anything but text, truth values and plain numbers becomes text. The state, `variants.parquet` and `memory.json`
+    return exactly this value. A date would return as another value, and the audits would see every case change.
     """
     if isinstance(value, Decimal):
         value = float(value)

@@ -29,7 +29,7 @@ LATE = ("late",)
 
 
 class MetricsObserver:
-    """Reports to `metrics` what a service decided and where its fold stands. It reads counts, never records."""
+    """Reports decisions of a service and progress of its fold to `metrics`. It reads counts, never records."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.metrics = metrics
@@ -48,7 +48,7 @@ class MetricsObserver:
             metrics.dead_letters(LATE)
 
     def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
-        """A cut has its durable decision."""
+        """Count a durable decision on a cut."""
         self.metrics.decided(publication, decision, seconds)
         self.metrics.budget(publication, spent)
         if self._service is not None:
@@ -58,7 +58,7 @@ class MetricsObserver:
         self._held()
 
     def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
-        """A held release was decided on."""
+        """Count a decision on a held release."""
         self.metrics.ruled(ruled, audit)
         if ruled.ruling == "approved":
             self._series.setdefault(ruled.publication, PublicationSeries(ruled.publication)).add(
@@ -75,12 +75,12 @@ class MetricsObserver:
             self.metrics.held(name, since)
 
     def opened(self, service: ReleaseService) -> None:
-        """Called when this process becomes active; the gauges then hold the figures of the latest earlier release."""
+        """Report that this process is active; gauges then show figures of the last release."""
         self.metrics.active(True)
         self.attached(service)
 
     def attached(self, service: ReleaseService) -> None:
-        """What the ledger says of before, and whom to ask from now on."""
+        """Report what the ledger contains, and read counts from this service from now on."""
         self._service, self._series = service, service.series()
         for name, pipeline in service.pipelines.items():
             self.metrics.budget(name, pipeline.spec.accounting.loss(pipeline.account.spent))
@@ -134,18 +134,29 @@ class MetricsObserver:
             self.metrics.process_budget(spec.accounting.loss(spent + elsewhere))
 
     def late(self, letters: int) -> None:
-        """Events too late for a publication were sent to the dead-letter queue."""
+        """Count events that were too late and went to the dead-letter queue."""
         self.metrics.dead_letters(LATE, letters)
 
     def saved(self, position: int) -> None:
-        """The checkpoint holds the delta topic up to `position`."""
+        """Report that the checkpoint contains the delta topic up to `position`."""
         if position != self._saved:
             self._saved = position
             self.metrics.checkpointed()
 
     def folded(self, fold: Fold, *, last: bool = False, heard: float | None = None) -> None:
-        """Called after records were folded. Counting takes time, so it is done at most once a second, and after the
-        last record of a replay. `heard`: the broker's time of the last of them."""
+        """Report progress after records were folded.
+
+        Counting takes time, so it is done at most once a second, and after the last record of a replay.
+
+        Parameters
+        ----------
+        fold
+            The fold.
+        last
+            Whether this was the last record of a replay.
+        heard
+            The broker's time of the last record, if known.
+        """
         now = time.monotonic()
         if now - self._told < 1 and not last:
             return
@@ -160,7 +171,7 @@ class MetricsObserver:
         self.metrics.partitions(latest, sum(one.gap for one in partitions.values()))
 
     def _files(self) -> None:
-        """What waits for its moment, and how large the checkpoint is."""
+        """Report releases that wait for their moment, and the size of the checkpoint."""
         if self._service is None:
             return
         for name, pipeline in self._service.pipelines.items():

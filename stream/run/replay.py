@@ -51,7 +51,7 @@ MOST_WINDOWS = 1_000_000
 
 @dataclass
 class ReplayOutcome:
-    """What a replay did: decisions in order of their cuts, and the state after the last event."""
+    """Result of a replay: decisions in order of their cuts, and the state after the last event."""
 
     decisions: list[tuple[str, Decision]] = field(default_factory=list)
     tail: dict[str, dict[str, int | None]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class ReplayOutcome:
         return [(name, decision.sequence) for name, decision in self.decisions if decision.status == "held"]
 
     def document(self) -> Mapping[str, Any]:
-        """The stable JSON shape of `replay` (operator view)."""
+        """Return the stable JSON shape of `replay` (operator view)."""
         return {
             "releases": [dict(decision.audit) for _, decision in self.decisions if decision.status == "sealed"],
             "withheld": [_unreleased(name, decision) for name, decision in self.decisions if decision.refused],
@@ -88,7 +88,7 @@ class ReplayOutcome:
         }
 
     def warnings(self) -> list[str]:
-        """What the last release of each publication lost beyond measure, and other warnings of its audit."""
+        """Return the warnings of the last release of each publication."""
         last = {name: decision.audit for name, decision in self.decisions if decision.status == "sealed"}
         return [
             f"{name}: {warning}"
@@ -98,7 +98,7 @@ class ReplayOutcome:
         ]
 
     def verdicts(self) -> list[Verdict]:
-        """What each publication's releases are together."""
+        """Return the verdict on each publication's releases together."""
         names = dict.fromkeys((*(name for name, _ in self.decisions), *self.tail))
         sealed: dict[str, list[AuditDocument]] = {name: [] for name in names}
         refused: dict[str, list[list[str]]] = {name: [] for name in names}
@@ -118,7 +118,7 @@ class ReplayOutcome:
         return 3 if self.withheld else exit_code(self.verdicts())
 
     def total(self) -> dict[str, int | None]:
-        """The tail of the only publication; of several, their sum (None where one cannot be counted)."""
+        """Return the sum of the tails of all publications; None for numbers that cannot be counted."""
         names = ("released", "suppressed", "pending", "late")
         parts = {name: [one[name] for one in self.tail.values()] for name in names}
         return {
@@ -127,8 +127,11 @@ class ReplayOutcome:
         }
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """One line a cut for people: publication, number, time, trigger, cases, events, kept, activities, KA, FA, CA,
-        BA, reasons. `kept`: share of the exposed events; `activities`: how many of the frequent ones are in it."""
+        """Yield one line for each cut, for people.
+
+        Columns: publication, number, time, trigger, cases, events, kept (share of the exposed events), activities
+        (how many of the frequent ones are in it), KA, FA, CA, BA, reasons.
+        """
         for name, decision in self.decisions:
             audit = decision.audit
             counts, anonymity = audit.get("counts") or {}, audit.get("anonymity") or {}
@@ -189,10 +192,18 @@ class Replay:
         self._moment: int | None = None
 
     def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> ReplayOutcome:
-        """Replay the whole log; with `until` (ns) what comes after that moment is left out, and the clock runs on to
-        it. Leaves the folder unlocked, also on an error.
+        """Replay the whole log. The folder is unlocked afterwards, also after an error.
 
-        Once the fold has all events, the log is let go: where the caller does too, the last release has its memory."""
+        Parameters
+        ----------
+        log
+            The log. It is dropped once the fold has all events: if the caller drops it too, the last release has its
+            memory.
+        final
+            Whether the end of the log makes a last cut.
+        until
+            Moment (ns) at which the replay ends. Later events are left out, and the clock runs on to it.
+        """
         started = time.monotonic()
         try:
             found, log = log.n_events, within(log, self.settings, until)
@@ -220,7 +231,10 @@ class Replay:
         return outcome
 
     def _settled(self, decided: tuple[str, Decision]) -> tuple[str, Decision]:
-        """The decision as it stands at the end: a newer candidate may have taken the place of a held one."""
+        """Return the decision at the end of the replay.
+
+        A newer candidate may have taken the place of a held one.
+        """
         name, decision = decided
         now = self.service.pipelines[name].decided(decision.cut) if decision.status == "held" else None
         return name, now or decision
@@ -249,8 +263,17 @@ class Replay:
 
 
 class Resume:
-    """The start of a replay in a folder that may hold an earlier, unfinished one of the same log: `fold`, as it was at
-    the checkpoint or a new one, and `taken`, the highest rank that it holds."""
+    """The start of a replay in a folder that may hold an earlier, unfinished replay of the log.
+
+    Attributes
+    ----------
+    fold
+        The fold at the checkpoint, or a new one.
+    taken
+        Highest rank of an event that the fold contains.
+    warning
+        Why the replay does not begin at the newest checkpoint; empty if it does.
+    """
 
     def __init__(self, service: ReleaseService, log: EventLog, until: int | None = None) -> None:
         self.service, self.until = service, until
@@ -268,7 +291,7 @@ class Resume:
         return fold, fold.state.partition((SOURCE, 0)).hwm
 
     def before(self, again: Sequence[tuple[str, Decision]]) -> list[tuple[str, Decision]]:
-        """Decisions of the earlier run whose cuts lie before the checkpoint, in the order of the ledger."""
+        """Return decisions of the earlier run on cuts before the checkpoint, in ledger order."""
         seen = {decision.cut for _, decision in again}
         return [
             (entry.publication, decision)
@@ -279,7 +302,7 @@ class Resume:
         ]
 
     def _claim(self, log: EventLog) -> None:
-        """The folder belongs to one log and one configuration: with others its cuts would mean something else."""
+        """Claim the folder for this log and configuration: with others its cuts would differ."""
         own = ClaimBody(
             log=digest(log),
             config=self.service.settings.digest,
@@ -307,7 +330,7 @@ class Resume:
 
 
 def digest(log: EventLog) -> str:
-    """sha256 over everything a replay reads of a log."""
+    """Return the sha256 of everything that a replay reads of a log."""
     whole = hashlib.sha256(msgspec.json.encode([log.case_ids, log.activity.values, log.resource.values]))
     for array in (log.starts, log.time, log.row, log.activity.codes, log.resource.codes):
         whole.update(array.tobytes())
@@ -317,7 +340,7 @@ def digest(log: EventLog) -> str:
 
 
 class _ReplayRun:
-    """What a replay does around each record (implements `stream.run.runner.Host`)."""
+    """The host of the loop in a replay (implements `stream.run.runner.Host`)."""
 
     def __init__(
         self, service: ReleaseService, fold: Fold, on_progress: Callable[[int], None], watch: MetricsObserver | None
@@ -326,17 +349,17 @@ class _ReplayRun:
         self._service, self._fold, self._on_progress, self._watch = service, fold, on_progress, watch
 
     def before(self, arrival: Arrival) -> None:
-        """A log brings events only."""
+        """Do nothing: a log brings events only."""
 
     def refused(self, arrival: Arrival, error: InputError) -> None:
-        """A log brings no commands."""
+        """Raise the error: a log brings no commands."""
         raise error
 
     def decide(self, cut: Cut) -> None:
         self.decisions.append((cut.publication, self._service.decide(self._fold, cut)))
 
     def settled(self) -> None:
-        """Nothing: late events of a log go nowhere."""
+        """Do nothing: late events of a log go nowhere."""
 
     def folded(self, arrival: Arrival) -> bool:
         if isinstance(arrival.record, Delta):
@@ -352,7 +375,13 @@ class _ReplayRun:
 
 
 def within(log: EventLog, settings: Settings, until: int | None) -> EventLog:
-    """The events from `process.earliest` to `until`. InputError where none is left."""
+    """Return the events from `process.earliest` to `until`.
+
+    Raises
+    ------
+    InputError
+        If no event is left.
+    """
     earliest = settings.process.earliest
     first = int(log.time.min(initial=0)) if earliest is None else nanoseconds(earliest)
     inside = (log.time >= first) & (log.time <= (log.time.max(initial=0) if until is None else until))
@@ -364,10 +393,22 @@ def within(log: EventLog, settings: Settings, until: int | None) -> EventLog:
 
 
 def check_against(settings: Settings, log: EventLog, until: int | None = None) -> None:
-    """InputError where the configuration names what the log does not have. `until`: the end that was asked for, in ns.
+    """Refuse a configuration that names something that the log does not have.
 
-    Where a publication promises epsilon, no name is looked for among the values of the log: whether a replay is refused
-    would tell of the only person who has the value.
+    A publication that promises epsilon looks for no name among the values of the log: a refusal would reveal the only
+    person who has the value.
+
+    Parameters
+    ----------
+    settings, log
+        The configuration and the log.
+    until
+        End of the replay (ns), if one was asked for.
+
+    Raises
+    ------
+    InputError
+        Names what is missing.
     """
     process = settings.process
     for name in (*process.kept, *process.attributes.person):

@@ -24,9 +24,12 @@ LARGE = 1 << 20
 
 
 def give_back() -> None:
-    """glibc gives large blocks back when they are freed, but raises what it calls large to 32 MiB by itself: then the
-    columns of a log stay with the process, in pieces that fit nothing. Arrow has an allocator of its own that keeps
-    what it read with. To be called before Arrow is loaded; without glibc its part changes nothing."""
+    """Return freed memory to the operating system after a release.
+
+    glibc gives large blocks back when they are freed, but raises its threshold for large to 32 MiB by itself. Then
+    the columns of a log stay with the process, in pieces that fit nothing. Arrow has an allocator of its own that
+    keeps the memory that it read with. Call this before Arrow is loaded. Without glibc its part changes nothing.
+    """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
@@ -55,20 +58,25 @@ class Host(Protocol):
     """What differs between replay and daemon."""
 
     def before(self, arrival: Arrival) -> None:
-        """Called before a record is folded. InputError: the record is a command that cannot be executed; it is
-        skipped."""
+        """Prepare for a record that is folded next.
+
+        Raises
+        ------
+        InputError
+            If the record is a command that cannot be executed; it is skipped.
+        """
 
     def refused(self, arrival: Arrival, error: InputError) -> None:
-        """Called for a command that was skipped."""
+        """Report a command that was skipped."""
 
     def decide(self, cut: Cut) -> None:
         """Decide an open cut, durably."""
 
     def settled(self) -> None:
-        """Called when a record is folded and its cuts are decided: make durable what else it requires."""
+        """Make durable what a folded record requires beside its decisions."""
 
     def folded(self, arrival: Arrival) -> bool:
-        """Called when the state stands behind the record. Returns True if the host has saved the state itself."""
+        """Follow a record that the state contains now; return whether the host saved the state."""
 
     def save(self) -> None:
         """Save the state."""
@@ -77,8 +85,12 @@ class Host(Protocol):
 class Runner:
     """A fold and the position that it has reached.
 
-    `position`, `epoch`: of the last record that was folded; `whole`: the state stands between two records, not inside
-    one that failed. Only a whole state may be saved.
+    Attributes
+    ----------
+    position, epoch
+        Position and leader epoch of the last record that was folded.
+    whole
+        Whether the state is between two records, and not inside one that failed. Only then may it be saved.
     """
 
     def __init__(self, fold: Fold, host: Host, *, every: int, position: int = -1, epoch: int = -1) -> None:
@@ -88,8 +100,10 @@ class Runner:
         self._events = 0
 
     def run(self, source: RecordSource, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Fold the records of `source` behind the position, until it ends or `stopped`. The state is saved after each
-        record with a cut, and after `every` events."""
+        """Fold the records of `source` behind the position, until it ends or `stopped`.
+
+        The state is saved after each record with a cut, and after `every` events.
+        """
         for arrival in source.after(self.position):
             if stopped():
                 return

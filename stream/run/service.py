@@ -55,16 +55,35 @@ OpenLedger = Callable[[Path, str], tuple[Ledger, Publisher | None]]
 
 
 def local_ledger(path: Path, process: str) -> tuple[Ledger, Publisher | None]:
-    """A ledger of this host alone; nothing is announced."""
+    """Open a ledger of this host alone; nothing is announced."""
     return SqliteLedger(path, process), None
 
 
 class ReleaseService:
-    """Ledger, store, operator folder and the pipelines of all publications. Opening it recovers what a crash left;
-    `close` unlocks the folder.
+    """Ledger, store, operator folder and the pipelines of all publications.
 
-    `mirrored`: keep a replica of the operator's files in the store, where one is configured (the daemon); `built_by`:
-    who builds in the place of the mechanisms here.
+    Opening it recovers what a crash left; `close` unlocks the folder.
+
+    Parameters
+    ----------
+    settings, output
+        Configuration, and the folder of the process.
+    at
+        Called at each durable step, for tests of crashes.
+    ops
+        File operations of the store and of the operator's folder.
+    open_ledger
+        Opens the ledger, and returns what announces releases.
+    watch
+        Follows decisions, for metrics.
+    mirrored
+        Whether a replica of the operator's files is kept in the store, if one is configured (the daemon).
+    clock
+        Decides when releases with a fixed delay become visible.
+    built_by
+        Engine that builds in place of the mechanisms.
+    intake
+        How events came in, for promises of epsilon.
     """
 
     def __init__(
@@ -152,7 +171,13 @@ class ReleaseService:
                 self.mirror.renew(name, pipeline.account, self.folder)
 
     def rules(self, *, embedded: bool) -> FoldRules:
-        """What the fold goes by, from the configuration. InputError where a daemon's needs the whole log."""
+        """Return the rules of the fold, from the configuration.
+
+        Raises
+        ------
+        InputError
+            If `completion.log_end` is set for a daemon: it needs the whole log.
+        """
         process = self.settings.process
         if process.completion.log_end and not embedded:
             raise InputError("process.completion.log_end needs the whole log: use it with replay")
@@ -180,13 +205,16 @@ class ReleaseService:
         )
 
     def _most_cases(self, publication: Publication) -> int | None:
-        """The cap that the fold enforces; None where nobody knows whose each case is."""
+        """Return the cap on the cases of a person, if the fold can enforce it."""
         once = publication.once(person=self.settings.process.person is not None)
         return once.cases_per_person if once is not None and once.enforced else None
 
     def _start(self, publication: Publication, *, embedded: bool) -> int | None:
-        """From when tumbling windows are counted. Without a declared start, those of a dp publication begin with the
-        window (aligned to 1970-01-01 UTC) in which the ledger first saw it: the rules bring that into the fold."""
+        """Return from when tumbling windows are counted.
+
+        Without a declared start, those of a dp publication begin with the window (aligned to 1970-01-01 UTC) in which
+        the ledger first saw it: the rules bring that into the fold.
+        """
         counted = publication.start is None and publication.counted_from_start
         if embedded and counted:
             refuse_without_start(publication)
@@ -197,8 +225,10 @@ class ReleaseService:
         return seen // every * every
 
     def _seen(self, name: str) -> int:
-        """When (ns) the ledger first saw a publication; it is noted where it was not. How long a first release is
-        awaited counts from there too, so that no restart makes an alert forget."""
+        """Return when (ns) the ledger first saw a publication; note it if that is now.
+
+        How long a first release is awaited counts from there too, so that no restart makes an alert forget.
+        """
         seen = self.first_seen(name)
         if seen is None:
             seen = self.clock.now()
@@ -255,7 +285,7 @@ class ReleaseService:
         return self.rule(decision)
 
     def attempt(self, fold: Fold, cut: Cut) -> Attempt:
-        """What the pipeline is told of a cut."""
+        """Return the attempt of a cut: what the cut exposes, and its counts."""
         projection = fold.exposed(cut)
         accounting = fold.accounting(cut.publication)
         process, spec = self.settings.process, self.pipelines[cut.publication].spec
@@ -281,14 +311,20 @@ class ReleaseService:
         )
 
     def _moment(self, fold: Fold, cut: Cut) -> int | None:
-        """The clock at the cut. In a replay the clock is moved by events; only cuts at a deadline are at its moment."""
+        """Return the clock at the cut, if that is public.
+
+        In a replay events move the clock, so only cuts at a deadline are at its moment.
+        """
         window = self.pipelines[cut.publication].spec.window
         fixed = cut.trigger == "first" and window.first is not None and window.first.until is not None
         return fold.now if not fold.rules.embedded or cut.trigger == "every" or fixed else None
 
     def _read(self, log: EventLog, publication: str) -> EventLog:
-        """An exposed log as a mechanism reads it: values as they are written, and the clock of the process where it
-        counts by that (deltas carry moments, not clocks)."""
+        """Return an exposed log as a mechanism reads it.
+
+        Values are as they are written. Times have the clock of the process if the mechanism counts by it: deltas
+        carry moments, not clocks.
+        """
         process = self.settings.process
         whole = written(_with_attributes(log, process.kept), process.kept)
         clock = getattr(self.pipelines[publication].spec.mechanism, "clock", "utc")
@@ -297,7 +333,10 @@ class ReleaseService:
         return replace(whole, offset=offsets(whole.time, process.timezone))
 
     def _by_role(self, log: EventLog, publication: str) -> tuple[EventLog, tuple[str, ...] | None]:
-        """The log with roles in the place of its resources, and which are shown, where a publication asks for roles."""
+        """Put roles in place of the resources of a log, if the publication asks for roles.
+
+        Returns the log and the roles that it shows (None: it has its resources).
+        """
         pipeline = self.pipelines[publication]
         roles = pipeline.spec.roles
         if roles is None:
@@ -312,7 +351,13 @@ class ReleaseService:
         self.at(Failpoint.CHECKPOINTED)
 
     def fold_of(self, state: bytes) -> Fold:
-        """The fold of a checkpoint; RefusedError where the ledger is older than it."""
+        """Restore the fold of a checkpoint.
+
+        Raises
+        ------
+        RefusedError
+            If the ledger is older than the checkpoint.
+        """
         saved = SavedState.decode(state)
         entries = self.ledger.count()
         if entries < saved.ledger:
@@ -323,13 +368,19 @@ class ReleaseService:
         return self.named(Fold.restore(saved.fold))
 
     def named(self, fold: Fold) -> Fold:
-        """The restored fold, with pseudonyms for the resources that an older program kept as they came."""
+        """Replace raw resource names in a restored fold by pseudonyms.
+
+        An older program kept resources as they came.
+        """
         if not self.settings.process.raw_resources:
             fold.state.name_resources(self.pseudonyms.resource)
         return fold
 
     def readable(self, record: AnyRecord) -> AnyRecord:
-        """A recorded delta as this process folds it: the same for one of an older ingest, which left resources raw."""
+        """Return a recorded delta as this process folds it.
+
+        An older ingest left resources raw; they become pseudonyms here.
+        """
         if isinstance(record, Delta) and not self.settings.process.raw_resources:
             return with_resources(record, self.pseudonyms.resource)
         return record
@@ -342,9 +393,11 @@ class ReleaseService:
         return report
 
     def tail(self, fold: Fold, name: str) -> dict[str, int | None]:
-        """Return where every event is after the last one: released and suppressed by the last release, pending, late.
-        Released and suppressed are None after a dp release, whose records are not those of the source, and where the
-        audit of the last release cannot be read: its events then count as pending."""
+        """Return how many events are released, suppressed, pending and late after the last one.
+
+        Released and suppressed are None after a dp release, whose records are not those of the source, and if the
+        audit of the last release cannot be read: its events then count as pending.
+        """
         accounting, pipeline = fold.accounting(name), self.pipelines[name]
         standing = pipeline.account.standing
         counts: Mapping[str, Any] = {}
@@ -393,7 +446,10 @@ class ReleaseService:
             _ = audience.earlier
 
     def series(self) -> dict[str, PublicationSeries]:
-        """What has been released and refused so far, by publication, former ones too; reads every audit."""
+        """Return what was released and refused so far, by publication, former ones included.
+
+        It reads every audit.
+        """
         accounts = [*self._former(), *(pipeline.account for pipeline in self.pipelines.values())]
         return {account.publication: self._series(account) for account in accounts}
 
@@ -416,8 +472,10 @@ class ReleaseService:
         return found
 
     def _audit_of(self, publication: str, number: int, kind: Any = Any) -> AuditDocument | None:
-        """The audit of a release for verdicts and metrics, or the keys of it that `kind` names. None where it is gone
-        or damaged: a figure stops no release."""
+        """Return the audit of a release for verdicts and metrics, or the keys that `kind` names.
+
+        None if it is gone or damaged: a figure stops no release.
+        """
         try:
             return read_audit(self.folder.release(publication, number), kind)
         except RefusedError:
@@ -441,7 +499,7 @@ def _refuse_stopped(fold: Fold, name: str, number: int) -> None:
 
 
 def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> Mirror | None:
-    """The mirror of a configuration, where it has one."""
+    """Open the mirror of a configuration, if it has one."""
     place = open_mirror(settings.store, settings.process.name, settings.storage_keys, output, ops)
     if place is not None and settings.key is None:
         log.warning("no key is configured: a host that takes over needs the same one (`veilstream key create`)")
@@ -449,8 +507,13 @@ def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> M
 
 
 def refuse_without_start(publication: Publication) -> None:
-    """InputError where a replay would have to take the start of the windows of a dp publication from the first
-    event."""
+    """Refuse a replay that would take the start of dp windows from the first event.
+
+    Raises
+    ------
+    InputError
+        If the windows of a dp publication have no declared start.
+    """
     if publication.counted_from_start and publication.start is None:
         raise InputError(
             f"publication {publication.name!r}: a replay cannot tell where its windows begin without reading the data; "
@@ -484,7 +547,7 @@ def _append(path: Path, data: bytes) -> None:
 
 
 def _with_attributes(log: EventLog, names: tuple[str, ...]) -> EventLog:
-    """The log with every attribute that has a role, all missing where no event brought a value yet."""
+    """Add every attribute that has a role; its values are missing if no event brought one yet."""
     absent = [name for name in names if name not in log.case_attributes and name not in log.event_attributes]
     none = Column(np.full(log.n_cases, -1, dtype=np.int32), ())
     return replace(log, case_attributes={**log.case_attributes, **dict.fromkeys(absent, none)})

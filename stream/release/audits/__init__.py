@@ -31,7 +31,10 @@ def kinds() -> Mapping[str, type[Audit]]:
 
 
 def audits(table: Mapping[str, Any]) -> tuple[Audit, ...]:
-    """The audits that a publication's `audit` table asks for, each after those whose results it reads."""
+    """Return the audits that a publication's `audit` table asks for.
+
+    Each comes after those whose results it reads.
+    """
     own = {key: value for key, value in table.items() if key not in kinds() or key == MAIN}
     if MAIN in own and not isinstance(own[MAIN], bool):
         raise InputError(f"audit.{MAIN}: its keys stand in the audit table itself")

@@ -79,8 +79,14 @@ class CorrespondenceAudit(Audit):
         return value
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """{status, reason, time_basis, linkable_on, bk_on, n_actual, cases_dropped, append_only, ka, results|null,
-        true_linker|null}; `results`: one {earlier, n_actual, results} a pair, where the pair fits the model."""
+        """Measure KA, and the attacks on each earlier release.
+
+        Returns
+        -------
+        Mapping
+            {status, reason, time_basis, linkable_on, bk_on, n_actual, cases_dropped, append_only, ka, results|null,
+            true_linker|null}; `results`: one {earlier, n_actual, results} a pair, if the pair fits the model.
+        """
         build, candidate = context.build, context.candidate
         known = self._known(build.carries)
         body: AnonymitySection = {
@@ -134,10 +140,11 @@ class CorrespondenceAudit(Audit):
 
     @property
     def looks_back(self) -> int | None:
+        """How many earlier releases are compared; see `Audit.looks_back`."""
         return None if self.against == "all" else 1 if self.against == "last" else int(self.against)
 
     def chosen(self, earlier: Sequence[ReleaseRecord]) -> Sequence[ReleaseRecord]:
-        """The earlier releases that `against` names."""
+        """Return the earlier releases that `against` names."""
         if self.against == "all":
             return earlier
         return earlier[-1:] if self.against == "last" else earlier[-int(self.against) :]
@@ -158,7 +165,7 @@ class CorrespondenceAudit(Audit):
         return min((one.values["ka1"] for one in answer.results if one.values["ka1"] is not None), default=None)
 
     def _real(self, compared: Comparison, earlier: ReleaseRecord) -> RealPartners:
-        """What the real partners leave of an earlier release."""
+        """Return what the real partners leave of an earlier release."""
         partner = partners(earlier, compared.candidate)
         given, table = compared.pair(earlier)
         answer = true_linker_of_pair(given, table, partner, self.bk_length, self.n, self.minimum)
@@ -169,7 +176,7 @@ class CorrespondenceAudit(Audit):
     def _all_exact(
         self, context: AuditContext, own: Sequence[ReleaseRecord], compared: Comparison
     ) -> list[PairSection]:
-        """The exact attacks on all pairs, from one earlier release to the next where they can be followed."""
+        """Return the exact attacks on all pairs, from one earlier release to the next if they can be followed."""
         follows = self.method == "exact" and not self.least_n and not context.build.immutable
         ns = sorted(set(self.n))
         found = compared.followed(self.bk_length, ns, self.minimum) if follows else None
@@ -181,7 +188,7 @@ class CorrespondenceAudit(Audit):
         ]
 
     def _exact(self, context: AuditContext, earlier: ReleaseRecord, compared: Comparison) -> PairSection:
-        """The exact attacks on a pair that fits the model, by itself."""
+        """Return the exact attacks on a pair that fits the model, by itself."""
         actual = _actual(context, earlier)
         counted = compared.alone_with(
             earlier, self.bk_length, sorted(set(self.n)), self.method, self.minimum, least_n=self.least_n
@@ -196,9 +203,12 @@ class CorrespondenceAudit(Audit):
         return _section(earlier, actual, rows)
 
     def _other(self, earlier: ReleaseRecord, candidate: ReleaseRecord, known: Sequence[str]) -> TrueLinkerRow:
-        """The real partners of a release of another publication. Its windows are others, so either release may show
-        cases and events that the other one lacks: no linker is asked for, and what the earlier one shows alone is
-        counted as what the later one does (`ba` is the less of both)."""
+        """Return the real partners of a release of another publication.
+
+        Its windows are others, so either release may show cases and events that the other one lacks: no linker is
+        asked for, and what the earlier one shows alone is counted as what the later one does (`ba` is the less of
+        both).
+        """
         function = knowledge_of(candidate.carries, known)
         counted = []
         for one, two in ((earlier, candidate), (candidate, earlier)):
@@ -216,7 +226,7 @@ class CorrespondenceAudit(Audit):
 
 
 def _actual(context: AuditContext, earlier: ReleaseRecord) -> int:
-    """The most events that either of two releases lacks of a case."""
+    """Return the most events that either of two releases lacks of a case."""
     return max(earlier.audit.get("n_actual") or 0, context.build.n_actual or 0)
 
 
@@ -247,8 +257,11 @@ def _true(earlier: ReleaseRecord, real: RealPartners) -> TrueLinkerRow:
 
 
 def _behind(row: PairRow, given: ReleasePair, table: NextOccurrences, links: Ints) -> PairRow:
-    """The row with the true count at the background knowledge of each minimum. Immutable cases link to themselves
-    whatever was removed before: the real linker is valid for every n, and true counts are never above exact ones."""
+    """Add the true count at the background knowledge of each minimum to a row.
+
+    Immutable cases link to themselves whatever was removed before: the real linker is valid for every n, and true
+    counts are never above exact ones.
+    """
     asked = {name: bk for name in MEASURES if (bk := row["worst"].get(name))}
     counts: dict[str, int] = {
         name: true_counts_of_links(given, table, links, bk, row["n"])[name] for name, bk in asked.items()
@@ -274,7 +287,10 @@ def knowledge_of(carries: Sequence[str], known: Sequence[str]) -> Callable[[Any]
 
 @cache
 def parts(places: tuple[int, ...]) -> Callable[[Any], Any]:
-    """What some places of an item say. Equal places give one and the same function: one projection of a series."""
+    """Return the function that reads some places of an item.
+
+    Equal places give one and the same function: one projection of a series.
+    """
     return itemgetter(*places)
 
 
@@ -318,8 +334,11 @@ def _late(counts: Mapping[str, Any]) -> int:
 
 
 def fits(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> tuple[Status, str]:
-    """Whether a pair fits the model: every earlier case is in the later release (the candidate, or one before it), and
-    only grew. `partner`: see `partners`."""
+    """Return whether a pair fits the model.
+
+    It does if every earlier case is in the later release (the candidate, or one before it), and only grew. `partner`:
+    see `partners`.
+    """
     gone = int(np.count_nonzero(partner < 0))
     changed = 0 if gone else changes(earlier, later, partner)
     return _fits(context, earlier, later, gone, inserted_since(context, earlier, later), changed)
@@ -328,7 +347,10 @@ def fits(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, pa
 def _fits(
     context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, gone: int, inserted: int, changed: int
 ) -> tuple[Status, str]:
-    """The same from counts: cases that are gone, late events that were inserted, and cases whose value changed."""
+    """Return the same from counts.
+
+    Cases that are gone, late events that were inserted, and cases whose value changed.
+    """
     number = earlier.sequence
     if gone:
         return "cases_dropped", f"{gone} cases of release {number} are not in release {later.sequence}"
@@ -354,10 +376,13 @@ def changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
 
 
 def _worst(found: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """The first status that is not ok, with its reason."""
+    """Return the first status that is not ok, with its reason."""
     return next((one for one in found if one[0] != "ok"), ("ok", ""))
 
 
 def _assumed(row: PairRow, actual: int) -> PairRow:
-    """The row, marked where n does not cover what was really removed: reported, and not held against the release."""
+    """Mark a row if n does not cover what was really removed.
+
+    The row is reported, and not held against the release.
+    """
     return {**row, "assumption": "violated"} if row["n"] < actual else row

@@ -56,9 +56,11 @@ class Leakage(Audit):
 
     @property
     def looks_back(self) -> int:
+        """How many earlier releases are compared; see `Audit.looks_back`."""
         return 0
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Measure the candidate; see `Audit.measure`."""
         applies = context.build.applies.get(self.name)
         if applies is not None and applies.status != "ok":
             return {"status": applies.status, "reason": applies.reason}
@@ -110,8 +112,11 @@ class Leakage(Audit):
         }
 
     def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[Reason]:
-        """Would this release push the largest TPL over `gate.max_tpl`? The next step is taken as extreme: its
-        correlations are not known without reading the data, and every other step leaks less."""
+        """Refuse a release that would push the largest TPL over `gate.max_tpl`.
+
+        The next step is taken as extreme: its correlations are not known without reading the data, and every other
+        step leaks less.
+        """
         bound = context_free["policy"].max_tpl
         if bound is None or charge == Charge():
             return []
@@ -130,7 +135,10 @@ class Leakage(Audit):
 
 
 def _two_changes(charge: Charge) -> Fraction:
-    """delta of two changes, at most 1 (beyond that the claim is empty, whatever the exponential says)."""
+    """Return the delta of two changes, at most 1.
+
+    Beyond that the claim is empty, whatever the exponential says.
+    """
     if charge.epsilon > 700:  # exp of more is no float
         return Fraction(1 if charge.delta else 0)
     grown = math.nextafter(math.exp(float_above(charge.epsilon)) * (1 + 2.0**-51), math.inf)  # never below e^epsilon
@@ -154,8 +162,11 @@ NOT_SAID = (
 
 
 def _parallel(context: AuditContext) -> Mapping[str, Any]:
-    """BPL, FPL and TPL of each release are its own charge: a state that lies in one release alone has no earlier and no
-    later state in another, so its rows of correlations are equal for all its values, and nothing is handed on."""
+    """Return the leakage of releases in which each case counts once.
+
+    BPL, FPL and TPL of each release are its own charge: a state that lies in one release alone has no earlier and no
+    later state in another, so its rows of correlations are equal for all its values, and nothing is handed on.
+    """
     pairs = [(under_replacement(c.epsilon), _two_changes(c)) for c in context.charges]
     rows = [
         {"release": i, "bpl": shown(e), "fpl": shown(e), "tpl": shown(e), "delta": shown(d)}

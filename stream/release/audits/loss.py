@@ -20,9 +20,12 @@ class Released(Protocol):
     """A release: a candidate of a series, or the build of a single one."""
 
     @property
-    def log(self) -> EventLog: ...
+    def log(self) -> EventLog:
+        """The released cases."""
+
     @property
-    def carries(self) -> tuple[str, ...]: ...
+    def carries(self) -> tuple[str, ...]:
+        """The perspectives that leave."""
 
 
 class LossAudit(Audit):
@@ -36,18 +39,29 @@ class LossAudit(Audit):
 
     @property
     def looks_back(self) -> int:
+        """How many earlier releases are compared; see `Audit.looks_back`."""
         return 0
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """{status, reason, kept, activities: [{activity, cases, events, released, kept}], frequent, lost, variants_in,
-        variants_kept, cases_as_they_were, warnings}; `kept` counts cases that wait for their cohort as lost so far."""
+        """Measure what the release lost of its source.
+
+        Returns
+        -------
+        Mapping
+            {status, reason, kept, activities: [{activity, cases, events, released, kept}], frequent, lost,
+            variants_in, variants_kept, cases_as_they_were, warnings}; `kept` counts cases that wait for their cohort
+            as lost so far.
+        """
         return self.measured(context.exposure.log, context.candidate, context.build.origin, context.build.held[1])
 
     def measured(
         self, source: EventLog, released: Released, origin: Ints, waiting: int = 0, cases: Ints | None = None
     ) -> dict[str, Any]:
-        """The same for one release outside any series. `waiting`: events kept back for a later one; `cases`: how many
-        each case of the source stands for (a table of variants)."""
+        """Measure one release outside any series.
+
+        `waiting`: events kept back for a later one; `cases`: how many each case of the source stands for (a table of
+        variants).
+        """
         if not source.n_events or "activity" not in released.carries:
             return {"status": "not_measured", "reason": "nothing is exposed, or no activity leaves"}
         found = loss(source, released.log, origin, cases)

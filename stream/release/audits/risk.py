@@ -1,4 +1,4 @@
-"""Audit `risk`: how unique are the cases of the source, and how unique are those of the release?
+"""Audit `risk`: uniqueness of the cases of the source, and of those of the release.
 
 Source: reidentification-risk-2020; docs/risk.md. Figures of the source are taken on raw data: for the operator only.
 A low uniqueness is no guarantee by itself: the adversary here knows points drawn at random.
@@ -63,11 +63,18 @@ class Risk(Audit):
 
     @property
     def looks_back(self) -> int:
+        """How many earlier releases are compared; see `Audit.looks_back`."""
         return 1
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """{status, reason, worst, basis, release: [{m, unique_mean, unique_sd}], source: [{projection, ...}],
-        singletons}; with artificial times also {as_released: {worst, rows}, true_times: [{m, right, ...}]}"""
+        """Measure uniqueness in the source and in the release.
+
+        Returns
+        -------
+        Mapping
+            {status, reason, worst, basis, release: [{m, unique_mean, unique_sd}], source: [{projection, ...}],
+            singletons}; with artificial times also {as_released: {worst, rows}, true_times: [{m, right, ...}]}.
+        """
         applies = context.build.applies.get(self.name, Applicability())
         if applies.status != "ok":
             return {"status": applies.status, "reason": applies.reason}
@@ -94,7 +101,7 @@ class Risk(Audit):
         return found
 
     def _true_times(self, context: AuditContext) -> list[TrueTimesRow]:
-        """The attack by true events: activities alone, then with times at the resolution and by day."""
+        """Return the attack by true events: activities alone, then with times at the resolution and by day."""
         rng = np.random.default_rng(self.seed)
         true, released, origin = context.exposure.log, context.candidate.log, context.build.origin
         accuracies: tuple[Unit | None, ...] = (None, self.resolution)
@@ -121,8 +128,11 @@ class Risk(Audit):
         return [cast(RiskRow, row) for row in rows]
 
     def _release_index(self, context: AuditContext, *, artificial_times: bool) -> TraceIndex:
-        """Points of the release are what it carries, and every released attribute must match; a time is a point only
-        where the release's times say something (of the case: without `artificial_times`)."""
+        """Return the index of the points that the release carries.
+
+        Every released attribute must match. A time is a point only if the release's times are informative (of the
+        case: without `artificial_times`).
+        """
         record = context.candidate
         timed = context.build.time_basis == "noised"
         columns = tuple(_COLUMNS[name] for name in record.carries) + ((TIME,) if timed else ())
@@ -158,10 +168,11 @@ def _worst(rows: Sequence[RiskRow]) -> float:
 def _followed(
     log: EventLog, seen: KnownColumns, earlier: Sequence[ReleaseRecord], candidate: ReleaseRecord
 ) -> TraceIndex:
-    """The source's index, taken over from the last release and brought up to date: only cases that grew are coded.
+    """Return the source's index, taken over from the last release and brought up to date.
 
-    The last release keeps it too: a candidate that is withheld or repaired takes nothing with it. Of a log of more than
-    `FOLLOWED` events the index is made anew: that takes time in proportion to the log, and keeping it memory.
+    Only cases that grew are coded. The last release keeps the index too: a candidate that is withheld or repaired
+    takes nothing with it. Of a log of more than `FOLLOWED` events the index is made anew: that takes time in
+    proportion to the log, and keeping it memory.
     """
     key = f"risk.source.{seen}"
     own = (record for record in reversed(earlier) if record.publication == candidate.publication)

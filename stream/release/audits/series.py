@@ -34,11 +34,18 @@ class SeriesAudit(Audit):
 
     @property
     def looks_back(self) -> int:
+        """How many earlier releases are compared; see `Audit.looks_back`."""
         return self.last
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """{status, reason, worst, releases, results}: `worst` is the least number left by any attack at any n; rows
-        whose n does not cover what was removed carry `assumption: "violated"`."""
+        """Measure the attacks on all releases together.
+
+        Returns
+        -------
+        Mapping
+            {status, reason, worst, releases, results}: `worst` is the least number left by any attack at any n; rows
+            whose n does not cover what was removed have `assumption: "violated"`.
+        """
         nothing = {"worst": None, "releases": None, "results": None}
         pairs = results.get(CorrespondenceAudit.name)
         if pairs is None:

@@ -36,11 +36,18 @@ class Utility(Audit):
 
     @property
     def looks_back(self) -> int:
+        """How many earlier releases are compared; see `Audit.looks_back`."""
         return 0
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """{status, reason, data_utility, exact, dfg, handover, discovery, emd_frequency, emd_time_months, ...}: the
-        shape of `veilstream utility --json`; null for what the release does not carry."""
+        """Measure the utility of the release against its source.
+
+        Returns
+        -------
+        Mapping
+            {status, reason, data_utility, exact, dfg, handover, discovery, emd_frequency, emd_time_months, ...}: the
+            shape of `veilstream utility --json`; null for what the release does not carry.
+        """
         applies = context.build.applies.get(self.name, Applicability())
         if applies.status != "ok":
             return {"status": applies.status, "reason": applies.reason}
@@ -79,8 +86,11 @@ class Utility(Audit):
 
 
 def _kept(context: AuditContext, carries: tuple[str, ...]) -> KeptDistances:
-    """The distances that the last release's audit computed. The last release keeps them no longer: a candidate that is
-    withheld or repaired takes them with it, and the next one computes its own."""
+    """Take over the distances that the last release's audit computed.
+
+    The last release keeps them no longer: a candidate that is withheld or repaired takes them with it, and the next
+    one computes its own.
+    """
     name, candidate = f"utility.distances.{carries}", context.candidate
     own = (record for record in reversed(context.earlier) if record.publication == candidate.publication)
     last = next(own, None)

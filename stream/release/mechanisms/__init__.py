@@ -14,7 +14,7 @@ from stream.release.contract import Mechanism
 
 @cache
 def kinds() -> Mapping[str, type[Mechanism]]:
-    """Every mechanism of this package by its kind."""
+    """Return every mechanism of this package by its kind."""
     found: dict[str, type[Mechanism]] = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
@@ -27,7 +27,10 @@ def kinds() -> Mapping[str, type[Mechanism]]:
 
 
 def mechanism(table: Mapping[str, Any]) -> Mechanism:
-    """The mechanism of a configuration table `{kind = ..., ...}`. Pydantic's ValidationError names wrong keys."""
+    """Return the mechanism of a configuration table `{kind = ..., ...}`.
+
+    Pydantic's ValidationError names wrong keys.
+    """
     kind = table.get("kind")
     if not isinstance(kind, str) or kind not in kinds():
         raise InputError(f"mechanism kind {kind!r} is not one of {', '.join(sorted(kinds()))}")

@@ -43,7 +43,7 @@ class Amun(Mechanism):
         return self
 
     def settings(self) -> amun.AmunSettings:
-        """The parameters as the model takes them, checked again there."""
+        """Return the parameters as the model takes them, checked again there."""
         return amun.AmunSettings(
             self.delta,
             self.variant,
@@ -56,6 +56,7 @@ class Amun(Mechanism):
         )
 
     def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
         span = "of one release" if self.releases is None else f"of all {self.releases} releases together"
         mean = ", a count's on average over the noise" if self.variant == "oversampling" else ""
         return {
@@ -95,6 +96,7 @@ class Amun(Mechanism):
         )
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """Build one release; see `Mechanism.build`."""
         made = int(memory["releases"]) if memory else 0
         if self.releases is not None and made >= self.releases:
             raise BoundError(f"delta was divided over releases = {self.releases}, and so many were made")
@@ -118,13 +120,14 @@ class Amun(Mechanism):
         )
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
+        """Return warnings about the parameters; see `Mechanism.check`."""
         if self.releases is None:
             return ["amun: delta holds for each release alone; several releases add up (set mechanism.releases)"]
         return [f"amun: ends after {self.releases} releases, its epsilon is divided over them"]
 
 
 def _warnings(result: amun.AmunRelease) -> list[str]:
-    """What the operator should know before using the release (read off raw data)."""
+    """Return what the operator should know before using the release (read off raw data)."""
     found, quiet = result.operator, result.operator["events_without_time_noise"]
     texts = [
         f"{quiet} of {found['events_released']} events carry no time noise (their transition has one single time)"

@@ -23,12 +23,15 @@ class _SharedTraces(Mechanism):
 
     @property
     def perspective(self) -> tuple[str, ...]:
+        """What releases carry; see `Mechanism.perspective`."""
         return ("activity",)
 
     def variants_by(self) -> Knowledge:
+        """Return the knowledge by which a table of variants is counted."""
         return CONTROL_FLOW
 
     def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
+        """Return what of the promise a release breaks that was read back."""
         return _shared(released.log, self.K)
 
 
@@ -38,6 +41,7 @@ class Baseline1(_SharedTraces):
     kind: Literal["baseline-1"] = "baseline-1"
 
     def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
         return {
             "guaranteed": f"every released trace is shared by at least {self.K} cases of the release",
             "to_whom": "released cases",
@@ -48,6 +52,7 @@ class Baseline1(_SharedTraces):
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """Build one release; see `Mechanism.build`."""
         return removed(baseline_1(exposure.log, self.K, cases=exposure.cases), exposure.linked)
 
 
@@ -57,9 +62,11 @@ class Baseline2(_SharedTraces):
     kind: Literal["baseline-2"] = "baseline-2"
 
     def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
         return _shortening(self.K)
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """Build one release; see `Mechanism.build`."""
         return removed(baseline_2(exposure.log, self.K, cases=exposure.cases), exposure.linked)
 
 
@@ -69,6 +76,7 @@ class Pretsa(_SharedTraces):
     kind: Literal["pretsa"] = "pretsa"
 
     def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
         return {
             **_shortening(self.K),
             "guaranteed": f"every prefix of a released trace is shared by at least {self.K} cases of the release",
@@ -76,14 +84,16 @@ class Pretsa(_SharedTraces):
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """Build one release; see `Mechanism.build`."""
         return removed(pretsa(exposure.log, self.K, cases=exposure.cases), exposure.linked)
 
     def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
+        """Return what of the promise a release breaks that was read back."""
         return _shared(released.log, self.K, prefixes=True)
 
 
 def _shared(log: EventLog, K: int, *, prefixes: bool = False) -> list[str]:
-    """A line where a trace (or a prefix of one) belongs to fewer than K cases."""
+    """Return a line if a trace (or a prefix of one) belongs to fewer than K cases."""
     traces = Counter(trace for trace in log.traces() if trace)
     held = Counter[tuple[str, ...]]()
     for trace, cases in traces.items():
@@ -95,7 +105,7 @@ def _shared(log: EventLog, K: int, *, prefixes: bool = False) -> list[str]:
 
 
 def _shortening(K: int) -> Mapping[str, Any]:
-    """The promise of Baseline-1 for mechanisms that shorten cases."""
+    """Return the promise of Baseline-1 for mechanisms that shorten cases."""
     promise = dict(Baseline1(K=K).promise())
     own = "; that a person's own case is among those that match what is known of it, since events were removed"
     return {**promise, "not_guaranteed": promise["not_guaranteed"] + own}

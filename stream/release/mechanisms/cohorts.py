@@ -45,8 +45,11 @@ Claim = Mapping[str, Any]
 
 
 class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
-    """One case: released activities and resources, times in nanoseconds (relative, or 0), sensitive values by name,
-    and how many events it had then."""
+    """A published case.
+
+    Released activities and resources, times in nanoseconds (relative, or 0), sensitive values by name, and how many
+    events the case had then.
+    """
 
     activity: list[Any]
     resource: list[Any]
@@ -56,8 +59,11 @@ class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cohort(msgspec.Struct, frozen=True):
-    """Cases by pseudonym, and the most events removed from one of them; `shown`: the publications that show it;
-    `below_k`: what the audit of minimality found (None: not by local suppression, or before it was kept)."""
+    """Cases that left together and never change.
+
+    Cases by pseudonym, and the most events removed from one of them. `shown`: the publications that show it.
+    `below_k`: result of the audit of minimality (None: not by local suppression, or before it was kept).
+    """
 
     cases: dict[str, PublishedCase]
     n_actual: int
@@ -83,9 +89,21 @@ class Memory(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The cohorts that are out, oldest first; `alphabet`: the common items, where there is one; `claim`: what was
-    promised of them (None: not said). `of_case`: index of their cases; `waiting`: releases that each case of
-    the queue has waited for; `pending`: what is not disclosed of the times of each directly-follows pair."""
+    """The cohorts that are out, oldest first.
+
+    Attributes
+    ----------
+    alphabet
+        The common items, if there is one.
+    claim
+        What was promised of the cohorts; None if an older program did not record it.
+    of_case
+        Index of the cohort of each case.
+    waiting
+        Releases that each case of the queue has waited for.
+    pending
+        What is not disclosed of the times of each directly-follows pair.
+    """
 
     cohorts: tuple[Cohort, ...] = ()
     alphabet: tuple[Any, ...] | None = None
@@ -139,7 +157,7 @@ class Published:
         return [one.shown for one in self.cohorts]
 
     def of_publication(self, name: str) -> Published:
-        """The cohorts that a publication shows."""
+        """Return the cohorts that a publication shows."""
         return Published.of([one for one in self.cohorts if name in one.shown], self.alphabet, self.claim)
 
     def owned(self, publication: str) -> Published:
@@ -148,8 +166,10 @@ class Published:
         return self._with(cohorts)
 
     def taken_over(self, exposure: Exposure) -> Published:
-        """With the cohorts of other publications that this one can show from now on: it exposes all their cases, and no
-        fewer events of them than they had when they were published."""
+        """Add the cohorts of other publications that this one can show from now on.
+
+        It exposes all their cases, and no fewer events of them than they had when they were published.
+        """
         lengths = dict(zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True))
         name = exposure.publication
         cohorts = [
@@ -163,7 +183,7 @@ class Published:
         return self._with(cohorts)
 
     def _with(self, cohorts: Sequence[Cohort]) -> Published:
-        """The same with other cohorts in their place."""
+        """Return the same with other cohorts in their place."""
         return replace(Published.of(cohorts, self.alphabet, self.claim), waiting=self.waiting, pending=self.pending)
 
     def queue(self, exposure: Exposure) -> Ints:
@@ -199,8 +219,11 @@ class Published:
         times: Sequence[int] | None = None,
         pending: Mapping[Pair, Pending] | None = None,
     ) -> Published:
-        """With a new cohort; `times` of its events where they are neither relative nor ordinal, and what of them is not
-        disclosed then."""
+        """Add a new cohort.
+
+        `times`: of its events, if they are neither relative nor ordinal; `pending`: what of them is not disclosed
+        then.
+        """
         log = fresh.log
         values = {name: log.case_values(name).decode() for name in exposure.linked}
         shown = fresh.knowledge
@@ -262,7 +285,7 @@ class Published:
         return log, origin
 
     def cohort_of(self, exposure: Exposure, origin: Ints) -> Ints:
-        """Number of the cohort of each published case, int64[len(origin)]."""
+        """Return the number of the cohort of each published case, int64[len(origin)]."""
         number = {name: k for k, one in enumerate(self.cohorts) for name in one.cases}
         return np.asarray([number[exposure.log.case_ids[case]] for case in origin], dtype=np.int64)
 
@@ -292,7 +315,7 @@ class Published:
 
 
 def replace_cases(one: Cohort, cases: dict[str, PublishedCase]) -> Cohort:
-    """The cohort with fewer cases; its size stays what it was."""
+    """Return the cohort with fewer cases; its size remains what it was."""
     return msgspec.structs.replace(one, cases=cases)
 
 
@@ -330,6 +353,7 @@ class TlkcCohorts(TlkcMechanism):
     as many for an activity of 4 % of the cases that no cohort has shown; 0: none waits."""
 
     def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
         combined = "" if self.alphabet == "common" else " conclusions from which activities each cohort shows or lacks;"
         return {
             "guaranteed": f"whatever somebody knows of a case, up to {self.L} items ({self.known_words}): in "
@@ -349,8 +373,13 @@ class TlkcCohorts(TlkcMechanism):
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
-        """The published cases as they were, and a new cohort. BoundError where the queue has to wait: a release that
-        repeats the last one would be no release."""
+        """Build the published cases as they were, and a new cohort.
+
+        Raises
+        ------
+        BoundError
+            If the queue has to wait: a release that repeats the last one would be no release.
+        """
         before, claim = Published.read(memory), self._claim(exposure)
         published = before.taken_over(exposure)
         checked = _checked(published, claim)
@@ -396,7 +425,7 @@ class TlkcCohorts(TlkcMechanism):
         )
 
     def claim(self) -> Mapping[str, Any]:
-        """What each cohort must promise for their union to promise it."""
+        """Return what each cohort must promise for their union to promise it."""
         names = {"knowledge", "attribute", "L", "K", "C", "bins", "alphabet", "also"}
         if self.knowledge == "rel":
             names |= {"T", "clock"}
@@ -410,7 +439,10 @@ class TlkcCohorts(TlkcMechanism):
         return {**self.claim(), "sensitive": sorted(exposure.sensitive), **public, **named}
 
     def _fresh(self, exposure: Exposure, queue: Ints, published: Published, *, taken: bool) -> Anonymized | None:
-        """A new cohort; None where the queue has to wait, but cohorts of another publication were taken over."""
+        """Return a new cohort.
+
+        None if the queue has to wait, but cohorts of another publication were taken over.
+        """
         try:
             return self._cohort(exposure, queue, published)
         except BoundError:
@@ -434,8 +466,10 @@ class TlkcCohorts(TlkcMechanism):
             raise BoundError(f"tlkc-cohorts: {error}") from None
 
     def _divided(self, exposure: Exposure, queue: Ints, published: Published) -> tuple[TlkcProblem, Choice]:
-        """The queue without the cases that wait for others like them, and without the last cases of classes that are
-        too frequent in it."""
+        """Return the queue without cases that wait.
+
+        Cases wait for others like them, and the last cases of classes that are too frequent in the queue wait too.
+        """
         log = exposure.log.select_cases(queue)
         classes = class_columns(log, exposure.sensitive, self.bins)
         whole = TlkcProblem(log, self.known, self.bounds, classes, also=self.also)
@@ -477,13 +511,16 @@ class TlkcCohorts(TlkcMechanism):
 
 
 def _checked(published: Published, claim: Claim) -> Claim:
-    """The claim as far as it holds of all cohorts: earlier versions did not check theirs for weaker knowledge."""
+    """Return the claim as far as it holds of all cohorts.
+
+    Earlier versions did not check theirs for weaker knowledge.
+    """
     older = "also" not in (published.claim or {}) if published.cohorts else False
     return {name: value for name, value in claim.items() if not (older and name == "also")}
 
 
 def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
-    """The parts of an earlier claim that are no more asked for."""
+    """Return the parts of an earlier claim that are no longer asked for."""
     before, now = ({**UNSAID, **one} for one in (before or {}, now))
     return ", ".join(f"{name} = {value!r}" for name, value in before.items() if now.get(name) != value)
 

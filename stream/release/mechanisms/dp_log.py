@@ -19,8 +19,10 @@ from stream.values.exact import Exact
 
 
 class DpLog(Mechanism):
-    """(epsilon, delta_dp)-DP release of a log. `start`, `max_duration`, `max_events` are public knowledge, never read
-    off the data."""
+    """(epsilon, delta_dp)-DP release of a log.
+
+    `start`, `max_duration`, `max_events` are public knowledge, never read off the data.
+    """
 
     reads_data_in_gate: ClassVar[bool] = False
     releases_attributes: ClassVar[bool] = False
@@ -42,22 +44,25 @@ class DpLog(Mechanism):
         return self
 
     def threshold(self) -> int:
-        """The least noisy count that a variant is released with."""
+        """Return the least noisy count that a variant is released with."""
         return strict.released_from(self.epsilon * (1 - self.time_share), self.delta_dp, self.cases_per_person)
 
     def bounds(self) -> strict.TimeBounds:
-        """The public bounds in milliseconds."""
+        """Return the public bounds in milliseconds."""
         millisecond = UNITS["ms"]
         start = None if self.start is None else (milliseconds(self.start[0]), milliseconds(self.start[1]))
         return strict.TimeBounds(self.max_duration // millisecond, start, self.max_events)
 
     def charge(self) -> Charge:
+        """Return what one release costs."""
         return Charge(self.epsilon, self.delta_dp)
 
     def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
         return self._promised(None)
 
     def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
+        """Return the promise of a series in which each case counts once."""
         return self._promised(once)
 
     def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
@@ -65,6 +70,7 @@ class DpLog(Mechanism):
         return strict_promise(self.charge(), self.cases_per_person, what, once)
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """Build one release; see `Mechanism.build`."""
         result = strict.release_log(
             exposure.log,
             epsilon=self.epsilon,
@@ -76,6 +82,7 @@ class DpLog(Mechanism):
         return strict_build(result, "noised", {"threshold": self.threshold()})
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
+        """Return warnings about the parameters; see `Mechanism.check`."""
         ranges = self.max_events * self.cases_per_person / (self.epsilon * self.time_share)
         noisy = f"noise on times of long cases is {float(ranges):.3g} times their declared range: close to coin flips"
         return [*large_delta(self.delta_dp), *([noisy] if ranges > 1 else [])]

@@ -30,8 +30,11 @@ Traces = tuple[tuple[str, ...], ...]
 
 
 class DpSynthetic(Mechanism):
-    """(epsilon, delta_dp)-DP synthetic log: its cases are no persons' cases, and its variants may be invented. All keys
-    are public knowledge, never read off the data."""
+    """(epsilon, delta_dp)-DP synthetic log.
+
+    Its cases are no persons' cases, and its variants may be invented. All keys are public knowledge, never read off
+    the data.
+    """
 
     reads_data_in_gate: ClassVar[bool] = False
     releases_attributes: ClassVar[bool] = False
@@ -96,7 +99,7 @@ class DpSynthetic(Mechanism):
         return Terms.of(self.epsilon, self.delta_dp, self.cases_per_person)
 
     def design(self) -> synthetic.Design:
-        """The public parameters as the mechanism takes them; the file of candidates is read."""
+        """Return the public parameters as the mechanism takes them; read the file of candidates."""
         bounds = self.bounds()
         shares = None
         if self.shares is not None:
@@ -115,7 +118,7 @@ class DpSynthetic(Mechanism):
         )
 
     def bounds(self) -> PublicTimeBounds | None:
-        """The public bounds of times in milliseconds; None: no times leave."""
+        """Return the public bounds of times in milliseconds; None: no times leave."""
         if self.max_duration is None:
             if self.start is not None:
                 raise InputError("start without max_duration: bounds of both are needed for times to leave")
@@ -128,12 +131,15 @@ class DpSynthetic(Mechanism):
         return synthetic.StageBudget.of(self.terms(), self.design())
 
     def charge(self) -> Charge:
+        """Return what one release costs."""
         return Charge(self.epsilon, self.delta_dp)
 
     def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
         return self._promised(None)
 
     def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
+        """Return the promise of a series in which each case counts once."""
         return self._promised(once)
 
     def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
@@ -148,6 +154,7 @@ class DpSynthetic(Mechanism):
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """Build one release; see `Mechanism.build`."""
         design = self.design()
         result = synthetic.release_synthetic(
             exposure.log,
@@ -160,12 +167,16 @@ class DpSynthetic(Mechanism):
         return strict_build(result, "ordinal" if design.bounds is None else "noised", self._public(design))
 
     def variants_by(self) -> Knowledge:
+        """Return the knowledge by which a table of variants is counted."""
         if self.max_duration is not None:
             raise InputError("max_duration: times are read off single cases; only --engine embedded can")
         return Knowledge("seq", "ac")
 
     def series_design(self) -> synthetic.Design:
-        """The design where releases add up: nothing is selected, unless shares say so (which is then refused)."""
+        """Return the design for releases that add up.
+
+        Nothing is selected, unless shares ask for it (which is then refused).
+        """
         design = self.design()
         if self.order is None:
             design = replace(design, order=series.usual_order(self.epsilon, self.activities))
@@ -174,9 +185,11 @@ class DpSynthetic(Mechanism):
         return design
 
     def check_series(self, shape: Shape) -> None:
+        """Refuse shapes of accumulated logs that cannot be built."""
         series.check(self.terms(), self.series_design(), shape)
 
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
+        """Build one release, with the log over everything so far beside it."""
         design = self.series_design()
         found = series.release_synthetic(
             exposure.log, terms=self.terms(), design=design, shape=shape, number=number, state=memory
@@ -184,7 +197,7 @@ class DpSynthetic(Mechanism):
         return series_build(found, "ordinal" if design.bounds is None else "noised", self._public(design))
 
     def _public(self, design: synthetic.Design) -> dict[str, Any]:
-        """What the manifest says beside the parameters: nothing of it is read off the data."""
+        """Return what the manifest states beside the parameters: nothing of it is read off the data."""
         split = design.split(self.epsilon)
         shares = {stage: float(getattr(split, stage)) for stage in synthetic.STAGES}
         said: dict[str, Any] = {"synthetic": True, "shares_used": shares, "order_used": design.order}
@@ -194,6 +207,7 @@ class DpSynthetic(Mechanism):
         return said
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
+        """Return warnings about the parameters; see `Mechanism.check`."""
         design, terms = self.design(), self.terms()
         found = large_delta(self.delta_dp)
         least = self.budget().thresholds(terms, design).get("label_threshold")
@@ -206,7 +220,10 @@ class DpSynthetic(Mechanism):
 
 
 def _public_traces(name: str) -> tuple[Traces, str]:
-    """The distinct traces of a public log, and the sum of its bytes. InputError where there is none."""
+    """Return the distinct traces of a public log, and the sum of its bytes.
+
+    InputError if there is none.
+    """
     path = Path(name)
     try:
         stamp = path.stat()

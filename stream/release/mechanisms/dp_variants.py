@@ -25,8 +25,11 @@ NOT_PERSONS = Applicability("not_applicable", "records are noisy counts, not per
 
 
 class DpVariants(Mechanism):
-    """(epsilon, delta_dp)-DP release of variants and their frequencies, without times. With `rho` in the place of
-    epsilon noise is Gaussian, for a ledger that adds up rho (`process.budget.accounting = "zcdp"`)."""
+    """(epsilon, delta_dp)-DP release of variants and their frequencies, without times.
+
+    With `rho` in place of epsilon, noise is Gaussian, for a ledger that adds up rho (`process.budget.accounting =
+    "zcdp"`).
+    """
 
     reads_data_in_gate: ClassVar[bool] = False
     releases_attributes: ClassVar[bool] = False
@@ -53,7 +56,7 @@ class DpVariants(Mechanism):
         return {key: value for key, value in given.items() if value is not None}
 
     def threshold(self) -> int:
-        """The least noisy count that a variant is released with."""
+        """Return the least noisy count that a variant is released with."""
         if self.rho is not None:
             return strict.gaussian(self.rho, self.delta_dp, self.cases_per_person).threshold
         return strict.released_from(self._pure, self.delta_dp, self.cases_per_person)
@@ -65,20 +68,24 @@ class DpVariants(Mechanism):
         return self.epsilon
 
     def charge(self) -> Charge:
+        """Return what one release costs."""
         if self.rho is not None:
             return Charge(delta=self.delta_dp, rho=self.rho)
         return Charge(self._pure, self.delta_dp)
 
     def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
         return self._promised(None)
 
     def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
+        """Return the promise of a series in which each case counts once."""
         return self._promised(once)
 
     def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
         return strict_promise(self.charge(), self.cases_per_person, "the released variants and their frequencies", once)
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """Build one release; see `Mechanism.build`."""
         person = self.cases_per_person
         if self.rho is not None:
             result = strict.release_gaussian(
@@ -92,6 +99,7 @@ class DpVariants(Mechanism):
         return strict_build(result, "ordinal", {"threshold": self.threshold()})
 
     def variants_by(self) -> Knowledge:
+        """Return the knowledge by which a table of variants is counted."""
         return Knowledge("seq", "ac")
 
     def terms(self) -> strict.Terms:
@@ -99,20 +107,23 @@ class DpVariants(Mechanism):
         return strict.Terms.of(self._pure, self.delta_dp, self.cases_per_person)
 
     def check_series(self, shape: Shape) -> None:
+        """Refuse shapes of accumulated logs that cannot be built."""
         if self.rho is not None:
             raise InputError("noise of rho does not add up to an accumulated log; use epsilon, or remove accumulate")
         series.check_variants(self.terms(), shape)
 
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
+        """Build one release, with the log over everything so far beside it."""
         found = series.release_variants(exposure.log, terms=self.terms(), shape=shape, number=number, state=memory)
         return series_build(found, "ordinal", {"threshold": found.release.threshold})
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
+        """Return warnings about the parameters; see `Mechanism.check`."""
         return large_delta(self.delta_dp)
 
 
 def large_delta(delta_dp: Fraction) -> list[str]:
-    """A warning where the promise may fail outright for more than one person in a thousand."""
+    """Return a warning if the promise may fail outright for more than one person in a thousand."""
     if delta_dp <= LARGE_DELTA:
         return []
     return [f"delta_dp = {float(delta_dp):g} is large: keep it well below 1 / number of persons"]
@@ -121,8 +132,10 @@ def large_delta(delta_dp: Fraction) -> list[str]:
 def strict_promise(
     charge: Charge, cases_per_person: int, what: str, once: OncePerCase | None = None
 ) -> Mapping[str, Any]:
-    """The words of a strict release, or of a series of them in which each case counts `once`: formula, relation, unit,
-    and what is not covered."""
+    """Return the words of a strict release: formula, relation, unit, and what is not covered.
+
+    With `once`: of a series of releases in which each case counts once.
+    """
     cases = "one case" if cases_per_person == 1 else f"{cases_per_person} cases"
     formula = f"P[M(L) in S] <= exp({told(charge.epsilon)}) P[M(L') in S] + {told(charge.delta)} for every set S of"
     if charge.rho:
@@ -168,7 +181,7 @@ def strict_promise(
 
 
 def strict_build(result: strict.StrictRelease, time_basis: Literal["ordinal", "noised"], public: Any) -> Build:
-    """A strict release as the pipeline takes it: nothing public depends on the data."""
+    """Return a strict release as the pipeline takes it: nothing public depends on the data."""
     return Build(
         log=result.log,
         origin=np.full(result.log.n_cases, -1, dtype=np.int64),
@@ -182,6 +195,6 @@ def strict_build(result: strict.StrictRelease, time_basis: Literal["ordinal", "n
 
 
 def series_build(found: series.Accumulated, time_basis: Literal["ordinal", "noised"], public: Any) -> Build:
-    """A strict release with the log over everything so far beside it."""
+    """Return a strict release with the log over everything so far beside it."""
     build = strict_build(found.release, time_basis, {**public, "accumulated": dict(found.public)})
     return replace(build, accumulated=found.log, memory=found.state)

@@ -22,10 +22,12 @@ class Identity(Mechanism):
 
     @property
     def perspective(self) -> tuple[str, ...]:
+        """What releases carry; see `Mechanism.perspective`."""
         carried = Knowledge(self.knowledge, self.attribute, self.T).carries
         return (*carried, self.T) if self.knowledge == "rel" else carried
 
     def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
         return {
             "guaranteed": "case identifiers are fresh in this release, and only the named perspectives and the "
             "sensitive attributes leave",
@@ -37,9 +39,11 @@ class Identity(Mechanism):
         }
 
     def variants_by(self) -> Knowledge:
+        """Return the knowledge by which a table of variants is counted."""
         return Knowledge(self.knowledge, self.attribute, self.T)
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """Build one release; see `Mechanism.build`."""
         knowledge = Knowledge(self.knowledge, self.attribute, self.T)
         log = exposure.log
         ticks = relative_times(log, self.T) if knowledge.structure == "rel" else None

@@ -21,7 +21,10 @@ from stream.release.mechanisms.tlkc import values_words
 
 
 class LcsStart(Mechanism):
-    """What all cases share, then item by item what TLKC and the B-attack on earlier releases allow."""
+    """Shared subsequence of all cases, then item by item what the bounds allow.
+
+    The bounds are TLKC and the B-attack on earlier releases.
+    """
 
     remembers: ClassVar[bool] = True
 
@@ -40,9 +43,11 @@ class LcsStart(Mechanism):
 
     @property
     def perspective(self) -> tuple[str, ...]:
+        """What releases carry; see `Mechanism.perspective`."""
         return Knowledge("seq", self.attribute).carries
 
     def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
         return {
             "guaranteed": f"whatever somebody knows of a case, up to {self.L} items: none or at least {self.K} "
             "released cases match it, and of those that are not in an earlier release of this publication none or at "
@@ -56,6 +61,7 @@ class LcsStart(Mechanism):
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """Build one release; see `Mechanism.build`."""
         earlier = [frozenset(cases) for cases in (memory or {}).get("releases", ())]
         knowledge = Knowledge("seq", self.attribute)
         classes = class_columns(exposure.log, exposure.sensitive, self.bins)
@@ -83,12 +89,12 @@ class LcsStart(Mechanism):
         return not any(fresh_violations(shown, cases, self.K, self.L) for cases in earlier)
 
     def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
-        """Of each release alone; what earlier releases add stands in `build`."""
+        """Check each release alone; `build` checks what earlier releases add."""
         return faults(released, exposure, ("seq",), TlkcBounds.of(self.L, self.K, self.C), self.bins)
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
-        """Without the erased cases."""
+        """Return the memory without the erased cases."""
         gone = set(cases)
         kept = [[name for name in release if name not in gone] for release in (memory or {}).get("releases", ())]
         return {"releases": kept} if memory else memory

@@ -37,9 +37,22 @@ def in_knowledge(
     ticks: Ints | None = None,
     **more: Any,
 ) -> Build:
-    """A build that carries just what `knowledge` protects: its items, and the sensitive values of the cases.
+    """Return a build that carries just what `knowledge` protects.
 
-    `ticks`: int64[E] relative times in units of T, anchored at the start of the *source* case (for `rel`).
+    Its items, and the sensitive values of the cases.
+
+    Parameters
+    ----------
+    log
+        The released cases.
+    origin
+        int64[C], case of the exposed log.
+    knowledge
+        The knowledge.
+    sensitive
+        Names of the sensitive attributes.
+    ticks
+        int64[E], relative times in units of T, anchored at the start of the *source* case (for `rel`).
     """
     values = {name: log.case_values(name) for name in sensitive}
     times = log.time if ticks is None else ticks * NANOSECONDS[knowledge.T]
@@ -63,8 +76,11 @@ def in_knowledge(
 
 
 def timed(build: Build, K: int, unit: Unit, latest: int) -> Build:
-    """The build with microaggregated times, none after `latest`; its log still has the true times of its events. Which
-    case shows which is drawn from the system's cryptographic source, and drawn anew with every build."""
+    """Return the build with microaggregated times, none after `latest`.
+
+    Its log still has the true times of its events. Which case shows which is drawn from the system's cryptographic
+    source, and drawn anew with every build.
+    """
     if build.log.n_cases < K:
         raise BoundError(f"times: {build.log.n_cases} released cases are fewer than K = {K}")
     times = microaggregated(build.log, K, unit, Chance().below, latest=latest)
@@ -77,7 +93,7 @@ def timed(build: Build, K: int, unit: Unit, latest: int) -> Build:
 
 
 class Suppressed(TypedDict):
-    """How much a removal took; `why`: how many sets broke a bound, where they were counted."""
+    """Counts of a removal; `why`: how many sets broke a bound, if they were counted."""
 
     items: int
     events: int
@@ -86,7 +102,7 @@ class Suppressed(TypedDict):
 
 
 class ManifestSection(TypedDict):
-    """What the manifest says of a removal: counts, nothing of a case."""
+    """Section of the manifest on a removal: counts, nothing of a case."""
 
     n_actual: int
     suppressed: Suppressed
@@ -95,7 +111,7 @@ class ManifestSection(TypedDict):
 
 
 def manifest_section(result: Anonymized) -> ManifestSection:
-    """What the manifest says of a removal."""
+    """Return the section of the manifest on a removal."""
     suppressed: Suppressed = {
         "items": len(result.suppressed),
         "events": result.source_events - result.events,
@@ -110,13 +126,19 @@ def manifest_section(result: Anonymized) -> ManifestSection:
 
 
 def operator_view(result: Anonymized) -> Mapping[str, Any]:
-    """What audit.json says of a removal: items by name, and every finding (the minimality audit among them)."""
+    """Return the section of audit.json on a removal.
+
+    Items by name, and every finding (the minimality audit among them).
+    """
     findings = {"suppressed": list(result.suppressed), "satisfied": result.satisfied, **result.details}
     return {**findings, "warnings": list(result.warnings)}
 
 
 def removed(result: Anonymized, sensitive: Sequence[str], **more: Any) -> Build:
-    """The build of a removal: dropped cases end the incremental premise, and are said so."""
+    """Return the build of a removal.
+
+    Dropped cases end the incremental premise, and the build states that they do.
+    """
     origin = result.origin
     dropped = result.cases_dropped
     ticks = None
@@ -154,8 +176,10 @@ def faults(
     bounds: TlkcBounds,
     bins: Mapping[str, Edges],
 ) -> list[str]:
-    """One line for each structure of knowledge for which the checker, which shares nothing with the search, finds a
-    violating candidate: counts, no item."""
+    """Return a line for each structure of knowledge with a violating candidate: counts, no item.
+
+    The checker shares nothing with the search.
+    """
     classes = list(classes_read(released.log, exposure, bins).values())
     found = []
     for structure in structures:
@@ -172,7 +196,7 @@ def faults(
 
 
 def classes_read(read: EventLog, exposure: Exposure, bins: Mapping[str, Edges]) -> dict[str, Column]:
-    """The class of each case by sensitive attribute, as `class_columns` gives it for the exposed log.
+    """Return the class of each case by sensitive attribute, as `class_columns` does for the exposed log.
 
     Values are compared by their text: that is what they have in common in all formats. Given bins are applied to the
     values that were read; quartiles are those of the exposed log, of which a release may be a part.

@@ -34,7 +34,7 @@ KNOWN = {"set": "which ones", "mult": "how often each", "seq": "in which order",
 
 
 def values_words(C: float, of: str) -> str:
-    """What a promise says of sensitive values: nothing where C = 1 bounds nothing, as without a sensitive attribute."""
+    """Return the words of a promise on sensitive values; empty if C = 1, which bounds nothing."""
     return f", and no value of a sensitive attribute has more than {C:g} of {of}" if C < 1 else ""
 
 
@@ -129,6 +129,7 @@ class TlkcMechanism(Mechanism):
 
     @property
     def perspective(self) -> tuple[str, ...]:
+        """What releases carry; see `Mechanism.perspective`."""
         if self.knowledge == "rel":
             return (*self.known.carries, self.T, self.clock)
         times = ("relative_time", self.T) if self.times != "ordinal" else ()
@@ -175,18 +176,23 @@ class TlkcMechanism(Mechanism):
         )
 
     def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
-        """By the checker that shares nothing with the search, for the knowledge itself and every weaker kind of it that
-        is promised."""
+        """Check by the checker that shares nothing with the search.
+
+        For the knowledge itself and every weaker kind of it that is promised.
+        """
         return faults(released, exposure, (self.knowledge, *self.also), self.bounds, self.bins)
 
     def check_log(self, log: EventLog) -> None:
+        """Refuse a log that lacks what the parameters ask for."""
         self.check_unit(coarser_unit(log, self.T) if self.knowledge == "rel" else None)
 
     def check_unit(self, unit: str | None) -> None:
+        """Refuse a log whose times are too coarse for the parameters."""
         if unit:
             raise InputError(f"T = {self.T} is finer than the log, whose times are whole {unit} apart")
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
+        """Return warnings about the parameters; see `Mechanism.check`."""
         if self.value_aware:
             return [
                 f"{self.kind}: value_aware bans tell which cases hold a value; leave it off for anything that is "
@@ -210,7 +216,7 @@ class Tlkc(TlkcMechanism):
     """What `gate.on_violation = "repair"` suppresses: `events` of single cases first, or whole `items` only."""
 
     def problem(self, exposure: Exposure) -> TlkcProblem:
-        """The log of a cut with these bounds, as the model takes it."""
+        """Return the log of a cut with these bounds, as the model takes it."""
         if exposure.cases is None:
             classes = class_columns(exposure.log, exposure.sensitive, self.bins)
         else:
@@ -218,6 +224,7 @@ class Tlkc(TlkcMechanism):
         return TlkcProblem(exposure.log, self.known, self.bounds, classes, also=self.also, cases=exposure.cases)
 
     def variants_by(self) -> Knowledge:
+        """Return the knowledge by which a table of variants is counted."""
         if self.value_aware:
             raise InputError("value_aware tells cases of one variant apart; only --engine embedded can")
         if self.times != "ordinal":
@@ -225,6 +232,7 @@ class Tlkc(TlkcMechanism):
         return self.known
 
     def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
         return {
             "guaranteed": f"whatever somebody knows of a case, up to {self.L} items ({self.known_words}): "
             f"none or at least {self.K} released cases match it{values_words(self.C, 'them')}",
@@ -238,6 +246,7 @@ class Tlkc(TlkcMechanism):
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """Build one release; see `Mechanism.build`."""
         build = self._released(lambda: self.problem(exposure).solve(self.options()), exposure)
         return replace(build, not_guaranteed=(*build.not_guaranteed, *self.local_risks))
 
@@ -247,9 +256,12 @@ class Tlkc(TlkcMechanism):
         return self.knowledge != "rel"
 
     def repair(self, exposure: Exposure, shown: ShownItems, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
-        """Single cases lose events, whole items go; with `local` only where single events cannot. Nothing is capped,
-        which would change the counts of other candidates. Released resources are pseudonyms: what was shown of them
-        cannot be told from here, so only activities are hidden case by case."""
+        """Remove events of single cases, and whole items.
+
+        With `local`, whole items go only if single events cannot. Nothing is capped, which would change the counts of
+        other candidates. Released resources are pseudonyms: what was shown of them cannot be told from here, so only
+        activities are hidden case by case.
+        """
         options = replace(self.options().whole_items, capping=False)
         mode: Mode = self.repair_by if self.attribute == "ac" else "items"
         local = self.suppression == "local" and mode == "events"
@@ -269,6 +281,7 @@ class Tlkc(TlkcMechanism):
         )
 
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
+        """Return the item to suppress next; see `Mechanism.cheapest`."""
         return choose(self.problem(exposure), worst, gone)
 
     def _released(self, solve: Callable[[], Anonymized], exposure: Exposure) -> Build:

@@ -142,5 +142,5 @@ def thinned(audit: AuditDocument) -> AuditDocument | None:
     }
     if not shorter and "state" not in leakage:
         return None
-    rest = {name: value for name, value in leakage.items() if name != "state"}
-    return cast(AuditDocument, {**audit, "leakage": {**rest, **shorter, "series": "in later releases"}})
+    without_state = {name: value for name, value in leakage.items() if name != "state"}
+    return cast(AuditDocument, {**audit, "leakage": {**without_state, **shorter, "series": "in later releases"}})

@@ -112,7 +112,7 @@ def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> N
     if not mechanism.reads_data_in_gate and (raw := policy.reading("raw")):
         raise InputError(
             f"{where}: gate.{raw[0]} reads raw data, so whether a {mechanism.kind} release comes would itself tell, "
-            "and no charge pays for that; remove it (the figure stands in audit.json)"
+            "and no charge pays for that; remove it (audit.json has the figure)"
         )
     if (
         not mechanism.reads_data_in_gate
@@ -163,13 +163,13 @@ def before_noise(
     )
     for code, bound, used, reached in limits:
         if bound is not None and reached > bound:
-            told = f"{code}: spent {float(used):g}, asked {float(reached - used):g}, limit {float(bound):g}"
-            reasons.append(Reason(code, told, bound, reached))
+            text = f"{code}: spent {float(used):g}, asked {float(reached - used):g}, limit {float(bound):g}"
+            reasons.append(Reason(code, text, bound, reached))
     # Plain composition, whatever chain the audit states: no TPL is above it, and it reads the ledger alone, whereas the
     # estimate of a chain reads data. Under replacement a case changes two counts, so each epsilon counts twice.
     if policy.max_tpl is not None and not leakage and 2 * total.epsilon > policy.max_tpl:
-        told = f"tpl: composition gives {float(2 * total.epsilon):g}, bound {float(policy.max_tpl):g}"
-        reasons.append(Reason("tpl", told, policy.max_tpl, 2 * total.epsilon))
+        text = f"tpl: composition gives {float(2 * total.epsilon):g}, bound {float(policy.max_tpl):g}"
+        reasons.append(Reason("tpl", text, policy.max_tpl, 2 * total.epsilon))
     return reasons
 
 
@@ -233,8 +233,11 @@ def releases_left(
         return None
     most_epsilon, most_delta = most
     if accounting.kind == "zcdp":
-        own = (policy.max_epsilon, policy.max_delta)
-        counts = [fitting(accounting, *each, asked) for each in ((own, spent), (most, spent + elsewhere))]
+        of_publication = (policy.max_epsilon, policy.max_delta)
+        counts = [
+            fitting(accounting, of_publication, spent, asked),
+            fitting(accounting, most, spent + elsewhere, asked),
+        ]
         return min((count for count in counts if count is not None), default=None)
     rules = (
         (policy.max_epsilon, spent.epsilon, asked.epsilon),
@@ -302,8 +305,8 @@ def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reas
     if anonymity.get("status") == "ok":
         for pair in anonymity.get("results") or []:
             if any(row.get("linker") == "none" and _holds(row) for row in pair["results"]):
-                told = f"no linker to release {pair.get('earlier')}: the audit's premise does not hold"
-                yield Reason("premise", told)
+                text = f"no linker to release {pair.get('earlier')}: the audit's premise does not hold"
+                yield Reason("premise", text)
 
 
 def _holds(row: PairRow | SeriesRow, name: str = "") -> bool:
@@ -338,11 +341,11 @@ def worst_anonymity(anonymity: AnonymitySection, name: Measure) -> int | None:
         return _least([anonymity.get("ka")])
     pairs = anonymity.get("true_linker") or []
     true = {(pair.get("publication"), pair["earlier"]): pair.get(name) for pair in pairs}
-    found: list[int | None] = [value for value in true.values() if value]
+    values: list[int | None] = [value for value in true.values() if value]
     for pair in anonymity.get("results") or []:
         if true.get((pair.get("publication"), pair["earlier"])) != 0:
-            found += [row.get(name) for row in pair["results"] if row.get("linker") != "none" and _holds(row, name)]
-    return _least(found)
+            values += [row.get(name) for row in pair["results"] if row.get("linker") != "none" and _holds(row, name)]
+    return _least(values)
 
 
 def least_of_series(audits: Iterable[AuditDocument], name: Measure) -> int | None:
@@ -363,8 +366,8 @@ def _minimality(policy: GatePolicy, minimality: MinimalitySection) -> Iterator[R
     if bound is not None and below is None:
         yield Reason("mechanism", f"minimality: not measured, so the bound {bound} is not shown", bound)
     elif bound is not None and below is not None and below > bound:
-        told = f"minimality: {below} sets of items leave fewer than K cases, limit {bound}"
-        yield Reason("mechanism", told, bound, below)
+        text = f"minimality: {below} sets of items leave fewer than K cases, limit {bound}"
+        yield Reason("mechanism", text, bound, below)
 
 
 def _series(policy: GatePolicy, series: SeriesSection) -> Iterator[Reason]:
@@ -375,16 +378,16 @@ def _series(policy: GatePolicy, series: SeriesSection) -> Iterator[Reason]:
     """
     if policy.min_series is not None and series.get("status") != "ok":
         why = series.get("reason") or "no audit"
-        told = f"series: not measured ({why}), so the bound {policy.min_series} is not shown"
-        yield Reason("series", told, policy.min_series)
+        text = f"series: not measured ({why}), so the bound {policy.min_series} is not shown"
+        yield Reason("series", text, policy.min_series)
     elif series.get("worst") is not None:
         yield from _floor("series", policy.min_series, series["worst"])
     for row in series.get("results") or []:
         if policy.min_series is not None and row["without_linker"] and _holds(row):
             numbers = series.get("releases") or []
             first, second = (numbers[place - 1] for place in row["without_linker"][0])
-            told = f"series: no linker joins releases {first} and {second} at n = {row['n']}: its premise does not hold"
-            yield Reason("series", told, policy.min_series)
+            text = f"series: no linker joins releases {first} and {second} at n = {row['n']}: its premise does not hold"
+            yield Reason("series", text, policy.min_series)
 
 
 def _ceiling(name: Code, bound: float | None, value: float | None) -> Iterator[Reason]:

@@ -321,7 +321,8 @@ class Pipeline:
         except InputError as error:
             if self.spec.mechanism.reads_data_in_gate:
                 raise
-            # Noise was paid for, or a log without events came: the end of the process would tell, and come again.
+            # Noise was paid for, or a log without events came. An end of the process would reveal the data that caused
+            # it, and the next start would end in the same way.
             raise _WithheldError([Reason("mechanism", str(error))]) from error
         built = Built(charged, build, {"build": time.monotonic() - started})
         self.at(Failpoint.BUILT)

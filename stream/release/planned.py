@@ -56,9 +56,9 @@ class Planned:
     @property
     def digest(self) -> str:
         """sha256 of what leaves: the same from every engine."""
-        told = msgspec.json.encode([self.table, described(self.build)], order="deterministic")
-        whole = hashlib.sha256(told + _traces(self.build.log) + self.build.origin.astype("<i8").tobytes())
-        return whole.hexdigest()
+        description = msgspec.json.encode([self.table, described(self.build)], order="deterministic")
+        origin = self.build.origin.astype("<i8").tobytes()
+        return hashlib.sha256(description + _traces(self.build.log) + origin).hexdigest()
 
 
 class Described(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,8 +77,8 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
 
 def described(build: Build) -> Described:
     """Return what a build states beside its cases."""
-    told = {name: getattr(build, name) for name in Described.__struct_fields__}
-    return msgspec.json.decode(json_bytes(told), type=Described)
+    fields = {name: getattr(build, name) for name in Described.__struct_fields__}
+    return msgspec.json.decode(json_bytes(fields), type=Described)
 
 
 def classified(mechanism: Mechanism, exposure: Exposure) -> tuple[str, ...]:
@@ -88,13 +88,12 @@ def classified(mechanism: Mechanism, exposure: Exposure) -> tuple[str, ...]:
 
 def table_digest(table: VariantTable) -> str:
     """Return the sha256 of a table: rows in order, their classes and counts."""
-    whole = hashlib.sha256(
-        msgspec.json.encode([table.knowledge.structure, table.knowledge.attribute, table.knowledge.T])
-    )
-    whole.update(_traces(table.log) + table.count.astype("<i8").tobytes())
+    knowledge = table.knowledge
+    digest = hashlib.sha256(msgspec.json.encode([knowledge.structure, knowledge.attribute, knowledge.T]))
+    digest.update(_traces(table.log) + table.count.astype("<i8").tobytes())
     for name, column in sorted(table.log.case_attributes.items()):
-        whole.update(msgspec.json.encode(name) + _column(column))
-    return whole.hexdigest()
+        digest.update(msgspec.json.encode(name) + _column(column))
+    return digest.hexdigest()
 
 
 def _traces(log: EventLog) -> bytes:

@@ -24,7 +24,7 @@ Number = int | float | Fraction
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason. `bound` and `value` are None where there is no such number (a premise, something not measured)."""
+    """One reason. `bound` and `value` are None if there is no such number (a premise, or not measured)."""
 
     code: Code
     text: str

@@ -1,9 +1,9 @@
 """`on_violation = "repair"`: suppress further until the bounds on the correspondence attacks hold, or withhold.
 
-First what can be said beforehand: background knowledge that too few cases outside an earlier release match is lost by
-those cases, or by all (`models.anonymize.repair`). Then, while the audit still finds an attack, the
-item of its background knowledge with the most of it per event lost goes too. Every try is built, audited and gated
-like any other release: what leaves has passed the gate, and where nothing passes, nothing leaves.
+First, background knowledge that too few cases outside an earlier release match is removed from those cases, or from all
+(`models.anonymize.repair`). Then, while the audit still finds an attack, the item that occurs in most of its background
+knowledge per lost event is removed too. Every try is built, audited and gated like any other release: a release that
+leaves has passed the gate, and if no try passes, nothing leaves.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[Re
     The release itself for KA, the cases outside each earlier release for BA.
     """
     length = max(1, audit.bk_length - min(audit.n))
-    found = [] if policy.min_ka is None else [Target(None, policy.min_ka, length)]
+    wanted = [] if policy.min_ka is None else [Target(None, policy.min_ka, length)]
     if policy.min_ba is None:
-        return found
+        return wanted
     first = len(earlier) - len(audit.chosen(earlier))
-    return found + [Target(place, policy.min_ba, length) for place in range(first, len(earlier))]
+    return wanted + [Target(place, policy.min_ba, length) for place in range(first, len(earlier))]
 
 
 def shown(earlier: Sequence[ReleaseRecord]) -> ShownItems:
@@ -45,17 +45,17 @@ def shown(earlier: Sequence[ReleaseRecord]) -> ShownItems:
 
     The cache of the last release carries it on from release to release.
     """
-    numbers = [one.key for one in earlier]
-    done, state = 0, ShownItems()
+    keys = [record.key for record in earlier]
+    n_added, state = 0, ShownItems()
     for place in range(len(earlier), 0, -1):
-        known, kept = earlier[place - 1].cache.pop("shown", ([], state))
-        if known == numbers[:place]:
-            done, state = place, kept
+        kept_keys, kept_state = earlier[place - 1].cache.pop("shown", ([], state))
+        if kept_keys == keys[:place]:
+            n_added, state = place, kept_state
             break
-    for one in earlier[done:]:
-        state.add(one.log.case_ids, one.log.starts, one.items())
+    for record in earlier[n_added:]:
+        state.add(record.log.case_ids, record.log.starts, record.items())
     if earlier:
-        earlier[-1].cache["shown"] = (numbers, state)
+        earlier[-1].cache["shown"] = (keys, state)
     return state
 
 
@@ -86,20 +86,23 @@ def walk(
     Audited
         A candidate whose manifest names the cost of the repair.
     """
-    gone: list[Any] = []
-    last, before, wanted = first, shown(earlier), targets(policy, audit, earlier)
+    removed_items: list[Any] = []
+    shown_before, wanted = shown(earlier), targets(policy, audit, earlier)
+    bounds = _bounds(policy, audit)
+    last = first
     for tries in range(1, ROUNDS + 1):
         try:
-            build = mechanism.repair(exposure, before, wanted, gone)
+            build = mechanism.repair(exposure, shown_before, wanted, removed_items)
         except BoundError as error:
             return replace(last, reasons=[*first.reasons, Reason("mechanism", f"repair: {error}")])
-        last = judge(_told(build, first.build, tries, _bounds(policy, audit)))
+        last = judge(_with_costs(build, first.build, tries, bounds))
         if not last.reasons:
             return last
-        item = mechanism.cheapest(exposure, list(_worst(policy, last.measures.get("anonymity") or {})), gone)
+        worst = list(_worst(policy, last.measures.get("anonymity") or {}))
+        item = mechanism.cheapest(exposure, worst, removed_items)
         if item is None:
             break
-        gone.append(item)
+        removed_items.append(item)
     return replace(last, reasons=[*last.reasons, Reason("mechanism", "repair: no further suppression helps")])
 
 
@@ -113,7 +116,7 @@ def _bounds(policy: GatePolicy, audit: CorrespondenceAudit) -> Mapping[str, Any]
     }
 
 
-def _told(build: Build, before: Build, tries: int, bounds: Mapping[str, Any]) -> Build:
+def _with_costs(build: Build, before: Build, tries: int, bounds: Mapping[str, Any]) -> Build:
     """Add to the manifest how the release was repaired, what holds since, and the cost."""
     repair = {
         **build.public.get("repair", {}),

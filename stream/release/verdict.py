@@ -92,8 +92,8 @@ class Smallest:
 
     def sentence(self) -> str:
         """`BA = 4 at release 3 against release 1`."""
-        beside = "" if self.against is None else f" against release {self.against}"
-        return f"{self.measure.upper()} = {self.value} at release {self.release}{beside}"
+        against = "" if self.against is None else f" against release {self.against}"
+        return f"{self.measure.upper()} = {self.value} at release {self.release}{against}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,10 +334,10 @@ class PublicationSeries:
         budget = self._last.get("budget")
         if budget is not None:
             others = tuple(other for other in plain if other != self.publication)
-            told = _of_budget(self.publication, budget, (self.released, self.withheld), others)
-            if not self._lost or told.verdict == "DP VOID":
-                return told
-            return replace(told, verdict="LIMITED", sentence=f"{told.sentence}; {self._missing}")
+            by_budget = _of_budget(self.publication, budget, (self.released, self.withheld), others)
+            if not self._lost or by_budget.verdict == "DP VOID":
+                return by_budget
+            return replace(by_budget, verdict="LIMITED", sentence=f"{by_budget.sentence}; {self._missing}")
         return self._of_counts(self._last)
 
     def _of_nothing(self) -> Verdict:

@@ -1,4 +1,4 @@
-"""Saves the state of a fold: what changed where that can be told, whole where it cannot or is due."""
+"""Saves the state of a fold: as a change of the last one if that is known, else whole."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class StateKeeper:
             Whether to save the whole state, so that the newest generation keeps no earlier change of it.
         """
         change = None if whole else self._change(fold)
-        known = self._marks is not None and self._marks.comparable(fold.rules, fold.state)
+        is_comparable = self._marks is not None and self._marks.comparable(fold.rules, fold.state)
         self._marks = None  # until it is saved: after a failure the next one is whole
         if change is None:
-            self._again = not known
+            self._again = not is_comparable
             self._checkpoints.save(replace(saved, fold=fold.snapshot()).encode())
             self._whole_at = time.monotonic()
         else:

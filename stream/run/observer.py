@@ -35,7 +35,7 @@ class MetricsObserver:
         self.metrics = metrics
         self._service: ReleaseService | None = None
         self._series: dict[str, PublicationSeries] = {}
-        self._told = -math.inf
+        self._counted_at = -math.inf
         self._saved = -1
         cap = settings.process.budget
         metrics.capped(*(None if one is None else float(one) for one in (cap.max_epsilon, cap.max_delta)))
@@ -158,9 +158,9 @@ class MetricsObserver:
             The broker's time of the last record, if known.
         """
         now = time.monotonic()
-        if now - self._told < 1 and not last:
+        if now - self._counted_at < 1 and not last:
             return
-        self._told = now
+        self._counted_at = now
         if heard is not None:
             self.metrics.heard(heard)
         self._files()
@@ -207,12 +207,12 @@ def _free_bytes(folder: Path) -> float:
 
 
 def _last_audits(pipeline: Pipeline, most: int) -> list[AuditDocument]:
-    """Of the last releases that stand, oldest first, as far as they can be read: figures stop no release."""
-    found = []
+    """Return the audits of the last releases, oldest first. One that cannot be read is left out."""
+    audits = []
     for number in pipeline.account.standing[-most:]:
-        with contextlib.suppress(RefusedError):  # the series of the verdict has said so
-            found.append(pipeline.audit_of(number))
-    return found
+        with contextlib.suppress(RefusedError):  # the series of the verdict has reported it
+            audits.append(pipeline.audit_of(number))
+    return audits
 
 
 def serve(settings: Settings) -> Metrics | None:

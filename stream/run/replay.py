@@ -66,7 +66,7 @@ class ReplayOutcome:
     @property
     def withheld(self) -> list[Decision]:
         """Attempts that the gate or the mechanism refused; not those that wait for a person or for more cases."""
-        return [one for _, one in self.decisions if one.status == "withheld" and one.refused]
+        return [decision for _, decision in self.decisions if decision.status == "withheld" and decision.refused]
 
     @property
     def held(self) -> list[tuple[str, int]]:
@@ -80,7 +80,7 @@ class ReplayOutcome:
             "withheld": [_unreleased(name, decision) for name, decision in self.decisions if decision.refused],
             "waiting": [_unreleased(name, decision) for name, decision in self.decisions if decision.waits],
             "held": [dict(decision.audit) for _, decision in self.decisions if decision.status == "held"],
-            "verdicts": [one.as_json() for one in self.verdicts()],
+            "verdicts": [verdict.as_json() for verdict in self.verdicts()],
             "tail": {**self.total(), "publications": self.tail},
             "events": self.events,
             "left_out": self.left_out,
@@ -120,7 +120,7 @@ class ReplayOutcome:
     def total(self) -> dict[str, int | None]:
         """Return the sum of the tails of all publications; None for numbers that cannot be counted."""
         names = ("released", "suppressed", "pending", "late")
-        parts = {name: [one[name] for one in self.tail.values()] for name in names}
+        parts = {name: [tail[name] for tail in self.tail.values()] for name in names}
         return {
             name: None if None in values else sum(value for value in values if value is not None)
             for name, values in parts.items()
@@ -206,9 +206,9 @@ class Replay:
         """
         started = time.monotonic()
         try:
-            found, log = log.n_events, within(log, self.settings, until)
+            all_events, log = log.n_events, within(log, self.settings, until)
             events = log.n_events
-            outcome = ReplayOutcome(events=events, cases=log.n_cases, left_out=found - events)
+            outcome = ReplayOutcome(events=events, cases=log.n_cases, left_out=all_events - events)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _ReplayRun(self.service, fold, self.on_progress, self.watch)
@@ -216,8 +216,9 @@ class Replay:
             records = self._records(log)
             del log
             runner.run(LogRecords(records, resume.taken, self._pace))
-            rest: Iterable[Cut] = () if until is None else fold.apply(events, Tick(at=until))
-            for cut in chain(rest, fold.finish(final=final)):
+            # The clock runs on to the end that was asked for: windows may end after the last event.
+            cuts_of_tick: Iterable[Cut] = () if until is None else fold.apply(events, Tick(at=until))
+            for cut in chain(cuts_of_tick, fold.finish(final=final)):
                 run.decide(cut)
             if self.watch is not None:
                 self.watch.folded(fold, last=True)
@@ -303,12 +304,12 @@ class Resume:
 
     def _claim(self, log: EventLog) -> None:
         """Claim the folder for this log and configuration: with others its cuts would differ."""
-        own = ClaimBody(
+        wanted = ClaimBody(
             log=digest(log),
             config=self.service.settings.digest,
             key=self.service.pseudonyms.id,
             until=None if self.until is None else str(self.until),
-            publications=tuple(one.name for one in self.service.settings.publication),
+            publications=tuple(publication.name for publication in self.service.settings.publication),
         )
         view = self.service.ledger.view
         if view.claim is None and not view.made_by_daemon:
@@ -322,7 +323,7 @@ class Resume:
             ("key", "the pseudonym key"),
             ("until", "the end (--until)"),
         ):
-            if getattr(claim, name) != getattr(own, name):
+            if getattr(claim, name) != getattr(wanted, name):
                 raise RefusedError(
                     f"{self.service.folder.output}: {what} is not the one that this folder's replay began with; "
                     "choose another folder with -o"
@@ -331,12 +332,13 @@ class Resume:
 
 def digest(log: EventLog) -> str:
     """Return the sha256 of everything that a replay reads of a log."""
-    whole = hashlib.sha256(msgspec.json.encode([log.case_ids, log.activity.values, log.resource.values]))
+    sha256 = hashlib.sha256(msgspec.json.encode([log.case_ids, log.activity.values, log.resource.values]))
     for array in (log.starts, log.time, log.row, log.activity.codes, log.resource.codes):
-        whole.update(array.tobytes())
+        sha256.update(array.tobytes())
     for name, column in sorted([*log.case_attributes.items(), *log.event_attributes.items()]):
-        whole.update(msgspec.json.encode([name, [str(value) for value in column.values]]) + column.codes.tobytes())
-    return whole.hexdigest()
+        values = [str(value) for value in column.values]
+        sha256.update(msgspec.json.encode([name, values]) + column.codes.tobytes())
+    return sha256.hexdigest()
 
 
 class _ReplayRun:
@@ -413,12 +415,12 @@ def check_against(settings: Settings, log: EventLog, until: int | None = None) -
     process = settings.process
     for name in (*process.kept, *process.attributes.person):
         if name not in log.case_attributes and name not in log.event_attributes:
-            known = ", ".join(sorted({*log.case_attributes, *log.event_attributes})) or "none"
+            in_log = ", ".join(sorted({*log.case_attributes, *log.event_attributes})) or "none"
             roles = (
                 role for role in ("sensitive", "quasi", "public", "person") if name in getattr(process.attributes, role)
             )
             what = next((f"{role} attribute" for role in roles), "process.resource_roles:")
-            raise InputError(f"{what} {name!r} is not in the log; it has {known}")
+            raise InputError(f"{what} {name!r} is not in the log; it has {in_log}")
     reads_values = not settings.promises_epsilon
     named_resources = set(process.role_of) if isinstance(process.role_of, dict) else set()
     if reads_values and named_resources and not named_resources & set(map(str, log.resource.values)):

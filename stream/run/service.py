@@ -105,8 +105,8 @@ class ReleaseService:
         with ExitStack() as opened:
             self.folder = OperatorFolder(output, ops)
             opened.callback(self.folder.close)
-            given = settings.key
-            key = self.folder.key() if given is None else key_from_text(given.get_secret_value())
+            configured_key = settings.key
+            key = self.folder.key() if configured_key is None else key_from_text(configured_key.get_secret_value())
             self.pseudonyms = Pseudonyms(key)
             self.checkpoints = _checkpoints(self.folder, settings)
             self.keeper = StateKeeper(self.checkpoints)
@@ -326,11 +326,11 @@ class ReleaseService:
         carry moments, not clocks.
         """
         process = self.settings.process
-        whole = written(_with_attributes(log, process.kept), process.kept)
+        log = written(_with_attributes(log, process.kept), process.kept)
         clock = getattr(self.pipelines[publication].spec.mechanism, "clock", "utc")
         if clock == "utc" or process.timezone is None:
-            return whole
-        return replace(whole, offset=offsets(whole.time, process.timezone))
+            return log
+        return replace(log, offset=offsets(log.time, process.timezone))
 
     def _by_role(self, log: EventLog, publication: str) -> tuple[EventLog, tuple[str, ...] | None]:
         """Put roles in place of the resources of a log, if the publication asks for roles.
@@ -454,11 +454,11 @@ class ReleaseService:
         return {account.publication: self._series(account) for account in accounts}
 
     def _series(self, account: Account) -> PublicationSeries:
-        found = PublicationSeries(account.publication)
+        series = PublicationSeries(account.publication)
         lost = []
         for number in account.standing:
             audit = self._audit_of(account.publication, number, AuditPart)
-            found.add(audit or AuditDocument())
+            series.add(audit or AuditDocument())
             if audit is None:
                 lost.append(number)
         if lost:
@@ -467,9 +467,9 @@ class ReleaseService:
                 *(account.publication, lost[0], len(lost)),
             )
         for entry in account.withheld.values():
-            found.refuse(entry.body.reasons)
-        found.held = len(account.held)
-        return found
+            series.refuse(entry.body.reasons)
+        series.held = len(account.held)
+        return series
 
     def _audit_of(self, publication: str, number: int, kind: Any = Any) -> AuditDocument | None:
         """Return the audit of a release for verdicts and metrics, or the keys that `kind` names.

@@ -4,8 +4,9 @@ Run `python -m benchmarks.paths`. The bundled sample goes through the program un
 from the calls that happen, and not from a list that somebody maintains.
 
 A reader reads each function when it is called for the first time. A path is therefore the sequence of the files of all
-named functions, in the order of their first call. Lambdas and comprehensions belong to the function that contains them.
-Two numbers describe a path:
+functions, in the order of their first call. Nested functions belong to the function that contains them. Properties and
+operators (`__len__`, `__getitem__`) are left out: where they are used, they look like a field or an expression. Two
+numbers describe a path:
 
 * files: how many different files it visits;
 * returns: how often it goes back to a file that it was in before, to read another function there.
@@ -22,6 +23,7 @@ Each path is counted in three ways:
 from __future__ import annotations
 
 import argparse
+import ast
 import io
 import json
 import sys
@@ -29,6 +31,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
@@ -97,14 +100,27 @@ class CallTrace:
         if event == "return":
             self._ended = frame is self._outermost
             return
-        if code in self._seen or code.co_name.startswith("<"):
+        if code in self._seen or "<" in code.co_qualname:
             return
         self._seen.add(code)
         path = Path(code.co_filename)
         if path.is_relative_to(ROOT):
             name = path.relative_to(ROOT).as_posix()
-            if name.startswith(PACKAGES):
+            if name.startswith(PACKAGES) and code.co_firstlineno not in lines_of_expressions(path):
                 self.functions.append((name, code.co_qualname))
+
+
+@cache
+def lines_of_expressions(path: Path) -> frozenset[int]:
+    """Return the first lines of the properties and operators in a file."""
+    lines = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+            is_operator = node.name.startswith("__") and node.name not in ("__init__", "__post_init__", "__call__")
+            if is_operator or any(name.endswith("property") for name in decorators):
+                lines.add(min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]))
+    return frozenset(lines)
 
 
 def path_of(files: list[str]) -> tuple[list[str], int]:

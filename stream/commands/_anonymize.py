@@ -22,10 +22,10 @@ from models.knowledge import NANOSECONDS, perspective
 from models.variants import total
 from stream.release.audits.loss import LossAudit
 from stream.release.contract import Build, Exposure, Mechanism
-from stream.release.manifest import INTAKE_STATEMENTS, promise, reading_notes
+from stream.release.manifest import INTAKE_STATEMENTS, promise, public_parameters, reading_notes
 from stream.release.mechanisms import kinds, mechanism
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.release.public_view import pseudonymous_resources, public_log, public_parameters, with_attributes
+from stream.release.public_view import pseudonymous_resources, public_log, with_attributes
 from stream.release.spec import Intake
 from stream.values.pseudonym import Pseudonyms
 

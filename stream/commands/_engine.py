@@ -208,8 +208,8 @@ class _EngineRun:
         from stream.engine import dataset
         from stream.engine.contract import ID_DIGITS, Draws
         from stream.engine.source import common_values
-        from stream.release.manifest import reading_notes
-        from stream.release.public_view import GROUP, carried, public_parameters
+        from stream.release.manifest import public_parameters, reading_notes
+        from stream.release.public_view import GROUP, carried
 
         mechanism = self._asked.mechanism
         assert exposure.cases is not None  # noqa: S101 - a table has them

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
-from typing import cast
+from typing import Any, cast
 
 from models.dp.budget import Charge, shown
 from stream.release.contract import Build, Mechanism
 from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection
 from stream.release.once import OncePerCase
-from stream.release.public_view import GROUP, public_parameters
+from stream.release.public_view import GROUP
 from stream.release.spec import Intake, PublicationSpec
 from stream.release.stages import Charged, ReleaseInputs
 
@@ -189,6 +189,25 @@ def promise(mechanism: Mechanism, build: Build, *, sensitive: bool, once: OncePe
         mechanism = mechanism.model_copy(update={"C": 1.0})
     body = dict(mechanism.promise() if once is None else mechanism.promise_once(once))
     return {**body, "not_guaranteed": "; ".join([body["not_guaranteed"], *build.not_guaranteed])}
+
+
+def public_parameters(mechanism: Mechanism, shown: Collection[str]) -> dict[str, Any]:
+    """Return the parameters of a mechanism as public documents may show them.
+
+    Edges of classes (`bins`) of an attribute that does not leave are left out: recipients cannot use them, and they may
+    have been chosen by looking at the data (`stream.run.presets`).
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism with all its parameters.
+    shown
+        The attributes that leave with the cases.
+    """
+    parameters = mechanism.model_dump(mode="json", exclude={"kind"})
+    if "bins" in parameters:
+        parameters["bins"] = {name: edges for name, edges in parameters["bins"].items() if name in shown}
+    return parameters
 
 
 def public_counts(build: Build) -> dict[str, int]:

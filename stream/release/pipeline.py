@@ -49,7 +49,7 @@ from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Ledger
 from stream.release import audit_document, gate, public_files, repair
 from stream.release.audience import Audience, Earlier
-from stream.release.comparison import forget
+from stream.release.audits.comparison import forget
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
 from stream.release.documents import AuditDocument, Manifest
 from stream.release.failpoints import Failpoint, Hook, nothing
@@ -201,6 +201,7 @@ class Pipeline:
         """Read what the attempt needs of earlier releases. UnreadableError if a file of one is gone or damaged."""
         account = self.account
         self.earlier.read_lost()
+        last_audit, memory = self._last_audit(), self._memory()
         existing = account.standing
         # If nothing in the manifest may depend on data, only charged numbers of others count: how many other numbers
         # there are, the data decided.
@@ -209,9 +210,9 @@ class Pipeline:
         return ReleaseInputs(
             number=account.last_number + 1,
             previous=account.seals[existing[-1]] if existing else None,
-            previous_audit=self._last_audit(),
+            previous_audit=last_audit,
             earlier=self.earlier,
-            memory=self._memory(),
+            memory=memory,
             spent_elsewhere=self.spent_elsewhere,
             sealed_numbers=len(account.seals) + others,
             erased=account.erased,

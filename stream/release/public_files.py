@@ -21,8 +21,8 @@ from models.errors import InputError, NoEventsError
 from models.eventlog import Column, EventLog
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure, Mechanism
-from stream.release.manifest import reading_notes
-from stream.release.public_view import OTHER, public_parameters, shuffled
+from stream.release.manifest import public_parameters, reading_notes
+from stream.release.public_view import OTHER, shuffled
 
 FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
 """Name of the released log, by format."""

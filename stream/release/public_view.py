@@ -65,25 +65,6 @@ def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Seq
     return class_columns(exposure.log, [name])[name].take(build.origin)
 
 
-def public_parameters(mechanism: Mechanism, shown: Collection[str]) -> dict[str, Any]:
-    """Return the parameters of a mechanism as public documents may show them.
-
-    Edges of classes (`bins`) of an attribute that does not leave are left out: recipients cannot use them, and they may
-    have been chosen by looking at the data (`stream.run.presets`).
-
-    Parameters
-    ----------
-    mechanism
-        The mechanism with all its parameters.
-    shown
-        The attributes that leave with the cases.
-    """
-    parameters = mechanism.model_dump(mode="json", exclude={"kind"})
-    if "bins" in parameters:
-        parameters["bins"] = {name: edges for name, edges in parameters["bins"].items() if name in shown}
-    return parameters
-
-
 def beside(names: Sequence[str]) -> str:
     """Return the sentence on what a release with attributes does not guarantee."""
     return f"what the released attributes ({', '.join(names)}) tell together with the events of a case"

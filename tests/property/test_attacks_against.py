@@ -25,8 +25,8 @@ from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.eventlog import EventLog
 from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord
-from stream.release import comparison
 from stream.release.audience import Earlier
+from stream.release.audits import comparison
 from stream.release.audits.anonymity import CorrespondenceAudit, parts
 from stream.release.audits.series import SeriesAudit
 from stream.release.contract import AuditContext, Build, Exposure

@@ -22,7 +22,7 @@ from models.attacks.pairs import ReleasePair
 from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import knowledge_of
-from stream.release.comparison import Comparison
+from stream.release.audits.comparison import Comparison
 from tests.property.test_attacks_against import Series, fresh
 
 NS = (0, 1, 2)

@@ -20,7 +20,7 @@ from models.attacks.true_linker import RealPartners, true_linker
 from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of
-from stream.release.comparison import Comparison
+from stream.release.audits.comparison import Comparison
 from tests.property.test_attacks_against import Series, fresh
 
 

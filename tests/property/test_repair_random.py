@@ -106,7 +106,7 @@ def test_the_cover_alone_is_enough_for_n_zero() -> None:
             if first.reasons:
                 rounds.append(again.reasons)
             if not again.reasons:
-                earlier.append(again.candidate)
-                earlier[-1].audit = again.audit
+                earlier.append(again.record)
+                earlier[-1].audit = again.measures
     assert len(rounds) > 5
     assert not any(rounds)

@@ -17,7 +17,8 @@ from connectors import read_log, write_log
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog
 from stream.ledger import release_record
-from stream.release import comparison, pipeline, public_files
+from stream.release import pipeline, public_files
+from stream.release.audits import comparison
 from stream.release.contract import Attempt, Exposure
 from stream.release.schedule import ReleaseClock, SimulatedClock
 from stream.run.service import ReleaseService

@@ -23,7 +23,7 @@ from models.attacks.true_linker import RealPartners, real_links, true_counts_of_
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints
 from stream.ledger.release_record import ReleaseRecord
-from stream.release.comparison import Comparison, numbered_changes, numbered_partners, simple
+from stream.release.audits.comparison import Comparison, numbered_changes, numbered_partners, simple
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
 from stream.release.documents import AnonymitySection, PairRow, PairSection, TrueLinkerRow
 

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from models.attacks.series import series_of
 from stream.release.audits.anonymity import CorrespondenceAudit, fits, knowledge_of, partners
-from stream.release.comparison import pairs_in_series
+from stream.release.audits.comparison import pairs_in_series
 from stream.release.contract import Audit, AuditContext, Reads
 
 

@@ -1,6 +1,6 @@
-"""What a mechanism and an audit are: the two places where new kinds join, by one file each.
+"""Contracts of mechanisms and audits: a new kind of either is one file.
 
-A kind is a pydantic model: its fields are its parameters as they stand in the configuration file, checked when
+A kind is a pydantic model: its fields are its parameters as the configuration file has them, checked when
 the file is read; its methods do the work through the pure functions of `models`.
 """
 
@@ -30,7 +30,7 @@ from stream.release.once import OncePerCase
 from stream.release.reason import Reason, only_waits, texts
 
 Reads = Literal["ledger", "release", "raw"]
-"""What a decision may rest on: the ledger alone; the candidate as it would be released; anything beside them (the
+"""Sources that a decision may read: the ledger alone; the candidate as it would be released; anything beside them (the
 source, its pseudonyms, what was measured against it)."""
 
 WAITS = "held: waits for a person's decision"
@@ -46,14 +46,14 @@ microaggregated: means over at least K cases, dealt out at random."""
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What a cut exposes to a mechanism: never more than the release may depend on.
+    """Part of the log that a cut exposes to a mechanism: never more than the release may depend on.
 
     `log`: exposed events, case ids are the pseudonyms of the fold; `complete`: bool[C]; `sensitive`: names of the
     case-level sensitive attributes (read them with `log.case_values(name)` or `log.sensitive(names)`);
     `time_ns`: time of the cut; `public`: names of the public attributes that the publication releases;
     `publication`: which one releases; `last`: the log ends here, no other cut is to come; `roles`: those that the log
     shows in the place of its resources (None: it has the resources themselves); `cases`: int64[C], where the log is a
-    table of variants (`models.variants`), how many cases each of its cases stands for, and its sensitive attributes are
+    table of variants (`models.variants`), how many cases each of its cases represents, and its sensitive attributes are
     classes then.
     """
 
@@ -75,7 +75,7 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What the fold says of a cut: its identity and its counts; nothing here is drawn or measured."""
+    """A cut of the fold: its identity, exposure and counts. Nothing here is drawn or measured."""
 
     cut: str
     trigger: str
@@ -85,7 +85,7 @@ class Attempt:
     vector: Mapping[str, int] = field(default_factory=dict)
     certain: bool = True
     moment: int | None = None
-    """The clock at the cut (ns) where that is public: by ticks. None where an event made the cut."""
+    """The clock at the cut (ns), if that is public: a tick made the cut. None if an event did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +181,16 @@ class Applicability:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What a mechanism returns.
+    """Result of a mechanism.
 
     * `log`: the released cases with released attributes and times; its case ids are not published (fresh random ones
-      are drawn when files are written). Sensitive values stand in `log.case_attributes`.
+      are drawn when files are written). Sensitive values are in `log.case_attributes`.
     * `attributes`: what leaves of the cases' attributes, one column a name, as it leaves (stream.release.public_view).
     * `cohort`: int64[released cases], number of the group that left together and never changes; None: one group.
     * `origin`: int64[released cases], index of the case in `exposure.log`, or -1 for a record that is no one case.
     * `carries`: the perspectives that leave (`activity`, `resource`, `relative_time`): what an adversary links on.
       Times of the log are written only where `time_basis` is not `ordinal`.
-    * `n_actual`: most events removed from one released case (None where removal is not what the mechanism does).
+    * `n_actual`: most events removed from one released case (None if the mechanism does not remove events).
     * `public`: goes into the manifest: never data-dependent for dp mechanisms.
     * `not_guaranteed`: what this build does not promise beyond what the mechanism's `promise` names.
     * `operator`: goes into audit.json only.
@@ -226,7 +226,7 @@ class Build:
 
 
 class Mechanism(BaseModel, ABC):
-    """What anonymizes. Subclass in `stream/release/mechanisms/<kind>.py` with `kind: Literal["..."] = "..."`."""
+    """A mechanism. Subclass in `stream/release/mechanisms/<kind>.py` with `kind: Literal["..."] = "..."`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -399,7 +399,7 @@ class AuditContext:
     erased_releases: frozenset[int] = frozenset()
     """Numbers of earlier releases that hold a case erased since: their variants lack it, their bytes do not."""
     spent: Charge = field(default_factory=Charge)
-    """What these charges are together."""
+    """Composition of these charges."""
     once: OncePerCase | None = None
     """Each case is in one release."""
     previous_audit: AuditDocument = field(default_factory=AuditDocument)
@@ -407,7 +407,7 @@ class AuditContext:
 
 
 class Audit(BaseModel, ABC):
-    """What measures. Subclass in `stream/release/audits/<name>.py`.
+    """A measure of a candidate. Subclass in `stream/release/audits/<name>.py`.
 
     The top-level keys of a publication's `audit` table belong to `anonymity`; every other audit reads the
     sub-table of its own name (`audit.risk = {...}`); `false` switches one off, `true` on with its defaults.

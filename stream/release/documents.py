@@ -290,7 +290,7 @@ class GateSection(TypedDict, total=False):
 
 
 class Resources(TypedDict):
-    """How the release names resources; `roles`: those that it shows, where it shows roles."""
+    """Form of resource names in the release; `roles`: those that it shows, if it shows roles."""
 
     named_by: str
     note: str
@@ -298,7 +298,7 @@ class Resources(TypedDict):
 
 
 class AuditDocument(Manifest, total=False):
-    """audit.json: the manifest, where the cut stands, and everything that was measured; the operator's alone.
+    """audit.json: the manifest, the position of the cut, and everything that was measured; the operator's alone.
 
     `counts` are of the fold here; `seconds`: by stage; `bounds`: what the gate asked; `suppressed`: items by name.
     """

@@ -1,4 +1,4 @@
-"""Where a crash can fall between two durable steps: a hook is called at each of them (fault injection)."""
+"""Points between two durable steps at which a crash can happen; a hook is called at each (fault injection)."""
 
 from __future__ import annotations
 

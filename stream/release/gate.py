@@ -31,7 +31,7 @@ from stream.release.reason import Code, Reason
 from stream.values.exact import Exact
 
 Measure = Literal["ka", "fa", "ca", "ba"]
-"""What is counted of the correspondence attacks."""
+"""Counts of the correspondence attacks."""
 
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 
@@ -48,7 +48,7 @@ BOUNDS: Mapping[str, Reads] = {
     "max_epsilon": "ledger",
     "max_delta": "ledger",
 }
-"""What each bound reads. KA, FA, CA, BA and series follow source pseudonyms, utility compares with the source;
+"""Data that each bound reads. KA, FA, CA, BA and series follow source pseudonyms, utility compares with the source;
 uniqueness is that of the release (`Risk.worst`), whatever else the audit measures."""
 
 
@@ -111,7 +111,7 @@ def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> N
         )
     if not mechanism.reads_data_in_gate and (raw := policy.reading("raw")):
         raise InputError(
-            f"{where}: gate.{raw[0]} reads raw data, so whether a {mechanism.kind} release comes would itself tell, "
+            f"{where}: gate.{raw[0]} reads raw data, so whether a {mechanism.kind} release comes would reveal data, "
             "and no charge pays for that; remove it (audit.json has the figure)"
         )
     if (

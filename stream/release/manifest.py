@@ -30,7 +30,7 @@ DECIDED = (
     "whether and when a release leaves: a person decides it, who can see figures of the source data. What that "
     "decision, its moment, and the numbers that are never used tell is not covered; what is in the files is"
 )
-"""What a dp promise does not cover where releases need an approval."""
+"""Sentence on what a dp promise does not cover if releases need an approval."""
 
 _ROWS = (
     "the promise begins at the rows (XES: events) of the file: each is read by itself, as declared, and rows that "

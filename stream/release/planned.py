@@ -23,7 +23,7 @@ from stream.release.contract import Applicability, Build, Exposure, Mechanism, T
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which release a build is for: the number that it will have if it leaves, and the id of its cut."""
+    """The release that a build is for: the number that it will have if it leaves, and the id of its cut."""
 
     publication: str
     number: int
@@ -62,7 +62,7 @@ class Planned:
 
 
 class Described(msgspec.Struct, frozen=True, kw_only=True):
-    """What a build states beside its cases: what all builds on tables have, as JSON has it."""
+    """Statements of a build beside its cases: what all builds on tables have, as JSON has it."""
 
     carries: tuple[str, ...]
     time_basis: TimeBasis

@@ -1,4 +1,4 @@
-"""What a release looks like on the outside: fresh ids, no order of arrival, ordinal or protected times."""
+"""The log as recipients see it: fresh ids, no order of arrival, ordinal or protected times."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def common(column: Column, least: int, groups: Ints, cases: Ints | None = None) 
     groups
         int64[entries], group of each entry. Each group is decided by itself.
     cases
-        int64[entries], how many cases each entry stands for; None: one each.
+        int64[entries], how many cases each entry represents; None: one each.
     """
     values = (*(str(value) for value in column.values), OTHER)
     codes = column.codes.copy()
     for group in np.unique(groups):
         rows = np.flatnonzero(groups == group)
-        stands = None if cases is None else cases[rows]
-        codes[rows] = _common(column.codes[rows], least, len(values) - 1, stands)
+        represented = None if cases is None else cases[rows]
+        codes[rows] = _common(column.codes[rows], least, len(values) - 1, represented)
     return Column(codes, values).take(slice(None))
 
 
@@ -110,7 +110,7 @@ def _common(codes: Codes, least: int, other: int, cases: Ints | None) -> Codes:
 SECOND = 1_000_000_000
 
 PSEUDONYM = re.compile(r"r-[0-9a-f]{16}")
-"""What `Pseudonyms.resource` makes. The fold holds these already; a raw name never stands there in this form, since
+"""Form of `Pseudonyms.resource`. The fold holds these already; a raw name never has this form there, since
 ingest and replay replace whatever comes."""
 
 

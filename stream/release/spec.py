@@ -1,4 +1,4 @@
-"""What a pipeline needs of a configuration: one frozen object a publication, made by the room of the configuration."""
+"""The configuration that a pipeline needs: one frozen object a publication, made by the room of the configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stream.release.gate import GatePolicy
 from stream.release.once import OncePerCase
 
 Intake = Literal["rows", "rows to the last event", "records", "log"]
-"""How events came in: row by row as declared (to a declared end, or to the last event), record by record from topics,
+"""Intake of events: row by row as declared (to a declared end, or to the last event), record by record from topics,
 or as a log that was read in some way. Promises of epsilon begin there (`stream.release.manifest.INTAKE_STATEMENTS`)."""
 
 
@@ -23,8 +23,8 @@ or as a log that was read in some way. Promises of epsilon begin there (`stream.
 class PublicationSpec:
     """One publication and the parts of its process that bear on its releases.
 
-    * `once`: the terms under which each case counts once, None where releases show everything so far;
-    * `accumulation`: how releases add up to a second log, None where they do not;
+    * `once`: the terms under which each case counts once, None if releases show everything so far;
+    * `accumulation`: how releases add up to a second log, None if they do not;
     * `accounting`: how the process adds charges up, and as which (epsilon, delta) it shows them;
     * `delay`: nanoseconds from the cut to the publication of a dp release, None for the other kinds;
     * `formats`: of the public files; `attributes`: what leaves with the cases (`release_attributes`);

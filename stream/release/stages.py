@@ -27,8 +27,8 @@ from stream.release.schedule import Slot
 GateDecision = Literal["passed", "warned", "repaired", "withheld"]
 
 ResourceForm = Literal["process", "key"]
-"""How a series names resources: by key and process, or by the key alone if it began with a program that knew no other
-form."""
+"""Form of resource names in a series: by key and process, or by the key alone if it began with a program that had no
+other form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class MechanismMemory:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseInputs:
-    """What an attempt reads of earlier releases and of the other publications.
+    """Facts about earlier releases and other publications that an attempt reads.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Charged:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What the mechanism made of the cut. `seconds`: how long that took, by the name of the stage."""
+    """The build of a cut. `seconds`: duration of each stage by name."""
 
     charged: Charged
     build: Build

@@ -37,7 +37,7 @@ Colour = Literal["green", "yellow", "red", "blue"]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a word appears in a terminal and on a page.
+    """Appearance of a word in a terminal and on a page.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Smallest:
 
 @dataclass(frozen=True, slots=True)
 class SuppressionKnowledge:
-    """What remains possible for a reader of the rules of local suppression.
+    """Remaining possibilities for a reader of the rules of local suppression.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class Verdict:
 
     @property
     def rules(self) -> str | None:
-        """What a reader of the program's source learns, as a line of its own; None if no rule removed single events."""
+        """Line on a reader of the program's source; None if no rule removed single events."""
         return None if self.minimality is None else self.minimality.line()
 
     def line(self) -> str:

@@ -38,13 +38,13 @@ class MetricsObserver:
         self._counted_at = -math.inf
         self._saved = -1
         cap = settings.process.budget
-        metrics.capped(*(None if one is None else float(one) for one in (cap.max_epsilon, cap.max_delta)))
-        for one in settings.publication:
-            window = one.build_window
+        metrics.capped(*(None if limit is None else float(limit) for limit in (cap.max_epsilon, cap.max_delta)))
+        for publication in settings.publication:
+            window = publication.build_window
             length = None if window.every is None else window.every / NANOSECONDS
             first = None if window.manual else settings.metrics.first_release / NANOSECONDS
-            metrics.configured(one.name, one.build_mechanism.kind, one.gate, length, first)
-        if any(one.late == "dlq" for one in settings.publication):
+            metrics.configured(publication.name, publication.build_mechanism.kind, publication.gate, length, first)
+        if any(publication.late == "dlq" for publication in settings.publication):
             metrics.dead_letters(LATE)
 
     def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
@@ -87,7 +87,9 @@ class MetricsObserver:
             last = _last_audits(pipeline, RECENT if self.metrics.live else 1)
             if last:
                 self.metrics.resumed(name, last[-1])
-            moments = [one for audit in last if (one := published(audit)) is not None] if self.metrics.live else []
+            moments = (
+                [moment for audit in last if (moment := published(audit)) is not None] if self.metrics.live else []
+            )
             self.metrics.streak(name, pipeline.account.streak)
             self.metrics.awaited(name, moments[-1] if moments else self._begun(service, name), moments)
         saved = service.checkpoints.newest()
@@ -110,8 +112,8 @@ class MetricsObserver:
         pipelines = {} if self._service is None else self._service.pipelines
         for name, pipeline in pipelines.items():
             self._series.setdefault(name, PublicationSeries(name)).held = len(pipeline.account.held)
-        for one in judged(self._series):
-            self.metrics.verdict(one.publication, one.verdict)
+        for verdict in judged(self._series):
+            self.metrics.verdict(verdict.publication, verdict.verdict)
 
     def _begun(self, service: ReleaseService, name: str) -> float:
         """When a publication without a release began: where the ledger saw it first, else now."""

@@ -55,7 +55,7 @@ class RecordSource(Protocol):
 
 
 class Host(Protocol):
-    """What differs between replay and daemon."""
+    """Steps of the loop that differ between replay and daemon."""
 
     def before(self, arrival: Arrival) -> None:
         """Prepare for a record that is folded next.

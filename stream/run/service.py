@@ -438,7 +438,8 @@ class ReleaseService:
 
     def _read_earlier(self) -> None:
         """Read the releases that audits look back at. Recovery must have brought their files first."""
-        sharing = {one.name for one in self.settings.publication if one.build_mechanism.shares_memory}
+        publications = self.settings.publication
+        sharing = {member.name for member in publications if member.build_mechanism.shares_memory}
         for audience in self.audiences:
             if audience.name is not None:
                 refuse_apart(audience.seals, audience.name, sharing.intersection(audience.members))
@@ -493,7 +494,7 @@ def _refuse_stopped(fold: Fold, name: str, number: int) -> None:
     """InputError where a publication is paused, or events are missing: an approval publishes, and that is to rest."""
     what = f"release {number} of {name} is not approved, and stays held"
     if fold.gap:
-        raise InputError(f"{what}: a gap stands (veilstream gap rewind or accept); approve it again after that")
+        raise InputError(f"{what}: a gap is open (veilstream gap rewind or accept); approve it again after that")
     if name in fold.publications and fold.publications[name].paused:
         raise InputError(f"{what}: {name} is paused (veilstream resume {name}); approve it again after that")
 

@@ -185,7 +185,7 @@ def test_a_gap_stops_approvals(world: Path) -> None:
         list(one.fold.apply(0, Delta(src="log", p=0, prev=-1, last=3, n=0, key=key)))
         list(one.fold.apply(1, Delta(src="log", p=0, prev=7, last=9, n=0, key=key)))
         assert one.fold.gap
-        with pytest.raises(InputError, match="a gap stands"):
+        with pytest.raises(InputError, match="a gap is open"):
             one.obey("approve")
         assert one.obey("reject").ruling == "rejected"
 

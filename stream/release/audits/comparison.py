@@ -1,4 +1,4 @@
-"""What the audits keep of releases so that a candidate is compared with many earlier ones at little cost.
+"""State that audits keep of releases, so that comparing a candidate with many earlier ones costs little.
 
 Each release is counted and numbered once (`record.cache`); the numbering goes from release to release, and begins anew
 where erasure wrote a record again or where most of what it holds is shown by no release any more. Nothing here decides:

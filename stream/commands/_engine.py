@@ -247,8 +247,7 @@ def _manifest(
     mechanism: Mechanism, exposure: Exposure, build: Build, plan: Any, released: Sequence[str], files: list[FileEntry]
 ) -> Mapping[str, Any]:
     """Return the public manifest of a data set: for a dp release nothing in it is read off the data."""
-    from stream.release.manifest import VERSION, reading_notes, software
-    from stream.release.public_view import public_parameters
+    from stream.release.manifest import VERSION, public_parameters, reading_notes, software
 
     parameters = public_parameters(mechanism, released)
     body: dict[str, Any] = {

@@ -112,13 +112,13 @@ def _unreadable(path: Path) -> UnreadableError:
 
 
 def read_audit(folder: Path, kind: Any = Any) -> AuditDocument:
-    """audit.json of a sealed release, or the keys of it that a TypedDict names."""
+    """Read audit.json of a sealed release, or the keys of it that a TypedDict names."""
     document: AuditDocument = read(folder / AUDIT, kind)
     return document
 
 
 def read_memory(folder: Path) -> Any:
-    """The mechanism's own memory of a sealed release."""
+    """Read the state that the mechanism left with a sealed release."""
     return read(folder / MEMORY)
 
 

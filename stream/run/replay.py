@@ -313,7 +313,7 @@ class Resume:
         )
         view = self.service.ledger.view
         if view.claim is None and not view.made_by_daemon:
-            self.service.ledger.append(ClaimEntry(publication="", body=own))
+            self.service.ledger.append(ClaimEntry(publication="", body=wanted))
             return
         # The folder of a daemon belongs to no replay: every comparison below fails.
         claim = ClaimBody() if view.made_by_daemon or view.claim is None else view.claim

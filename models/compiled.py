@@ -27,9 +27,11 @@ _TYPES: Any = numba.types
 
 
 def _load_quickly(cache: Any) -> None:
-    """Let a kernel's cache load without the tables that only compiling needs: they cost every command a fifth of a
-    second, and kernels on numbers and arrays ask nothing else of numba's runtime. Another numba, without these inner
-    names, loads in its own way."""
+    """Let a kernel's cache load without the tables that only compiling needs.
+
+    They cost every command a fifth of a second, and kernels on numbers and arrays need nothing else of numba's runtime.
+    Another numba, without these inner names, loads in its own way.
+    """
     try:
         from numba.core.runtime.nrt import rtsys
 
@@ -46,14 +48,17 @@ def _load_quickly(cache: Any) -> None:
 
 
 def _alike(given: Any) -> Any:
-    """The one type in place of all that would compile to the same code: a constant or a narrower integer is int64."""
+    """Return int64 for all types that would compile to the same code: a constant or a narrower integer."""
     plain = _TYPES.unliteral(given)
     return _TYPES.int64 if isinstance(plain, _TYPES.Integer) and plain.signed else plain
 
 
 def _compiled_once(dispatcher: Any) -> Any:
-    """Let kernels call this one as int64 whatever signed integer they hand over. Left alone, numba compiles a copy for
-    each constant and each width: `shift(linker, i, j, -1)` four times, which doubled the first start."""
+    """Let kernels call this kernel with int64, whatever signed integer they pass.
+
+    Otherwise numba compiles a copy for each constant and each width: `shift(linker, i, j, -1)` four times, which
+    doubled the first start.
+    """
     template = dispatcher.get_call_template
     dispatcher.get_call_template = lambda args, kws: template(tuple(_alike(one) for one in args), kws)
     return dispatcher
@@ -65,14 +70,20 @@ def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Resul
 
 
 def part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """A kernel that only kernels call: without the entry for Python, which costs more to compile than most of them."""
+    """Compile a kernel that only kernels call.
+
+    It has no entry for Python, which costs more to compile than most of these kernels.
+    """
     return _compiled(function, no_cpython_wrapper=True)
 
 
 @cache
 def _ours(folder: str) -> bool:
-    """Whether nobody else can put code into a cache folder: it belongs to this user, to root or to who owns this
-    program, and no other user can write it, or put another in its place. Says so once where that is not so."""
+    """Return whether nobody else can put code into a cache folder, and warn once if somebody can.
+
+    The folder must belong to this user, to root or to the owner of this program, and no other user may write it or
+    replace it.
+    """
     trusted = {0, os.geteuid(), os.stat(__file__).st_uid}
     path = Path(folder).resolve()
     for place in (path, *path.parents):

@@ -83,7 +83,7 @@ class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def charge_of(epsilon: str, delta: str, rho: str = "", tail: str = "") -> Charge:
-    """The exact charge of the fields of an entry."""
+    """Return the exact charge of the fields of an entry."""
     if rho:
         return Charge(Fraction(0), Fraction(tail), Fraction(rho))
     return Charge(Fraction(epsilon), Fraction(delta))
@@ -96,8 +96,15 @@ class ChargeEntry(_Entry, tag="charge", frozen=True, kw_only=True):
 
 
 class SealBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The bytes of a release: sha256 of its `manifest`, and the `temporary` folders where the public files and the
-    `operator`'s wait for their number."""
+    """The bytes of a release.
+
+    Attributes
+    ----------
+    manifest
+        sha256 of its manifest.
+    temporary, operator
+        Temporary folders where the public files and the operator's files wait for their number.
+    """
 
     files: tuple[FileEntry, ...]
     manifest: str
@@ -180,8 +187,11 @@ class ErasedEntry(_Entry, tag="erased", frozen=True, kw_only=True):
 
 
 class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Digests of the log and of the configuration, the id of the pseudonym key, the last moment (ns) of `--until`, and
-    the names of the publications: one without any attempt has a verdict too."""
+    """What a replay's folder belongs to.
+
+    Digests of the log and of the configuration, the id of the pseudonym key, the last moment (ns) of `--until`, and the
+    names of the publications: a publication without any attempt has a verdict too.
+    """
 
     log: str | None = None
     config: str | None = None
@@ -265,12 +275,18 @@ _DECODER: msgspec.json.Decoder[
 
 
 def write_entry(entry: Entry) -> bytes:
-    """The bytes of an entry, in file and topic."""
+    """Encode an entry, for file and topic."""
     return msgspec.json.encode(entry)
 
 
 def read_entry(line: bytes) -> Entry:
-    """The entry of those bytes, of this or an earlier version; `msgspec.DecodeError` where they are none."""
+    """Decode an entry of this or an earlier version.
+
+    Raises
+    ------
+    msgspec.DecodeError
+        If the bytes are no entry.
+    """
     found = _DECODER.decode(line)
     return found.told() if isinstance(found, _RawNote) else found
 
@@ -281,7 +297,7 @@ def charge_key(cut: str, redraw: int) -> str:
 
 
 def key_of(entry: Entry) -> str | None:
-    """What makes an entry the only one of its kind; None for entries that may repeat.
+    """Return what makes an entry the only one of its kind; None for entries that may repeat.
 
     One charge a cut, and one more for each number that the cut lost (`charge_key`); one refusal per cut; one seal and
     one publication per number, and one decision on a held one.
@@ -302,7 +318,7 @@ def key_of(entry: Entry) -> str | None:
 
 
 def charge_body(charge: Charge, redraw: int = 0, accounting: Accounting = PURE) -> ChargeBody:
-    """What the ledger keeps of a charge. `redraw`: see `charge_key`."""
+    """Return what the ledger keeps of a charge. `redraw`: see `charge_key`."""
     alone = accounting.loss(charge)
     body = ChargeBody(epsilon=str(alone.epsilon), delta=str(alone.delta), redraw=redraw)
     if not charge.rho:
@@ -313,5 +329,5 @@ def charge_body(charge: Charge, redraw: int = 0, accounting: Accounting = PURE) 
 def charge_entry(
     publication: str, cut: str, charge: Charge, redraw: int = 0, accounting: Accounting = PURE
 ) -> ChargeEntry:
-    """The entry that commits a charge before the draw. `redraw`: see `charge_key`."""
+    """Return the entry that commits a charge before the draw. `redraw`: see `charge_key`."""
     return ChargeEntry(publication=publication, cut=cut, body=charge_body(charge, redraw, accounting))

@@ -47,6 +47,7 @@ class Keys:
     former: bytes | None = None
 
     def __post_init__(self) -> None:
+        """Check that each key has the length that AES-GCM needs."""
         for key in (self.current, self.former):
             if key is not None and len(key) != KEY_BYTES:
                 raise RefusedError(f"the checkpoint key has {len(key)} bytes; AES-256 needs {KEY_BYTES}")
@@ -85,7 +86,7 @@ def seal(body: bytes, keys: Keys, what: str, version: int) -> bytes:
 
 
 def header_of(data: bytes, what: str) -> Header:
-    """The header, unverified: what the version is before anything is opened. Damaged for another format."""
+    """Read the header, unverified: the version is checked before anything is opened. Damaged for another format."""
     line = data.partition(b"\n")[0]
     try:
         header = msgspec.json.decode(line, type=Header)

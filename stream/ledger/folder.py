@@ -41,7 +41,7 @@ class FolderLockedError(RefusedError):
 
 
 def ledger_in(output: Path, whose: str = "a replay or daemon") -> Path:
-    """The ledger's file of an output folder; InputError where there is none."""
+    """Return the ledger's file of an output folder; InputError if there is none."""
     path = OperatorLayout(output).ledger
     if not path.is_file():
         raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of {whose}")
@@ -111,7 +111,7 @@ class OperatorFolder:
         return self.layout.checkpoints
 
     def key(self) -> bytes:
-        """The pseudonym key: made on first use (0600), and in no backup of public data."""
+        """Return the pseudonym key: made on first use (0600), and in no backup of public data."""
         path = self.layout.key
         if not path.exists():
             create_key(path)
@@ -246,8 +246,11 @@ def _refuse_foreign(output: Path) -> None:
 
 
 def _refuse_links(output: Path) -> None:
-    """InputError where a part of the folder lies elsewhere by a symbolic link: who may write there is another matter,
-    and a backup would not have it. The folder itself may be a link, and the key may (secrets are mounted so)."""
+    """Refuse a folder of which a part is elsewhere by a symbolic link.
+
+    Other users may be able to write there, and a backup would not contain it. The folder itself may be a link, and
+    so may the key (secrets are mounted so).
+    """
     if not output.is_dir():
         return
     home = output.resolve()
@@ -263,8 +266,11 @@ def _refuse_links(output: Path) -> None:
 
 
 def refuse_writable(path: Path) -> None:
-    """InputError for a secret that every user of the host can write: who puts a key there names every case. Members of
-    its group may (Kubernetes gives a volume's files to a group); one that is missing is the reader's to say."""
+    """Refuse a secret that every user of the host can write: whoever replaces the key can name every case.
+
+    Members of its group may write it (Kubernetes gives a volume's files to a group). A missing file is reported by the
+    reader.
+    """
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -274,7 +280,7 @@ def refuse_writable(path: Path) -> None:
 
 
 def create_key(path: Path) -> None:
-    """A new random key, readable by its owner only. InputError where the file stands already."""
+    """Create a new random key, readable by its owner only; InputError if the file exists."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -288,7 +294,7 @@ def create_key(path: Path) -> None:
 
 
 def read_key(path: Path) -> bytes:
-    """The key of a key file (hex). InputError where it is missing, short, not hex, or every user can write it."""
+    """Read the key of a key file (hex); InputError if it is missing, short, not hex, or every user can write it."""
     refuse_writable(path)
     try:
         key = bytes.fromhex(path.read_text(encoding="ascii").strip())
@@ -302,7 +308,7 @@ def read_key(path: Path) -> bytes:
 
 
 def write_json(value: Any) -> Callable[[Path], None]:
-    """A writer of one JSON document, indented for people."""
+    """Return a writer of one JSON document, indented for people."""
     body = json_bytes(value)
     return lambda path: _write(path, body)
 

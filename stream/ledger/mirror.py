@@ -39,8 +39,11 @@ MARK = "mirrored"
 
 
 def open_mirror(store: str | None, process: str, keys: Keys, output: Path, ops: FileOps | None = None) -> Mirror | None:
-    """The mirror in the configured store; None without a store, and where it is the output folder itself, which then
-    holds everything. An object store is not private: without a storage key nothing of the operator's is put there."""
+    """Return the mirror in the configured store, or None.
+
+    None without a store, and if the store is the output folder itself, which then holds everything. An object store
+    is not private: without a storage key nothing of the operator's is put there.
+    """
     if store is None or Path(store.removeprefix("file://")).resolve() == output.resolve():
         return None
     blobs = open_blobs(store, mirror_root(process), ops)
@@ -103,7 +106,7 @@ class Mirror:
         self.blobs.put(mirror_name(publication, temporary), seal(body, self.keys, RELEASE, VERSION))
 
     def held(self, publication: str, number: int, temporary: str) -> dict[str, bytes] | None:
-        """The files of a held release, None where the mirror has none."""
+        """Return the files of a held release, or None if the mirror has none."""
         sealed = self.blobs.get(mirror_name(publication, temporary))
         return None if sealed is None else self._read(publication, number, sealed)
 
@@ -178,8 +181,10 @@ class Mirror:
             )
 
     def renew(self, name: str, account: Account, operator: OperatorFolder) -> None:
-        """Bring the mirror of one publication to what this host has: put what is new, rewritten or under another
-        storage key; remove what no seal speaks of."""
+        """Bring the mirror of one publication to what this host has.
+
+        Put what is new, rewritten or under another storage key; remove what no seal names.
+        """
         for number in [*account.standing, *account.held]:
             folder = operator.release(name, number)
             if not folder.exists():
@@ -216,8 +221,13 @@ class Mirror:
         self._next = (self._next + 1) % SLOTS
 
     def load(self) -> bytes | None:
-        """The newest state that can be read; None where there never was one. RefusedError where none can be read,
-        or one is of another version."""
+        """Return the newest state that can be read; None if there never was one.
+
+        Raises
+        ------
+        RefusedError
+            If no state can be read, or one is of another version.
+        """
         faults, slots = [], []
         for number in range(SLOTS):
             name = mirror_slot(number)

@@ -34,7 +34,7 @@ def integers(values: Ints | Codes, there: npt.NDArray[np.bool_] | None = None) -
 
 
 def texts(values: Sequence[str | None]) -> pa.Array:
-    """string; null where there is None."""
+    """Return a column of strings, null for None."""
     import pyarrow as pa
 
     written = [b"" if value is None else value.encode() for value in values]
@@ -139,7 +139,7 @@ class ReleaseRecord:
             self._log = None
 
     def showing(self, log: EventLog) -> ReleaseRecord:
-        """The same release with another log, and nothing kept with it."""
+        """Return the same release with another log, and nothing kept with it."""
         return ReleaseRecord(self.sequence, log, self.carries, self.T, self.sensitive, self.audit, {}, self.publication)
 
     @property
@@ -148,9 +148,9 @@ class ReleaseRecord:
         return self.publication, self.sequence
 
     def items(self, carries: Sequence[str] | None = None) -> Column:
-        """The joint item of each released event over `carries` (all that the release carries by default).
+        """Return the joint item of each released event over `carries` (by default all that the release carries).
 
-        Relative times are taken as they stand: they keep the anchor of the source case, which suppression of the
+        Relative times are taken as they are: they keep the anchor of the source case, which suppression of the
         first event must not move.
         """
         names = tuple(carries if carries is not None else self.carries)
@@ -163,7 +163,7 @@ class ReleaseRecord:
         return joint([perspective(self.log, (name,)) for name in rest] + [column])
 
     def simple(self, carries: Sequence[str] | None = None) -> SimpleLog:
-        """The simple log of the release over those items and the joint sensitive value."""
+        """Return the simple log of the release over those items and the joint sensitive value."""
         return SimpleLog.from_items(self.log.starts, self.items(carries), self.log.sensitive(self.sensitive))
 
 
@@ -237,7 +237,7 @@ class VariantsFile:
     path: Path
 
     def log(self) -> EventLog:
-        """What it held."""
+        """Read the log that the file holds."""
         return _log(_table(self.path))
 
     def case_ids(self) -> tuple[str, ...]:
@@ -261,7 +261,7 @@ def _table(path: Path, columns: list[str] | None = None) -> pa.Table:
 
 
 def without_cases(record: ReleaseRecord, erased: set[str]) -> ReleaseRecord:
-    """The record without the erased cases."""
+    """Return the record without the erased cases."""
     keep = np.asarray([case not in erased for case in record.case_ids], dtype=np.bool_)
     rest = record.log.select_cases(keep)
     return ReleaseRecord(

@@ -45,7 +45,7 @@ class Ledger(Protocol):
         """All entries in order, of one publication or of all."""
 
     def count(self) -> int:
-        """Number of entries: a checkpoint remembers it, so that an older ledger is recognised."""
+        """Return the number of entries: a checkpoint stores it, so that an older ledger is recognised."""
 
     def close(self) -> None:
         """Close files and connections."""
@@ -146,7 +146,7 @@ class SqliteLedger:
         return (read_entry(body) for (body,) in rows)
 
     def count(self) -> int:
-        """Number of entries."""
+        """Return the number of entries."""
         return int(self._db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ def unwritable(path: Path, error: sqlite3.Error) -> VeilstreamError:
 
 
 def unreadable(path: Path, why: object) -> VeilstreamError:
-    """What to raise where a ledger's file cannot be opened or read."""
+    """Return the error for a ledger file that cannot be opened or read."""
     if isinstance(why, sqlite3.Error) and is_short(why):
         return UnavailableError(
             f"{path}: the ledger cannot be opened ({why}); look at free space, permissions and limits, and start again"
@@ -186,8 +186,13 @@ def unreadable(path: Path, why: object) -> VeilstreamError:
 
 
 def _check(db: sqlite3.Connection, path: Path, process: str | None = None) -> str:
-    """Whose ledger it is. RefusedError for a version that this program does not read and, where `process` is given, for
-    another one's ledger."""
+    """Check the version and the owner of a ledger.
+
+    Raises
+    ------
+    RefusedError
+        For a version that this program does not read and, if `process` is given, for the ledger of another process.
+    """
     row = db.execute("SELECT version, process FROM about").fetchone()
     if row is None:
         raise unreadable(path, "it does not say whose it is")
@@ -200,13 +205,16 @@ def _check(db: sqlite3.Connection, path: Path, process: str | None = None) -> st
 
 
 def owner_of(path: Path) -> str:
-    """The process that a ledger file belongs to. RefusedError as `open_readonly`."""
+    """Return the process that a ledger file belongs to; RefusedError as `open_readonly`."""
     return _read(path, None)[0]
 
 
 def open_readonly(path: Path, process: str | None = None) -> list[Entry]:
-    """All entries of a ledger file, without a lock: readers never stand in the way of the writer. A newer ledger is
-    refused, since what its entries mean is not known here; so is that of another process, where one is given."""
+    """Return all entries of a ledger file without a lock: readers never block the writer.
+
+    A newer ledger is refused, since the meaning of its entries is not known here. The ledger of another process is
+    refused if `process` is given.
+    """
     return [read_entry(body) for body in _read(path, process)[1]]
 
 
@@ -222,7 +230,7 @@ def is_copy(path: Path) -> bool:
 
 
 def version_of(path: Path) -> int:
-    """The version of a ledger file, also of a newer one. RefusedError where it cannot be read."""
+    """Return the version of a ledger file, also of a newer one; RefusedError if it cannot be read."""
     row = _asked(path, lambda db: db.execute("SELECT version FROM about").fetchone())
     if row is None:
         raise RefusedError(f"{path}: the ledger cannot be read (it does not say whose it is)")
@@ -239,9 +247,11 @@ def _read(path: Path, process: str | None) -> tuple[str, list[bytes]]:
 
 
 def _asked(path: Path, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
-    """What a ledger file that is only read answers. Where nobody writes there is no log beside the file; SQLite would
-    make one for a reader too, of the reader's owner, and leave it. Where one has come meanwhile, a writer has: what was
-    read may be torn."""
+    """Query a ledger file that is only read.
+
+    If nobody writes, there is no log beside the file. SQLite would create one for a reader too, owned by the
+    reader, and leave it. If one has appeared meanwhile, a writer has come, and what was read may be torn.
+    """
     log = path.with_name(f"{path.name}-wal")
     alone = not log.exists()
     mode = "mode=ro&immutable=1" if alone else "mode=ro"

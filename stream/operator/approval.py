@@ -29,7 +29,8 @@ class HeldRelease:
 
     `cut`: time of its cut (ISO 8601); `held_since`: seconds since 1970; `decision` and `reasons`: what the gate said
     when it was held; `refusals`: what it said of approvals since; `files`: folder of the public files; `audit`: path of
-    audit.json; `manifest`: what recipients would get (empty where another host has the files)."""
+    audit.json; `manifest`: what recipients would get (empty where another host has the files).
+    """
 
     process: str
     publication: str
@@ -46,9 +47,14 @@ class HeldRelease:
 
 @dataclass(frozen=True)
 class ApprovalOutcome:
-    """What a decision came to. `status`: `approved` (published, or at its moment), `rejected`; `refused` (the gate no
-    longer passes, and it is still held; `reasons` say why); `ordered` (given to the daemon, at `offset` of its delta
-    topic)."""
+    """The outcome of a decision.
+
+    Attributes
+    ----------
+    status
+        `approved` (published, or at its moment), `rejected`, `refused` (the gate no longer passes, and it is still
+        held; `reasons` say why) or `ordered` (sent to the daemon, at `offset` of its delta topic).
+    """
 
     publication: str
     number: int
@@ -60,8 +66,10 @@ class ApprovalOutcome:
 
 
 def held(folder: Path) -> list[HeldRelease]:
-    """The releases of an output folder that wait for a decision, in the order in which they were held. Reads only, and
-    takes no lock. InputError where the folder is none of ours."""
+    """Return the releases of an output folder that wait for a decision, in the order in which they were held.
+
+    Reads only, and takes no lock. InputError if the folder was not made by this program.
+    """
     view = ledger_view(folder)
     process = owner_of(ledger_in(folder))
     return [_held(folder, process, seal, view) for seal in view.held]
@@ -104,12 +112,18 @@ def decide(
     *,
     output: Path | None = None,
 ) -> ApprovalOutcome:
-    """Approve or reject a held release: by an order to the daemon where the configuration has one, in the folder
-    otherwise.
+    """Approve or reject a held release.
 
-    A folder (of a replay, or of a daemon) says under which configuration it was made; `output` is the folder of
-    Settings without [source]. InputError where there is no such release; RefusedError where a replay is using the
-    folder, or ledger and store do not agree.
+    It is an order to the daemon if the configuration has one, else a change of the folder. A folder (of a replay,
+    or of a daemon) records under which configuration it was made; `output` is the folder of Settings without
+    [source].
+
+    Raises
+    ------
+    InputError
+        If there is no such release.
+    RefusedError
+        If a replay is using the folder, or ledger and store do not agree.
     """
     person = PersonDecision(publication, number, decision, by, why)
     if isinstance(folder_or_settings, Settings):
@@ -130,8 +144,10 @@ def decide(
 
 
 def refuse_other_process(settings: Settings, folder: Path) -> None:
-    """InputError where a folder is not of the configuration's process: a decision would be about its releases, and
-    another daemon would carry it out."""
+    """Refuse a folder that does not belong to the configuration's process.
+
+    A decision would concern its releases, and another daemon would carry it out.
+    """
     if not OperatorLayout(folder).ledger.is_file():
         return
     owner, name = owner_of(ledger_in(folder)), settings.process.name
@@ -143,8 +159,10 @@ def refuse_other_process(settings: Settings, folder: Path) -> None:
 
 
 def _known(folder: Path, publication: str, number: int) -> SealEntry | None:
-    """The seal of a release; None where the folder has no ledger. InputError where no such release was ever sealed;
-    what else stands in the way is said under the lock."""
+    """Return the seal of a release, or None if the folder has no ledger.
+
+    InputError if no such release was ever sealed; other obstacles are reported under the lock.
+    """
     if not OperatorLayout(folder).ledger.is_file():
         return None
     view = ledger_view(folder)

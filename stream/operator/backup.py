@@ -43,10 +43,15 @@ class About(TypedDict):
 
 
 def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
-    """Write `target` (0600) from the operator folder of `output`, also while a daemon runs: checkpoints first, then the
-    ledger, then the files of its releases, so that none is newer than what it is held against at the next start.
+    """Write `target` (0600) from the operator folder of `output`, also while a daemon runs.
 
-    InputError where there is no ledger, the target stands already or cannot be written.
+    Checkpoints are copied first, then the ledger, then the files of its releases, so that none is newer than what it is
+    compared with at the next start.
+
+    Raises
+    ------
+    InputError
+        If there is no ledger, the target exists or cannot be written.
     """
     layout = OperatorLayout(output)
     operator, ledger = layout.root, ledger_in(output)
@@ -73,8 +78,10 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
 
 
 def _take(tar: tarfile.TarFile, taken: set[Path], operator: Path, folder: Path, as_well: Path | None = None) -> None:
-    """Add the files of `folder`, which lies in `operator`, but those taken before, and those that are just being
-    written. Where they also come to stand in `as_well`, they are not to be taken there."""
+    """Add the files of `folder`, a part of `operator`, except files taken before and those that are being written.
+
+    Files that also appear in `as_well` are not taken there again.
+    """
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         # a held release has the name of an unfinished one until it is approved
@@ -87,8 +94,11 @@ def _take(tar: tarfile.TarFile, taken: set[Path], operator: Path, folder: Path, 
 
 
 def _unnamed(layout: OperatorLayout, seal: SealEntry) -> Path | None:
-    """The folder of a sealed release that has no number: it gets it a moment after the seal, or, where a crash came in
-    between, at the next start. None where it has it, or was burned."""
+    """Return the folder of a sealed release that has no number yet.
+
+    It gets its number a moment after the seal or, if a crash came between, at the next start. None if it has its
+    number, or was burned.
+    """
     temporary = layout.publication(seal.publication) / seal.body.operator
     numbered = layout.release(seal.publication, seal.sequence)
     deadline = time.monotonic() + PATIENCE
@@ -123,7 +133,7 @@ def restore(source: Path, output: Path, store: str | None = None) -> About:
 
 
 def _unpack(source: Path, folder: Path) -> About:
-    """What the backup says of itself; the rest lies in `folder`."""
+    """Return the backup's description of itself; the other files are in `folder`."""
     try:
         with tarfile.open(source, "r:gz") as tar:
             tar.extractall(folder, filter="data")

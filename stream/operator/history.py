@@ -48,9 +48,19 @@ Status = Literal["withheld", "waiting"] | ReleaseState
 
 
 class HistoryRow(TypedDict):
-    """One attempt: `sequence` 0 where it was withheld, or waits for more cases or behind a held release; `time` and
-    `trigger` of its cut; what was released of it, and `kept`, the share of the events exposed so far, where cases are
-    counted; `decision` of the gate (with `warned` and `repaired` the reasons say what it found)."""
+    """One attempt.
+
+    Attributes
+    ----------
+    sequence
+        0 if it was withheld, or waits for more cases or behind a held release.
+    time, trigger
+        Of its cut.
+    kept
+        Share of the events exposed so far, if cases are counted.
+    decision
+        Decision of the gate (with `warned` and `repaired` the reasons state its findings).
+    """
 
     publication: str
     sequence: int
@@ -72,8 +82,11 @@ def history(output: Path) -> list[HistoryRow]:
 
 @dataclass(slots=True)
 class History:
-    """The attempts of an output folder in the order of the ledger, and of each audit what rows and verdicts need: the
-    audits of thousands of releases, whole, would not fit in memory."""
+    """The attempts of an output folder in the order of the ledger.
+
+    Of each audit only what rows and verdicts need is kept: the audits of thousands of releases, whole, would not fit in
+    memory.
+    """
 
     rows: list[HistoryRow]
     audits: dict[tuple[str, int], AuditDocument]
@@ -81,8 +94,10 @@ class History:
     """Publications that the ledger names without an attempt of theirs."""
 
     def verdicts(self, leaving: tuple[str, int] | None = None) -> list[Verdict]:
-        """Return what the releases that are out are together, for each publication; as if a held one had been released
-        too, if `leaving` names one."""
+        """Return the verdict on the published releases together, for each publication.
+
+        If `leaving` names a held release, it counts as published.
+        """
         names = dict.fromkeys((*(row["publication"] for row in self.rows), *self.names))
         released: dict[str, list[AuditDocument]] = {name: [] for name in names}
         withheld: dict[str, list[list[str]]] = {name: [] for name in names}
@@ -115,7 +130,7 @@ def read_from(output: Path, view: LedgerView) -> History:
 
 
 def verdicts_of(output: Path) -> list[Verdict]:
-    """What the releases that stand are together, for each publication of an output folder."""
+    """Return the verdict on the published releases together, for each publication of an output folder."""
     return read(output).verdicts()
 
 
@@ -131,7 +146,7 @@ def _read_audit(output: Path, publication: str, sequence: int, kind: Any) -> Aud
 
 
 def read_json(path: Path | str, kind: Any = Any) -> Any:
-    """A document of an output folder, or the keys of it that a TypedDict names. InputError where it is damaged."""
+    """Read a document of an output folder, or the keys of it that a TypedDict names; InputError if it is damaged."""
     try:
         with open(path, "rb") as file:
             return msgspec.json.decode(file.read(), type=kind)

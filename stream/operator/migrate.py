@@ -55,6 +55,7 @@ class Item:
         return "rewrite" if self.version != self.newest or self.protection != self.wanted else "keep"
 
     def json(self) -> Mapping[str, Any]:
+        """Return the item as it is printed by `--json`."""
         return {**asdict(self), "action": self.action}
 
 
@@ -65,13 +66,18 @@ class _Step:
 
 
 def plan(settings: Settings, output: Path) -> list[Item]:
-    """What there is and what would be done with it. InputError where there is no ledger."""
+    """List the files and what would be done with each; InputError if there is no ledger."""
     return [step.item for step in _steps(settings, output)]
 
 
 def migrate(settings: Settings, output: Path) -> list[Item]:
-    """Rewrite what `plan` says; the items as they were. RefusedError, and nothing written, where one is of no use or
-    a daemon or replay has the folder."""
+    """Rewrite what `plan` lists, and return the items as they were.
+
+    Raises
+    ------
+    RefusedError
+        If an item cannot be used, or a daemon or replay has the folder. Nothing is written then.
+    """
     ledger_in(output)
     folder = OperatorFolder(output)
     try:
@@ -137,7 +143,7 @@ def _release(sealed: bytes, keys: Keys) -> Sealed:
 
 
 def _generation(path: Path, keys: Keys, write: Callable[[bytes], None]) -> _Step:
-    """A whole state with the changes in the log beside it, which are in it when it was rewritten."""
+    """Return a whole state with the changes in the log beside it; a rewritten state contains them."""
 
     def read() -> Sealed:
         found = checkpoint.generation_at(path, keys, plain_too=True)
@@ -166,7 +172,7 @@ def _opened(where: str, newest: int, keys: Keys, read: Callable[[], Sealed]) -> 
 
 
 def renewed(state: bytes) -> bytes:
-    """A saved state (the daemon's or a replay's) with the fold in it as this program writes it."""
+    """Return a saved state (the daemon's or a replay's) with the fold in it as this program writes it."""
     saved = SavedState.decode(state)
     return replace(saved, fold=Fold.restore(saved.fold).snapshot()).encode()
 
@@ -177,7 +183,7 @@ def _renewed_slot(body: bytes) -> bytes:
 
 
 def _only_read(item: Item) -> _Step:
-    """What has one version so far: read here, so that one of a later program is said before anything is written."""
+    """Read what has one version so far, so that a later version is reported before anything is written."""
 
     def rewrite() -> None:
         raise RefusedError(f"{item.name}: version {item.version} is older than any that this program knows")
@@ -194,8 +200,11 @@ def _ledger(path: Path) -> Item:
 
 
 def _series(settings: Settings, path: Path) -> Iterator[_Step]:
-    """Running series whose resources are named as they began: said, and never changed, since a person who changes the
-    name between two releases breaks the series and its audits."""
+    """List running series whose resources are named as they began.
+
+    They are reported and never changed: if a person changes the name between two releases, the series and its
+    audits break.
+    """
     view = _readable_view(path)
     for publication in settings.publication:
         account = view.account(publication.name)

@@ -78,6 +78,7 @@ class VerifyResult:
 
     @property
     def holds(self) -> bool:
+        """Return whether nothing is missing or different."""
         return not self.problems
 
     def document(self) -> dict[str, Any]:
@@ -216,7 +217,7 @@ class _Publication:
         self._own(number, manifest)
 
     def _held(self, number: int, seal: SealBody) -> None:
-        """A release that waits for a person: its bytes are with the operator, as they were sealed."""
+        """Check a release that waits for a person: its bytes are with the operator, as they were sealed."""
         self.checked.held += 1
         self._own_bytes(number)
         folder = self.layout.held(self.name, seal.temporary)
@@ -231,7 +232,7 @@ class _Publication:
                 self._wrong("bytes", f"is held, and its {name} is not what was sealed", number)
 
     def _hidden(self, number: int, seal: SealBody, folder: str) -> None:
-        """A sealed release that nobody can see: it waits, or its bytes are gone."""
+        """Check a sealed release that nobody can see: it waits, or its bytes are gone."""
         if number in self.account.published:
             self._wrong("missing", "was published and is gone", number)
             return
@@ -273,7 +274,7 @@ class _Publication:
             self._wrong("manifest", f"{MANIFEST} lists other files than the ledger sealed", number)
 
     def _chain(self, number: int, manifest: Mapping[str, Any]) -> None:
-        """The predecessor that a manifest names is the last one that stood then, and its digest is the sealed one."""
+        """Check that a manifest names the last release before it, with the sealed digest."""
         seals, burned = self.account.seals, self.account.burned
         before = manifest.get("previous")
         stood = (before or 0) == self.standing or (before in burned and self.standing < before < number)
@@ -295,7 +296,7 @@ class _Publication:
             self._wrong("chain", f"counts {chain.get('releases')} releases of the process, the ledger {said}", number)
 
     def _budget(self, number: int, manifest: Mapping[str, Any]) -> None:
-        """What recipients were told was spent is what the ledger had charged by then."""
+        """Check that the budget in a manifest is what the ledger had charged by then."""
         budget, paid = manifest.get("budget"), self.account.charge_of_cut.get(self.account.seals[number].cut)
         if budget is None:
             if paid is not None:
@@ -347,7 +348,7 @@ class _Publication:
         return lacking
 
     def _own(self, number: int, manifest: Mapping[str, Any]) -> None:
-        """The operator's files are there and undamaged, and the audit is of this release."""
+        """Check that the operator's files exist and are undamaged, and that the audit is of this release."""
         folder = self.layout.release(self.name, number)
         lacking = self._own_bytes(number)
         if AUDIT in lacking:
@@ -415,8 +416,10 @@ def _left_held(folder: Path, account: Account) -> list[str]:
 
 
 class _Tree:
-    """`public/` of a folder or of an fsspec URL, only read. A folder is read without fsspec, which costs more than
-    the reading."""
+    """Reader of `public/`, in a folder or at an fsspec URL.
+
+    A folder is read without fsspec, whose import costs more than the reading.
+    """
 
     def __init__(self, root: str) -> None:
         fs, base = url_to_fs(root)

@@ -73,6 +73,7 @@ class PersonDecision:
     position: int | None = None
 
     def __post_init__(self) -> None:
+        """Check that the decision is complete."""
         for name, text in (("--by", self.by), ("--why", self.why)):
             if not text.strip():
                 raise InputError(f"{name} is empty: a decision has a name and a reason")
@@ -159,7 +160,7 @@ def _refuse_unseen(seal: SealEntry, decision: PersonDecision) -> None:
 
 
 def _cut_at(seal: SealEntry) -> int:
-    """The position of a release's cut, which its id names (`stream.fold.records`); -1 where it names none."""
+    """Return the position of a release's cut, which its id names (`stream.fold.records`); -1 if it names none."""
     position = seal.cut.rsplit("/", 3)[1:2]
     return int(position[0]) if position and position[0].isdigit() else -1
 
@@ -212,9 +213,12 @@ def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
 
 
 def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]:
-    """What the gate has against a held release now: reasons to refuse it, and what it leaves in spite of
-    (`on_violation = "warn"`). Its audit.json then says what was measured now; where it may leave also the bounds that
-    it was held against, and the warning, durably before the decision."""
+    """Run the gate on a held release again.
+
+    Returns the reasons to refuse it, and those that it leaves in spite of (`on_violation = "warn"`). Its audit.json
+    then holds today's measures; if it may leave, also the bounds that it was held against, and the warning, durably
+    before the decision.
+    """
     audit, policy = pipeline.audit_of(number), pipeline.spec.gate
     before = json_bytes(audit)
     others = released_since(pipeline, number)
@@ -244,7 +248,7 @@ def _rewrite(pipeline: Pipeline, number: int, audit: AuditDocument) -> None:
 
 
 def released_since(pipeline: Pipeline, number: int) -> list[ReleaseRecord]:
-    """The releases that the audience has, and had not when this one was held."""
+    """Return the releases that the audience has received since this one was held."""
     seals = pipeline.audience.seals
     released = pipeline.ledger.view.released_since(pipeline.name, number)
     return [pipeline.audience.record(key, seals[key]) for key in released if key in seals]
@@ -253,7 +257,7 @@ def released_since(pipeline: Pipeline, number: int) -> list[ReleaseRecord]:
 def _beside(
     pipeline: Pipeline, audit: AuditDocument, record: ReleaseRecord, others: list[ReleaseRecord]
 ) -> list[Reason]:
-    """The attacks between a held release and what left since: of other publications, since its own waits for it."""
+    """Return the attacks between a held release and later releases of other publications: its own waits for it."""
     mechanism = pipeline.spec.mechanism
     if mechanism.remembers or mechanism.shares_memory:
         last = others[-1]
@@ -279,8 +283,10 @@ def _erased(pipeline: Pipeline, number: int) -> list[Reason]:
 
 
 def holds_erased(holder: Holder, number: int) -> bool:
-    """Whether a held release shows, remembers, or may count a case that was erased after its seal. Where its records
-    are no cases, or its files are not here, nobody can tell, and every erasure counts."""
+    """Return whether a held release shows, remembers, or may count a case that was erased after its seal.
+
+    If its records are no cases, or its files are not on this host, nobody can know, and every erasure counts.
+    """
     stones = holder.ledger.view.erased_since(holder.name, number)
     if not stones:
         return False
@@ -291,8 +297,11 @@ def holds_erased(holder: Holder, number: int) -> bool:
 
 
 def _remembers(folder: Path, stones: set[str]) -> bool:
-    """Whether what the mechanism remembers names an erased case, also one that the release does not show: cohorts of
-    other publications, and cases that wait for a cohort. The mechanism says which of its texts are cases."""
+    """Return whether the mechanism's memory names an erased case, also one that the release does not show.
+
+    Examples: cohorts of other publications, and cases that wait for a cohort. The mechanism says which of its texts are
+    cases.
+    """
     memory = documents.read_memory(folder)
     gone = {text for text in _texts(memory) if digest(text).hex() in stones}
     mechanism = kinds()[documents.read_audit(folder)["mechanism"]["kind"]]

@@ -35,8 +35,11 @@ log = logging.getLogger("veilstream")
 
 
 class Earlier(Sequence[ReleaseRecord]):
-    """Oldest first. In memory are the last `reach` records (None: all); an older one is read anew when it is asked
-    for, which only an erasure does: a daemon's memory does not grow with releases that nobody compares any more."""
+    """Earlier releases of an audience, oldest first.
+
+    The last `reach` records are in memory (None: all). An older one is read again when it is asked for, which only an
+    erasure does: a daemon's memory does not grow with releases that nobody compares any more.
+    """
 
     def __init__(
         self, read: Callable[[ReleaseKey], ReleaseRecord], keys: Iterable[ReleaseKey], reach: int | None
@@ -69,6 +72,7 @@ class Earlier(Sequence[ReleaseRecord]):
             self._lost.discard(key)
 
     def __len__(self) -> int:
+        """Return the number of releases."""
         return len(self._keys)
 
     @overload
@@ -76,20 +80,24 @@ class Earlier(Sequence[ReleaseRecord]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[ReleaseRecord]: ...
     def __getitem__(self, place: int | slice) -> ReleaseRecord | Sequence[ReleaseRecord]:
+        """Return a release, or a list of them; an old one is read from its file."""
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
         key = self._keys[place]
         return self._held[key] if key in self._held else self._read(key)
 
     def __setitem__(self, place: int, record: ReleaseRecord) -> None:
-        """What is kept of a release has been written anew. What audits keep with other releases shows what it was."""
+        """Replace a record that was written again.
+
+        What audits keep with other releases shows the old record, so it is dropped.
+        """
         for held in self._held.values():
             held.cache.clear()
         if self._keys[place] in self._held:
             self._held[self._keys[place]] = record
 
     def append(self, record: ReleaseRecord) -> None:
-        """The release that was sealed last."""
+        """Add the release that was sealed last."""
         self._keys.append(record.key)
         self._held[record.key] = record
         if self._reach is not None and len(self) > self._reach:
@@ -150,7 +158,10 @@ class Audience:
         self.earlier.append(record.released(audit, release_record.VariantsFile(self._file(record.key))))
 
     def memory(self, publication: str | None) -> tuple[Any, ReleaseKey] | None:
-        """What the mechanism of the last release (of one publication, or of all) left, and which release that is."""
+        """Return the memory of the mechanism of the last release, and which release that is.
+
+        Of one publication, or of all if `publication` is None.
+        """
         of_it = (key for key in reversed(self.seals) if publication in (None, key[0]))
         last = next(of_it, None)
         if last is None:
@@ -180,7 +191,7 @@ class Audience:
         return self.record(key, self.seals[key])
 
     def record(self, key: ReleaseKey, seal: SealEntry) -> ReleaseRecord:
-        """A sealed release as audits see it, also one that is held and no part of the series."""
+        """Return a sealed release as audits see it, also one that is held and no part of the series."""
         folder = self.folder.release(*key)
         if self.mirror is not None and not folder.exists():  # of a publication that is configured no more
             self.mirror.bring(*key, seal.body.operator, self.folder)
@@ -216,8 +227,10 @@ def _released_to(view: LedgerView, name: str | None, members: Collection[str]) -
 
 
 def refuse_apart(seals: Mapping[ReleaseKey, SealEntry], name: str, shared: Collection[str]) -> None:
-    """RefusedError where publications that share a memory have each released before there were audiences: one case may
-    then be out in two forms, which nothing mends."""
+    """Refuse publications that share a memory and have each released before there were audiences.
+
+    One case may then be published in two forms, which cannot be repaired.
+    """
     old = sorted({publication for (publication, _), seal in seals.items() if seal.body.audience is None} & set(shared))
     if len(old) > 1:
         raise RefusedError(

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 
 class Holder(Protocol):
-    """What a held release needs to be rejected: a publication's pipeline, or what is left of a publication that the
-    configuration no longer names."""
+    """What is needed to reject a held release.
+
+    A publication's pipeline, or what is left of a publication that the configuration no longer names.
+    """
 
     name: str
     ledger: Ledger
@@ -116,8 +118,10 @@ def recover(pipeline: Pipeline) -> None:
 
 
 def _keep_held(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
-    """A held release stays as it was sealed, with the mirror's copy of its bytes where this host has none; where they
-    are gone its number is burned."""
+    """Keep a held release as it was sealed.
+
+    If this host has no bytes of it, the mirror's copy is used. If they are gone, its number is burned.
+    """
     bring_own(pipeline, number, seal)
     _bring_held(pipeline, number, seal)
     if not pipeline.store.has_held_bytes(pipeline.name, seal.body.temporary, seal.body.manifest):
@@ -145,8 +149,10 @@ def let_go(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
 
 
 def supersede(pipeline: Pipeline) -> list[int]:
-    """Reject every held release of a publication but the newest, where newer candidates take the place of older ones;
-    return their numbers. A newer release that needed no approval takes the place of all."""
+    """Reject every held release of a publication but the newest, if newer candidates replace older ones.
+
+    Returns their numbers. A newer release that needed no approval replaces all.
+    """
     account = pipeline.account
     newest = max((number for number in account.seals if number not in account.burned), default=0)
     gone = [number for number in account.held if number < newest] if pipeline.spec.hold == "supersede" else []
@@ -156,8 +162,10 @@ def supersede(pipeline: Pipeline) -> list[int]:
 
 
 def reject(pipeline: Holder, number: int, *, by: str, why: str, ruling: Ruling = "rejected") -> ApprovalEntry:
-    """Decide, durably, that a held release is never published, and delete its bytes. Its number and its charge stay
-    used. Returns the decision that stands."""
+    """Decide, durably, that a held release is never published, and delete its bytes.
+
+    Its number and its charge stay used. Returns the decision that counts.
+    """
     body = ApprovalBody(decision=ruling, by=by, why=why, at=pipeline.clock.now())
     entry = ApprovalEntry(publication=pipeline.name, sequence=number, owner=uuid.uuid4().hex, body=body)
     standing = pipeline.ledger.append(entry)
@@ -193,8 +201,7 @@ def clear(pipeline: Holder, number: int) -> None:
 
 
 def _waits(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
-    """Whether a release was sealed before its moment, which has not come (or that of one before it), and its bytes are
-    there."""
+    """Return whether a release with bytes waits for its moment, or for the moment of one before it."""
     moment = seal.body.publish_at
     if moment is None or number in pipeline.account.published or pipeline.store.exists(pipeline.name, number):
         return False
@@ -213,7 +220,7 @@ def _refuse_unknown(pipeline: Pipeline) -> None:
 
 
 def _refuse_broken_chain(pipeline: Pipeline) -> None:
-    """The last release names the digest of the one before it; releases of earlier programs name none."""
+    """Refuse a last release whose predecessor has another digest; releases of earlier programs name none."""
     seals, numbers = pipeline.account.seals, pipeline.store.releases(pipeline.name)
     if not numbers:
         return
@@ -260,7 +267,7 @@ def publish_due(pipeline: Pipeline) -> None:
 
 
 def bring_own(pipeline: Holder, number: int, seal: SealEntry) -> None:
-    """The operator's files of a sealed release, from where they were written or from the mirror."""
+    """Bring the operator's files of a sealed release, from where they were written or from the mirror."""
     pipeline.folder.commit(seal.body.operator, pipeline.name, number)
     if pipeline.mirror is not None and not pipeline.folder.release(pipeline.name, number).exists():
         pipeline.mirror.bring(pipeline.name, number, seal.body.operator, pipeline.folder)

@@ -52,10 +52,23 @@ class AdviceCandidate:
 
 @dataclass(frozen=True, slots=True)
 class CandidateTrial:
-    """What a candidate would have done. `withheld`: cuts that released nothing, those that waited included; `kept`:
-    events of the last release / events seen (None: nothing came out, or records are no cases); `wait_days`: median from
-    the last event of a case to its first publication; `loses`: activities of at least 5 % of the cases that its last
-    release lacks; `worst`: least KA, FA, CA, BA over all releases; `refused`: why it could not be replayed at all."""
+    """The result of replaying a candidate.
+
+    Attributes
+    ----------
+    withheld
+        Cuts that released nothing, those that waited included.
+    kept
+        Events of the last release / events seen. None: nothing was released, or records are no cases.
+    wait_days
+        Median days from the last event of a case to its first publication.
+    loses
+        Activities of at least 5 % of the cases that its last release lacks.
+    worst
+        Least KA, FA, CA, BA over all releases.
+    refused
+        Why it could not be replayed at all.
+    """
 
     candidate: AdviceCandidate
     releases: int
@@ -92,8 +105,10 @@ class CandidateTrial:
 
 
 def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = presets.C) -> list[AdviceCandidate]:
-    """From what protects most over a series to what keeps most of one release, at K and the usual values beside it,
-    and two that are differentially private."""
+    """Return the settings to try, from the most protection over a series to the most events in one release.
+
+    At K and the usual values beside it, and two that are differentially private.
+    """
     found = []
     for least in sorted({K, *LEAST}, reverse=True):
         table = presets.bounds(log, sensitive, least, C)
@@ -120,8 +135,11 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
 
 
 def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) -> AdviceCandidate:
-    """The default, cut when so many cases are complete: where cases take long, none is at the first cuts by start. A
-    few cases that are left at the end of the log would be no cohort: windows are as much longer as it takes."""
+    """Return the default, cut when so many cases are complete.
+
+    If cases take long, none is complete at the first cuts by start. A few cases that are left at the end of the log
+    would be no cohort: windows are made longer by as much.
+    """
     mechanism = _with(presets.bounds(log, sensitive, K, C), "tlkc-cohorts", "local")
     least = presets.window(log, K)["new_cases"]
     sizes = (size for size in range(least, 2 * least) if not 0 < log.n_cases % size < 3 * K)
@@ -140,8 +158,11 @@ def _repair(gate: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _dp(log: EventLog) -> list[AdviceCandidate]:
-    """Variants with noisy frequencies, and a synthetic log. The moments of their cuts are said to be public, on a past
-    log they are known; so are the labels, which no noise hides."""
+    """Return variants with noisy frequencies, and a synthetic log.
+
+    The moments of their cuts are declared public: on a past log they are known. So are the labels, which no noise
+    hides.
+    """
     gate = {"public_cut": True, "max_epsilon": 0.1 * (presets.RELEASES + 1)}
     terms, labels = {"epsilon": 0.1, "delta_dp": 1e-6}, sorted(map(str, log.activity.values))
     kinds: list[tuple[str, dict[str, Any]]] = [
@@ -175,8 +196,10 @@ def _ends(log: EventLog) -> dict[str, float]:
 
 
 def median_wait(records: Sequence[ReleaseRecord], since: Mapping[str, float]) -> float | None:
-    """Median days from `since` (seconds by pseudonym) to the first release that shows the case, never below 0 (an open
-    case may be shown); None where records are no cases (dp)."""
+    """Return median days from `since` (seconds by pseudonym) to the first release that shows the case.
+
+    Never below 0 (an open case may be shown); None if records are no cases (dp).
+    """
     first = first_shown(records)
     waits = [max(0.0, moment - since[case]) / DAY for case, moment in first.items() if case in since]
     return median(waits) if waits else None
@@ -213,8 +236,10 @@ def propose(
     C: float = presets.C,
     goal: Goal = "utility",
 ) -> tuple[list[CandidateTrial], CandidateTrial | None]:
-    """All trials, and the proposed one: of those that hold over the series with at least K, the best for the goal.
-    None: nothing holds."""
+    """Return all trials, and the proposed one.
+
+    It is the best for the goal of those that hold over the series with at least K; None if nothing holds.
+    """
     trials = []
     for candidate in candidates(log, K, settings.process.sensitive, C):
         step(candidate.publication.name)
@@ -229,7 +254,7 @@ def _rank(trial: CandidateTrial, goal: Goal) -> tuple[float, ...]:
 
 
 def nearest(trials: Sequence[CandidateTrial], K: int) -> CandidateTrial | None:
-    """The trial with bounds on the whole series and at least K that came nearest: safe, and fewest cuts withheld."""
+    """Return the nearest trial with bounds on the whole series and at least K: safe, and fewest cuts withheld."""
     close = [t for t in trials if t.series and t.candidate.least >= K and not t.refused]
     return min(close, key=_distance, default=None)
 
@@ -241,8 +266,10 @@ def _distance(trial: CandidateTrial) -> tuple[bool, int, int]:
 
 
 def frontier(trials: Sequence[CandidateTrial]) -> list[CandidateTrial]:
-    """The trials that could be proposed and that no other one beats in both events kept and waiting, most kept
-    first."""
+    """Return the trials that could be proposed and that no other one beats in both events kept and waiting.
+
+    Most kept first.
+    """
     holding = [t for t in trials if t.proposable and t.kept is not None and t.wait_days is not None]
     best = [
         one
@@ -263,7 +290,7 @@ go on with it. The name of the candidate says how it was found, and stands in a 
 
 
 def as_toml(settings: Settings, publication: Publication) -> str:
-    """The proposed configuration file."""
+    """Return the proposed configuration file."""
     import tomli_w
 
     process = settings.process

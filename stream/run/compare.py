@@ -42,10 +42,11 @@ SHOWN = ("publication", "out", "not", "KA", "FA", "CA", "BA", "kept", "utility",
 
 
 def alternatives(settings: Settings, log: EventLog) -> Settings:
-    """The publications of a configuration that has several; else four ways to publish what the one (or the default)
-    does: anonymized again at each cut, the same with repair (which `rel` has not), cohorts, and differentially private.
+    """Return the publications to compare.
 
-    Without a rule of completion, a case is complete after its last event in the log.
+    Those of a configuration with several; else four ways to publish what the one (or the default) does: anonymized
+    again at each cut, the same with repair (which `rel` has not), cohorts, and differentially private. Without a
+    rule of completion, a case is complete after its last event in the log.
     """
     if len(settings.publication) > 1:
         return settings
@@ -94,7 +95,7 @@ def compare(replay: Replay, outcome: ReplayOutcome, log: EventLog) -> list[Mappi
 
 
 def _own(pipeline: Pipeline) -> list[ReleaseRecord]:
-    """The releases of this publication; its audience may hold others."""
+    """Return the releases of this publication; its audience may hold others."""
     return [record for record in pipeline.earlier if record.publication == pipeline.name]
 
 
@@ -137,7 +138,7 @@ def _delay(records: Sequence[ReleaseRecord], starts: Mapping[str, float]) -> flo
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:
-    """A row for people."""
+    """Format a row for people."""
     return [_cell(row[name]) for name in COLUMNS]
 
 

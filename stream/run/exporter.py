@@ -303,8 +303,11 @@ class Metrics:
         every: float | None = None,
         first: float | None = None,
     ) -> None:
-        """Bounds of a publication, and its counters at 0 (`increase` sees nothing of a counter that begins at 1).
-        `every`: seconds of its window; `first`: what is expected without one, until two releases tell."""
+        """Export the bounds of a publication, and its counters at 0.
+
+        `increase` does not see a counter that begins at 1. `every`: seconds of its window; `first`: the expected
+        time without one, until two releases show it.
+        """
         for attack, bound in policy.anonymity_bounds.items():
             self._set("anonymity_bound_cases", bound, publication=publication, attack=attack)
         for name, limit in (
@@ -332,7 +335,7 @@ class Metrics:
             self._set("release_expected_seconds", every or first, publication=publication)
 
     def capped(self, max_epsilon: float | None, max_delta: float | None) -> None:
-        """The process's own budget, over all of its publications."""
+        """Export the process's own budget, over all of its publications."""
         self._set("process_budget_limit_epsilon", max_epsilon)
         self._set("process_budget_limit_delta", max_delta)
 
@@ -348,11 +351,11 @@ class Metrics:
             self._release(publication, decision)
 
     def streak(self, publication: str, attempts: int) -> None:
-        """Attempts withheld in a row, as the ledger counts them: a restart forgets none."""
+        """Export the attempts withheld in a row, as the ledger counts them: a restart forgets none."""
         self._set("withheld_streak_attempts", attempts, publication=publication)
 
     def verdict(self, publication: str, word: Word) -> None:
-        """What all releases of a publication are together: 1 for the word that holds, 0 for the others."""
+        """Export the verdict on all releases of a publication: 1 for the word that holds, 0 for the others."""
         for one in get_args(Word):
             self._set("verdict", one == word, publication=publication, verdict=one)
 
@@ -381,13 +384,13 @@ class Metrics:
         return 0.0 if since is None else max(0.0, time.time() - since)
 
     def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
-        """A person's decision on a held release; one that leaves is the latest release from then on."""
+        """Count a person's decision on a held release; a published one is the latest release from then on."""
         if ruled.ruling == "approved":
             self._reasons("warned_reasons_total", ruled.publication, ruled.because)
             self._leaves(ruled.publication, audit or AuditDocument())
 
     def resumed(self, publication: str, audit: AuditDocument) -> None:
-        """The latest release of an earlier process: its figures, counted nowhere."""
+        """Export the latest release of an earlier process: its figures, which are counted nowhere."""
         self._set("release_timestamp_seconds", published(audit), publication=publication)
         self._latest(publication, audit)
 
@@ -398,7 +401,7 @@ class Metrics:
         self._expect(publication)
 
     def waiting(self, publication: str, due: float | None) -> None:
-        """The moment of the oldest sealed release that waits; None where none does."""
+        """Export the moment of the oldest sealed release that waits, if there is one."""
         self._due[publication] = due
 
     def _overdue(self, publication: str) -> float:
@@ -461,7 +464,7 @@ class Metrics:
         self._set("utility_graph_ratio", (utility.get("dfg") or {}).get("f1"), publication=publication)
 
     def budget(self, publication: str, spent: Charge) -> None:
-        """What the ledger says was charged; nothing for a mechanism that never charges."""
+        """Export what the ledger charged; nothing for a mechanism that never charges."""
         if spent != Charge():
             self._set("budget_spent_epsilon", float(spent.epsilon), publication=publication)
             self._set("budget_spent_delta", float(spent.delta), publication=publication)
@@ -471,7 +474,7 @@ class Metrics:
         self._set("budget_left_releases", left, publication=publication)
 
     def process_budget(self, spent: Charge) -> None:
-        """What all publications charged together, former ones included."""
+        """Export what all publications charged together, former ones included."""
         if spent != Charge():
             self._set("process_budget_spent_epsilon", float(spent.epsilon))
             self._set("process_budget_spent_delta", float(spent.delta))
@@ -479,7 +482,7 @@ class Metrics:
     # stream
 
     def accounted(self, publication: str, accounting: Mapping[str, int]) -> None:
-        """Counts of the fold (`Fold.accounting`)."""
+        """Export counts of the fold (`Fold.accounting`)."""
         self._set("pending_events", accounting["pending"], publication=publication)
         self._set("late_events", accounting["late"], publication=publication)
         self._set("open_cases", accounting["cases"])
@@ -516,8 +519,10 @@ class Metrics:
         lag: Mapping[str, int],
         left_out: Mapping[str, int],
     ) -> None:
-        """Totals of an ingest worker, and what it has not taken yet by partition (`topic/number`). A partition that is
-        not in `lag` any more is another worker's: its series ends here."""
+        """Export totals of an ingest worker, and its lag by partition (`topic/number`).
+
+        A partition that is not in `lag` any more belongs to another worker: its series ends here.
+        """
         self._reach("ingest_events_total", events)
         self._reach("ingest_deltas_total", deltas)
         for reason, count in dead.items():
@@ -541,7 +546,7 @@ class Metrics:
             self._count("ingest_left_out_total", 0, reason=reason)
 
     def checkpointed(self) -> None:
-        """The state was saved now."""
+        """Record that the state was saved now."""
         self._set("checkpoint_timestamp_seconds", time.time())
 
     def checkpoint(self, size: int, saved: float | None = None) -> None:
@@ -555,8 +560,11 @@ class Metrics:
         self._set("delta_timestamp_seconds", moment)
 
     def free_space(self, place: str, ask: Callable[[], float]) -> None:
-        """Export the free bytes of a place. `ask` is called at each scrape, so a process that only stands by, or that
-        ends before each release, exports them too."""
+        """Export the free bytes of a place.
+
+        `ask` is called at each scrape, so a process that only stands by, or that ends before each release, exports
+        them too.
+        """
         self._metrics[PREFIX + "free_bytes"].labels(self.process, place).set_function(ask)
 
     def free_bound(self, least: int) -> None:
@@ -570,8 +578,10 @@ class Metrics:
     # out
 
     def serve(self, port: int, host: str = HOST) -> tuple[int, Any]:
-        """Serve on host:port from a thread of its own; returns the port (0 takes a free one) and the server. With
-        them goes `process_*`: in a textfile it would be taken for the node exporter's own."""
+        """Serve on host:port from a thread; return the port (0 takes a free one) and the server.
+
+        `process_*` metrics are served too: in a textfile they would be taken for the node exporter's own.
+        """
         served = CollectorRegistry()
         served.register(_Registered(self.registry))
         ProcessCollector(registry=served)

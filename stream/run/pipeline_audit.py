@@ -1,5 +1,6 @@
-"""Neighbouring logs through the whole pipeline: reader, fold, cut, gate, mechanism, files. The stage of
-`veilstream audit-epsilon --pipeline`.
+"""Neighbouring logs through the whole pipeline: reader, fold, cut, gate, mechanism, files.
+
+This is the stage of `veilstream audit-epsilon --pipeline`.
 
 A mechanism can keep its promise and the pipeline around it break it: by the moment of a release, by whether it comes at
 all, by what a window exposes. So the output that is audited is all that an outsider can see of a run: how many attempts
@@ -71,9 +72,19 @@ SIZE_STEP = 64
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """The person who is or is not there: `trace`, one activity an hour from hour `at` of the run, and an activity each
-    at the hours `later`; with a `second` case of the same activities from that hour on. `lines`: further rows of the
-    file, as bytes."""
+    """The person who is present in one log and absent in the other.
+
+    Attributes
+    ----------
+    trace
+        One activity an hour from hour `at` of the run.
+    later
+        Hours of one more activity each.
+    second
+        Hour from which a second case of the same activities begins.
+    lines
+        Further rows of the file, as bytes.
+    """
 
     name: str
     trace: str
@@ -122,8 +133,11 @@ TWO_CASES = Victim("two cases in two windows", "AB", 36, second=60)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`common` cases of A B whose starts are spread over so many hours of the second day, and of each of so many `days`
-    from then on; the victim comes, or does not. The run ends after so many `hours`."""
+    """The cases of everybody else.
+
+    `common` cases of A B have starts spread over so many hours of the second day, and of each of so many `days`
+    from then on. The victim comes, or does not. The run ends after so many `hours`.
+    """
 
     common: int = 100
     days: int = 1
@@ -131,7 +145,7 @@ class Scene:
     spread: int = 22
 
     def file(self, victim: Victim | None) -> bytes:
-        """The log as a CSV file, in order of time, the victim's `lines` in the middle."""
+        """Return the log as a CSV file, in order of time, with the victim's `lines` in the middle."""
         events: list[tuple[int, int, str, str]] = []
         for number in range(self.days * self.common):
             day, within = divmod(number, self.common)
@@ -152,7 +166,7 @@ class Scene:
 
 
 def arriving(log: EventLog, pseudonym: Callable[[str], str]) -> dict[int, list[PlainRow]]:
-    """The events by the hour in which they arrive, offsets in order of arrival."""
+    """Return the events by the hour in which they arrive, offsets in order of arrival."""
     by_hour: dict[int, list[PlainRow]] = defaultdict(list)
     names = [pseudonym(case) for case in log.case_ids]
     cases, activities, times = log.case_of_event.tolist(), log.activity.decode(), log.time.tolist()
@@ -167,8 +181,11 @@ SERIES = Scene(days=4, hours=121, spread=12)
 
 
 def small_configuration(mechanism: Mapping[str, Any], **keys: Any) -> Settings:
-    """The configuration that is audited: a release a day, cases leave a day after their end; `keys` of the publication
-    besides. Where each case counts once they stay: nothing but the rule itself keeps them from counting again."""
+    """Return the configuration that is audited: a release a day, cases leave a day after their end.
+
+    `keys` are further keys of the publication. If each case counts once, cases stay: only the rule itself keeps
+    them from counting again.
+    """
     publication: dict[str, Any] = {
         "name": "statistics",
         "window": {"every": "1d", "time": "wall"},
@@ -199,11 +216,11 @@ class Run:
     victim: Victim | None
 
     def __call__(self) -> Iterator[Hashable]:
-        """The events that happened in the output."""
+        """Return the events that happened in the output."""
         yield from self.output()[0]
 
     def output(self) -> tuple[list[Hashable], Charge]:
-        """What an outsider sees, and what the ledger was charged together."""
+        """Return what an outsider sees, and what the ledger charged in all."""
         folder = Path(tempfile.mkdtemp(prefix="audit-"))
         try:
             try:
@@ -215,7 +232,7 @@ class Run:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _read(self, file: Path) -> EventLog:
-        """The log of the file, as a replay of these settings reads it."""
+        """Return the log of the file, as a replay of these settings reads it."""
         file.write_bytes(self.scene.file(self.victim))
         return read_log(file, reading=self.settings.reading(_unheard))
 
@@ -259,7 +276,7 @@ class Run:
 
 
 def _unheard(_: str) -> None:
-    """What a reader says of a file is for the operator, and no output of a run."""
+    """Drop the messages of a reader about a file: they are for the operator, and no output of a run."""
 
 
 def _told(which: str, event: tuple[Any, ...]) -> Hashable:
@@ -267,8 +284,10 @@ def _told(which: str, event: tuple[Any, ...]) -> Hashable:
 
 
 def visible(folder: Path, common: int) -> Iterator[tuple[Any, ...]]:
-    """What a release shows: its manifest key by key, the size of each file, and its contents (`common`: about how many
-    cases a variant has in the source)."""
+    """Return what a release shows: its manifest key by key, the size of each file, and its contents.
+
+    `common`: about how many cases a variant has in the source.
+    """
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     for file in manifest.pop("files"):
         yield "bytes", file["path"], (folder / file["path"]).stat().st_size // SIZE_STEP
@@ -301,8 +320,11 @@ def _variants(folder: Path) -> Counter[tuple[str, ...]]:
 
 
 def together(counts: Sequence[Counter[tuple[str, ...]]], common: int) -> Iterator[Hashable]:
-    """What only several releases tell: a variant that each of some releases on end has more often than the others make
-    it, a multiple of `common`. Who is counted in each of them shows here, and in no release alone."""
+    """Return what only several releases reveal.
+
+    A variant that each of some releases on end has more often than the others make it, a multiple of `common`.
+    Persons who are counted in each of them show here, and in no single release.
+    """
     for trace in sorted(set().union(*counts)):
         above = [count[trace] > common * round(count[trace] / common) for count in counts]
         for first, last in itertools.combinations(range(len(counts)), 2):
@@ -311,8 +333,10 @@ def together(counts: Sequence[Counter[tuple[str, ...]]], common: int) -> Iterato
 
 
 def contents(log: EventLog, common: int) -> Iterator[tuple[Any, ...]]:
-    """Variants, how many cases of each, and times, as `models.dp.neighbours.observed` tells them apart; and counts up
-    to twice the common ones in steps of COUNT_STEP."""
+    """Return variants, how many cases of each, and times, as `models.dp.neighbours.observed` distinguishes them.
+
+    Counts are included up to twice the common ones in steps of COUNT_STEP.
+    """
     for event in observed(log, common):
         yield event if isinstance(event, tuple) else (event,)
     for trace, count in Counter(log.traces()).items():
@@ -321,11 +345,14 @@ def contents(log: EventLog, common: int) -> Iterator[tuple[Any, ...]]:
 
 
 def pipeline_pairs(settings: Settings, scene: Scene, victims: tuple[Victim, ...] = VICTIMS) -> list[NeighbourPair]:
-    """The scene without and with each victim, as runs of the pipeline; one step of the claim each."""
+    """Return the scene without and with each victim, as runs of the pipeline; one step of the claim each."""
     return [NeighbourPair(one.name, Run(settings, scene, None), Run(settings, scene, one)) for one in victims]
 
 
 def claimed(settings: Settings, scene: Scene) -> Charge:
-    """What the releases on the common cases alone are charged together. The moments of dp releases are public, so a
-    run with a victim is charged the same; a run that is charged more shows by its number of attempts."""
+    """Return the charge of the releases on the common cases alone.
+
+    The moments of dp releases are public, so a run with a victim is charged the same. A run that is charged more
+    shows by its number of attempts.
+    """
     return Run(settings, scene, None).output()[1]

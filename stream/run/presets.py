@@ -26,8 +26,10 @@ AUDIT: Mapping[str, Any] = {"bk_length": 2, "n": [0, 1]}
 
 
 def bounds(log: EventLog, sensitive: Sequence[str], least: int = K, share: float = C) -> dict[str, Any]:
-    """Parameters of a TLKC mechanism for a log; no share is bounded where nothing is sensitive, times leave as means
-    where the log has any."""
+    """Return parameters of a TLKC mechanism for a log.
+
+    No share is bounded if nothing is sensitive. Times leave as means if the log has any.
+    """
     highest = share if sensitive else 1.0
     table: dict[str, Any] = {"knowledge": "seq", "attribute": "ac", "L": L, "K": least, "C": highest}
     if log.n_events and log.time.min() < log.time.max():
@@ -37,40 +39,40 @@ def bounds(log: EventLog, sensitive: Sequence[str], least: int = K, share: float
 
 
 def series_gate(least: int, *, local: bool = False) -> dict[str, int]:
-    """A bound on every attack over the series; of `local` also for somebody who knows its rules, which are public."""
+    """Return a bound on every attack over the series; for `local` also against readers of its public rules."""
     gate = {"min_ka": least, "min_fa": least, "min_ca": least, "min_ba": least}
     return {**gate, "max_minimality": 0} if local else gate
 
 
 def window(log: EventLog, least: int = K) -> dict[str, Any]:
-    """A tenth of the cases, and at least `least`: BA cannot reach it with fewer new cases."""
+    """Return a window of a tenth of the cases, and at least `least`: BA cannot reach it with fewer new cases."""
     return {"new_cases": max(least, log.n_cases // RELEASES)}
 
 
 def publication(
     name: str, cuts: Mapping[str, Any], mechanism: Mapping[str, Any], gate: Mapping[str, Any]
 ) -> Publication:
-    """A publication with the usual audit."""
+    """Return a publication with the usual audit."""
     return Publication(
         name=name, window=dict(cuts), mechanism=dict(mechanism), audit=dict(AUDIT), gate=GatePolicy(**gate)
     )
 
 
 def default_publication(log: EventLog, sensitive: Sequence[str] = ()) -> Publication:
-    """What `replay` does without a configuration."""
+    """Return the publication of `replay` without a configuration."""
     mechanism = {"kind": "tlkc-cohorts", **bounds(log, sensitive), "suppression": "local"}
     return publication("research", window(log), mechanism, series_gate(K, local=True))
 
 
 def with_completion(process: Process) -> Process:
-    """The process, with cases complete at their last event of the log where no rule says otherwise (replay only)."""
+    """Return the process, with cases complete at their last event if no rule says otherwise (replay only)."""
     if process.completion != Completion():
         return process
     return process.model_copy(update={"completion": Completion(log_end=True)})
 
 
 def with_default(settings: Settings, log: EventLog) -> Settings:
-    """The settings with the default publication."""
+    """Return the settings with the default publication."""
     process = settings.process
     return settings.model_copy(
         update={"publication": (default_publication(log, process.sensitive),), "process": with_completion(process)}

@@ -42,15 +42,15 @@ class MetricsOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """Who builds the releases: the mechanism in memory, or an engine."""
+class BuilderOptions:
+    """Options for what builds the releases: the mechanism in memory, or an engine."""
 
     engine: Annotated[
         str,
         typer.Option(
             "--engine",
             metavar="embedded|duckdb|spark",
-            help="Who builds each release (default: engine.kind of the configuration, else embedded).",
+            help="What builds each release (default: engine.kind of the configuration, else embedded).",
             rich_help_panel=_engine.PANEL,
             show_default=False,
         ),
@@ -107,7 +107,7 @@ def command(
     figures: MetricsOptions = MetricsOptions(),
     sensitive: options.Sensitive = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
-    built: Built = Built(),
+    built: BuilderOptions = BuilderOptions(),
     json: options.Json = False,
 ) -> int:
     """Publish a log as the daemon would have, day by day; exit 3 if a release was withheld, or nothing is out."""

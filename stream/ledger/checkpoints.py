@@ -173,7 +173,7 @@ class Newest:
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class StateGeneration:
     """A generation that could be opened.
 
     `state`: after its changes; `version`, `protection`: of the whole state; `fault`: why not all of its changes could
@@ -324,7 +324,7 @@ class Checkpoints:
         return None
 
 
-def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> Generation:
+def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> StateGeneration:
     """Return the whole state in a file with the changes in its log.
 
     Raises
@@ -340,7 +340,7 @@ def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> Generat
     log = change_log.read(change_log.log_path(path, link), keys, link, plain_too=plain_too)
     if log.changes:
         state = SavedState.decode(state).after(log.changes).encode()
-    return Generation(state, version, protection, log.fault)
+    return StateGeneration(state, version, protection, log.fault)
 
 
 def opened(data: bytes, keys: Keys, where: str, *, plain_too: bool = False) -> tuple[bytes, int, Protection]:

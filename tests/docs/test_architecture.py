@@ -109,3 +109,13 @@ def test_every_file_on_the_page_stands() -> None:
     named = re.findall(r"`((?:stream|models|connectors|tests|docs)/[\w./]+\.(?:py|md))`", PAGE)
     assert named
     assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_no_class_name_is_used_twice() -> None:
+    """A reader who finds a class by its name finds the only one."""
+    places = defaultdict(list)
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(module)
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}

@@ -88,7 +88,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedCohorts:
     """The cohorts that are out, oldest first.
 
     Attributes
@@ -113,13 +113,15 @@ class Published:
     pending: dict[Pair, Pending] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None, claim: Claim | None = None) -> Published:
+    def of(
+        cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None, claim: Claim | None = None
+    ) -> PublishedCohorts:
         """With the index by case."""
         index = {name: case for one in cohorts for name, case in one.cases.items()}
         return cls(tuple(cohorts), None if alphabet is None else tuple(alphabet), index, claim)
 
     @classmethod
-    def read(cls, memory: Any) -> Published:
+    def read(cls, memory: Any) -> PublishedCohorts:
         """From memory.json, or what a build of this process left; None where nothing has been published."""
         if memory is None:
             return cls()
@@ -156,16 +158,16 @@ class Published:
         """The publications that show each cohort."""
         return [one.shown for one in self.cohorts]
 
-    def of_publication(self, name: str) -> Published:
+    def of_publication(self, name: str) -> PublishedCohorts:
         """Return the cohorts that a publication shows."""
-        return Published.of([one for one in self.cohorts if name in one.shown], self.alphabet, self.claim)
+        return PublishedCohorts.of([one for one in self.cohorts if name in one.shown], self.alphabet, self.claim)
 
-    def owned(self, publication: str) -> Published:
+    def owned(self, publication: str) -> PublishedCohorts:
         """With cohorts that nobody is said to show ascribed to a publication."""
         cohorts = [one if one.shown else msgspec.structs.replace(one, shown=(publication,)) for one in self.cohorts]
         return self._with(cohorts)
 
-    def taken_over(self, exposure: Exposure) -> Published:
+    def taken_over(self, exposure: Exposure) -> PublishedCohorts:
         """Add the cohorts of other publications that this one can show from now on.
 
         It exposes all their cases, and no fewer events of them than they had when they were published.
@@ -182,9 +184,11 @@ class Published:
         ]
         return self._with(cohorts)
 
-    def _with(self, cohorts: Sequence[Cohort]) -> Published:
+    def _with(self, cohorts: Sequence[Cohort]) -> PublishedCohorts:
         """Return the same with other cohorts in their place."""
-        return replace(Published.of(cohorts, self.alphabet, self.claim), waiting=self.waiting, pending=self.pending)
+        return replace(
+            PublishedCohorts.of(cohorts, self.alphabet, self.claim), waiting=self.waiting, pending=self.pending
+        )
 
     def queue(self, exposure: Exposure) -> Ints:
         """Completed cases that are not out: indices in the exposed log."""
@@ -204,7 +208,7 @@ class Published:
         came = {name: count for name, count in zip(exposure.log.activity.values, counts, strict=True) if count}
         return came, Counter(name for case in self.of_case.values() for name in case.activity)
 
-    def held_back(self, exposure: Exposure, queue: Ints) -> Published:
+    def held_back(self, exposure: Exposure, queue: Ints) -> PublishedCohorts:
         """With what is left of the queue, which has waited for one release more."""
         names = [exposure.log.case_ids[case] for case in queue.tolist()]
         left = {name: self.waiting.get(name, 0) + 1 for name in names if name not in self.of_case}
@@ -218,7 +222,7 @@ class Published:
         claim: Claim,
         times: Sequence[int] | None = None,
         pending: Mapping[Pair, Pending] | None = None,
-    ) -> Published:
+    ) -> PublishedCohorts:
         """Add a new cohort.
 
         `times`: of its events, if they are neither relative nor ordinal; `pending`: what of them is not disclosed
@@ -244,10 +248,10 @@ class Published:
             for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
         }
         newest = Cohort(cases, fresh.n_actual, len(cases), (exposure.publication,), _below_k(fresh))
-        all_ = Published.of([*self.cohorts, newest], alphabet, claim)
+        all_ = PublishedCohorts.of([*self.cohorts, newest], alphabet, claim)
         return replace(all_, waiting=self.waiting, pending=dict(pending or {}))
 
-    def without(self, cases: Collection[str]) -> Published:
+    def without(self, cases: Collection[str]) -> PublishedCohorts:
         """Erased cases taken out; of the pairs that they show nothing is pending any more: it could be theirs alone."""
         gone = set(cases)
         borne = {
@@ -259,7 +263,7 @@ class Published:
             for one in self.cohorts
         ]
         waiting = {name: releases for name, releases in self.waiting.items() if name not in gone}
-        return replace(Published.of(rest, self.alphabet, self.claim), waiting=waiting, pending=pending)
+        return replace(PublishedCohorts.of(rest, self.alphabet, self.claim), waiting=waiting, pending=pending)
 
     def log(self, exposure: Exposure) -> tuple[EventLog, Ints]:
         """Every published case that the state still holds, and its index in the exposed log."""
@@ -380,7 +384,7 @@ class TlkcCohorts(TlkcMechanism):
         BoundError
             If the queue has to wait: a release that repeats the last one would be no release.
         """
-        before, claim = Published.read(memory), self._claim(exposure)
+        before, claim = PublishedCohorts.read(memory), self._claim(exposure)
         published = before.taken_over(exposure)
         checked = _checked(published, claim)
         if published.claim not in (None, checked):
@@ -438,7 +442,7 @@ class TlkcCohorts(TlkcMechanism):
         named = {} if exposure.roles is None else {"resources": "roles"}
         return {**self.claim(), "sensitive": sorted(exposure.sensitive), **public, **named}
 
-    def _fresh(self, exposure: Exposure, queue: Ints, published: Published, *, taken: bool) -> Anonymized | None:
+    def _fresh(self, exposure: Exposure, queue: Ints, published: PublishedCohorts, *, taken: bool) -> Anonymized | None:
         """Return a new cohort.
 
         None if the queue has to wait, but cohorts of another publication were taken over.
@@ -450,7 +454,7 @@ class TlkcCohorts(TlkcMechanism):
                 return None
             raise
 
-    def _cohort(self, exposure: Exposure, queue: Ints, published: Published) -> Anonymized:
+    def _cohort(self, exposure: Exposure, queue: Ints, published: PublishedCohorts) -> Anonymized:
         if not len(queue):
             raise TooFewCasesError("tlkc-cohorts: no completed case is waiting; nothing new to release")
         for name in set(exposure.sensitive) - set(self.bins):
@@ -465,7 +469,7 @@ class TlkcCohorts(TlkcMechanism):
         except BoundError as error:
             raise BoundError(f"tlkc-cohorts: {error}") from None
 
-    def _divided(self, exposure: Exposure, queue: Ints, published: Published) -> tuple[TlkcProblem, Choice]:
+    def _divided(self, exposure: Exposure, queue: Ints, published: PublishedCohorts) -> tuple[TlkcProblem, Choice]:
         """Return the queue without cases that wait.
 
         Cases wait for others like them, and the last cases of classes that are too frequent in the queue wait too.
@@ -488,7 +492,7 @@ class TlkcCohorts(TlkcMechanism):
             return self.min_share
         return 0.0 if self.suppression == "local" and queue >= 3 * self.K else 0.4
 
-    def _wanted(self, exposure: Exposure, published: Published) -> Wanted:
+    def _wanted(self, exposure: Exposure, published: PublishedCohorts) -> Wanted:
         """Activities of which much was lost so far count more. Items of other knowledge all count the same."""
         if self.attribute != "ac" or self.knowledge == "rel":
             return Wanted()
@@ -501,16 +505,16 @@ class TlkcCohorts(TlkcMechanism):
         """Cohorts from before audiences shared them: those of the publication that remembers them."""
         if not memory:
             return memory
-        published = Published.read(memory)
+        published = PublishedCohorts.read(memory)
         return published.memory() if all(published.shown) else published.owned(publication).memory()
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
         """Without the erased cases: they leave every later release, and their cohort is that much smaller."""
-        return msgspec.to_builtins(Published.read(memory).without(cases).memory()) if memory else memory
+        return msgspec.to_builtins(PublishedCohorts.read(memory).without(cases).memory()) if memory else memory
 
 
-def _checked(published: Published, claim: Claim) -> Claim:
+def _checked(published: PublishedCohorts, claim: Claim) -> Claim:
     """Return the claim as far as it holds of all cohorts.
 
     Earlier versions did not check theirs for weaker knowledge.
@@ -525,7 +529,7 @@ def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value!r}" for name, value in before.items() if now.get(name) != value)
 
 
-def _public(known: Published, fresh: Anonymized | None) -> Mapping[str, Any]:
+def _public(known: PublishedCohorts, fresh: Anonymized | None) -> Mapping[str, Any]:
     common = {"cohorts": len(known.cohorts), "n_actual": known.n_actual}
     if fresh is None:
         return {**common, "newest": None}

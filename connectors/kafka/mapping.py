@@ -49,7 +49,7 @@ class EventMapping(BaseModel):
     where: dict[str, Scalar | tuple[Scalar, ...]] = {}
     """Only records that have these values at these paths (one of them, where a list is given)."""
     activity: str = Field(min_length=1)
-    """A text with paths in braces: `{table}.{column} set to {value}`. Every value that you put here stands in released
+    """A text with paths in braces: `{table}.{column} set to {value}`. Every value that you put here appears in released
     activities; name none that says something of a person."""
     case: str = Field(min_length=1)
     """Path, or a text with paths in braces. Debezium: `row.order_id`, the row after the change, or before a delete."""

@@ -124,7 +124,7 @@ class AttributeRoles(ConfigTable):
     quasi: tuple[str, ...] = ()
     """May be known of a person (age, postal code): counted in the risk of the source, never released."""
     public: tuple[str, ...] = ()
-    """Says nothing about a person: released and counted if a publication names it."""
+    """Not about a person: released and counted if a publication names it."""
     person: tuple[str, ...] = Field(default=(), max_length=1)
     """Tells whose case it is. Set it if people can have several cases: `cases = "completed"` counts the cases of a
     person by it. Only its pseudonym is stored; it is never released."""

@@ -58,7 +58,7 @@ class Endpoint(ConfigTable):
 
 
 class EngineSettings(ConfigTable):
-    """Who builds releases: the mechanisms on the cases in memory, or an engine that plans on tables of variants."""
+    """Releases are built by the mechanisms on the cases in memory, or by an engine that plans on tables of variants."""
 
     kind: Literal["embedded", "duckdb", "spark"] = "embedded"
     """Set it if the cases do not fit in memory: `duckdb` on one host, `spark` on a cluster (docs/scale.md). `embedded`
@@ -68,7 +68,7 @@ class EngineSettings(ConfigTable):
 
 
 class LogFile(ConfigTable):
-    """How the log file of `replay` and `publish` is written; what is not told is found out."""
+    """How the log file of `replay` and `publish` is written; what is not declared is detected."""
 
     time_format: str | None = Field(default=None, min_length=1)
     """Set it if times are read wrongly: a strptime format, or day-first, month-first, year-first, excel, excel-1904,
@@ -116,7 +116,7 @@ class Settings(ConfigTable):
     metrics: Endpoint = Endpoint()
     """Daemon only: metrics for Prometheus, see [metrics]."""
     engine: EngineSettings = EngineSettings()
-    """Who builds releases: see [engine]; `replay --engine` replaces it."""
+    """The builder of releases, see [engine]; `replay --engine` overrides it."""
     min_free_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
     """Set it to twice the size of a release if releases are large: space that must be free before one is built."""
     checkpoint_every: int = Field(default=20_000, ge=1)

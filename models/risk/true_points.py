@@ -127,15 +127,27 @@ def _found(
         person = int(origin[record])
         events = np.arange(true.starts[person], true.starts[person + 1])
         drawn = rng.choice(events, size=int(take[person]), replace=False)
-        candidates: Ints | None = None
-        for point, times in Counter(points[drawn].tolist()).items():
-            having = index.having(point, times)
-            candidates = having if candidates is None else np.intersect1d(candidates, having, assume_unique=True)
-            if not len(candidates):
-                break
-        outcomes[_outcome(candidates, record)] += 1
+        postings = [index.having(point, times) for point, times in Counter(points[drawn].tolist()).items()]
+        outcomes[_outcome(_common(postings), record)] += 1
     shares = {name: outcomes[name] / len(chosen) for name in ("right", "wrong", "several", "none")}
     return Found(m, len(chosen), **shares)
+
+
+def _common(postings: list[Ints]) -> Ints | None:
+    """Return the cases that all postings (ascending) contain; None without postings.
+
+    The shortest one comes first: the rest of the work is one search for each of its cases.
+    """
+    if not postings:
+        return None
+    shortest, *others = sorted(postings, key=len)
+    cases = shortest
+    for posting in others:
+        if not len(cases):
+            break
+        place = np.searchsorted(posting, cases)  # the posting is as long as `cases` or longer, so it is not empty
+        cases = cases[posting[np.minimum(place, len(posting) - 1)] == cases]
+    return cases
 
 
 def _outcome(candidates: Ints | None, record: int) -> str:

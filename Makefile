@@ -35,7 +35,7 @@ test: $(VENV)/.checked ## run every test, in four processes with a broker each; 
 .PHONY: fast
 fast: $(VENV)/.checked ## unit, property and golden tests: no broker, Java, browser or public logs (while you work)
 	PYTHONUTF8=1 $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder \
-	  -m "not kafka and not prometheus and not chromium and not logs and not slow" tests/unit tests/property tests/golden
+	  --hypothesis-profile fast -m "not kafka and not prometheus and not chromium and not logs and not slow" tests/unit tests/property tests/golden
 
 .PHONY: night
 night: crash chaos soak mutants runbooks ## what needs hours: crash matrix, chaos, soak, mutants, runbooks (not in CI)

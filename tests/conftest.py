@@ -10,8 +10,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+FAST_EXAMPLES = 25
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fast", settings.get_profile("any machine"), max_examples=FAST_EXAMPLES)  # `make fast`
 settings.load_profile("any machine")  # no test depends on how fast the machine is, or on what else it does
+
+
+def examples(number: int) -> settings:
+    """Set the number of examples of a property test; `make fast` runs at most FAST_EXAMPLES of them."""
+    in_fast_lane = settings().max_examples == FAST_EXAMPLES
+    return settings(max_examples=min(number, FAST_EXAMPLES) if in_fast_lane else number)
+
 
 FOREIGN = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "PY_COLORS", "CLICOLOR", "CLICOLOR_FORCE", "GITHUB_ACTIONS")
 FOREIGN += ("TZ", "PYTHONOPTIMIZE", "PYTHONWARNINGS", "TYPER_STANDARD_TRACEBACK")

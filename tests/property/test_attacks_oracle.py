@@ -8,7 +8,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from models.attacks.candidates import candidate_values, cracks_by_value
@@ -18,11 +18,12 @@ from models.attacks.linker import base_linkers
 from models.attacks.pairs import encode, join_releases
 from models.attacks.true_linker import true_linker
 from models.eventlog import EventLog, SimpleLog
+from tests.conftest import examples
 from tests.oracles import attacks as oracle
 
 ALPHABET = "ab"
 TRACES = st.text(ALPHABET, min_size=0, max_size=3)
-RELAXED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = examples(60)
 
 
 def simple(records: list[oracle.Record]) -> SimpleLog:

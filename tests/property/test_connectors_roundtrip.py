@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors import read_log, write_log
 from models.eventlog import EventLog
+from tests.conftest import examples
 from tests.oracles.xes import iter_traces
 
 XML_TEXT = st.text(
@@ -77,14 +78,14 @@ def content(log: EventLog) -> tuple:
     return log.case_ids, log.starts.tolist(), log.traces(), log.time.tolist(), log.resource.decode(), columns
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(logs())
 def test_xes_gives_back_the_log(log):
     """Names, nanoseconds, types and missing values survive XES."""
     assert content(written(log, "xes.gz")) == content(log)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(logs())
 def test_parquet_gives_back_the_log_but_wide_ints(log):
     """Parquet too; ints beyond 64 bits come back as text."""
@@ -97,7 +98,7 @@ def test_parquet_gives_back_the_log_but_wide_ints(log):
             assert after[name] == expected
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(logs())
 def test_csv_gives_back_the_log_as_text(log):
     """CSV keeps names and times exactly and every value's text; "" is missing there."""
@@ -114,7 +115,7 @@ def test_csv_gives_back_the_log_as_text(log):
     assert [plain(columns) for columns in theirs[-1]] == [plain(columns) for columns in ours[-1]]
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(logs())
 def test_the_iterator_reads_what_the_reader_reads(log):
     """Two paths through the XML agree, event by event."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.config.window import window_of
@@ -13,6 +13,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Config, Delta, Heartbeat, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.snapshot import Marks, merged
+from tests.conftest import examples
 from tests.oracles.fold_runs import S
 from tests.property.test_fold_oracle import WINDOWS, of_a_configuration
 
@@ -124,7 +125,7 @@ class Kept:
         return merged(self.base, self.log)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(rules, st.tuples(rules, rules), st.lists(st.tuples(step, st.booleans()), max_size=40), st.data())
 def test_a_base_and_its_changes_are_the_state(
     made: FoldRules, other: tuple[FoldRules, FoldRules], steps: list[Any], data: st.DataObject

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
+from tests.conftest import examples
 from tests.oracles.fold_runs import S, in_order, run
 from tests.property.test_fold_oracle import event, interleaved, rules, stream
 
@@ -23,7 +24,7 @@ def records_of(items):
             yield position, Delta(src=source, p=0, prev=before, last=what.offset, n=1, rows=[what])
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(rules(False), stream.map(lambda items: list(interleaved(items))), st.data())
 def test_a_restart_at_any_record_changes_nothing(made, items, data):
     """Snapshot and restore at any record: the same cuts and, at the end, the same bytes as the undisturbed run."""
@@ -48,7 +49,7 @@ TUMBLING = [
 ]
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(
     st.sampled_from(TUMBLING),
     st.sampled_from([None, 4 * S]),
@@ -82,7 +83,7 @@ def test_event_time_windows_do_not_see_how_partitions_interleave(window, silence
 RULES = [{"x": 1}, {"x": 2}, {"x": 3, "fraction": 0.5}, {"x": 2, "max_wait": "4s"}, {"x": 2, "mode": "up_to"}]
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(
     st.sampled_from(RULES),
     st.sampled_from([{}, {"new_cases": 1}, {"new_events": 3}]),

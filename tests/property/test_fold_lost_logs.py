@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, Heartbeat, Row
 from stream.fold.rules import FoldRules, PublicationRules
+from tests.conftest import examples
 from tests.oracles.fold import Oracle
 from tests.oracles.fold_runs import S, run
 
@@ -105,7 +106,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(STEPS)
 @example([("append", 2), ("read", 2), ("cut", 1), ("read", 1), ("cut", 0), ("append", 1)])  # lost again after a rewind
 def test_whatever_becomes_of_a_log_every_event_that_it_holds_is_folded_once(steps):
@@ -121,7 +122,7 @@ def test_whatever_becomes_of_a_log_every_event_that_it_holds_is_folded_once(step
     assert state.events.size == len(names)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(STEPS.map(lambda steps: [one for one in steps if one[0] in ("append", "read", "elect", "restart")]))
 def test_clean_elections_and_restarts_raise_no_alarm(steps):
     """Another leader with the same log is no gap: an alarm that cries often is not heard."""
@@ -134,7 +135,7 @@ def test_clean_elections_and_restarts_raise_no_alarm(steps):
 EVENTS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab"), st.integers(0, 3)), min_size=1, max_size=12)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(EVENTS, EVENTS, st.booleans(), st.integers(0, 11), st.sampled_from([{"new_cases": 2}, {"new_events": 3}]))
 def test_an_accepted_log_cuts_as_the_oracle_does(before, after, recreated, keep, window):
     """The rows of a log that was created again, or cut and written again, are new events and no repeats."""

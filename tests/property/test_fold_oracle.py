@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
+from tests.conftest import examples
 from tests.oracles.fold import Oracle
 from tests.oracles.fold_runs import S, deltas, in_order, run
 
@@ -83,7 +84,7 @@ event = st.tuples(st.integers(0, 4), st.sampled_from("abz"), st.integers(0, 4), 
 sizes = st.lists(st.integers(1, 12), min_size=1, max_size=3)
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(rules(True), st.lists(event, max_size=40).map(in_order), sizes)
 def test_embedded_cuts_and_logs_equal_the_oracle(made, rows, batch):
     """One partition in order, every trigger: the fold and the event-by-event oracle cut alike, for any batching."""
@@ -117,7 +118,7 @@ def interleaved(items):
         offsets[source] += 1
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(rules(False), stream.map(lambda items: list(interleaved(items))), st.integers(1, 5))
 def test_partitions_ticks_and_late_events_equal_the_oracle(made, items, batch):
     """Two partitions, times that go back, wall ticks: the fold and the oracle cut alike, duplicates thrown in."""

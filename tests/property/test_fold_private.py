@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Heartbeat, Row, Tick, without_cases
 from stream.fold.rules import FoldRules, PublicationRules
+from tests.conftest import examples
 from tests.oracles.fold import Oracle
 from tests.oracles.fold_runs import S, deltas, in_order, run
 from tests.property.test_fold_equalities import records_of
@@ -47,7 +48,7 @@ def private(windows):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(private(TUMBLING), st.lists(event, max_size=40).map(in_order), sizes)
 def test_retention_by_a_simulated_clock_equals_the_oracle(made, rows, batch):
     """Cases leave a dp publication by their own last event, and what comes to them later stays away."""
@@ -59,7 +60,7 @@ def test_retention_by_a_simulated_clock_equals_the_oracle(made, rows, batch):
     assert run(Fold(made), records) == oracle.cuts
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(private(WALL), stream.map(lambda items: [*interleaved(items), ("tick", END)]), st.integers(0, 40))
 def test_retention_by_ticks_equals_the_oracle(made, items, stop):
     """The same in the daemon: two partitions, times that go back, ticks, and a restart anywhere."""
@@ -93,7 +94,7 @@ def moments_and_others(made, records, case):
 jump = st.one_of(st.integers(-6, 3), st.sampled_from([-1000, 1000]))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     private(WALL),
     stream.map(lambda items: [*interleaved(items), ("tick", END)]),
@@ -116,7 +117,7 @@ def test_a_person_moves_no_moment_and_nobody_else(made, items, far):
     assert moments_and_others(made, records, "c0") == moments_and_others(made, without, "c0")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(private(TUMBLING), st.lists(event, max_size=40).map(in_order), st.integers(0, 4))
 def test_a_person_moves_no_moment_of_a_replay(made, rows, who):
     """Event-time windows of a replay that begins at `start` and ends at a given moment."""

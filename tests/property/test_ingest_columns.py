@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connectors.columns import ColumnNames
@@ -17,6 +17,7 @@ from connectors.kafka.events import Message, Schema
 from connectors.kafka.formats import event_decoder
 from stream.daemon.deltas import Clocks, DeltaWriter, LogState
 from stream.values.pseudonym import Pseudonyms
+from tests.conftest import examples
 from tests.oracles.ingest import RecordWriter
 from tests.oracles.ingest import event_decoder as record_decoder
 from tests.source_records import source_record
@@ -191,7 +192,7 @@ def fetched(values: list[tuple[bytes | None, Any]]) -> list[Message]:
     return [source_record(3 + 2 * place, value, top) for place, (value, top) in enumerate(values)]
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(
     schemas,
     batches,

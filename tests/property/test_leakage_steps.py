@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from models.leakage.accumulation import TemporalLeakage, batch, epsilon_of, leakage_step, reference
@@ -16,6 +16,7 @@ from models.leakage.budget import allocate
 from models.leakage.correlations import correlation, steps
 from models.leakage.states import END, START, StateFunction
 from models.leakage.steps import LeakageStep, step
+from tests.conftest import examples
 from tests.oracles import leakage as oracle
 
 ALPHAS = (0.001, 0.01, 0.1, 1.0, 5.0)
@@ -91,7 +92,7 @@ def test_three_thousand_matrices_agree_with_the_linear_program(part: int) -> Non
     )
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(matrices(), st.sampled_from(ALPHAS))
 def test_step_is_the_best_set_of_columns(matrix: np.ndarray[Any, Any], alpha: float) -> None:
     """AL is the maximum over all pairs and all sets; the points alone give the same function."""
@@ -100,7 +101,7 @@ def test_step_is_the_best_set_of_columns(matrix: np.ndarray[Any, Any], alpha: fl
     assert step(matrix).complete()(alpha) == pytest.approx(expected, rel=1e-9, abs=1e-13)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(matrices(), st.floats(0, 900))
 def test_step_never_raises_leakage_and_keeps_it_only_where_extreme(matrix: np.ndarray[Any, Any], alpha: float) -> None:
     """0 <= AL(alpha) <= alpha for any alpha, and AL is the identity iff two rows share no column."""
@@ -112,7 +113,7 @@ def test_step_never_raises_leakage_and_keeps_it_only_where_extreme(matrix: np.nd
         assert value == alpha
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(logs(), st.integers(1, 4), st.sampled_from(["certain", "uncertain"]))
 def test_correlations_equal_the_walks(log: list[tuple[str, ...]], x: int, scenario: Any) -> None:
     """Sparse rows of both directions equal the walks counted in fractions, and each row sums to 1."""
@@ -128,7 +129,7 @@ def test_correlations_equal_the_walks(log: list[tuple[str, ...]], x: int, scenar
         assert rows == {s: pytest.approx({c: float(p) for c, p in row.items()}) for s, row in expected.items()}
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(logs(), st.integers(1, 7), st.sampled_from(["certain", "uncertain"]), st.sampled_from(ALPHAS))
 def test_a_tree_needs_only_its_depth_and_leaves(
     log: list[tuple[str, ...]], x: int, scenario: Any, alpha: float
@@ -161,7 +162,7 @@ def last_state(prefix: tuple[str, ...]) -> object:
 COARSE = {"set": set_state, "last": last_state}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(logs(), st.sampled_from(list(COARSE)), st.sampled_from(["certain", "uncertain"]), st.integers(1, 4))
 @example([(START, "a", "a", "b"), (START, "b", "a")], "last", "uncertain", 2)
 def test_coarse_states_begin_with_the_empty_prefix(
@@ -174,7 +175,7 @@ def test_coarse_states_begin_with_the_empty_prefix(
             assert float(found(alpha)) == pytest.approx(leakage_step(np.array(rows), alpha), rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(logs(), logs(), st.sampled_from(["prefix", "last", "suffix-2", "set", "multiset"]))
 def test_the_automaton_is_the_same_in_any_order(first: Any, second: Any, states: str) -> None:
     """Digest, states and counts do not depend on the order in which cases arrive."""
@@ -185,7 +186,7 @@ def test_the_automaton_is_the_same_in_any_order(first: Any, second: Any, states:
     assert one.digest() != system_of(first, states).digest()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(chains())
 def test_on_line_equals_batch(chain: tuple[list[Fraction], list[LeakageStep], list[LeakageStep]]) -> None:
     """Release by release gives the values of the recursions over the whole series."""
@@ -197,7 +198,7 @@ def test_on_line_equals_batch(chain: tuple[list[Fraction], list[LeakageStep], li
     assert float(leakage.max_tpl()) == pytest.approx(max(float(v) for v in tpl), rel=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(chains())
 def test_tpl_lies_between_epsilon_and_composition_and_never_falls(
     chain: tuple[list[Fraction], list[LeakageStep], list[LeakageStep]],
@@ -217,7 +218,7 @@ def test_tpl_lies_between_epsilon_and_composition_and_never_falls(
         earlier = now
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=30))
 def test_extreme_steps_compose_exactly(cents: list[int]) -> None:
     """Where all steps are extreme, every TPL is the sum of e as an exact fraction, and no step is evaluated."""
@@ -233,7 +234,7 @@ SIXTHS = [np.array(rows) / 6 for rows in ([[1.0, 5], [2, 4]], [[2.0, 4], [3, 3]]
 FIFTHS = [np.array(rows) / 5 for rows in ([[1.0, 4], [1, 4]], [[2.0, 3], [4, 1]])]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(matrices(), matrices(), st.sampled_from([Fraction(1, 10), Fraction(1), Fraction(3)]), st.integers(1, 8))
 @example(*SIXTHS, Fraction(1, 10), 2)
 @example(*FIFTHS, Fraction(1, 10), 5)
@@ -258,7 +259,7 @@ def test_a_chain_that_forgets_gets_a_budget_for_ever(backward: Any, forward: Any
     assert alpha * (1 - Fraction(1, 10**9)) <= found.first + found.last - found.constant <= alpha
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(chains())
 @example(([Fraction(1, 10)] * 4, [step(FIFTHS[1])] * 3, [step(FIFTHS[1])] * 3))
 def test_no_leakage_is_below_the_true_one(chain: tuple[list[Fraction], list[LeakageStep], list[LeakageStep]]) -> None:
@@ -273,7 +274,7 @@ def test_no_leakage_is_below_the_true_one(chain: tuple[list[Fraction], list[Leak
         assert leakage.max_tpl() == max(leakage.tpl())
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(logs(), st.integers(1, 6), st.sampled_from([0.01, 1.0]))
 def test_reference_repeats_the_authors_rule(log: list[tuple[str, ...]], x: int, alpha: float) -> None:
     """The closed form of the reference equals the authors' rule on the rows of the automaton."""

@@ -7,13 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.dp.budget import Charge
 from stream.ledger.entries import Entry
 from stream.ledger.sqlite import SqliteLedger
 from stream.ledger.view import LedgerView
+from tests.conftest import examples
 from tests.entries import entry
 from tests.oracles import ledger as oracle
 
@@ -71,7 +72,7 @@ def facts(view: LedgerView) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(st.lists(entries(), max_size=14), st.integers(0, 14))
 def test_a_ledger_keeps_its_view_up_to_date(appended: list[Entry], asked_after: int) -> None:
     """Whenever the view was asked for first, it is that of the entries in the file."""
@@ -84,7 +85,7 @@ def test_a_ledger_keeps_its_view_up_to_date(appended: list[Entry], asked_after: 
         assert facts(ledger.view) == facts(LedgerView(stored)) == facts(LedgerView(appended))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(entries(), max_size=18))
 def test_the_facts_are_those_of_all_entries(given_entries: list[Entry]) -> None:
     """Each fact, asked of the whole list anew."""
@@ -118,7 +119,7 @@ def test_the_facts_are_those_of_all_entries(given_entries: list[Entry]) -> None:
             }
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(entries(), max_size=12), st.sampled_from(CUTS), st.booleans())
 def test_a_next_draw_costs_what_it_adds_to_all_others(given_entries: list[Entry], cut: str, once: bool) -> None:
     """Before it: every charge but the one that a crashed attempt of the same draw left."""

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Config, Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
+from tests.conftest import examples
 from tests.oracles.fold_runs import S
 
 HOUR = 3_600 * S
@@ -69,7 +70,7 @@ def cuts(fold: Fold, stream: Iterator[AnyRecord], *, snapshots: bool = False) ->
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(EVENTS, st.sampled_from([None, HOUR, 12 * HOUR]))
 def test_no_case_is_in_two_cuts(events: Events, retention: int | None) -> None:
     """Also where events come late, after silence, or after the case has left the state; and a restart changes
@@ -81,7 +82,7 @@ def test_no_case_is_in_two_cuts(events: Events, retention: int | None) -> None:
     assert found == cuts(Fold(rules(retention=retention)), records(events), snapshots=True)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(EVENTS, st.sampled_from([None, 1, 2]), st.sampled_from(["p0", "p1", "p2"]))
 def test_one_person_moves_nobody_else(events: Events, most: int | None, who: str) -> None:
     """The cuts without her are the cuts with her, less her cases: as many, at the same moments, everybody else where
@@ -93,7 +94,7 @@ def test_one_person_moves_nobody_else(events: Events, most: int | None, who: str
     assert left == without
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(EVENTS, st.integers(1, 2), st.sampled_from([None, HOUR]))
 def test_a_person_has_no_more_cases_than_the_cap(events: Events, most: int, retention: int | None) -> None:
     """Over all cuts together, whatever retention took away meanwhile; a case of nobody known is never exposed."""

@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.eventlog import EventLog
@@ -16,6 +16,7 @@ from models.risk.adversary import NEVER, greedy_points
 from models.risk.index import TraceIndex
 from models.risk.points import KnownColumns
 from models.risk.uniqueness import trace_uniqueness
+from tests.conftest import examples
 from tests.oracles.risk import expected_uniqueness, fewest_points, unique, unique_chances
 
 CASES = st.lists(
@@ -31,7 +32,7 @@ def _index(log: EventLog, *columns: str) -> TraceIndex:
     return TraceIndex.build(log, KnownColumns(columns or ("activity",), ("S",)))
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(CASES)
 def test_all_points_agree_with_brute_force(cases: list[tuple[str, str | None]]) -> None:
     """With every point known the index says what comparing all pairs of multisets says, with attributes and without."""
@@ -43,7 +44,7 @@ def test_all_points_agree_with_brute_force(cases: list[tuple[str, str | None]]) 
     assert bare == pytest.approx(expected_uniqueness(traces, [None] * len(traces), 6))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(CASES, st.integers(1, 3))
 def test_counted_choices_agree_with_comparing_all_pairs(cases: list[tuple[str, str | None]], m: int) -> None:
     """The two oracles: holders of each choice counted (fast enough for a real log) and every pair of cases compared."""
@@ -53,7 +54,7 @@ def test_counted_choices_agree_with_comparing_all_pairs(cases: list[tuple[str, s
         assert sum(chances) / len(chances) == pytest.approx(expected_uniqueness(traces, groups, m))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(CASES, st.integers(1, 3), st.integers(0, 9))
 def test_random_draws_estimate_the_mean_over_all_choices(
     cases: list[tuple[str, str | None]], m: int, seed: int
@@ -67,7 +68,7 @@ def test_random_draws_estimate_the_mean_over_all_choices(
     assert found == pytest.approx(expected_uniqueness(traces, groups, m), abs=5 * np.sqrt(0.25 / len(cases) / 300))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(CASES, min_size=2, max_size=4), st.booleans())
 def test_an_updated_index_equals_a_new_one(logs: list[list[tuple[str, str | None]]], joint: bool) -> None:
     """Cases that grow, shrink, leave, return or change their attribute: updating equals building."""
@@ -83,7 +84,7 @@ def test_an_updated_index_equals_a_new_one(logs: list[list[tuple[str, str | None
             assert same[0] == same[1]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(CASES, st.booleans())
 def test_twins_are_the_cases_that_another_one_equals(cases: list[tuple[str, str | None]], alike: bool) -> None:
     """Told by digests, and by the points themselves where two digests are alike."""
@@ -93,7 +94,7 @@ def test_twins_are_the_cases_that_another_one_equals(cases: list[tuple[str, str 
     assert twin == [cases.count(one) > 1 for one in cases]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(CASES, st.integers(1, 5), st.integers(0, 9))
 def test_draws_are_the_same_however_many_are_held(cases: list[tuple[str, str | None]], most: int, seed: int) -> None:
     """Some cases at a time, or all of them."""
@@ -104,7 +105,7 @@ def test_draws_are_the_same_however_many_are_held(cases: list[tuple[str, str | N
         assert index.unique(take, np.random.default_rng(seed)).tolist() == whole
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(CASES)
 def test_an_event_is_alone_where_no_other_case_has_a_point_of_it(cases: list[tuple[str, str | None]]) -> None:
     """However often its own case has it."""
@@ -114,7 +115,7 @@ def test_an_event_is_alone_where_no_other_case_has_a_point_of_it(cases: list[tup
     assert index.postings.alone.tolist() == expected
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(CASES)
 def test_the_greedy_adversary_is_valid_and_no_better_than_the_best(cases: list[tuple[str, str | None]]) -> None:
     """Greedy singles out exactly those cases that can be, with at least as many points as the smallest set."""
@@ -126,7 +127,7 @@ def test_the_greedy_adversary_is_valid_and_no_better_than_the_best(cases: list[t
             assert best <= needed <= len(traces[case])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(CASES)
 def test_per_column_knowledge_is_never_more_than_joint(cases: list[tuple[str, str | None]]) -> None:
     """A case that contains the joint points contains each column's: per-column singles out no more cases."""
@@ -155,7 +156,7 @@ def test_dense_items_agree_with_brute_force() -> None:
     assert 0 < sum(expected) < 200
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(CASES, st.booleans(), st.integers(1, 5))
 def test_rows_that_are_coded_by_the_block_are_the_same_points(
     cases: list[tuple[str, str | None]], joint: bool, block: int

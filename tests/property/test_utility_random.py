@@ -7,13 +7,14 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.eventlog import EventLog
 from models.utility.distance import data_utility, data_utility_at_least
 from models.utility.graphs import directly_follows
 from models.utility.kept_distances import KeptDistances
+from tests.conftest import examples
 from tests.oracles import utility as oracle
 
 TRACES = st.lists(st.text("abc", max_size=6), min_size=1, max_size=7)
@@ -23,7 +24,7 @@ def _log(traces: list[str]) -> EventLog:
     return EventLog.from_traces([(trace, None) for trace in traces])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(TRACES, TRACES)
 def test_data_utility_is_the_linear_programs_optimum(original: list[str], released: list[str]) -> None:
     """The transport over variants, its distances from the recurrence, solved as a linear program."""
@@ -32,7 +33,7 @@ def test_data_utility_is_the_linear_programs_optimum(original: list[str], releas
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(TRACES, TRACES), min_size=1, max_size=5), st.sampled_from([4, 1_000_000]))
 def test_distances_that_go_along_a_series_are_those_that_are_computed(
     cuts: list[tuple[list[str], list[str]]], most: int
@@ -46,7 +47,7 @@ def test_distances_that_go_along_a_series_are_those_that_are_computed(
             )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(TRACES, st.data())
 def test_the_bound_is_a_bound(original: list[str], data: st.DataObject) -> None:
     """Whatever is removed from whatever case, the bound never passes the exact utility."""
@@ -56,7 +57,7 @@ def test_the_bound_is_a_bound(original: list[str], data: st.DataObject) -> None:
     assert data_utility_at_least(_log(original), _log(released), np.asarray(origin)) <= exact + 1e-9
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(TRACES)
 def test_edges_are_counted_once_each(traces: list[str]) -> None:
     """The vectorised graph counts what the loop counts."""

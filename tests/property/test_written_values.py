@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors import read_log, write_log
 from connectors.logs import read_back
 from models.anonymize.values import label, written
 from models.eventlog import Column, EventLog
+from tests.conftest import examples
 
 FORMATS = ("log.xes", "log.csv", "log.parquet")
 SPECIAL = [
@@ -62,7 +63,7 @@ def _partition(column: Column) -> list[int]:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     rows=st.lists(st.tuples(VALUES, st.one_of(st.sampled_from(SPECIAL), st.text(max_size=3))), min_size=1, max_size=8)
 )

@@ -7,13 +7,14 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors import xes
 from connectors.columns import ColumnNames
 from models.errors import InputError
 from models.eventlog import Column, EventLog
+from tests.conftest import examples
 
 TEXTS = st.sampled_from(
     ["a", "b", "7", "", "x &amp; y", "x & y", "&#233;", "\u00e9", "<", "\x01", "'", "A B", "\u2028"]
@@ -65,7 +66,7 @@ def documents(draw) -> str:
     return "\n".join(lines) + draw(st.sampled_from(["\n", ""]))
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(documents(), st.sampled_from([5, 100, 1 << 20]), st.sampled_from(["utf-8", "latin-1"]))
 def test_the_quick_reader_agrees_with_the_general_one_or_is_silent(document: str, chunk: int, encoding: str) -> None:
     """Sound files, files with nested or doubled elements, broken ones, and those that no XML parser takes."""

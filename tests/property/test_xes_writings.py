@@ -7,10 +7,11 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors import read_log
+from tests.conftest import examples
 from tests.oracles import xes
 
 VALUES = st.text(st.sampled_from("ab&<>\"' \n\té\U0001f600/"), max_size=4)
@@ -54,7 +55,7 @@ def documents(draw) -> bytes:
 
 
 @pytest.mark.parametrize("known", [2, 1 << 15])
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(documents(), st.sampled_from([23, 1 << 18]))
 def test_every_writing_is_read_as_an_xml_parser_reads_it(known: int, document: bytes, chunk: int) -> None:
     """Also where fewer tags are remembered than the log has, and where every tag is cut between two chunks."""

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.dp.budget import Charge, parallel
@@ -20,6 +20,7 @@ from stream.ledger.sqlite import SqliteLedger
 from stream.ledger.view import LedgerView
 from stream.release.once import OncePerCase, refuse_other_terms
 from stream.release.verdict import verdicts
+from tests.conftest import examples
 
 TENTH, THIRD = Fraction(1, 10), Fraction(1, 3)
 DELTA = Fraction(1, 10**6)
@@ -70,7 +71,7 @@ def test_what_a_draw_adds(ledger: SqliteLedger) -> None:
     assert account.cost("b", asked, once=False) == (asked, asked)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(1, 5), st.integers(0, 3)), max_size=12),
     st.integers(0, 5),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.anonymize.tlkc import anonymize
@@ -16,6 +16,7 @@ from models.eventlog import EventLog
 from models.knowledge import relative_times
 from stream.release.contract import Exposure
 from stream.release.mechanisms import mechanism
+from tests.conftest import examples
 from tests.oracles import tlkc as oracle
 
 K, C = 4, 0.5
@@ -54,7 +55,7 @@ def test_a_share_for_who_knows_no_order(suppression: str) -> None:
         assert worst(both.log, structure, 2) <= Fraction(1, 2)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     rows=st.lists(st.tuples(st.text("abc", min_size=1, max_size=4), st.sampled_from("pqr")), min_size=8, max_size=24),
     suppression=st.sampled_from(["local", "exact"]),

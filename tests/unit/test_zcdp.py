@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.dp import zcdp
@@ -21,6 +21,7 @@ from models.errors import InputError
 from stream.ledger.entries import charge_entry, read_entry, write_entry
 from stream.release import gate
 from stream.release.gate import GatePolicy, releases_left
+from tests.conftest import examples
 
 TINY = Fraction(1, 10**6)
 
@@ -33,7 +34,7 @@ def probabilities(scale: float, reach: int = 600) -> dict[int, float]:
 
 
 @given(st.fractions(Fraction(1, 10**6), 100), st.integers(1, 9))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_noise_is_never_smaller_than_rho_asks_for(rho: Fraction, cases: int) -> None:
     """c^2 / (2 s^2) <= rho exactly, and the float below would not do."""
     scale = scale_of(rho, cases)
@@ -314,7 +315,7 @@ def test_conversion_never_says_less_than_is_lost(scale: float, releases: int) ->
 
 
 @given(st.fractions(Fraction(1, 10**8), 50), st.fractions(Fraction(1, 10**12), Fraction(1, 2)))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_conversion_is_below_the_textbook_one_and_near_the_best(rho: Fraction, delta: Fraction) -> None:
     """Below rho + 2 sqrt(rho ln(1 / delta)) (Bun and Steinke, proposition 1.3), and no grid of orders finds a better
     epsilon by a thousandth."""
@@ -355,7 +356,7 @@ def test_epsilon_of_equal_noise_is_smaller_after_many_releases() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_loss_grows_with_every_charge(parts: list[tuple[int, int]]) -> None:
     """And each sum is exact, in whatever order."""
     adds = Accounting("zcdp")

@@ -16,11 +16,12 @@ from stream.config.settings import Settings
 from stream.config.window import window_of
 from stream.daemon import operator_commands as orders
 from stream.daemon.state_machine import ActiveCoordinator
-from stream.daemon.status import FILE, Alarms
+from stream.daemon.status import Alarms
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, PlainRow
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.ledger.folder import create_key, read_key
+from stream.ledger.layout import STATUS
 from stream.run.runner import Arrival, Runner
 from stream.values.pseudonym import Pseudonyms
 
@@ -60,7 +61,7 @@ def test_an_erasure_says_under_which_key_and_another_than_the_coordinators_is_re
     ours = Pseudonyms(read_key(operator / "key"))
     orders.erase(settings, SOURCE, tmp_path, ["Jane"])
     assert sent[0].arguments == {"cases": [ours.case("Jane")], "key": ours.id}
-    (operator / FILE).write_bytes(msgspec.json.encode({"key": Pseudonyms(bytes(32)).id}))
+    (operator / STATUS).write_bytes(msgspec.json.encode({"key": Pseudonyms(bytes(32)).id}))
     with pytest.raises(InputError, match="under another pseudonym key"):
         orders.erase(settings, SOURCE, tmp_path, ["Jane"])
     assert len(sent) == 1

@@ -18,8 +18,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 OUT = ROOT / "out" / "mutants"
-KEPT = HERE / "killed.toml"
-"""Keys of the mutants that died in the last runs of `--keep`: in the tree, so that nobody runs them again."""
+"""Results of the last runs, one file a module: an artifact, which a full run makes again."""
 
 LEAST = 0.95
 """Share of mutants that must be killed in all the modules together."""
@@ -42,7 +41,6 @@ def main() -> int:
     parser.add_argument("files", nargs="*", help="modules, such as models/dp/strict.py (default: all of targets.toml)")
     parser.add_argument("--fresh", action="store_true", help="also run what was killed before and has not changed")
     parser.add_argument("--list", action="store_true", help="only say what is known of the program as it stands")
-    parser.add_argument("--keep", action="store_true", help="note what is killed in tests/mutants/killed.toml")
     parser.add_argument("--lines", type=_lines, metavar="FROM-TO", help="only the faults of these lines of one module")
     arguments = parser.parse_args()
     if arguments.lines and len(arguments.files) != 1:
@@ -61,8 +59,6 @@ def main() -> int:
                 _run(modules, group["tests"], arguments.fresh, arguments.lines)
             found = _state if arguments.list else _known
             results += [result for path in modules for result in found(path).values()]
-    if arguments.keep:
-        _keep({path for group in groups for path in group["modules"]})
     return _verdict(results)
 
 
@@ -80,50 +76,36 @@ def _known(path: str) -> dict[str, dict[str, Any]]:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-def _kept() -> dict[str, list[str]]:
-    found = tomllib.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
-    return {path: keys.split() for path, keys in found.items()}
-
-
 def _state(path: str) -> dict[str, dict[str, Any]]:
-    """Every fault of a module as it stands: as the last run here found it, else killed where that is noted; one that
-    is neither is taken to live where a reason is given for it, and was not run otherwise."""
+    """Return every fault of a module as the last run here left it.
+
+    A fault that no run here came to counts as a survivor if it has a reason, else as not run.
+    """
     from tests.mutants.operators import mutants
 
     text = Path(path).read_text(encoding="utf-8")
     original = compile(text, path, "exec", dont_inherit=True)
-    known, noted, reasons = _known(path), set(_kept().get(path, ())), _reasons()
+    known, explained = _known(path), reasons()
     found = {}
     for mutant in mutants(text):
         key = _key(text, mutant)
-        outcome = "survived" if (path, mutant.before, mutant.after) in reasons else NOT_RUN
-        if key in noted:
-            outcome = "killed"
         if key in known and known[key]["outcome"] != NOT_RUN:
             found[key] = known[key]
-        elif key in noted or _changes(original, mutant.source):
+        elif _changes(original, mutant.source):
+            outcome = "survived" if (path, mutant.before, mutant.after) in explained else NOT_RUN
             found[key] = _record(path, "", mutant, outcome, 0.0)
     return found
 
 
-def _reasons() -> dict[tuple[str, str, str], str]:
-    explained = tomllib.loads((HERE / "survivors.toml").read_text(encoding="utf-8")).get("survivor", [])
-    return {(one["module"], one["before"], one["after"]): one["why"] for one in explained}
-
-
-def _keep(modules: set[str]) -> None:
-    kept = {path: keys for path, keys in _kept().items() if path in modules}
-    for path in modules:
-        if found := _known(path):
-            kept[path] = sorted(key for key, one in found.items() if one["outcome"] in DEAD)
-    lines = [
-        "# By `python -m tests.mutants --keep`: keys of the mutants that are killed (docs/mutants.md).",
-        "",
-    ]
-    for path, keys in sorted(kept.items()):
-        rows = (" ".join(keys[begin : begin + 7]) for begin in range(0, len(keys), 7))
-        lines += [f'"{path}" = """', *rows, '"""']
-    KEPT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+def reasons() -> dict[tuple[str, str, str], str]:
+    """Return why no test can notice a fault, by module, line before and line after."""
+    by_module = tomllib.loads((HERE / "survivors.toml").read_text(encoding="utf-8"))
+    explained = {}
+    for module, faults in by_module.items():
+        for fault, reason in faults.items():
+            before, _, after = fault.partition(" => ")
+            explained[module, before, after] = reason
+    return explained
 
 
 def _save(path: str, found: dict[str, dict[str, Any]]) -> None:
@@ -145,15 +127,14 @@ def _run(modules: list[str], tests: list[str], fresh: bool, part: range | None =
         known[path] = {}
         chosen[path] = []
         found = _known(path)
-        noted = set(_kept().get(path, ()))
         original = compile(text, path, "exec", dont_inherit=True)
         for mutant in mutants(text):
             key = _key(text, mutant)
             keys[id(mutant)] = key
             again = part is None or mutant.line in part
-            dead = found[key]["outcome"] in DEAD if key in found else key in noted
+            dead = key in found and found[key]["outcome"] in DEAD
             if dead and not (again and fresh):
-                known[path][key] = found.get(key) or _record(path, "", mutant, "killed", 0.0)
+                known[path][key] = found[key]
                 known[path][key]["line"] = mutant.line
             elif _changes(original, mutant.source):
                 before = None if again else found.get(key)
@@ -265,7 +246,7 @@ def _session(chosen: dict[str, Any], tests: list[str], write: int) -> None:
 
 
 def _verdict(results: list[dict[str, Any]]) -> int:
-    reasons = _reasons()
+    explained = reasons()
     by_module: dict[str, Counter[str]] = {}
     open_ones = []
     for result in results:
@@ -274,7 +255,7 @@ def _verdict(results: list[dict[str, Any]]) -> int:
             counted["not run"] += 1
         elif result["outcome"] not in {"survived", "no test"}:
             counted["killed"] += 1
-        elif (result["module"], result["before"], result["after"]) in reasons:
+        elif (result["module"], result["before"], result["after"]) in explained:
             counted["explained"] += 1
         else:
             counted["open"] += 1

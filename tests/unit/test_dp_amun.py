@@ -1,9 +1,10 @@
-"""Amun: what its releases look like, what they never contain, and what it refuses."""
+"""Amun: the content of its releases, the operator's figures, released times by hand, and refusals."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -25,9 +26,15 @@ from models.dp.timestamps import (
 )
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
+from tests.conftest import examples
+from tests.unit.known_noise import DAY_MS, RecordingNoise, ScriptedNoise, timed_log
 
 MINUTE = 60_000_000_000
+
+
 DAY = 1440 * MINUTE
+
+
 DESIGNS: tuple[amun.Design, ...] = ("sampling", "filtering", "oversampling")
 
 
@@ -59,7 +66,7 @@ def test_release_keeps_variants_order_and_nothing_else(design: amun.Design) -> N
     assert len(set(released.case_ids)) == released.n_cases
     assert not released.case_attributes
     assert not released.event_attributes  # epsilon of an event is never published
-    assert np.all(released.resource.codes < 0)
+    assert np.all(released.resource.codes == -1)  # the code that readers and writers use for no resource
     assert np.array_equal(released.time[np.argsort(released.row)], np.sort(released.time))
 
 
@@ -77,19 +84,6 @@ def test_oversampling_keeps_every_case() -> None:
     result = amun.release(log, delta=0.4, variant="oversampling")
     assert set(result.origin.tolist()) == set(range(log.n_cases))
     assert result.log.n_cases > log.n_cases
-
-
-def test_filter_drops_risky_cases_whole() -> None:
-    """With nearly all times alike the filter drops exactly the cases whose P_k + delta reaches 1."""
-    step = [MINUTE] * 9 + [90 * MINUTE]
-    stamps = [number * 1440 * MINUTE + extra for number, last in enumerate(step) for extra in (0, last)]
-    log = EventLog.from_events(
-        np.repeat([str(n) for n in range(10)], 2), ["a", "b"] * 10, np.asarray(stamps), unit="ns"
-    )
-    kept, mask = amun.filtered(annotate(log), amun.AmunSettings(0.2, "filtering"))
-    assert np.flatnonzero(mask).tolist() == [9]  # nine of ten take one minute: P_k = 0.9
-    assert kept.log.n_cases == 1
-    assert amun.filtered(annotate(log), amun.AmunSettings(0.05, "filtering"))[1].all()
 
 
 def test_a_filter_that_leaves_nothing_says_so() -> None:
@@ -167,7 +161,9 @@ def test_repetition_and_several_cases_divide_epsilon() -> None:
     linear = amun.event_epsilons(annotated, amun.AmunSettings(0.3, time_correlation="linear"))
     assert np.allclose(divided * 8, plain)
     assert np.allclose(linear * 3, plain)
-    assert amun.AmunSettings(0.3, releases=4).epsilon_counts * 4 == pytest.approx(amun.AmunSettings(0.3).epsilon_counts)
+    of_counts = amun.AmunSettings(0.3).epsilon_counts
+    assert amun.AmunSettings(0.3, releases=4).epsilon_counts == pytest.approx(of_counts / 4)
+    assert amun.AmunSettings(0.3, releases=4, cases_per_person=2).epsilon_counts == pytest.approx(of_counts / 8)
 
 
 def test_copies_share_their_epsilon() -> None:
@@ -177,7 +173,7 @@ def test_copies_share_their_epsilon() -> None:
     assert amun._shares(copies, amun.AmunSettings(0.3, replicas="own")).tolist() == [1, 1, 2, 5]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.sampled_from(["ab", "abc", "bc", "c", "abb"]), min_size=1, max_size=12), st.data())
 def test_sampling_makes_every_move(traces: list[str], data: st.DataObject) -> None:
     """Every transition gets its copies, and its deletions unless no case is left; the books agree with the copies."""
@@ -306,21 +302,13 @@ def test_ranges_that_the_lattice_cannot_hold_are_refused() -> None:
         amun.release(log, delta=0.3, variant="sampling")
 
 
-class _Recorder(noise.NoiseSource):
-    """A seeded source that notes the scales it was asked for."""
+class _Recorder(RecordingNoise):
+    """Records the scales of bulk draws, one a draw, beside those of counts."""
 
-    __slots__ = ("scales",)
-
-    def __init__(self) -> None:
-        object.__setattr__(self, "generator", np.random.default_rng(2))
-        object.__setattr__(self, "scales", [])
-
-    def laplace(self, scale: float, size: int) -> np.ndarray:
-        self.scales.append(scale)
-        return super().laplace(scale, size)
+    __slots__ = ()
 
     def laplace_each(self, scales: np.ndarray, which: np.ndarray) -> np.ndarray:
-        self.scales.extend(scales[which].tolist())
+        self.asked.extend((scale, 1) for scale in scales[which].tolist())
         return super().laplace_each(scales, which)
 
 
@@ -329,7 +317,7 @@ class _Recorder(noise.NoiseSource):
 )
 def test_counts_are_noised_at_eps_d(design: amun.Design, epsilon: float) -> None:
     """Transition counts get Lap(1 / eps_d), A.6 where oversampling; no time gets less than its eps_t asks for."""
-    recorder = _Recorder()
+    recorder = _Recorder(seed=2)
     result = amun.release(_log(), delta=0.2, variant=design, draw=recorder)
     assert recorder.scales[0] == pytest.approx(1 / epsilon, rel=1e-12)
     assert min(recorder.scales[1:]) >= LATTICE / result.epsilon_times.max() * (1 - 1e-12)
@@ -344,3 +332,104 @@ def test_ties_are_answered() -> None:
     )
     released = amun.release(log, delta=0.3, variant="oversampling").log
     assert Counter(released.time.tolist()) == {0: released.n_events}
+
+
+class _Chosen(ScriptedNoise):
+    """Noise of the counts as written, and of the times in steps of the lattice (0 beyond those that are written)."""
+
+    __slots__ = ()
+
+    def laplace_each(self, scales: np.ndarray, which: np.ndarray) -> np.ndarray:
+        return np.asarray([*self.of_times, *[0] * len(which)][: len(which)], dtype=np.int64)
+
+
+def _released(log: EventLog, steps: Sequence[int] = (), **keys: object) -> list[tuple[str, list[float]]]:
+    """Released cases as (trace, days), in the order of the release; the counts have no noise."""
+    released = amun.release(log, delta=0.3, draw=_Chosen(0, steps), **{"variant": "sampling", **keys}).log  # type: ignore[arg-type]
+    days = (released.time / (DAY_MS * 1_000_000)).tolist()
+    return [
+        ("".join(trace), days[begin:end])
+        for trace, begin, end in zip(released.traces(), released.starts[:-1], released.starts[1:], strict=True)
+    ]
+
+
+def test_what_the_operator_is_told() -> None:
+    """Six variants with a transition each: a and e stay, b and c lose every case, d gets three copies and f one."""
+    counted = {"a": (1, 0), "b": (1, -1), "c": (3, -3), "d": (1, 3), "e": (2, 0), "f": (1, 1)}
+    log = timed_log(*((name, (0,)) for name, (cases, _) in counted.items() for _ in range(cases)))
+    result = amun.release(log, delta=0.3, variant="sampling", draw=_Chosen([more for _, more in counted.values()]))
+    assert [sum(trace == (name,) for trace in result.log.traces()) for name in counted] == [1, 0, 0, 4, 2, 2]
+    told = dict(result.operator)
+    assert {key: told[key] for key in list(told)[:9]} == {
+        "cases": 9,
+        "cases_filtered": 0,
+        "cases_deleted": 4,
+        "cases_copied": 2,
+        "variants_lost": 2,
+        "singletons_released": 3,
+        "largest_number_of_copies": 4,
+        "events_without_time_noise": 9,
+        "events_released": 9,
+    }
+    assert told["dafsa"] == {"states": 2, "transitions": 6}
+
+
+def test_what_a_case_would_spend_were_variants_public() -> None:
+    """The epsilons of the longest trace's counts and of the times of the case that has most of them."""
+    log = timed_log(
+        ("abc", (0, 5, 9)), ("abc", (DAY_MS * 9, DAY_MS * 10, DAY_MS * 11)), ("ab", (DAY_MS * 30, DAY_MS * 30 + 60_000))
+    )
+    result = amun.release(log, delta=0.3, variant="sampling", draw=_Chosen(0))
+    by_case = [sum(result.epsilon_times[begin:end]) for begin, end in ((0, 3), (3, 6), (6, 8))]
+    assert len(set(by_case)) > 1
+    total = 3 * result.epsilon_counts + max(by_case)
+    assert result.operator["epsilon_total_if_variants_were_public"] == pytest.approx(total, rel=1e-12)
+    assert result.operator["advantage_if_variants_were_public"] == pytest.approx(math.tanh(total / 4), rel=1e-12)
+    assert result.operator["mean_epsilon_times"] == pytest.approx(sum(by_case) / 8, rel=1e-12)
+
+
+def test_starts_are_pressed_together_by_equation_4() -> None:
+    """Starts 10 days apart, noised to 20 days: all times by 10 / (2 * 30); without noise by a quarter; or left."""
+    log = timed_log(("ab", (3 * DAY_MS, 4 * DAY_MS)), ("ab", (13 * DAY_MS, 15 * DAY_MS)))
+    half = LATTICE // 2  # half of a range: 5 days of the starts, 12 hours of the steps
+    pressed = _released(log, (-half, 0, half, 0))
+    assert [trace for trace, _ in pressed] == ["ab", "ab"]
+    expected = [3 - 5 / 6, 3 - 5 / 6 + 1 / 6, 3 + 15 / 6, 3 + 15 / 6 + 2 / 6]
+    assert [day for _, days in pressed for day in days] == pytest.approx(expected, abs=1e-4)
+    still = [day for _, days in _released(log) for day in days]
+    assert still == pytest.approx([3, 3.25, 5.5, 6], abs=1e-4)
+    alone = [day for _, days in _released(log, (-half, 0, half, 0), compression="none") for day in days]
+    assert alone == pytest.approx([-2, -1, 18, 20], abs=1e-4)
+
+
+def test_ties_of_time_come_in_the_order_that_was_drawn() -> None:
+    """Never in that of the source: here the reverse."""
+    assert [trace for trace, _ in _released(timed_log(("a", (0,)), ("b", (0,)), ("c", (0,))))] == ["c", "b", "a"]
+
+
+def test_the_filter_takes_what_reaches_one() -> None:
+    """A prior of a half is risky from delta = 1/2 on; designs without a filter keep every case."""
+    log = timed_log(("ab", (0, 0)), ("ab", (9 * DAY_MS, 9 * DAY_MS + 60_000)))
+    annotated = annotate(log)
+    with pytest.raises(BoundError, match="all 2 cases"):
+        amun.filtered(annotated, amun.AmunSettings(0.5, "filtering"))
+    assert amun.filtered(annotated, amun.AmunSettings(0.49, "filtering"))[1].tolist() == [True, True]
+    for design in ("sampling", "oversampling"):
+        assert amun.filtered(annotated, amun.AmunSettings(0.9, design))[1].tolist() == [True, True]  # type: ignore[arg-type]
+
+
+def test_what_the_filter_takes_is_counted() -> None:
+    """Nine steps of one minute and one of ninety: the nine go, and the operator is told."""
+    steps = [1] * 9 + [90]
+    log = timed_log(*(("ab", (day * DAY_MS, day * DAY_MS + step * 60_000)) for day, step in enumerate(steps)))
+    result = amun.release(log, delta=0.2, variant="filtering", draw=_Chosen(0))
+    assert (result.operator["cases"], result.operator["cases_filtered"], result.log.n_cases) == (10, 9, 1)
+    assert result.origin.tolist() == [9]
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 0.8, 0.9])
+def test_the_scale_of_counts_is_rounded_up(delta: float) -> None:
+    """Never less noise than 1 / eps_d, however the division rounds."""
+    draw = _Chosen(0)
+    result = amun.release(timed_log(("a", (0,))), delta=delta, variant="oversampling", draw=draw)
+    assert Fraction(draw.asked[0]) * Fraction(result.epsilon_counts) >= 1

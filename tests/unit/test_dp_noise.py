@@ -18,10 +18,10 @@ from models.errors import InputError
 from models.eventlog import EventLog
 from stream.release.contract import Exposure
 from stream.release.mechanisms import mechanism
-from tests.oracles.dp import discrete_laplace as reference
 
 FALSE_ALARM = 1e-6
 """Chance that one statistical test below fails for a right sampler; there are about thirty."""
+
 
 DRAWS = 4000
 
@@ -75,31 +75,6 @@ def test_bulk_draws_find_a_small_error_of_scale(scale: float) -> None:
     assert _chi_square(draws, scale * 0.98) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("scale", [2.0**-10, 0.3, 1.0, 6.5, 2.0**20 / 0.811, 1e9, 2.0**53 + 2, 2.0**56])
-def test_bulk_draws_are_those_of_whole_numbers_of_any_size(scale: float) -> None:
-    """Draw by draw the 64-bit kernel does with its words what the algorithm does with whole numbers of any size."""
-    words = np.random.default_rng(8).integers(0, 2**64, size=8000, dtype=np.uint64)
-    drawn = discrete_laplace(np.asarray([scale]), np.zeros(200, dtype=np.int64), lambda size: words)
-    following = iter(words.tolist())
-    assert drawn.tolist() == [reference(Fraction(scale), lambda: next(following)) for _ in range(200)]
-
-
-@pytest.mark.parametrize("scale", [0.3, 6.5, 2.0**20 / 0.811, 2.0**56])
-def test_words_at_the_edge_of_a_bound_are_passed_over(scale: float) -> None:
-    """Words that would make remainders uneven are so rare that random ones never are: they are given here. The kernel
-    takes and passes over the same ones as whole numbers of any size do."""
-    bounds = [2, 3, 5, 6, 7, *(int(t) for t in fractions(np.asarray([scale]))[0])]
-    edges = [edge + near for edge in (2**64 - 1 - (2**64 - 1) % bound for bound in bounds) for near in (-1, 0, 1)]
-    rng = np.random.default_rng(6)
-    words = rng.integers(0, 2**64, size=20_000, dtype=np.uint64)
-    given = np.asarray([edge for edge in [0, 2**64 - 1, *edges] if edge < 2**64], dtype=np.uint64)
-    replaced = rng.random(len(words)) < 0.5
-    words[replaced] = rng.choice(given, size=int(replaced.sum()))
-    drawn = discrete_laplace(np.asarray([scale]), np.zeros(200, dtype=np.int64), lambda size: words)
-    following = iter(words.tolist())
-    assert drawn.tolist() == [reference(Fraction(scale), lambda: next(following)) for _ in range(200)]
-
-
 def _zero_twice(scale: float, size: int) -> npt.NDArray[np.int64]:
     """Planted fault: minus zero is not drawn again, so that 0 comes twice as often as it should."""
     rng = np.random.default_rng(1)
@@ -133,21 +108,6 @@ def test_planted_faults_are_seen(faulty: Sampler) -> None:
     """Negative controls that are not a wrong scale: the test that the samplers pass finds each at 20,000 draws."""
     assert _chi_square(_bulk(3.0, 20_000), 3.0) > FALSE_ALARM
     assert _chi_square(faulty(3.0, 20_000), 3.0) < FALSE_ALARM
-
-
-def test_bulk_words_are_those_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a private source draws in bulk is a function of the bytes that `secrets` gave, and of nothing else."""
-    given = np.random.default_rng(4).bytes(8 * 4000)
-    taken = [0]
-
-    def token_bytes(size: int) -> bytes:
-        taken[0] += size
-        return given[taken[0] - size : taken[0]]
-
-    monkeypatch.setattr("secrets.token_bytes", token_bytes)
-    drawn = _bulk(6.5, 100)
-    words = iter(np.frombuffer(given, dtype=np.uint64).tolist())
-    assert drawn.tolist() == [reference(Fraction(13, 2), lambda: next(words)) for _ in range(100)]
 
 
 @SAMPLERS
@@ -190,29 +150,6 @@ def test_mechanisms_of_publications_draw_from_private_sources_only(
     assert build.log.n_events
     assert len(asked) >= 3
     assert all(asked)
-
-
-def test_bulk_draws_do_not_depend_on_when_the_words_run_out() -> None:
-    """A draw without enough words waits for more and keeps those it had: else short draws, which are small, would be
-    favoured. Words that come three at a time give the same noise as all at once."""
-    words = np.random.default_rng(9).integers(0, 2**64, size=100_000, dtype=np.uint64)
-    scales, which = np.asarray([1.0, 1e6]), np.arange(2000) % 2
-    given = iter(range(0, len(words), 3))
-
-    def three(size: int) -> npt.NDArray[np.uint64]:
-        begin = next(given)
-        return words[begin : begin + 3]
-
-    assert np.array_equal(discrete_laplace(scales, which, three), discrete_laplace(scales, which, lambda size: words))
-
-
-def test_fractions_are_the_floats() -> None:
-    """Numerator and shift give back the float exactly, over the whole range of scales."""
-    scales = np.ldexp(np.random.default_rng(3).uniform(0.5, 1, 1000), np.random.default_rng(4).integers(-9, 57, 1000))
-    for scale, t, k in zip(scales.tolist(), *(column.tolist() for column in fractions(scales)), strict=True):
-        assert Fraction(t, 2**k) == Fraction(scale)
-        assert t <= 2**56
-        assert k <= 62
 
 
 def test_simulated_draws_follow_the_same_law() -> None:

@@ -16,7 +16,7 @@ from models.dp.synthesis import fitting, flows, spreading
 from models.dp.synthesis.contexts import UNIT, ContextLevel
 from models.dp.synthesis.fitting import Cells, fit, fitted, follows
 from models.dp.synthesis.spreading import Spread
-from tests.unit.known_noise import Known
+from tests.unit.known_noise import NoisePerKey
 
 
 class Asked:
@@ -150,9 +150,9 @@ def test_the_sum_is_that_of_squares_and_entropy() -> None:
 def test_fitted_traces_leave_as_whole_numbers() -> None:
     """Without cells the prior's own; a spread with other cases than traces is a fault."""
     near = Spread(((0, 1), (2,)), np.arange(2), np.asarray([4.0, 3.0]))
-    assert fit(near, [], Known()) == [((0, 1), 4), ((2,), 3)]
+    assert fit(near, [], NoisePerKey()) == [((0, 1), 4), ((2,), 3)]
     with pytest.raises(ValueError, match="shorter"):
-        near.whole(np.asarray([4.0]), Known())
+        near.whole(np.asarray([4.0]), NoisePerKey())
 
 
 def test_a_frequent_case_without_events_is_counted_in_the_first_level() -> None:
@@ -168,7 +168,7 @@ def test_a_frequent_case_without_events_is_counted_in_the_first_level() -> None:
 def test_two_thousand_drawn_traces_are_compared() -> None:
     """Of more; and they are those that a random order puts first, not those that were drawn first."""
 
-    class Backwards(Known):
+    class Backwards(NoisePerKey):
         def permutation(self, size: int) -> np.ndarray:
             return np.arange(size, dtype=np.int64)[::-1]
 

@@ -1,56 +1,38 @@
-"""The stages of dp-synthetic: what one case can change, which noise they draw, and what is public of them."""
+"""dp-synthetic as a whole: the share of each stage, the noise that it draws, refusals, and what a release contains."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from models.dp import noise, synthetic
+from models.dp import noise, synthetic, zcdp
+from models.dp.noise import NoiseSource
 from models.dp.strict import Terms
-from models.dp.synthesis import candidates, contexts, labels, times
-from models.dp.synthesis.table import VariantCounts, only
+from models.dp.synthesis import contexts, times
+from models.dp.synthesis.contexts import UNIT, ContextLevel
+from models.dp.synthesis.table import VariantCounts
+from models.dp.synthetic import Design, Shares, StageBudget
 from models.dp.zcdp import rho_of
-from models.errors import InputError
+from models.errors import BoundError, InputError
 from models.eventlog import EventLog
 from tests.oracles.dp import tail
+from tests.unit.known_noise import EqualNoise, RecordingNoise
 
 HOUR = 3_600_000
-DAY = 24 * HOUR
-TRACE = st.lists(st.integers(0, 3), max_size=40).map(tuple)
-
-
-class Recorder(noise.NoiseSource):
-    """A seeded source that notes every scale and size it was asked for; without noise where `silent`."""
-
-    __slots__ = ("asked", "silent")
-
-    def __init__(self, *, silent: bool = False) -> None:
-        object.__setattr__(self, "generator", np.random.default_rng(1))
-        object.__setattr__(self, "asked", [])
-        object.__setattr__(self, "silent", silent)
-
-    def laplace(self, scale: float, size: int) -> np.ndarray:
-        self.asked.append((scale, size))
-        drawn = super().laplace(scale, size)
-        return np.zeros_like(drawn) if self.silent else drawn
-
-    def gaussian(self, scale: float, size: int) -> np.ndarray:
-        self.asked.append((scale, size))
-        drawn = super().gaussian(scale, size)
-        return np.zeros_like(drawn) if self.silent else drawn
 
 
 def _gaussian(rho: Fraction, sensitivity: int) -> float:
     return sensitivity / (2 * float(rho)) ** 0.5
 
 
-def _log(traces: list[str], step: int = HOUR) -> EventLog:
+def _hourly_log(traces: list[str], step: int = HOUR) -> EventLog:
     case, activity, time = [], [], []
     for number, trace in enumerate(traces):
         for place, name in enumerate(trace):
@@ -60,137 +42,16 @@ def _log(traces: list[str], step: int = HOUR) -> EventLog:
     return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
-@pytest.mark.parametrize(("q", "c"), [(1, 1), (4, 1), (3, 2), (8, 3)])
-def test_threshold_of_labels_is_the_least_that_keeps_delta(q: int, c: int) -> None:
-    """However a person's q c places divide over new labels, some label passes with chance at most delta; with one less
-    it would not."""
-    epsilon, delta = Fraction(3, 2), 0.001
-    least = labels.threshold(epsilon, Fraction(delta), q, c)
-    divisions = [[c] * q, [1] * (q * c), [c] * (q - 1) + [1] * c]
-    each = float(epsilon) / (q * c)
-    assert max(sum(tail(each, least - part) for part in parts) for parts in divisions) <= delta * (1 + 1e-9)
-    assert max(sum(tail(each, least - 1 - part) for part in parts) for parts in divisions) > delta * (1 - 1e-9)
-
-
-@given(st.lists(TRACE, min_size=1, max_size=6), TRACE, st.integers(1, 4))
-def test_a_case_counts_for_first_labels_only(cases: list[tuple[int, ...]], more: tuple[int, ...], q: int) -> None:
-    """One case more changes at most q counts of labels, each by one."""
-    names = tuple("ABCD")
-    before, after = (
-        labels.first_labels(VariantCounts.of(_log(["".join(names[i] for i in case) for case in log]), names), q)
-        for log in (cases, [*cases, more])
-    )
-    assert (after - before).max() <= 1
-    assert (after - before).min() >= 0
-    assert (after - before).sum() == min(q, len(set(more)))
-
-
-@given(TRACE, st.integers(1, 6), st.integers(1, 3))
-def test_a_case_weighs_at_most_b_on_every_level(trace: tuple[int, ...], bound: int, order: int) -> None:
-    """However long a case is, what it adds to the cells of a level is at most B, in sum or in L2, by its weights."""
-    opened = np.arange(5**order, dtype=np.int64)  # every context there can be
-    steps = contexts.VariantSteps.of([trace], 4)
-    weights = np.full(len(trace) + 1, contexts.case_weight(len(trace), bound), dtype=np.int64)
-    cells = contexts.true_cells(steps, weights, opened, order)
-    assert 0 <= cells.sum() <= bound * contexts.UNIT
-    weights = contexts.step_weights([trace], 4, bound)[np.zeros(len(trace) + 1, dtype=np.int64)]
-    cells = contexts.true_cells(steps, weights, opened, order)
-    assert sum(cell**2 for cell in cells[cells > 0].tolist()) <= (bound * contexts.UNIT) ** 2
-
-
-def test_steps_of_a_level_by_hand() -> None:
-    """Level 1: what follows each label and the start; level 2: what follows each two, the start counting as one."""
-    opened = [np.arange(4**order, dtype=np.int64) for order in (1, 2)]
-    steps = contexts.VariantSteps.of([(0, 1, 0), (2,)], 3)
-    weights = np.asarray([1, 1, 1, 1, 10, 10], dtype=np.int64)
-    first, second = (contexts.true_cells(steps, weights, opened[order - 1], order) for order in (1, 2))
-    start, end = 3, 3
-    assert {(int(a), int(b)): int(n) for (a, b), n in np.ndenumerate(first) if n} == {
-        (start, 0): 1, (0, 1): 1, (1, 0): 1, (0, end): 1, (start, 2): 10, (2, end): 10,
-    }  # fmt: skip
-    key = {(a, b): a * 4 + b for a in range(4) for b in range(4)}
-    assert {(int(a), int(b)): int(n) for (a, b), n in np.ndenumerate(second) if n} == {
-        (key[start, 0], 1): 1, (key[0, 1], 0): 1, (key[1, 0], end): 1, (key[start, 2], end): 10,
-    }  # fmt: skip
-
-
-def test_every_cell_of_an_opened_context_gets_noise() -> None:
-    """Draws of a level are its contexts times labels and the end, whoever fills them; scales are B c / sqrt(2 rho)."""
-    source = Recorder()
-    levels = contexts.measure(
-        [(0, 1)], np.asarray([500]), 6, [Fraction(1, 2), Fraction(1, 4)], 3, source, cases_per_person=2
-    )
-    scales = [_gaussian(rho, 3 * 2 * contexts.UNIT) for rho in (Fraction(1, 2), Fraction(1, 4))]
-    assert source.asked == [
-        (pytest.approx(scales[0]), 7 * 7), (pytest.approx(scales[1]), len(levels[1].contexts) * 7),
-    ]  # fmt: skip
-
-
-def test_contexts_open_by_noisy_counts_alone() -> None:
-    """With the same noisy cells the same contexts open, whatever the cases were."""
-    first = contexts.ContextLevel(
-        np.arange(3, dtype=np.int64), np.asarray([[0, 90, 0], [0, 0, 5], [80, 10, 0]]), np.full(3, 20.0)
-    )
-    assert contexts._next_contexts([first], 2).tolist() == [0 * 3 + 1, 2 * 3 + 0]
-
-
-def test_a_model_without_noise_gives_its_traces() -> None:
-    """Noise switched off, a model of order 2 gives back what is determined by two labels."""
-    variants = [(0, 1, 2), (1, 0, 2, 2)]
-    levels = contexts.measure(variants, np.asarray([700, 300]), 3, [Fraction(10**4)] * 2, 100, Recorder(silent=True))
-    drawn = contexts.Model.of(levels, 3).sample(4000, 30, noise.simulated(1))
-    shares = {variant: n / 4000 for variant, n in drawn.items()}
-    assert shares[0, 1, 2] == pytest.approx(0.7, abs=0.05)
-    assert shares[1, 0, 2, 2] == pytest.approx(0.3, abs=0.05)
-    assert max(map(len, drawn)) <= 30
-
-
-def test_nearest_by_hand() -> None:
-    """Normalised Levenshtein: abc is 1/3 from abd and 1/2 from abcdef; ties go to the first."""
-    assert candidates.nearest([(0, 1, 2)], [(0, 1, 2, 3, 4, 5), (0, 1, 3)]).tolist() == [1]
-    assert candidates.nearest([(0,), ()], [(1,), (2,)]).tolist() == [0, 0]
-
-
-def test_representatives_are_spread() -> None:
-    """The first one is nearest to the most; the next one comes from what it does not reach; none is taken already."""
-    drawn = {(0, 1, 2, 3): 50, (0, 1, 2): 30, (7, 7, 7, 7): 20, (8, 8): 1}
-    assert candidates.representative(drawn, [], 2) == [(0, 1, 2, 3), (7, 7, 7, 7)]
-    assert candidates.representative(drawn, [(0, 1, 2, 3)], 1) == [(7, 7, 7, 7)]
-
-
-@settings(deadline=None)
-@given(st.lists(TRACE.filter(len), min_size=1, max_size=5), TRACE.filter(len), st.integers(1, 4))
-def test_times_of_a_case_are_bounded(cases: list[tuple[int, ...]], more: tuple[int, ...], bound: int) -> None:
-    """One case more adds at most B to all histograms of durations together, and one to each histogram of starts."""
-    bounds = times.PublicTimeBounds(7 * DAY, (0, 60 * DAY))
-    pairs = np.arange(16, dtype=np.int64)
-    sums = []
-    for log in (cases, [*cases, more]):
-        source = _log(["".join("ABCD"[i] for i in case) for case in log], step=5 * HOUR)
-        codes = times._codes(source, "ABCD")
-        starts = times.starts_of(source, bounds)
-        sums.append((times.durations_of(source, codes, 4, pairs, bounds, bound), *starts))
-    changes = [after - before for before, after in zip(*sums, strict=True)]
-    assert all(change.min() >= 0 for change in changes)
-    assert changes[0].sum() <= bound * contexts.UNIT
-    assert [int(change.sum()) for change in changes[1:]] == [1, 1]
-
-
-def test_bins_of_durations_by_hand() -> None:
-    """0 and below a second; then two bins a doubling up to the bound."""
-    assert times.PublicTimeBounds(4_000).edges.tolist() == [0, 1000, 1414, 2000, 2828, 4000]
-
-
 def test_every_stage_draws_with_its_share() -> None:
     """Scales are sensitivity over the stage's part of epsilon: q c for labels, c for weights, B c for durations; over
     the root of twice its part of rho: c for variants, B c for the model's levels."""
-    source = Recorder()
+    source = RecordingNoise()
     bounds = times.PublicTimeBounds(DAY, (0, 30 * DAY))
     shares = synthetic.Shares.of(
         {"labels": "0.1", "variants": "0.2", "model": "0.2", "weights": "0.2", "times": "0.3"}, labels=True, times=True
     )
     design = synthetic.Design(max_labels=3, case_weight=2, bounds=bounds, shares=shares, sample=50, candidates=5)
-    log = _log(["abc"] * 900 + ["acb"] * 500)
+    log = _hourly_log(["abc"] * 900 + ["acb"] * 500)
     released = synthetic.release_synthetic(
         log, epsilon=2, delta_dp="1e-3", design=design, cases_per_person=2, draw=source
     )
@@ -225,7 +86,9 @@ def test_the_order_of_the_log_does_not_show() -> None:
     terms = Terms.of(50, "0.1")
     budget = synthetic.StageBudget.of(terms, design)
     orders = [
-        list(synthetic.frequent_variants(VariantCounts.of(_log(traces), "abc"), budget, terms, noise.simulated(1)))
+        list(
+            synthetic.frequent_variants(VariantCounts.of(_hourly_log(traces), "abc"), budget, terms, noise.simulated(1))
+        )
         for traces in (["ab"] * 90 + ["cb"] * 90, ["cb"] * 90 + ["ab"] * 90)
     ]
     assert orders == [[(0, 1), (2, 1)]] * 2
@@ -235,23 +98,17 @@ def test_declared_labels_fix_what_is_drawn() -> None:
     """Whether the log has all declared labels or one of them does not show in how much noise is drawn first."""
     asked = []
     for traces in (["ab"] * 50, ["abcd"] * 50):
-        source = Recorder()
+        source = RecordingNoise()
         design = synthetic.Design(activities=tuple("abcde"), order=1, sample=50, candidates=5)
-        synthetic.release_synthetic(_log(traces), epsilon=1, delta_dp="1e-3", design=design, draw=source)
+        synthetic.release_synthetic(_hourly_log(traces), epsilon=1, delta_dp="1e-3", design=design, draw=source)
         asked.append([size for _, size in source.asked][1])
     assert asked == [36, 36]
-
-
-def test_events_of_other_labels_are_dropped_case_by_case() -> None:
-    """Cases without a label that is left stay, empty."""
-    kept = only(_log(["abx", "xx", "b"]), ["a", "b"])
-    assert kept.traces() == [("a", "b"), (), ("b",)]
 
 
 @pytest.mark.parametrize("traces", [[], ["secret"]])
 def test_a_log_of_nothing_frequent_gives_a_release(traces: list[str]) -> None:
     """No label passes: a release without events, and a word to the operator; no error, which would tell."""
-    result = synthetic.release_synthetic(_log(traces), epsilon=1, delta_dp="1e-9")
+    result = synthetic.release_synthetic(_hourly_log(traces), epsilon=1, delta_dp="1e-9")
     assert result.log.n_events == 0
     assert bool(result.operator["warnings"]) == bool(traces)
 
@@ -259,13 +116,13 @@ def test_a_log_of_nothing_frequent_gives_a_release(traces: list[str]) -> None:
 def test_seeds_are_never_private_and_no_stage_takes_one() -> None:
     """A release drawn from a seeded source says so."""
     given: dict[str, Any] = {"epsilon": 5, "delta_dp": "1e-3", "design": synthetic.Design(activities=("a", "b"))}
-    assert synthetic.release_synthetic(_log(["ab"] * 9), **given).private
-    assert not synthetic.release_synthetic(_log(["ab"] * 9), **given, draw=noise.simulated(1)).private
+    assert synthetic.release_synthetic(_hourly_log(["ab"] * 9), **given).private
+    assert not synthetic.release_synthetic(_hourly_log(["ab"] * 9), **given, draw=noise.simulated(1)).private
 
 
 def test_counts_follow_the_log() -> None:
     """With little noise a log of three variants comes back with about its counts."""
-    log = _log(["abc"] * 300 + ["acb"] * 100 + ["ab"] * 50)
+    log = _hourly_log(["abc"] * 300 + ["acb"] * 100 + ["ab"] * 50)
     design = synthetic.Design(activities=("a", "b", "c"), sample=2000, candidates=50)
     released = synthetic.release_synthetic(log, epsilon=50, delta_dp="0.01", design=design).log
     counts = Counter("".join(trace) for trace in released.traces())
@@ -274,10 +131,572 @@ def test_counts_follow_the_log() -> None:
     assert abs(counts["ab"] - 50) <= 3
 
 
-def test_a_design_refuses_what_cannot_be() -> None:
-    """Bounds of the model out of range, and a model whose contexts no number holds."""
-    for changed in ({"order": 5}, {"case_weight": 0}, {"max_length": 0}, {"sample": 0}, {"candidates": 0}):
-        with pytest.raises(InputError, match=next(iter(changed))):
-            synthetic.Design(**changed)
-    with pytest.raises(InputError, match="lower the order"):
-        contexts.measure([], np.zeros(0, dtype=np.int64), 10**5, [Fraction(1)] * 4, 1, Recorder())
+DAY = 86_400_000
+
+
+NONE = Fraction(0)
+
+
+def _log(*traces: str) -> EventLog:
+    return EventLog.from_traces([(trace, None) for trace in traces])
+
+
+def _counts(log: EventLog) -> dict[str, int]:
+    return dict(Counter("".join(trace) for trace in log.traces()))
+
+
+def _parts(shares: Any) -> dict[str, Fraction]:
+    return {stage: getattr(shares, stage) for stage in synthetic.STAGES}
+
+
+def test_shares_by_default() -> None:
+    """A fifth for labels and three tenths for times where these run; of the rest a tenth for variants, half of what is
+    left each for the model and the weights; below an epsilon of a half a twentieth, fifteen of them and four. Where
+    releases add up: of the rest seven tenths and three."""
+    for labels in (False, True):
+        for timed in (False, True):
+            rest = 1 - Fraction(2 * labels + 3 * timed, 10)
+            for epsilon, parts in ((1, (2, 9, 9)), (Fraction(1, 2), (2, 9, 9)), (Fraction(499, 1000), (1, 15, 4))):
+                assert _parts(Shares.usual(labels=labels, times=timed, epsilon=Fraction(epsilon))) == {
+                    "labels": Fraction(labels, 5),
+                    "variants": rest * Fraction(parts[0], 20),
+                    "model": rest * Fraction(parts[1], 20),
+                    "weights": rest * Fraction(parts[2], 20),
+                    "times": Fraction(3 * timed, 10),
+                }
+    for timed in (False, True):
+        rest = 1 - Fraction(timed, 5)
+        assert _parts(Shares.adding_up(times=timed)) == {
+            "labels": 0, "variants": 0, "model": rest * Fraction(7, 10), "weights": rest * Fraction(3, 10),
+            "times": Fraction(timed, 5),
+        }  # fmt: skip
+
+
+def test_a_design_that_is_not_given_is_that_of_the_reference() -> None:
+    """docs/configuration.md; its shares are the usual ones of the stages that run, given ones stand."""
+    usual = Design()
+    said = (usual.max_labels, usual.order, usual.case_weight, usual.candidates, usual.max_length, usual.sample)
+    assert said == (8, 2, 3, 1000, 200, 20_000)
+    assert (usual.activities, usual.given, usual.bounds, usual.shares) == (None, (), None, None)
+    for epsilon in (Fraction(1), Fraction(1, 10)):
+        assert Design().split(epsilon) == Shares.usual(labels=True, times=False, epsilon=epsilon)
+        timed = Design(activities=("a",), bounds=times.PublicTimeBounds(DAY)).split(epsilon)
+        assert timed == Shares.usual(labels=False, times=True, epsilon=epsilon)
+        given = Shares.adding_up(times=False)
+        assert Design(shares=given).split(epsilon) == given
+
+
+def test_shares_that_are_written() -> None:
+    """They stand as written, exactly; a stage that is not named gets none."""
+    found = Shares.of({"model": "0.7", "weights": "0.3"}, labels=False, times=False)
+    assert _parts(found) == {
+        "labels": 0, "variants": 0, "model": Fraction(7, 10), "weights": Fraction(3, 10), "times": 0,
+    }  # fmt: skip
+    whole = {"labels": "0.1", "variants": "0.2", "model": "0.3", "weights": "0.15", "times": "0.25"}
+    assert _parts(Shares.of(whole, labels=True, times=True)) == {key: Fraction(part) for key, part in whole.items()}
+
+
+@pytest.mark.parametrize(
+    ("given", "labels", "timed", "said"),
+    [
+        ({"model": "0.5", "zzz": 1, "mid": 1}, False, False, "unknown stage mid; use labels"),
+        ({"model": "0.5", "weights": "0.4"}, False, False, "shares add up to 0.9, not to 1"),
+        ({"model": "0.5", "weights": "0.6"}, False, False, "shares add up to 1.1, not to 1"),
+        ({"weights": 1}, False, False, "shares.model must be above 0: no release without it"),
+        ({"model": 1}, False, False, "shares.weights must be above 0: no release without it"),
+        ({"model": "0.5", "weights": "0.5"}, True, False, "shares.labels must be above 0: no activities are declared"),
+        ({"model": "0.5", "weights": "0.5"}, False, True, "shares.times must be above 0: max_duration asks for times"),
+        ({"model": "0.4", "weights": "0.5", "labels": "0.1"}, False, False,
+         "shares.labels must be 0: activities declares the labels"),
+        ({"model": "0.4", "weights": "0.5", "times": "0.1"}, False, False,
+         "shares.times must be 0: no max_duration is declared, so no times leave"),
+    ],
+)  # fmt: skip
+def test_shares_that_cannot_be(given: dict[str, Any], labels: bool, timed: bool, said: str) -> None:
+    """What does not add up, what is no stage, and a stage that runs with nothing or does not run with something."""
+    with pytest.raises(InputError, match=said):
+        Shares.of(given, labels=labels, times=timed)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("max_labels", 10_000), ("order", 4), ("case_weight", 1_000), ("candidates", 2_000), ("max_length", 10_000),
+     ("sample", 1_000_000)],
+)  # fmt: skip
+def test_a_parameter_lies_within_its_range(name: str, most: int) -> None:
+    """From 1 to the most, both of them; beyond, the range is named."""
+    for value in (1, most):
+        assert getattr(Design(**{name: value}), name) == value
+    for value in (0, most + 1):
+        with pytest.raises(InputError, match=f"{name} must lie between 1 and {most}$"):
+            Design(**{name: value})
+
+
+def test_a_declared_alphabet_has_labels() -> None:
+    """None declared is another thing than none selected."""
+    with pytest.raises(InputError, match="declares no label"):
+        Design(activities=())
+    assert Design(activities=("a",)).activities == ("a",)
+
+
+def test_epsilon_and_delta_of_each_stage() -> None:
+    """Shares of epsilon; delta is divided evenly among the stages that select and the conversion of rho."""
+    shares = Shares(Fraction(1, 8), Fraction(1, 8), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4))
+    terms = Terms.of(4, "1e-3")
+    both = StageBudget.of(terms, Design(shares=shares, bounds=times.PublicTimeBounds(DAY)))
+    assert _parts(both) == {stage: part * 4 for stage, part in _parts(shares).items()}
+    assert (both.delta_labels, both.delta_variants, both.delta_rho) == (Fraction(1, 3000),) * 3
+    declared = StageBudget.of(terms, Design(activities=("a",)))
+    assert (declared.labels, declared.delta_labels) == (0, 0)
+    assert (declared.delta_variants, declared.delta_rho) == (Fraction(1, 2000),) * 2
+    labels = Shares(Fraction(1, 2), NONE, Fraction(1, 4), Fraction(1, 4), NONE)
+    selected = StageBudget.of(terms, Design(shares=labels))
+    assert (selected.delta_labels, selected.delta_variants) == (Fraction(1, 2000), 0)
+    assert selected.delta_rho == Fraction(1, 2000)
+    none = StageBudget.of(terms, Design(activities=("a",), shares=Shares.adding_up(times=False)))
+    assert (none.delta_labels, none.delta_variants, none.delta_rho) == (0, 0, Fraction(1, 1000))
+
+
+LEAST, MOST = Fraction(1, 2**10), 2**56
+"""Scales that noise can have."""
+
+
+def _budget(**changed: Fraction) -> StageBudget:
+    usual = dict.fromkeys(synthetic.STAGES, NONE) | {"model": Fraction(1), "weights": Fraction(1)}
+    deltas = dict.fromkeys(("delta_labels", "delta_variants", "delta_rho"), Fraction(1, 100))
+    return StageBudget(**(usual | deltas | changed))
+
+
+@pytest.mark.parametrize("person", [1, 3])
+@pytest.mark.parametrize(
+    ("stage", "start", "sensitivity"),
+    [
+        ("labels", False, Fraction(5)),
+        ("weights", False, Fraction(1)),
+        ("times", False, Fraction(7 * 2**16)),
+        ("times", True, Fraction(6)),  # of weeks and hours a sixth each: the smallest noise
+    ],
+)
+def test_a_stage_whose_noise_would_be_none_is_refused(
+    stage: str, start: bool, sensitivity: Fraction, person: int
+) -> None:
+    """Noise of the least scale passes, a little less of it is refused; the others have what they need."""
+    bounds = times.PublicTimeBounds(DAY, (0, 100 * DAY) if start else None) if stage == "times" else None
+    design = Design(max_labels=5, order=3, case_weight=7, bounds=bounds)
+    terms = Terms.of(1, "0.01", person)
+    most = sensitivity * person / LEAST
+    _budget(**{stage: most}).check(terms, design)
+    with pytest.raises(InputError, match="outside"):
+        _budget(**{stage: most * Fraction(1_000_001, 1_000_000)}).check(terms, design)
+
+
+@pytest.mark.parametrize("person", [1, 3])
+@pytest.mark.parametrize(
+    ("stage", "start", "sensitivity"),
+    [
+        ("labels", False, Fraction(5)),
+        ("weights", False, Fraction(1)),
+        ("times", False, Fraction(7 * 2**16)),
+        ("times", True, Fraction(7 * 2**16) * Fraction(3, 2)),  # two thirds for durations
+    ],
+)
+def test_a_stage_whose_noise_would_not_fit_is_refused(
+    stage: str, start: bool, sensitivity: Fraction, person: int
+) -> None:
+    """Above 2^56 a draw could leave 64 bits."""
+    bounds = times.PublicTimeBounds(DAY, (0, 100 * DAY) if start else None) if stage == "times" else None
+    design = Design(max_labels=5, order=3, case_weight=7, bounds=bounds)
+    terms = Terms.of(1, "0.01", person)
+    least = sensitivity * person / MOST
+    _budget(**{stage: least}).check(terms, design)
+    with pytest.raises(InputError, match="does not fit 64 bits"):
+        _budget(**{stage: least * Fraction(999_999, 1_000_000)}).check(terms, design)
+
+
+def test_rho_is_that_of_both_stages_divided_by_their_shares() -> None:
+    """The largest that their epsilon together allows at the delta of the conversion."""
+    budget = _budget(variants=Fraction(1), model=Fraction(3))
+    whole = budget.rho("variants") + budget.rho("model")
+    assert budget.rho("model") == 3 * budget.rho("variants")
+    assert (
+        zcdp.epsilon_of(whole, Fraction(1, 100))
+        <= 4
+        < zcdp.epsilon_of(whole * Fraction(10001, 10000), Fraction(1, 100))
+    )
+
+
+@pytest.mark.parametrize("person", [1, 3])
+def test_gaussian_noise_that_cannot_be_is_refused(person: int) -> None:
+    """None at all, and more than 64 bits hold; of variants also what no log would reach."""
+    design, terms = Design(order=3, case_weight=7), Terms.of(1, "0.01", person)
+    for model in (Fraction(1, 10**5), Fraction(10**9)):
+        _budget(model=model).check(terms, design)
+    for model, said in ((Fraction(10**20), "outside"), (Fraction(1, 10**24), "too small")):
+        with pytest.raises(InputError, match=said):
+            _budget(model=model).check(terms, design)
+    _budget(variants=Fraction(1, 10**4)).check(terms, design)
+    with pytest.raises(InputError, match="a variant would need more than"):
+        _budget(variants=Fraction(1, 10**12)).check(terms, design)
+    with pytest.raises(InputError, match="outside"):
+        _budget(variants=Fraction(10**20)).check(terms, design)
+
+
+@pytest.fixture
+def whole_rho(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fraction], None]:
+    """Sets the rho that variants and model have together."""
+    return lambda rho: monkeypatch.setattr(synthetic, "rho_of", lambda epsilon, delta: rho)
+
+
+@pytest.mark.parametrize("person", [1, 3])
+def test_the_ends_of_the_noise_of_a_level(person: int, whole_rho: Callable[[Fraction], None]) -> None:
+    """(B c)^2 / (2 scale^2) is a level's part of rho: the scale is 2^-10 at least and 2^50 at most, both included."""
+    design, terms = Design(order=3, case_weight=7), Terms.of(1, "0.01", person)
+    square = Fraction((7 * UNIT * person) ** 2, 2)
+    whole_rho(3 * square / 2**100)
+    _budget().check(terms, design)
+    whole_rho(3 * square / 2**100 * Fraction(999_999, 1_000_000))
+    with pytest.raises(InputError, match="rho is too small"):
+        _budget().check(terms, design)
+    whole_rho(3 * square * 2**20)
+    _budget().check(terms, design)
+    whole_rho(3 * square * 2**20 * Fraction(1_000_001, 1_000_000))
+    with pytest.raises(InputError, match="outside"):
+        _budget().check(terms, design)
+
+
+@pytest.mark.parametrize("person", [1, 3])
+def test_the_widest_noise_of_variants(
+    person: int, whole_rho: Callable[[Fraction], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scale of 50,000 is allowed where its threshold is, and more is not; the largest threshold is."""
+    terms, budget = Terms.of(1, "0.3", person), _budget(variants=Fraction(1), delta_variants=Fraction(3, 10))
+    widest = Fraction(person**2, 2 * 50_000**2)
+    whole_rho(2 * widest)
+    budget.check(terms, Design())
+    least = budget.frequent(terms).threshold
+    monkeypatch.setattr(synthetic, "MAX_THRESHOLD", least)
+    budget.check(terms, Design())
+    monkeypatch.setattr(synthetic, "MAX_THRESHOLD", least - 1)
+    with pytest.raises(InputError, match=f"a variant would need more than {least - 1} cases"):
+        budget.check(terms, Design())
+    monkeypatch.setattr(synthetic, "MAX_THRESHOLD", 10 * least)
+    whole_rho(2 * widest * Fraction(999_999, 1_000_000))
+    with pytest.raises(InputError, match=f"a variant would need more than {10 * least} cases"):
+        budget.check(terms, Design())
+
+
+def test_an_epsilon_that_is_no_rho_at_all_is_refused() -> None:
+    """Where the smallest part of it that is counted would be too much: epsilon is named, as rho was not given."""
+    assert zcdp.rho_of(Fraction(1, 10**9), Fraction(1, 10**12)) == 0
+    with pytest.raises(InputError, match="epsilon is too small: noise of the model"):
+        _budget(model=Fraction(1, 10**9), delta_rho=Fraction(1, 10**12)).rho("model")
+
+
+def test_thresholds_that_a_release_says() -> None:
+    """Those of the stages that select, and no others."""
+    terms, design = Terms.of(1, "0.02"), Design(max_labels=2)
+    found = _budget(variants=Fraction(2), labels=Fraction(3)).thresholds(terms, design)
+    assert set(found) == {"label_threshold", "threshold"}
+    rule = _budget(variants=Fraction(2)).frequent(terms)
+    assert found["threshold"] == zcdp.threshold(rule.scale, Fraction(1, 100))
+    assert rule.rho == zcdp.rho_of(Fraction(3), Fraction(1, 100)) * 2 / 3
+    least = found["label_threshold"]
+    assert 2 * tail(1.5, least - 1) <= 0.01 < 2 * tail(1.5, least - 2)
+    assert _budget(variants=Fraction(2)).thresholds(terms, design) == {"threshold": found["threshold"]}
+    assert _budget(labels=Fraction(3)).thresholds(terms, design) == {"label_threshold": least}
+    assert _budget().thresholds(terms, design) == {}
+    with pytest.raises(InputError, match="epsilon is too small"):
+        _budget(variants=Fraction(1, 10**12)).check(terms, design)
+    with pytest.raises(InputError, match="epsilon is too small"):
+        StageBudget.of(Terms.of("1e-5", "1e-9"), Design(activities=("a",)))
+
+
+def test_declared_labels_are_the_alphabet() -> None:
+    """Each once, in order, whatever the log has; others are dropped from it."""
+    design = Design(activities=("c", "a", "c", "b"))
+    alphabet, kept, table = synthetic.chosen_labels(
+        _log("axb", "b", "x"), design, _budget(), Terms.of(1, "0.1"), EqualNoise(seed=7)
+    )
+    assert alphabet == table.alphabet == ("a", "b", "c")
+    assert _counts(kept) == {"ab": 1, "b": 1, "": 1}
+    assert dict(zip(table.variants, table.counts.tolist(), strict=True)) == {(0, 1): 1, (1,): 1, (): 1}
+    many = tuple(f"label {number}" for number in range(50))
+    assert synthetic.chosen_labels(
+        _log("a"), Design(activities=many), _budget(), Terms.of(1, "0.1"), EqualNoise(seed=7)
+    )[0] == tuple(sorted(many))
+
+
+def test_selected_labels_are_those_above_the_threshold() -> None:
+    """By the share of labels and their delta, c cases a person, and the first `max_labels` of each case."""
+    budget = _budget(labels=Fraction(2))
+    terms, design = Terms.of(1, "0.01", 2), Design(max_labels=3)
+    least = budget.thresholds(terms, design)["label_threshold"]
+    source = EqualNoise(seed=7)
+    log = _log(*["ab"] * least, *["ac"] * (least - 1), *["bdea"] * 2)
+    alphabet, kept, table = synthetic.chosen_labels(log, design, budget, terms, source)
+    assert alphabet == ("a", "b") == table.alphabet
+    assert source.asked == [(3 * 2 / 2, 5)]
+    assert _counts(kept) == {"ab": least, "a": least - 1, "ba": 2}
+
+
+def test_frequent_variants_come_in_the_order_of_their_labels() -> None:
+    """Those that reach the threshold, with their counts; without a share none, and nothing is drawn."""
+    terms = Terms.of(1, "0.01", 2)
+    least = _budget(variants=Fraction(2)).thresholds(terms, Design())["threshold"]
+    log = _log(*["cb"] * (least + 3), *["ba"] * (least - 1), *["ab"] * least)
+    source = EqualNoise(seed=7)
+    found = synthetic.frequent_variants(VariantCounts.of(log, "abc"), _budget(variants=Fraction(2)), terms, source)
+    assert list(found.items()) == [((0, 1), least), ((2, 1), least + 3)]
+    budget = _budget(variants=Fraction(2))
+    assert source.asked == [(pytest.approx(2 / (2 * float(budget.rho("variants"))) ** 0.5), 3)]
+    assert synthetic.frequent_variants(VariantCounts.of(log, "abc"), _budget(), terms, source) == {}
+    assert len(source.asked) == 1
+
+
+def test_the_model_sees_the_cases_that_were_not_taken() -> None:
+    """Each level with an equal part of the model's rho."""
+    source, design = EqualNoise(seed=7), Design(activities=("a", "b"), order=2, case_weight=3)
+    table = VariantCounts.of(_log(*["ab"] * 9, *["b"] * 4), "ab")
+    budget = _budget(model=Fraction(10**6))
+    first, second = synthetic.residual_model(table, {(0, 1): 9}, design, budget, Terms.of(1, "0.1", 2), source)
+    assert first.cells.tolist() == [[0, 0, 0], [0, 0, 4 * contexts.UNIT], [0, 4 * contexts.UNIT, 0]]
+    each = float(budget.rho("model")) / 2
+    assert [scale for scale, _ in source.asked] == pytest.approx([3 * contexts.UNIT * 2 / (2 * each) ** 0.5] * 2)
+    assert second.contexts.tolist() == [2 * 3 + 1]  # the start, then b
+
+
+def _level(cells: list[list[int]], scale: float) -> ContextLevel:
+    return ContextLevel(np.arange(len(cells)), np.asarray(cells, dtype=np.int64), np.full(len(cells), scale))
+
+
+def test_a_first_level_is_enough_from_two_scales_a_cell_on() -> None:
+    """On average over the cells that are left once each has paid ln(rows) / 2 deviations; none left is not enough."""
+    scale = 1000.0
+    paid = 2**0.5 * scale * np.log(2) / 2
+    least = round(2 * scale + paid)
+    assert synthetic.enough(_level([[least, 0], [0, least]], scale))
+    assert not synthetic.enough(_level([[least - 1, 0], [0, least - 1]], scale))
+    assert synthetic.enough(_level([[least + 500, 0], [0, least - 500]], scale))
+    assert not synthetic.enough(_level([[least + 500, 0], [0, least - 501]], scale))
+    assert synthetic.enough(_level([[least, 0], [0, 0]], scale)), "a cell without steps is not one that is left"
+    assert not synthetic.enough(_level([[0, 0], [0, 0]], scale))
+    assert not synthetic.enough(_level([[-9 * least, 0], [0, round(paid)]], scale))
+
+
+def _like(
+    drawn: dict[tuple[int, ...], int], cases: float, level: ContextLevel, sample: int, labels: int = 1
+) -> tuple[dict[tuple[int, ...], int], float]:
+    design = Design(case_weight=100, sample=sample)
+    return synthetic.like_level(drawn, cases, level, labels, design, EqualNoise(seed=7))
+
+
+def test_drawn_traces_are_as_frequent_as_the_first_level_says() -> None:
+    """300 cases of one event and 100 of two, whatever the model drew and however many cases it is asked for; a sample
+    of as many as the design says. A case without events is no trace to stand for others."""
+    level = _level([[100 * UNIT, 400 * UNIT], [400 * UNIT, 0]], UNIT / 100)
+    for cases in (1.0, 50.0, 900.0):
+        found, total = _like({(0,): 2, (): 5, (0, 0): 8}, cases, level, 1000)
+        assert total == pytest.approx(400, abs=0.1)
+        assert set(found) == {(0,), (0, 0)}
+        assert found[0,] == pytest.approx(750, abs=2)
+        assert sum(found.values()) == pytest.approx(1000, abs=1)
+
+
+def test_what_the_first_level_does_not_tell_apart_stays_as_it_was_drawn() -> None:
+    """Two traces of the same steps in another order: three of one were drawn for each of the other."""
+    one, other = (0, 1, 0, 2, 0), (0, 2, 0, 1, 0)
+    cells = np.zeros((4, 4), dtype=np.int64)
+    for before, after in ((3, 0), (0, 1), (1, 0), (0, 2), (2, 0), (0, 3)):
+        cells[before, after] = 90 * UNIT
+    found, total = _like({one: 30, other: 10}, 40.0, _level(cells.tolist(), UNIT / 100), 400, labels=3)
+    assert total == pytest.approx(90, abs=0.1)
+    assert (found[one], found[other]) == (pytest.approx(300, abs=1), pytest.approx(100, abs=1))
+
+
+def test_a_part_of_the_drawn_traces_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there is time for, each as likely as it was drawn."""
+    monkeypatch.setattr(synthetic, "POOL", 40)
+    level = _level([[100 * UNIT, 400 * UNIT], [400 * UNIT, 0]], UNIT / 100)
+    often = {(0,): 10_000, **{(0,) * length: 1 for length in range(2, 102)}}
+    found, _ = _like(often, 400.0, level, 1000)
+    assert (0,) in found
+    assert len(found) < 10
+    each = {(0,) * length: 1 for length in range(1, 101)}
+    monkeypatch.setattr(synthetic, "fitted", lambda prior, cells: prior)
+    found, total = _like(each, 400.0, level, 40_000)
+    assert total == pytest.approx(400)
+    assert list(found.values()) == [1000] * 40
+    assert set(found) != set(list(each)[:40]), "not those that were drawn first"
+
+
+def test_a_model_of_no_case_is_not_fitted() -> None:
+    """Fewer than one case, or no trace with an event: what was drawn stays."""
+    level = _level([[0, 400 * UNIT], [400 * UNIT, 0]], UNIT / 100)
+    drawn = {(0, 0): 3, (): 2, (0,): 1}
+    assert _like(drawn, 0.999, level, 100) == (drawn, 0.999)
+    assert _like({(): 7}, 50.0, level, 100) == ({(): 7}, 50.0)
+
+
+def _listed(
+    weights: Fraction, candidates: int, frequent: dict[tuple[int, ...], int], given: tuple[tuple[str, ...], ...] = ()
+) -> tuple[list[tuple[int, ...]], tuple[str, ...]]:
+    """Candidates for 64 cases, all of two of eight labels, and those of the frequent variants."""
+    names = tuple("abcdefgh")
+    log = _log(*[one + other for one in names for other in names])
+    design = Design(activities=names, case_weight=10, candidates=candidates, sample=2_000, given=given)
+    budget, terms = _budget(model=Fraction(10**7), weights=weights), Terms.of(1, "0.1", 2)
+    levels = synthetic.residual_model(VariantCounts.of(log, names), {}, design, budget, terms, EqualNoise(seed=7))
+    return synthetic.candidate_list(levels, frequent, names, design, budget, terms, EqualNoise(seed=7))[:2]
+
+
+def test_so_many_candidates_as_their_noise_allows() -> None:
+    """One for every two scales of the noise that there are cases, frequent ones and those of the model; one at least,
+    and no more than the design says."""
+    scale = Fraction(2)  # 2 cases a person
+    weights = 2 / scale
+    assert len(_listed(weights, 1000, {})[0]) == 64 // 4 - 1  # the cases that are fitted are a little below 64
+    assert len(_listed(weights, 1000, {(0, 0, 0): 37})[0]) == 1 + (64 + 37) // 4
+    assert len(_listed(weights, 9, {(0, 0, 0): 37})[0]) == 1 + 9
+    assert len(_listed(Fraction(1, 1000), 1000, {})[0]) == 1
+
+
+def test_candidates_are_listed_once_in_the_order_of_stages() -> None:
+    """Frequent variants, then given traces, then those of the model; labels that only given ones have follow behind the
+    alphabet, in order."""
+    given = (("a", "z"), ("b", "a"), ("a", "y"), ("a", "z"))
+    listed, alphabet = _listed(Fraction(1), 1000, {(1, 0): 5, (0, 0, 0): 7}, given)
+    assert alphabet == (*"abcdefgh", "y", "z")
+    assert listed[:4] == [(1, 0), (0, 0, 0), (0, 9), (0, 8)]
+    assert len(set(listed)) == len(listed)
+    assert len(listed) == 4 + (64 + 12) // 4 - 1  # the cases that are fitted are a little below 64
+    many = tuple(f"label {number}" for number in range(50))
+    assert _listed(Fraction(1, 2), 1000, {}, (many,))[1] == (*"abcdefgh", *sorted(many))
+
+
+def _release(log: EventLog, draw: NoiseSource | None = None, **design: Any) -> Any:
+    plan = Design(**({"activities": ("a", "b", "c"), "sample": 500, "candidates": 5} | design))
+    return synthetic.release_synthetic(log, epsilon=400, delta_dp="0.1", design=plan, draw=draw or EqualNoise(seed=7))
+
+
+def test_a_release_says_what_it_is_to_the_operator() -> None:
+    """Cases and variants in and out, what was invented, and what was dropped with a warning."""
+    log = _log(*["ab"] * 60, *["abc"] * 30, *["axb"] * 9, "xx")
+    found = _release(log, given=(("a", "b", "b"), (), ("q",)))
+    assert _counts(found.log) == {"ab": 69, "abc": 30}
+    assert found.operator == {
+        "variants": {"in": 3, "out": 2, "invented": 0},
+        "cases": {"in": 100, "frequent": 99, "out": 99},
+        "labels": {"may_leave": 3, "dropped_events": 11},
+        "frequent_variants": 2,
+        "warnings": [
+            "11 of 239 events have labels that are not declared or not frequent enough, and were dropped: "
+            "3 labels may leave"
+        ],
+    }
+    assert found.terms == Terms.of(400, "0.1")
+    assert (
+        found.threshold
+        == StageBudget.of(found.terms, Design(activities=("a",))).thresholds(found.terms, Design())["threshold"]
+    )
+    assert not found.private
+    assert _release(_log("ab")).operator["warnings"] == []
+    empty = _release(_log("xx", "x"))
+    assert empty.operator["warnings"] == [
+        "no event of the log has a label that may leave: declare activities, or raise epsilon"
+    ]
+    assert _release(_log()).operator["warnings"] == []
+
+
+def test_a_table_whose_counts_do_not_fit_is_a_fault() -> None:
+    """Not a report on fewer cases."""
+    table = VariantCounts(("a",), ((0,),), np.asarray([1, 2]))
+    with pytest.raises(ValueError, match="longer"):
+        synthetic._operator(1, 0, table, {}, [])
+
+
+def test_candidates_come_from_all_levels_of_the_model() -> None:
+    """What follows c is told by the label before it: with the first level alone "acf" would be drawn as well."""
+    names = tuple("abcdef")
+    log = _log(*["acd"] * 40, *["bcf"] * 40)
+    for order in (2, 3):
+        design = Design(activities=names, order=order, sample=400, candidates=50)
+        budget, terms = _budget(model=Fraction(10**7)), Terms.of(1, "0.1")
+        levels = synthetic.residual_model(VariantCounts.of(log, names), {}, design, budget, terms, EqualNoise(seed=7))
+        _, _, drawn = synthetic.candidate_list(levels, {}, names, design, budget, terms, EqualNoise(seed=7))
+        assert set(drawn) == {(0, 2, 3), (1, 2, 5)}
+
+
+def test_cases_that_stand_for_several() -> None:
+    """A table of variants with how many cases each has is released as the cases themselves; times need these."""
+    shares = Shares(NONE, Fraction(1, 2), Fraction(1, 4), Fraction(1, 4), NONE)
+    plan = Design(activities=("a", "b", "c"), shares=shares, sample=500, candidates=5)
+    asked = {"epsilon": 400, "delta_dp": "0.1", "cases": np.asarray([60, 30, 1])}
+    found = synthetic.release_synthetic(_log("ab", "abc", "ax"), design=plan, draw=EqualNoise(seed=7), **asked)
+    whole = _log(*["ab"] * 60, *["abc"] * 30, "ax")
+    each = synthetic.release_synthetic(whole, epsilon=400, delta_dp="0.1", design=plan, draw=EqualNoise(seed=7))
+    assert _counts(found.log) == _counts(each.log)
+    assert found.operator == each.operator
+    assert found.operator["cases"]["in"] == 91
+    timed = Design(activities=("a", "b", "c"), bounds=times.PublicTimeBounds(DAY))
+    with pytest.raises(InputError, match="read off the cases themselves"):
+        synthetic.release_synthetic(_log("ab", "abc", "ax"), design=timed, draw=EqualNoise(seed=7), **asked)
+
+
+def test_a_trace_that_nobody_had_is_invented() -> None:
+    """A case nearest to a given candidate leaves as that."""
+    shares = Shares(NONE, NONE, Fraction(1, 2), Fraction(1, 2), NONE)
+    found = _release(_log(*["abc"] * 50), given=(("a", "b", "b"),), shares=shares, order=1, sample=1, candidates=1)
+    assert set(_counts(found.log)) <= {"abb", "abc"}
+    told = found.operator["variants"]
+    assert told["invented"] == ("abb" in _counts(found.log))
+    assert found.threshold == 0
+    only = _release(_log(*["acb"] * 50), given=(("a", "c", "c"),), shares=shares, max_length=1)
+    assert only.operator["variants"] == {"in": 1, "out": 1, "invented": 1}
+    ((trace, cases),) = _counts(only.log).items()
+    assert trace == "acc"
+    assert 45 <= cases <= 50, "the first level holds no step from c to c: the fit may take a few cases"
+
+
+def test_times_without_bounds_say_nothing() -> None:
+    """One event a second from 1970 on, in every case."""
+    log = _release(_log(*["ab"] * 60, *["abc"] * 40)).log
+    for begin, end in zip(log.starts[:-1].tolist(), log.starts[1:].tolist(), strict=True):
+        assert log.time[begin:end].tolist() == [place * 10**9 for place in range(end - begin)]
+
+
+def test_times_with_bounds_are_drawn() -> None:
+    """From the true cases' histograms, at the stage's epsilon, B and c."""
+    source = EqualNoise(seed=7)
+    bounds = times.PublicTimeBounds(DAY)
+    plan = Design(activities=("a", "b"), sample=100, candidates=5, bounds=bounds, case_weight=3)
+    log = EventLog.from_events(
+        [str(n // 2) for n in range(800)], ["a", "b"] * 400,
+        np.asarray([n // 2 * DAY + n % 2 * 7_200_000 for n in range(800)], dtype=np.int64) * 1_000_000,
+        unit="ns",
+    )  # fmt: skip
+    found = synthetic.release_synthetic(
+        log, epsilon=100, delta_dp="0.1", design=plan, cases_per_person=2, draw=source
+    ).log
+    assert _counts(found) == {"ab": 400}
+    edges = bounds.edges
+    place = int(np.searchsorted(edges, 7_200_000, side="right"))
+    took = (found.time[found.starts[:-1] + 1] - found.time[found.starts[:-1]]) // 1_000_000
+    assert took.min() >= edges[place - 1]
+    assert took.max() < edges[place]
+    scales = [scale for scale, _ in source.asked]
+    unit = 3 * contexts.UNIT * 2
+    budget = StageBudget.of(Terms.of(100, "0.1", 2), plan)
+    model = unit / (2 * float(budget.rho("model")) / 2) ** 0.5
+    variants = 2 / (2 * float(budget.rho("variants"))) ** 0.5
+    assert scales == pytest.approx([variants, model, model, 2 / 31.5, unit / 30], rel=1e-12)
+    assert [size for scale, size in source.asked][-1] == len(edges)
+
+
+def test_too_many_events_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the limit leave, one more is refused with the number."""
+    log = _log(*["ab"] * 60, *["abc"] * 30)
+    monkeypatch.setattr(synthetic, "MAX_EVENTS", 210)
+    assert _release(log).log.n_events == 210
+    monkeypatch.setattr(synthetic, "MAX_EVENTS", 209)
+    with pytest.raises(BoundError, match="add up to 210 events"):
+        _release(log)

@@ -157,6 +157,7 @@ def _neighbours() -> tuple[EventLog, EventLog]:
     return scene.log(60), scene.log(61, last="CBCBCA")
 
 
+@pytest.mark.slow
 def test_the_whole_is_not_refuted() -> None:
     """All stages together stay below epsilon, on a log with one more person, of a variant of her own."""
     one, other = _neighbours()
@@ -166,6 +167,7 @@ def test_the_whole_is_not_refuted() -> None:
     assert not finding.refutes(float(EPSILON))
 
 
+@pytest.mark.slow
 def test_candidates_made_of_raw_cases_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: the true variants stand among the candidates, so a variant of one person can leave, and without her
     it cannot."""

@@ -21,7 +21,7 @@ from models.dp.timestamps import (
 )
 from models.errors import InputError
 from models.eventlog import EventLog
-from tests.unit.test_dp_exact import Scripted
+from tests.unit.known_noise import ScriptedNoise
 
 SECOND, DAY = 1_000_000_000, 86_400_000_000_000
 
@@ -180,7 +180,7 @@ def test_the_range_of_each_group() -> None:
     assert [part.tolist() for part in group_extent(empty, empty)] == [[], []]
 
 
-class _Steps(Scripted):
+class _Steps(ScriptedNoise):
     """Noise of the lattice as written."""
 
     __slots__ = ()

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.dp import noise, strict, truncated
@@ -18,6 +18,7 @@ from models.dp.synthesis import labels
 from models.dp.synthesis.table import VariantCounts
 from models.errors import InputError
 from models.eventlog import EventLog
+from tests.conftest import examples
 
 FALSE_ALARM = 1e-6
 
@@ -53,7 +54,7 @@ def neighbours(a: Fraction, k: int, cases: int) -> Iterator[tuple[dict[int, Frac
 
 
 @given(st.fractions(Fraction(1, 5), Fraction(19, 20), max_denominator=20), st.integers(2, 400))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_the_inequality_holds_exactly_for_all_counts(a: Fraction, inverse: int) -> None:
     """Over all counts and every set of outputs, both ways; and with a reach of one less it does not hold."""
     delta = Fraction(1, inverse)
@@ -78,7 +79,7 @@ def test_a_person_with_several_cases_is_covered(a: Fraction, cases: int) -> None
 
 
 @given(st.floats(0.2, 300.0), st.floats(1e-9, 0.3), st.integers(1, 6), st.integers(1, 9))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_reach_is_the_least_one(scale: float, delta: float, cases: int, cells: int) -> None:
     """By the sum of the distribution in floating point, within its error."""
     k = truncated.reach(scale, Fraction(delta), cases, cells)
@@ -254,7 +255,7 @@ def test_a_reach_far_below_the_scale_is_not_used(epsilon: str, delta: str) -> No
 
 
 @given(st.fractions(Fraction(1, 10**5), Fraction(5)), st.fractions(Fraction(1, 10**6), Fraction(1, 2)))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_rule_keeps_enough_of_its_draws(epsilon: Fraction, delta: Fraction) -> None:
     """One of twenty, whatever the terms."""
     chosen = rule_of(epsilon, delta)

@@ -1,4 +1,4 @@
-"""Times of dp-synthetic against definitions: bins, weighted histograms, their noise, and what is drawn from them."""
+"""Times of dp-synthetic against definitions: bins, weighted histograms, their noise, and drawn times."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from models.dp.annotation import MAX_TIME_MS
 from models.dp.noise import NoiseSource
@@ -17,14 +19,24 @@ from models.errors import InputError
 from models.eventlog import Column, EventLog
 
 MS = 1_000_000
+
+
 HOUR = 3_600_000
+
+
 DAY = 24 * HOUR
+
+
 WEEK = 7 * DAY
+
+
 UNIT = 2**16
+
+
 YEARS_35 = 2**40
 
 
-class Known(NoiseSource):
+class NoisePerCall(NoiseSource):
     """Noise call by call (none without), and words as given (drawn without); notes what was asked for."""
 
     __slots__ = ("asked", "given", "noise", "scripted")
@@ -171,7 +183,7 @@ def test_starts_are_counted_by_week_and_hour(length: int) -> None:
 
 def test_noisy_cells_count_from_three_scales_on() -> None:
     """At three scales, and not one below; noise is added in every cell."""
-    source = Known([7])
+    source = NoisePerCall([7])
     assert times._noised(np.asarray([[5, 4, 100], [0, -50, 6]]), 4.0, source).tolist() == [[12, 0, 107], [0, 0, 13]]
     assert source.asked == [(4.0, 6)]
 
@@ -218,7 +230,7 @@ def test_durations_are_drawn_from_their_row_and_evenly_within_a_bin() -> None:
     histogram = times._Histogram.of(cells, bounds)
     assert (histogram.low.tolist(), histogram.high.tolist()) == (low, high)
     rows = np.tile([0, 1, 2], 40)
-    source = Known()
+    source = NoisePerCall()
     found = histogram.sample(rows, source).tolist()
     whole = [cells[0], cells.sum(axis=0), cells[2]]
     exact = [[Fraction(int(n), int(row.sum())) for n in row] for row in whole]
@@ -232,7 +244,7 @@ def test_a_bound_at_the_edge_of_a_bin() -> None:
     """The last bin holds one duration."""
     histogram = times._Histogram.of(np.asarray([[0.0, 0, 0, 5.0]]), PublicTimeBounds(2_000))
     assert histogram.high.tolist() == [0, 1413, 1999, 2000]
-    assert set(histogram.sample(np.zeros(20, dtype=np.int64), Known()).tolist()) == {2_000}
+    assert set(histogram.sample(np.zeros(20, dtype=np.int64), NoisePerCall()).tolist()) == {2_000}
     assert times._Histogram.of(np.zeros((1, 2)), PublicTimeBounds(1_000)).high.tolist() == [0, 1000]
 
 
@@ -240,7 +252,12 @@ def test_the_largest_word_is_still_in_its_row() -> None:
     """Row and place add up to the next whole number by rounding: it is the last bin, not one of the next row."""
     flat = times._flat(np.asarray([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]]))
     top = 2**64 - 1
-    assert times._drawn(flat, np.asarray([1, 1, 0, 2]), 2, Known(scripted=[top, 0, top, top])).tolist() == [1, 0, 1, 1]
+    assert times._drawn(flat, np.asarray([1, 1, 0, 2]), 2, NoisePerCall(scripted=[top, 0, top, top])).tolist() == [
+        1,
+        0,
+        1,
+        1,
+    ]
 
 
 def test_rows_add_up_from_the_start() -> None:
@@ -252,7 +269,7 @@ def test_rows_add_up_from_the_start() -> None:
     hour = np.zeros(168)
     hour[5] = 1.0
     starts = (np.asarray([0.0, 1.0, 0.0, 0.0]), hour)
-    source = Known()
+    source = NoisePerCall()
     rows = times._rows((0, 1, 2), 6, pairs, 3, histogram, bounds, starts, source)
     assert rows.shape == (6, 3)
     assert rows.dtype == np.int64
@@ -261,16 +278,16 @@ def test_rows_add_up_from_the_start() -> None:
     assert (begun // HOUR).tolist() == [168 + 5] * 6
     within = source.given[-1]
     assert (begun % HOUR).tolist() == [word % HOUR for word in within]
-    again = histogram.sample(np.tile([0, 1], 6), Known()).reshape(6, 2)
+    again = histogram.sample(np.tile([0, 1], 6), NoisePerCall()).reshape(6, 2)
     assert (np.diff(rows, axis=1) // MS).tolist() == again.tolist()
     assert (again[:, 1] >= 2_828).all()
-    none = times._rows((0, 1, 2), 6, pairs, 3, histogram, bounds, None, Known())
+    none = times._rows((0, 1, 2), 6, pairs, 3, histogram, bounds, None, NoisePerCall())
     assert none[:, 0].tolist() == [0] * 6
     assert (np.diff(none, axis=1) // MS).tolist() == again.tolist()
-    assert times._rows((2,), 3, pairs, 3, histogram, bounds, None, Known()).tolist() == [[0]] * 3
-    alone = times._rows((2,), 2, pairs, 3, histogram, bounds, starts, Known())
+    assert times._rows((2,), 3, pairs, 3, histogram, bounds, None, NoisePerCall()).tolist() == [[0]] * 3
+    alone = times._rows((2,), 2, pairs, 3, histogram, bounds, starts, NoisePerCall())
     assert (alone // MS >= first + WEEK + 5 * HOUR).all()
-    assert times._rows((), 2, pairs, 3, histogram, bounds, starts, Known()).shape == (2, 0)
+    assert times._rows((), 2, pairs, 3, histogram, bounds, starts, NoisePerCall()).shape == (2, 0)
 
 
 def test_each_step_is_drawn_from_the_row_of_its_pair() -> None:
@@ -278,7 +295,7 @@ def test_each_step_is_drawn_from_the_row_of_its_pair() -> None:
     bounds = PublicTimeBounds(3_000)
     pairs = np.asarray([0 * 3 + 1, 1 * 3 + 0, 1 * 3 + 2, 2 * 3 + 1])
     histogram = times._Histogram.of(np.eye(4, 5), bounds)
-    rows = times._rows((2, 1, 0, 1, 2), 7, pairs, 3, histogram, bounds, None, Known())
+    rows = times._rows((2, 1, 0, 1, 2), 7, pairs, 3, histogram, bounds, None, NoisePerCall())
     steps = np.diff(rows, axis=1) // MS
     for column, row in enumerate([3, 1, 0, 2]):
         assert ((steps[:, column] >= histogram.low[row]) & (steps[:, column] <= histogram.high[row])).all()
@@ -289,11 +306,11 @@ def test_no_time_is_behind_the_last_one() -> None:
     bounds = PublicTimeBounds(DAY, (0, 2 * HOUR))
     hour = np.zeros(168)
     hour[100] = 1.0
-    begun = times._begun(5, bounds, (np.asarray([1.0]), hour), Known())
+    begun = times._begun(5, bounds, (np.asarray([1.0]), hour), NoisePerCall())
     assert begun.tolist() == [2 * HOUR] * 5
     end = PublicTimeBounds(DAY, (MAX_TIME_MS - HOUR, MAX_TIME_MS))
     histogram = times._Histogram.of(np.asarray([[0.0] * (len(end.edges) - 1) + [1.0]]), end)
-    rows = times._rows((0, 0), 4, np.asarray([0]), 1, histogram, end, (np.asarray([1.0]), hour), Known())
+    rows = times._rows((0, 0), 4, np.asarray([0]), 1, histogram, end, (np.asarray([1.0]), hour), NoisePerCall())
     assert rows.tolist() == [[MAX_TIME_MS * MS] * 2] * 4
 
 
@@ -304,7 +321,7 @@ def test_every_cell_is_noised_with_its_part(start: tuple[int, int] | None, perso
     three scales is drawn."""
     bounds = PublicTimeBounds(3_000, start)
     log = _log(*[("ab", [9 * DAY + HOUR, 9 * DAY + HOUR + 1_500])] * 900)
-    source = Known()
+    source = NoisePerCall()
     released = [((0, 1), 5), ((1, 0, 1), 2)]
     given = times.add(log, "ab", released, bounds, Fraction(6), 3, source, *([person] if person > 1 else []))
     unit = 3 * UNIT * person
@@ -318,14 +335,14 @@ def test_every_cell_is_noised_with_its_part(start: tuple[int, int] | None, perso
         assert ((steps >= 1_414) & (steps < 2_000)).all(), "the row of b a is that of all pairs"
         expected = 0 if start is None else WEEK + 2 * DAY + HOUR
         assert ((rows[:, 0] // MS - expected >= 0) & (rows[:, 0] // MS - expected < HOUR)).all()
-    assert times.add(log, "ab", [], bounds, Fraction(6), 3, Known()) == []
+    assert times.add(log, "ab", [], bounds, Fraction(6), 3, NoisePerCall()) == []
 
 
 def test_too_many_bins_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By public numbers alone: pairs of released traces, and bins up to the bound."""
     log = _log(("ab", [0, 1]))
     monkeypatch.setattr(times, "MOST_CELLS", 10)
-    source = Known()
+    source = NoisePerCall()
     assert len(times.add(log, "ab", [((0, 1, 0), 1)], PublicTimeBounds(3_000), Fraction(1), 1, source)) == 1
     with pytest.raises(InputError, match="3 directly-follows pairs have too many bins"):
         times.add(log, "ab", [((0, 1, 0, 0), 1)], PublicTimeBounds(3_000), Fraction(1), 1, source)
@@ -350,5 +367,31 @@ def test_chances_that_round_to_more_than_one_stay_in_their_row(bins: int) -> Non
     """The smallest word of a row gives its first bin, whatever the row before adds up to."""
     chances = np.full((2, bins), 1 / bins)
     assert np.cumsum(chances[0])[-1] > 1.0
-    drawn = times._drawn(times._flat(chances), np.asarray([0, 1]), bins, Known(scripted=[0, 0]))
+    drawn = times._drawn(times._flat(chances), np.asarray([0, 1]), bins, NoisePerCall(scripted=[0, 0]))
     assert drawn.tolist() == [0, 0]
+
+
+TRACE = st.lists(st.integers(0, 3), max_size=40).map(tuple)
+
+
+@settings(deadline=None)
+@given(st.lists(TRACE.filter(len), min_size=1, max_size=5), TRACE.filter(len), st.integers(1, 4))
+def test_times_of_a_case_are_bounded(cases: list[tuple[int, ...]], more: tuple[int, ...], bound: int) -> None:
+    """One case more adds at most B to all histograms of durations together, and one to each histogram of starts."""
+    bounds = PublicTimeBounds(7 * DAY, (0, 60 * DAY))
+    pairs = np.arange(16, dtype=np.int64)
+    sums = []
+    for log in (cases, [*cases, more]):
+        source = _log(
+            *(
+                ("".join("ABCD"[i] for i in case), [(number + 5 * place) * HOUR for place in range(len(case))])
+                for number, case in enumerate(log)
+            )
+        )
+        codes = times._codes(source, "ABCD")
+        starts = times.starts_of(source, bounds)
+        sums.append((times.durations_of(source, codes, 4, pairs, bounds, bound), *starts))
+    changes = [after - before for before, after in zip(*sums, strict=True)]
+    assert all(change.min() >= 0 for change in changes)
+    assert changes[0].sum() <= bound * UNIT
+    assert [int(change.sum()) for change in changes[1:]] == [1, 1]

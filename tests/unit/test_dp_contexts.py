@@ -9,36 +9,24 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from models.dp.noise import NoiseSource
+from models.dp.noise import simulated
 from models.dp.synthesis import contexts
 from models.dp.synthesis.contexts import ContextLevel, Model, VariantSteps
 from models.errors import BoundError, InputError
 from tests.oracles.dp import context_of
+from tests.unit.known_noise import EqualNoise
 
 Context = tuple[int, ...]
+
+
 UNIT = 2**16
+
+
 TENTHS = Fraction(15, 10), Fraction(3)
 """Scales below which a cell counts as 0, and scales that the shorter context weighs (semantics/dp-series.md)."""
-
-
-class Silent(NoiseSource):
-    """A seeded source without noise, which notes every scale and size, and the words it gave."""
-
-    __slots__ = ("asked", "given")
-
-    def __init__(self, seed: int = 3) -> None:
-        object.__setattr__(self, "generator", np.random.default_rng(seed))
-        object.__setattr__(self, "asked", [])
-        object.__setattr__(self, "given", [])
-
-    def gaussian(self, scale: float, size: int) -> np.ndarray:
-        self.asked.append((scale, size))
-        return np.zeros(size, dtype=np.int64)
-
-    def words(self, size: int) -> np.ndarray:
-        self.given.append(super().words(size))
-        return self.given[-1]
 
 
 def key_of(context: Sequence[int], labels: int) -> int:
@@ -174,10 +162,10 @@ def test_traces_are_drawn_after_the_longest_open_context(labels: int, orders: in
     first appearance, none longer than the public length."""
     for seed in range(5):
         levels = random_levels(labels, orders, 4.0, seed)
-        source = Silent(seed)
+        source = EqualNoise(seed=seed)
         model = Model.of([level_of(level, 4.0, labels) for level in levels], labels)
         found = model.sample(40, longest, source)
-        expected = drawn_by_hand(levels, 4.0, labels, longest, source.given)
+        expected = drawn_by_hand(levels, 4.0, labels, longest, source.drawn_words)
         assert list(found.items()) == list(expected.items())
         assert max(map(len, found)) <= longest
         assert sum(found.values()) == 40
@@ -190,7 +178,7 @@ def test_where_every_context_is_open_short_traces_are_in_short_ones() -> None:
     pairs = {one: [0, 0, many] for one in itertools.product(range(3), repeat=2)} | {(start, 0): [0, many, 0]}
     triples = {one: [0, 0, many] for one in itertools.product(range(3), repeat=3)}
     model = Model.of([level_of(level, 1.0, 2) for level in (first, pairs, triples)], 2)
-    found = model.sample(50, 4, Silent())
+    found = model.sample(50, 4, EqualNoise(seed=3))
     assert found == {(0, 1): 50}
 
 
@@ -198,7 +186,7 @@ def test_a_model_with_a_level_missing_is_a_fault() -> None:
     """Not a model of fewer levels."""
     model = Model.of([level_of(level, 4.0, 2) for level in random_levels(2, 3, 4.0, 1)], 2)
     with pytest.raises(ValueError, match="shorter"):
-        replace(model, rows=model.rows[:2]).sample(3, 4, Silent())
+        replace(model, rows=model.rows[:2]).sample(3, 4, EqualNoise(seed=3))
 
 
 def test_steps_and_keys_by_hand() -> None:
@@ -259,7 +247,7 @@ def test_a_weak_first_level_is_measured_again() -> None:
     variants, counts = [(0, 1, 0), (1,)], np.asarray([50, 7])
     rhos = [Fraction(1, 100), Fraction(2, 100), Fraction(3, 100)]
 
-    class Noted(Silent):
+    class Noted(EqualNoise):
         def gaussian(self, scale: float, size: int) -> np.ndarray:
             super().gaussian(scale, size)
             return np.full(size, 600 * len(self.asked), dtype=np.int64)
@@ -275,17 +263,17 @@ def test_a_weak_first_level_is_measured_again() -> None:
     scales = [6 * UNIT / (2 * rho) ** 0.5 for rho in (Fraction(1, 100), Fraction(5, 100))]
     assert [scale for scale, _ in source.asked] == pytest.approx(scales)
     assert [size for _, size in source.asked] == [9, 9]
-    true = contexts.measure(variants, counts, 2, rhos[:1], 3, Silent(), 2)[0]
+    true = contexts.measure(variants, counts, 2, rhos[:1], 3, EqualNoise(seed=3), 2)[0]
     assert len(seen) == 1
     assert (seen[0].cells - true.cells == 600).all()
     assert (level.cells - true.cells == 600 / 6 + 1200 * 5 / 6).all()
     whole = 6 * UNIT / (2 * Fraction(6, 100)) ** 0.5
     assert level.scale.tolist() == pytest.approx([whole / 2**0.5] * 3)
-    strong = contexts.measure(variants, counts, 2, rhos, 3, Silent(), 2, lambda level: True)
+    strong = contexts.measure(variants, counts, 2, rhos, 3, EqualNoise(seed=3), 2, lambda level: True)
     assert len(strong) == 3
-    assert len(contexts.measure(variants, counts, 2, rhos[:1], 3, Silent(), 2, weak)) == 1
+    assert len(contexts.measure(variants, counts, 2, rhos[:1], 3, EqualNoise(seed=3), 2, weak)) == 1
     assert len(seen) == 1
-    source = Silent()
+    source = EqualNoise(seed=3)
     (level,) = contexts.measure(variants, counts, 2, rhos[:2], 3, source, 2, weak)
     assert [scale for scale, _ in source.asked] == pytest.approx([6 * UNIT / (2 * rho) ** 0.5 for rho in (0.01, 0.02)])
     assert level.scale.tolist() == pytest.approx([6 * UNIT / (2 * 0.03) ** 0.5 / 2**0.5] * 3)
@@ -295,7 +283,7 @@ def test_levels_hold_the_weights_of_the_cases() -> None:
     """Cells of each level by the definition, (B c)^2 / (2 scale^2) = rho; every open context has noise in every
     cell."""
     variants, counts = [(0, 1, 0, 1, 1), (1,), ()], np.asarray([50, 7, 11])
-    source = Silent()
+    source = EqualNoise(seed=3)
     each = [Fraction(10**6), Fraction(10**5), Fraction(10**4)]
     levels = contexts.measure(variants, counts, 2, each, 3, source)
     assert [scale for scale, _ in source.asked] == pytest.approx([3 * UNIT / (2 * float(rho)) ** 0.5 for rho in each])
@@ -317,7 +305,7 @@ def test_levels_hold_the_weights_of_the_cases() -> None:
         assert there == expected[order - 1]
         assert level.scale.tolist() == pytest.approx([scale[0] / 2**0.5] * len(level.contexts))
     assert len(levels[0].contexts) == 3
-    empty = Silent()
+    empty = EqualNoise(seed=3)
     nobody = contexts.measure([], np.zeros(0, dtype=np.int64), 2, [Fraction(1)], 3, empty, 5)
     assert nobody[0].cells.tolist() == [[0] * 3] * 3
     assert empty.asked == [(pytest.approx(3 * UNIT * 5.0 / 2**0.5), 9)]
@@ -329,20 +317,20 @@ def test_contexts_that_no_number_holds_are_refused(order: int, most: int) -> Non
     assert most ** (order + 1) < 2**63 <= (most + 1) ** (order + 1)
     nobody = np.zeros(0, dtype=np.int64)
     with pytest.raises(BoundError, match=f"level 1 of the context model has {most * most} cells"):
-        contexts.measure([], nobody, most - 1, [Fraction(1)] * order, 1, Silent())
+        contexts.measure([], nobody, most - 1, [Fraction(1)] * order, 1, EqualNoise(seed=3))
     with pytest.raises(InputError, match=f"order {order} over {most} labels does not fit"):
-        contexts.measure([], nobody, most, [Fraction(1)] * order, 1, Silent())
+        contexts.measure([], nobody, most, [Fraction(1)] * order, 1, EqualNoise(seed=3))
 
 
 def test_as_many_cells_as_the_limit_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """And no more: the refusal names the level, and reads the noisy counts alone."""
     variants, counts = [(0, 1, 2)], np.asarray([500])
     monkeypatch.setattr(contexts, "MOST_CELLS", 16)
-    first = contexts.measure(variants, counts, 3, [Fraction(10**5)], 4, Silent())
+    first = contexts.measure(variants, counts, 3, [Fraction(10**5)], 4, EqualNoise(seed=3))
     assert first[0].cells.size == 16
     with pytest.raises(BoundError, match="level 1 of the context model has 25 cells"):
-        contexts.measure(variants, counts, 4, [Fraction(10**5)], 4, Silent())
-    source = Silent()
+        contexts.measure(variants, counts, 4, [Fraction(10**5)], 4, EqualNoise(seed=3))
+    source = EqualNoise(seed=3)
     monkeypatch.setattr(contexts, "MOST_CELLS", 25)
     with pytest.raises(BoundError, match="level 2 of the context model has 30 cells"):
         contexts.measure([(0, 1, 2, 3, 2, 1)], counts, 4, [Fraction(10**5)] * 2, 9, source)
@@ -381,7 +369,7 @@ def test_no_context_reaches_into_the_case_before(order: int) -> None:
     assert found == (ends if order == 2 else {})
 
 
-class Lowest(Silent):
+class Lowest(EqualNoise):
     """The smallest word, always."""
 
     def words(self, size: int) -> np.ndarray:
@@ -395,3 +383,30 @@ def test_chances_that_round_to_more_than_one_stay_in_their_row(labels: int) -> N
     assert np.cumsum(chances[0])[-1] > 1.0
     model = Model((np.asarray([labels - 1, labels]),), (0,), chances, labels)
     assert model.sample(5, 1, Lowest()) == {(0,): 5}
+
+
+TRACE = st.lists(st.integers(0, 3), max_size=40).map(tuple)
+
+
+@given(TRACE, st.integers(1, 6), st.integers(1, 3))
+def test_a_case_weighs_at_most_b_on_every_level(trace: tuple[int, ...], bound: int, order: int) -> None:
+    """However long a case is, what it adds to the cells of a level is at most B, in sum or in L2, by its weights."""
+    opened = np.arange(5**order, dtype=np.int64)  # every context there can be
+    steps = contexts.VariantSteps.of([trace], 4)
+    weights = np.full(len(trace) + 1, contexts.case_weight(len(trace), bound), dtype=np.int64)
+    cells = contexts.true_cells(steps, weights, opened, order)
+    assert 0 <= cells.sum() <= bound * contexts.UNIT
+    weights = contexts.step_weights([trace], 4, bound)[np.zeros(len(trace) + 1, dtype=np.int64)]
+    cells = contexts.true_cells(steps, weights, opened, order)
+    assert sum(cell**2 for cell in cells[cells > 0].tolist()) <= (bound * contexts.UNIT) ** 2
+
+
+def test_a_model_without_noise_gives_its_traces() -> None:
+    """Noise switched off, a model of order 2 gives back what is determined by two labels."""
+    variants = [(0, 1, 2), (1, 0, 2, 2)]
+    levels = contexts.measure(variants, np.asarray([700, 300]), 3, [Fraction(10**4)] * 2, 100, EqualNoise())
+    drawn = contexts.Model.of(levels, 3).sample(4000, 30, simulated(1))
+    shares = {variant: n / 4000 for variant, n in drawn.items()}
+    assert shares[0, 1, 2] == pytest.approx(0.7, abs=0.05)
+    assert shares[1, 0, 2, 2] == pytest.approx(0.3, abs=0.05)
+    assert max(map(len, drawn)) <= 30

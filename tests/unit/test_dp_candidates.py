@@ -1,4 +1,4 @@
-"""Re-weighting of dp-synthetic against definitions: nearest candidates, noise of cells, and chosen representatives."""
+"""Candidates of dp-synthetic against definitions: the nearest one, the noise of cells, and chosen representatives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from models.dp.synthetic import Design
 from models.errors import InputError
 from models.eventlog import EventLog
 from tests.oracles.dp import distance
-from tests.unit.known_noise import Known
+from tests.unit.known_noise import NoisePerKey
 
 Variant = tuple[int, ...]
 
@@ -67,7 +67,7 @@ def test_cells_get_noise_and_small_ones_are_dropped(person: int, epsilon: Fracti
     table = _table(ab=10, abb=5, cd=4, cdd=8, d=1)
     there = [(0, 1), (2, 3), (0, 0, 0, 0), (3,)]
     noise = [-15 + 2 * scale, -12 + 2 * scale - 1, 2 * scale, -5]
-    source = Known(noise)
+    source = NoisePerKey(noise)
     found = candidates.reweigh(table, there, epsilon, source, person)
     assert found.tolist() == [2 * scale, 0, 2 * scale, 0]
     assert found.dtype == np.int64
@@ -76,14 +76,14 @@ def test_cells_get_noise_and_small_ones_are_dropped(person: int, epsilon: Fracti
 
 def test_one_case_a_person_unless_said() -> None:
     """And what is not dropped is the cell's number of cases."""
-    source = Known()
+    source = NoisePerKey()
     assert candidates.reweigh(_table(ab=10, cd=3, c=1), [(0, 1), (2, 3)], Fraction(1, 2), source).tolist() == [10, 4]
     assert source.asked == [(2.0, 2)]
 
 
 def test_without_candidates_nothing_is_drawn() -> None:
     """No cell, no noise."""
-    source = Known()
+    source = NoisePerKey()
     assert candidates.reweigh(_table(ab=3), [], Fraction(1), source).tolist() == []
     assert source.asked == []
 
@@ -156,3 +156,16 @@ def test_the_less_frequent_half_of_the_pool_stands_for_the_others(pool: int, mon
         exact = exact[:half] + [n * left / sum(exact[half:]) for n in exact[half:]]
     assert weights.tolist() == pytest.approx([float(n) for n in exact])
     assert float(weights.sum()) == pytest.approx(sum(times))
+
+
+def test_nearest_by_hand() -> None:
+    """Normalised Levenshtein: abc is 1/3 from abd and 1/2 from abcdef; ties go to the first."""
+    assert candidates.nearest([(0, 1, 2)], [(0, 1, 2, 3, 4, 5), (0, 1, 3)]).tolist() == [1]
+    assert candidates.nearest([(0,), ()], [(1,), (2,)]).tolist() == [0, 0]
+
+
+def test_representatives_are_spread() -> None:
+    """The first one is nearest to the most; the next one comes from what it does not reach; none is taken already."""
+    drawn = {(0, 1, 2, 3): 50, (0, 1, 2): 30, (7, 7, 7, 7): 20, (8, 8): 1}
+    assert candidates.representative(drawn, [], 2) == [(0, 1, 2, 3), (7, 7, 7, 7)]
+    assert candidates.representative(drawn, [(0, 1, 2, 3)], 1) == [(7, 7, 7, 7)]

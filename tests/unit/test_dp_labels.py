@@ -1,4 +1,4 @@
-"""Stage 0 of dp-synthetic against its definition, and the table of variants that all stages read."""
+"""Selection of labels in dp-synthetic against its definition, and the table of variants that all stages read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from math import exp
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from models.dp.synthesis import labels
 from models.dp.synthesis.table import VariantCounts, only
 from models.errors import InputError
 from models.eventlog import EventLog
-from tests.unit.known_noise import Known
+from tests.unit.known_noise import NoisePerKey
 
 
 def _log(*traces: str) -> EventLog:
@@ -33,7 +35,7 @@ def divisions(places: int, most: int) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(3, 2), Fraction(9), Fraction(40)])
-@pytest.mark.parametrize(("q", "c"), [(1, 1), (1, 4), (4, 1), (3, 2), (2, 3)])
+@pytest.mark.parametrize(("q", "c"), [(1, 1), (1, 4), (4, 1), (3, 2), (2, 3), (8, 3)])
 @pytest.mark.parametrize("delta", [Fraction(1, 10**6), Fraction(1, 50), Fraction(9, 10)])
 def test_the_threshold_is_the_least_that_keeps_delta(epsilon: Fraction, q: int, c: int, delta: Fraction) -> None:
     """Of all divisions of a person's cases over labels that nobody else has; never below what one label's cases are."""
@@ -79,10 +81,10 @@ def test_labels_leave_from_the_threshold_on() -> None:
     """The noisy count decides, and is the count with the noise added; labels that no case has are not looked at."""
     least = labels.threshold(Fraction(24), Fraction(1, 100), 3, 2)  # no noise with an end has less
     table = VariantCounts.of(_log(*["a"] * (least - 1), *["b"] * (least - 2), *["d"] * (least + 9), "e"), "abcdef")
-    source = Known([1, 1, -10, least - 1])
+    source = NoisePerKey([1, 1, -10, least - 1])
     assert labels.select(table, Fraction(24), Fraction(1, 100), 3, source, 2) == ("a", "e")
     assert source.asked == [(3 * 2 / 24, 4)]
-    alone = Known()
+    alone = NoisePerKey()
     assert labels.select(table, Fraction(24), Fraction(1, 100), 3, alone) == tuple(
         name
         for name, n in zip("abde", (least - 1, least - 2, least + 9, 1), strict=True)
@@ -149,3 +151,19 @@ def test_only_wanted_labels_stay() -> None:
     kept = only(log, iter(["b", "a", "never"]))
     assert kept.n_cases == 3
     assert sorted(kept.traces()) == [(), ("a",), ("b",)]
+
+
+TRACE = st.lists(st.integers(0, 3), max_size=40).map(tuple)
+
+
+@given(st.lists(TRACE, min_size=1, max_size=6), TRACE, st.integers(1, 4))
+def test_a_case_counts_for_first_labels_only(cases: list[tuple[int, ...]], more: tuple[int, ...], q: int) -> None:
+    """One case more changes at most q counts of labels, each by one."""
+    names = tuple("ABCD")
+    before, after = (
+        labels.first_labels(VariantCounts.of(_log(*("".join(names[i] for i in case) for case in log)), names), q)
+        for log in (cases, [*cases, more])
+    )
+    assert (after - before).max() <= 1
+    assert (after - before).min() >= 0
+    assert (after - before).sum() == min(q, len(set(more)))

@@ -1,4 +1,4 @@
-"""Series of dp-variants with noise that is known: who passes which threshold, at what scale, and what is said."""
+"""Series of dp-variants with noise that the test sets: thresholds, scales, and published figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Noise = Callable[[int], int]
 """Noise of the n-th call for noise that draws any."""
 
 
-class Known(NoiseSource):
+class NoisePerCall(NoiseSource):
     """The noise that is given, call by call; notes every scale and size."""
 
     __slots__ = ("asked", "noise")
@@ -73,7 +73,7 @@ def test_a_release_has_the_variants_that_reach_its_threshold(shape: Shape, perso
     """Noise of c L / epsilon, a threshold at epsilon / L and half of delta; one case fewer, and it is left out."""
     terms = Terms.of(2, "1e-3", person)
     least = own_threshold(2 / shape.levels, 0.5e-3, person)
-    source = Known()
+    source = NoisePerCall()
     found = release_variants(
         _log(a=least, ab=least - 1, abc=least + 7), terms=terms, shape=shape, number=1, draw=source
     )
@@ -101,14 +101,14 @@ def test_an_accumulated_log_has_the_variants_that_reach_its_threshold(
         # Two cases in each release but the last, which brings the count to the threshold, or to one below it.
         before = 2 * (number - 1)
         log = _log(ab=least - before, ac=least - before - 1)
-        told = release_variants(log, terms=terms, shape=shape, number=number, state=state, draw=Known())
+        told = release_variants(log, terms=terms, shape=shape, number=number, state=state, draw=NoisePerCall())
         assert _counts(told.log) == {"ab": least}
         assert told.public == {
             "how": "tree" if levels > 1 else "sum", "since": 1, "levels": levels, "arity": arity or None,
             "horizon": horizon, "noise": {"draws": draws, "scale": scale}, "status": "ok", "threshold": least,
         }  # fmt: skip
         state = release_variants(
-            _log(ab=2, ac=2), terms=terms, shape=shape, number=number, state=state, draw=Known()
+            _log(ab=2, ac=2), terms=terms, shape=shape, number=number, state=state, draw=NoisePerCall()
         ).state
 
 
@@ -116,8 +116,8 @@ def test_a_variant_that_a_release_does_not_have_is_not_of_it() -> None:
     """It gets noise like the others, for the count over everything; noise alone never shows it in a release. One case
     and enough noise do."""
     terms, shape = Terms.of(1, "1e-3"), Shape()
-    first = release_variants(_log(ab=1, cd=40), terms=terms, shape=shape, number=1, draw=Known())
-    loud = Known(lambda call: 1000)
+    first = release_variants(_log(ab=1, cd=40), terms=terms, shape=shape, number=1, draw=NoisePerCall())
+    loud = NoisePerCall(lambda call: 1000)
     second = release_variants(_log(ef=1), terms=terms, shape=shape, number=2, state=first.state, draw=loud)
     assert _counts(second.release.log) == {"ef": 1001}
     assert second.release.operator["variants"] == {"in": 1, "out": 1}
@@ -129,7 +129,7 @@ def test_a_variant_found_late_is_noised_for_every_node_before() -> None:
     terms, shape = Terms.of(1, "1e-3"), Shape(2, 3)
     state, sizes = None, []
     for number, log in enumerate([_log(ab=3), _log(ab=1), _log(ab=1), _log(ab=1), _log(ab=2, cd=2, ef=1)], start=1):
-        source = Known()
+        source = NoisePerCall()
         found = release_variants(log, terms=terms, shape=shape, number=number, state=state, draw=source)
         state = found.state
         sizes.append([size for _, size in source.asked])
@@ -144,7 +144,7 @@ def test_too_many_events_are_refused_before_they_fill_the_memory(monkeypatch: py
 
     def run(number: int, state: object = None) -> Accumulated:
         return release_variants(
-            _log(abc=50, ab=50), terms=terms, shape=shape, number=number, state=state, draw=Known()  # type: ignore[arg-type]
+            _log(abc=50, ab=50), terms=terms, shape=shape, number=number, state=state, draw=NoisePerCall()  # type: ignore[arg-type]
         )  # fmt: skip
 
     monkeypatch.setattr(series, "MAX_EVENTS", 250)
@@ -165,7 +165,7 @@ def test_behind_the_horizon_there_is_no_accumulated_log() -> None:
     """Its delta is spent; releases go on, and the state with them."""
     terms, shape, state = Terms.of(1, "1e-3"), Shape.of("sum", 2), None
     for number in (1, 2, 3):
-        found = release_variants(_log(ab=60), terms=terms, shape=shape, number=number, state=state, draw=Known())
+        found = release_variants(_log(ab=60), terms=terms, shape=shape, number=number, state=state, draw=NoisePerCall())
         state = found.state
         assert _counts(found.release.log) == {"ab": 60}
         assert (found.log is None) == (number > 2)
@@ -179,7 +179,7 @@ def test_labels_may_come_in_any_order() -> None:
     """Counts of a variant stand for its labels, whatever other labels a release has and in which order."""
     terms, shape, state = Terms.of(1, "1e-3"), Shape(), None
     for number, log in enumerate([_log(xy=30, b=2), _log(ab=25, xy=3), _log(yx=40, ab=5)], start=1):
-        found = release_variants(log, terms=terms, shape=shape, number=number, state=state, draw=Known())
+        found = release_variants(log, terms=terms, shape=shape, number=number, state=state, draw=NoisePerCall())
         state = found.state
     assert _counts(found.release.log) == {"yx": 40}
     assert _counts(found.log) == {"xy": 33, "ab": 30, "yx": 40}
@@ -194,7 +194,9 @@ def test_what_could_not_be_drawn_is_refused_at_once() -> None:
         check_variants(Terms.of(needed * 1.01, "1e-6"), shape)
         for refused in (
             lambda terms, shape=shape: check_variants(terms, shape),
-            lambda terms, shape=shape: release_variants(_log(ab=1), terms=terms, shape=shape, number=1, draw=Known()),
+            lambda terms, shape=shape: release_variants(
+                _log(ab=1), terms=terms, shape=shape, number=1, draw=NoisePerCall()
+            ),
         ):
             with pytest.raises(InputError, match="epsilon is too small"):
                 refused(Terms.of(needed * 0.99, "1e-6"))

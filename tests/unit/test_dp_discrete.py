@@ -1,4 +1,4 @@
-"""Uniform words and the draws made of them, at the edges of what a kernel is given."""
+"""Discrete Laplace draws from 64-bit words, word by word against whole numbers of any size."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from models.dp import noise
 from models.dp.discrete import CHUNK, discrete_laplace, fractions
 from models.dp.entropy import system_words
-from tests.oracles.dp import discrete_laplace as discrete_laplace_of_any_size
+from tests.oracles.dp import discrete_laplace as reference
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 1000])
@@ -71,7 +72,7 @@ def test_words_that_end_within_a_draw_are_kept_for_it(portion: int) -> None:
     scales, which = [2.5, 0.3, 1e12], np.arange(90) % 3
     taken, ends, expected = iter(words.tolist()), [0], []
     for one in which:
-        expected.append(discrete_laplace_of_any_size(Fraction(scales[one]), lambda: next(taken)))
+        expected.append(reference(Fraction(scales[one]), lambda: next(taken)))
         ends.append(len(words) - operator.length_hint(taken))
     given, asked = [0], []
 
@@ -96,3 +97,52 @@ def test_chunks_bound_how_many_words_are_held() -> None:
 
     discrete_laplace(np.asarray([4.0]), np.zeros(2 * CHUNK + 9, dtype=np.int64), some)
     assert asked[0] == max(asked) == 9 * CHUNK
+
+
+@pytest.mark.parametrize("scale", [2.0**-10, 0.3, 1.0, 6.5, 2.0**20 / 0.811, 1e9, 2.0**53 + 2, 2.0**56])
+def test_bulk_draws_are_those_of_whole_numbers_of_any_size(scale: float) -> None:
+    """Draw by draw the 64-bit kernel does with its words what the algorithm does with whole numbers of any size."""
+    words = np.random.default_rng(8).integers(0, 2**64, size=8000, dtype=np.uint64)
+    drawn = discrete_laplace(np.asarray([scale]), np.zeros(200, dtype=np.int64), lambda size: words)
+    following = iter(words.tolist())
+    assert drawn.tolist() == [reference(Fraction(scale), lambda: next(following)) for _ in range(200)]
+
+
+@pytest.mark.parametrize("scale", [0.3, 6.5, 2.0**20 / 0.811, 2.0**56])
+def test_words_at_the_edge_of_a_bound_are_passed_over(scale: float) -> None:
+    """Words that would make remainders uneven are so rare that random ones never are: they are given here. The kernel
+    takes and passes over the same ones as whole numbers of any size do."""
+    bounds = [2, 3, 5, 6, 7, *(int(t) for t in fractions(np.asarray([scale]))[0])]
+    edges = [edge + near for edge in (2**64 - 1 - (2**64 - 1) % bound for bound in bounds) for near in (-1, 0, 1)]
+    rng = np.random.default_rng(6)
+    words = rng.integers(0, 2**64, size=20_000, dtype=np.uint64)
+    given = np.asarray([edge for edge in [0, 2**64 - 1, *edges] if edge < 2**64], dtype=np.uint64)
+    replaced = rng.random(len(words)) < 0.5
+    words[replaced] = rng.choice(given, size=int(replaced.sum()))
+    drawn = discrete_laplace(np.asarray([scale]), np.zeros(200, dtype=np.int64), lambda size: words)
+    following = iter(words.tolist())
+    assert drawn.tolist() == [reference(Fraction(scale), lambda: next(following)) for _ in range(200)]
+
+
+def test_bulk_words_are_those_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a private source draws in bulk is a function of the bytes that `secrets` gave, and of nothing else."""
+    given = np.random.default_rng(4).bytes(8 * 4000)
+    taken = [0]
+
+    def token_bytes(size: int) -> bytes:
+        taken[0] += size
+        return given[taken[0] - size : taken[0]]
+
+    monkeypatch.setattr("secrets.token_bytes", token_bytes)
+    drawn = noise.secure().laplace_each(np.asarray([6.5]), np.zeros(100, dtype=np.int64))
+    words = iter(np.frombuffer(given, dtype=np.uint64).tolist())
+    assert drawn.tolist() == [reference(Fraction(13, 2), lambda: next(words)) for _ in range(100)]
+
+
+def test_fractions_are_the_floats() -> None:
+    """Numerator and shift give back the float exactly, over the whole range of scales."""
+    scales = np.ldexp(np.random.default_rng(3).uniform(0.5, 1, 1000), np.random.default_rng(4).integers(-9, 57, 1000))
+    for scale, t, k in zip(scales.tolist(), *(column.tolist() for column in fractions(scales)), strict=True):
+        assert Fraction(t, 2**k) == Fraction(scale)
+        assert t <= 2**56
+        assert k <= 62

@@ -11,9 +11,11 @@ from models.dp.synthesis import fitting, spreading
 from models.dp.synthesis.contexts import UNIT, ContextLevel
 from models.dp.synthesis.fitting import Cells, fit, fitted, follows, nearby
 from models.dp.synthesis.spreading import Spread
-from tests.unit.known_noise import Known
+from tests.unit.known_noise import NoisePerKey
 
 AB, C, BBB = (0, 1), (2,), (1, 1, 1)
+
+
 NONE = np.zeros(0)
 
 
@@ -27,7 +29,7 @@ def by_trace(near: Spread) -> dict[tuple[int, ...], tuple[int, float]]:
 def test_half_of_a_cell_is_spread_over_the_drawn_traces_that_are_nearest_to_it() -> None:
     """In proportion to how often each was drawn; a cell that the model gave nothing for keeps all."""
     drawn = {(0, 1, 0): 3, (0, 1, 1): 1, (2, 2): 4, (): 9, AB: 5}
-    near = Spread.of([(AB, 801), (C, 6), (BBB, 5)], [AB, C, BBB], drawn, Known())
+    near = Spread.of([(AB, 801), (C, 6), (BBB, 5)], [AB, C, BBB], drawn, NoisePerKey())
     assert by_trace(near) == {
         AB: (0, 400.5), (0, 1, 0): (0, 400.5 * 3 / 4), (0, 1, 1): (0, 400.5 / 4),
         C: (1, 3.0), (2, 2): (1, 3.0),
@@ -39,7 +41,7 @@ def test_half_of_a_cell_is_spread_over_the_drawn_traces_that_are_nearest_to_it()
 def test_a_frequent_variant_keeps_its_own_count() -> None:
     """As far as its cell has so many; where that is all, nothing is spread."""
     drawn = {(0, 1, 0): 1, (2, 2): 1, (1, 1, 1, 1): 1}
-    near = Spread.of([(AB, 100), (C, 10), (BBB, 9)], [AB, C, BBB], drawn, Known(), {AB: 70, C: 30})
+    near = Spread.of([(AB, 100), (C, 10), (BBB, 9)], [AB, C, BBB], drawn, NoisePerKey(), {AB: 70, C: 30})
     assert by_trace(near) == {
         AB: (0, 70.0), (0, 1, 0): (0, 30.0), C: (1, 10.0), BBB: (2, 4.5), (1, 1, 1, 1): (2, 4.5)
     }  # fmt: skip
@@ -47,24 +49,24 @@ def test_a_frequent_variant_keeps_its_own_count() -> None:
 
 def test_cells_that_were_dropped_have_no_trace() -> None:
     """A drawn trace that is nearest to one of them is not released; without cells nothing is."""
-    near = Spread.of([(C, 6)], [AB, C], {(0, 1, 1): 5, (2, 2): 1}, Known())
+    near = Spread.of([(C, 6)], [AB, C], {(0, 1, 1): 5, (2, 2): 1}, NoisePerKey())
     assert by_trace(near) == {C: (1, 3.0), (2, 2): (1, 3.0)}
-    empty = Spread.of([], [AB], {(0, 1, 1): 5}, Known())
+    empty = Spread.of([], [AB], {(0, 1, 1): 5}, NoisePerKey())
     assert (empty.traces, len(empty.cell), len(empty.cases)) == ((), 0, 0)
-    assert fit(empty, [], Known()) == []
-    assert by_trace(Spread.of([(AB, 3)], [AB], {}, Known())) == {AB: (0, 3.0)}
+    assert fit(empty, [], NoisePerKey()) == []
+    assert by_trace(Spread.of([(AB, 3)], [AB], {}, NoisePerKey())) == {AB: (0, 3.0)}
 
 
 def test_a_part_of_the_drawn_traces_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as there is time for, each as likely."""
     monkeypatch.setattr(spreading, "POOL", 3)
-    near = Spread.of([(AB, 400)], [AB], {(0, 1, 0): 50, (0, 1, 1): 1, (0, 1, 2): 2}, Known())
+    near = Spread.of([(AB, 400)], [AB], {(0, 1, 0): 50, (0, 1, 1): 1, (0, 1, 2): 2}, NoisePerKey())
     assert set(near.traces) <= {AB, (0, 1, 0), (0, 1, 1), (0, 1, 2)}
     assert near.cases.sum() == pytest.approx(400)
     assert len(near.traces) <= 4
 
 
-class Uniform(Known):
+class Uniform(NoisePerKey):
     """One number between 0 and 1."""
 
     __slots__ = ("value",)

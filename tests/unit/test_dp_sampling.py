@@ -76,7 +76,7 @@ def test_the_automaton_of_nothing() -> None:
         assert automaton.starts.tolist() == [0] * (len(variants) + 1)
 
 
-class Scripted(noise.NoiseSource):
+class ScriptedWords(noise.NoiseSource):
     """The words that are given, and the transitions in the order of their numbers (or backwards)."""
 
     __slots__ = ("asked", "backwards", "given")
@@ -145,7 +145,7 @@ def test_moves_are_those_of_the_algorithm(backwards: bool) -> None:
         needed = rng.integers(-6, 7, automaton.n_transitions)
         words = rng.integers(0, 2**64, size=2000, dtype=np.uint64)
         words[rng.random(2000) < 0.2] = 2**64 - 1
-        sampled = sample_cases(automaton, variant_of_case, needed, Scripted(words.tolist(), backwards=backwards))
+        sampled = sample_cases(automaton, variant_of_case, needed, ScriptedWords(words.tolist(), backwards=backwards))
         expected = by_hand(automaton, variant_of_case.tolist(), needed.tolist(), words.tolist(), backwards)
         assert (sampled.copies.tolist(), sampled.added.tolist(), sampled.removed.tolist()) == expected
 
@@ -155,7 +155,7 @@ def test_the_edge_of_a_fair_ticket() -> None:
     automaton = minimal_dafsa([(0,)])
     edge = (2**64 - 1) // 3 * 3
     for first, copied in ((edge - 1, 2), (edge, 1), (2**64 - 1, 1)):
-        sampled = sample_cases(automaton, np.zeros(3, dtype=np.int64), np.asarray([1]), Scripted([first, 1, 0]))
+        sampled = sample_cases(automaton, np.zeros(3, dtype=np.int64), np.asarray([1]), ScriptedWords([first, 1, 0]))
         assert np.flatnonzero(sampled.copies == 2).tolist() == [copied], first
 
 
@@ -163,7 +163,7 @@ def test_what_is_asked_of_the_source() -> None:
     """One order, by how many cases pass each transition that has moves to make and a case; and a word a move, with
     64 to spare. What has no case or no noise is not asked for."""
     automaton = minimal_dafsa([(0,), (1,), (2,), (3,)])
-    source = Scripted([0] * 100)
+    source = ScriptedWords([0] * 100)
     sampled = sample_cases(automaton, np.asarray([0, 0, 1, 2]), np.asarray([2, 0, -1, 5]), source)
     assert source.asked == [[2, 1], 3 + 64]
     assert sampled.copies.tolist() == [3, 1, 1, 0]
@@ -174,5 +174,5 @@ def test_a_deletion_that_found_no_case_is_made_where_copies_brought_one() -> Non
     """The deletions of a come first and take its only case; b then copies it back (it copies source cases); the second
     pass over a makes the deletion that it still owed. A third pass there is none."""
     automaton = minimal_dafsa([(0, 1)])
-    sampled = sample_cases(automaton, np.asarray([0]), np.asarray([-2, 2]), Scripted([0] * 80))
+    sampled = sample_cases(automaton, np.asarray([0]), np.asarray([-2, 2]), ScriptedWords([0] * 80))
     assert (sampled.copies.tolist(), sampled.added.tolist(), sampled.removed.tolist()) == ([1], [2, 2], [2, 2])

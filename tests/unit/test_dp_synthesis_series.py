@@ -1,4 +1,4 @@
-"""Series of dp-synthetic with noise that is known: what adds up, what stays of it, and what is released."""
+"""Series of dp-synthetic with noise that the test sets: accumulated counts, kept candidates, and releases."""
 
 from __future__ import annotations
 
@@ -24,12 +24,18 @@ from models.eventlog import EventLog
 from tests.oracles.dp import context_of, distance
 
 UNIT = 2**16
+
+
 NONE = Fraction(0)
+
+
 HALVES = Shares(NONE, NONE, Fraction(1, 2), Fraction(1, 2), NONE)
+
+
 Variant = tuple[int, ...]
 
 
-class Known(NoiseSource):
+class SeriesNoise(NoiseSource):
     """The same noise for everything, 0 without; seeded words; a permutation backwards where asked for."""
 
     __slots__ = ("asked", "backwards", "noise", "words_asked")
@@ -80,7 +86,7 @@ def test_what_cannot_add_up_is_refused() -> None:
         with pytest.raises(InputError, match=said):
             series.check(terms, design, shape)
         with pytest.raises(InputError, match=said):
-            release_synthetic(_log(ab=1), terms=terms, design=design, shape=shape, number=1, draw=Known())
+            release_synthetic(_log(ab=1), terms=terms, design=design, shape=shape, number=1, draw=SeriesNoise())
     tiny = Terms.of(Fraction(3 * UNIT * 2 * 2, 2**56) * Fraction(3, 2), "0.1")
     series.check(tiny, _design(), shape)
     with pytest.raises(InputError, match="does not fit"):
@@ -95,7 +101,7 @@ def test_every_cell_of_every_level_is_noised_with_its_part(shape: Shape, person:
     terms, design, state = Terms.of(8, "0.1", person), _design(), None
     model, weights = 3 * UNIT * person * shape.levels * 2 / 4, person * shape.levels / 4
     for number in range(1, 5):
-        source = Known()
+        source = SeriesNoise()
         found = release_synthetic(
             _log(ab=300, abc=200), terms=terms, design=design, shape=shape, number=number, state=state, draw=source
         )
@@ -153,7 +159,7 @@ def test_cells_add_up_from_the_opening_of_their_context(order: int) -> None:
     for number, release in enumerate(releases, start=1):
         found = release_synthetic(
             _log(**release), terms=terms, design=_design(order=order), shape=Shape(), number=number, state=state,
-            draw=Known(),
+            draw=SeriesNoise(),
         )  # fmt: skip
         state = found.state
         expected = by_hand(releases[:number], order, 3, float(UNIT))
@@ -185,9 +191,9 @@ def _filled(design: Design, traces: Sequence[Variant], totals: Sequence[int], dr
     many = ["".join(trace) for size in (2, 3) for trace in itertools.product("abc", repeat=size)]
     log = _log(**{trace: 2 + (place % 2) for place, trace in enumerate(many)})
     assert log.n_cases == 90
-    one.measure(VariantCounts.of(log, "abc"), 1, Known())
+    one.measure(VariantCounts.of(log, "abc"), 1, SeriesNoise())
     one.traces = list(traces)
-    one.weights.extend(list(traces), Known(), backlog=False)
+    one.weights.extend(list(traces), SeriesNoise(), backlog=False)
     one.weights.sums[0], one.weights.noises[0] = totals, draws
     one.weights.nodes[0] = max(draws, default=0)
     return one
@@ -199,7 +205,7 @@ def test_candidates_that_do_not_rise_above_their_noise_are_given_up() -> None:
     design = _design(given=(("c", "c"),), candidates=1)
     traces = [(0,), (1,), (2,), (0, 0), (1, 1), (2, 2)]
     one = _filled(design, traces, [8, 7, 7, 6, 5, -90], [4, 4, 3, 3, 2, 9])
-    one.refill(Known())
+    one.refill(SeriesNoise())
     assert one.traces == [(0,), (2,), (1, 1), (2, 2)]  # 8 >= 4 * 2, 7 >= 4 * sqrt(3), not yet three, given
     assert one.weights.keys == one.traces
     assert one.weights.total.tolist() == [8, 7, 5, -90]
@@ -211,7 +217,7 @@ def test_others_take_their_place() -> None:
     for draws, each in (([], 4.0), ([3] * 2, 4.0 * 2)):
         traces = [(0,), (1,)][: len(draws)]
         one = _filled(_design(given=(("c",), ("a",), ("c",)), candidates=1000), traces, [50] * len(draws), draws)
-        one.refill(Known())
+        one.refill(SeriesNoise())
         begun = traces + [trace for trace in ((2,), (0,)) if trace not in traces]
         assert one.traces[: len(begun)] == begun
         assert len(set(one.traces)) == len(one.traces)
@@ -226,11 +232,11 @@ def test_others_take_their_place() -> None:
         assert one.weights.keys == one.traces
         assert one.weights.draws.tolist() == draws + [0] * (len(one.traces) - len(draws))
     limited = _filled(_design(candidates=2, given=(("c",), ("b",), ("a",))), [], [], [])
-    limited.refill(Known())
+    limited.refill(SeriesNoise())
     assert limited.traces == [(2,), (1,), (0,)]
     few = _series(_design(), Shape(), scale=10.0**6)
-    few.measure(VariantCounts.of(_log(ab=90, abc=80, c=70), "abc"), 1, Known())
-    few.refill(Known())
+    few.measure(VariantCounts.of(_log(ab=90, abc=80, c=70), "abc"), 1, SeriesNoise())
+    few.refill(SeriesNoise())
     assert len(few.traces) == 1
 
 
@@ -238,10 +244,10 @@ def test_candidates_are_counted_by_their_nearest_cases() -> None:
     """True counts of this release, noised; without candidates nobody."""
     one = _filled(_design(), [(0, 1), (2,)], [5, 6], [1, 1])
     table = VariantCounts.of(_log(ab=7, abb=2, c=4, cc=1), "abc")
-    assert one.weigh(table, 1, Known(10)).tolist() == [9 + 10, 5 + 10]
+    assert one.weigh(table, 1, SeriesNoise(10)).tolist() == [9 + 10, 5 + 10]
     assert one.weights.total.tolist() == [5 + 19, 6 + 15]
     none = _series(_design(), Shape())
-    assert none.weigh(table, 1, Known()).tolist() == []
+    assert none.weigh(table, 1, SeriesNoise()).tolist() == []
 
 
 def test_what_is_released_of_cells() -> None:
@@ -264,7 +270,7 @@ def test_the_accumulated_log_is_fitted_to_the_cells_that_leave(monkeypatch: pyte
 
     monkeypatch.setattr(series, "nearby", noted)
     one = _filled(_design(), [(0, 1), (2,), (1,)], [50, 15, -20], [1, 4, 4])
-    log, _ = one.accumulated(Known())
+    log, _ = one.accumulated(SeriesNoise())
     assert set(_counts(log)) == {"ab"}
     assert seen == [(((0, 1),), [50, 0, 0], [4.0, 8.0, 8.0])]
 
@@ -280,7 +286,13 @@ def test_both_logs_of_a_series() -> None:
     own, whole = [], []
     for number in range(1, 4):
         found = release_synthetic(
-            _log(ab=30, cx=3, x=1), terms=terms, design=design, shape=Shape(), number=number, state=state, draw=Known()
+            _log(ab=30, cx=3, x=1),
+            terms=terms,
+            design=design,
+            shape=Shape(),
+            number=number,
+            state=state,
+            draw=SeriesNoise(),
         )
         state = found.state
         own.append(_counts(found.release.log))
@@ -303,7 +315,7 @@ def test_both_logs_of_a_series() -> None:
     assert distance((), (0, 1)) == distance((), (2,)), "an empty case goes to the first of the nearest"
     assert own == [{"ab": 31}] * 3
     assert whole == [31, 62 + 6, 93 + 9]
-    clean = release_synthetic(_log(ab=30), terms=terms, design=design, shape=Shape(), number=1, draw=Known())
+    clean = release_synthetic(_log(ab=30), terms=terms, design=design, shape=Shape(), number=1, draw=SeriesNoise())
     assert clean.release.operator["warnings"] == []
 
 
@@ -311,7 +323,9 @@ def test_labels_of_given_traces_follow_the_declared_ones() -> None:
     """In order, however many; the declared ones as well."""
     many = tuple(f"label {number}" for number in range(30))
     design = _design(activities=tuple(f"name {number}" for number in range(30)), given=(many,), order=1)
-    found = release_synthetic(_log(a=1), terms=Terms.of(9, "0.1"), design=design, shape=Shape(), number=1, draw=Known())
+    found = release_synthetic(
+        _log(a=1), terms=Terms.of(9, "0.1"), design=design, shape=Shape(), number=1, draw=SeriesNoise()
+    )
     assert found.state["made"][0] == [*sorted(design.activities or ()), *sorted(many)]
 
 
@@ -324,7 +338,7 @@ def test_times_leave_with_the_release() -> None:
         np.asarray([n % 2 * 1_500 for n in range(2_000)], dtype=np.int64) * 10**6,
         unit="ns",
     )  # fmt: skip
-    source = Known()
+    source = SeriesNoise()
     found = release_synthetic(log, terms=Terms.of(8, "0.1", 2), design=design, shape=Shape(), number=1, draw=source)
     assert source.asked[-1] == (3 * UNIT * 2 / 4, 5)
     took = (found.release.log.time[1::2] - found.release.log.time[::2]) // 10**6
@@ -341,7 +355,7 @@ def test_too_many_events_leave_nothing_but_the_state(monkeypatch: pytest.MonkeyP
 
     def run(number: int, state: Any = None) -> Any:
         return release_synthetic(
-            _log(ab=100), terms=terms, design=design, shape=Shape(), number=number, state=state, draw=Known()
+            _log(ab=100), terms=terms, design=design, shape=Shape(), number=number, state=state, draw=SeriesNoise()
         )
 
     monkeypatch.setattr(series, "MAX_EVENTS", 200)
@@ -365,9 +379,9 @@ def test_a_series_goes_on_from_its_state_alone() -> None:
     one = _series(design, shape, number=3)
     assert (one.weights.since, [cells.since for cells in one.cells]) == (3, [3, 3])
     for number in (3, 4, 5):
-        one.measure(VariantCounts.of(_log(ab=40, abc=30), "abc"), number, Known())
-        one.refill(Known())
-        one.weigh(VariantCounts.of(_log(ab=40, abc=30), "abc"), number, Known())
+        one.measure(VariantCounts.of(_log(ab=40, abc=30), "abc"), number, SeriesNoise())
+        one.refill(SeriesNoise())
+        one.weigh(VariantCounts.of(_log(ab=40, abc=30), "abc"), number, SeriesNoise())
     state = one.state()
     again = _series(design, shape, state=state, number=6)
     assert again.state() == state
@@ -389,7 +403,7 @@ def test_a_series_goes_on_from_its_state_alone() -> None:
 def test_a_state_with_a_part_missing_is_a_fault() -> None:
     """Nothing goes on with fewer levels or counts than it had."""
     one = _series(_design(), Shape())
-    one.measure(VariantCounts.of(_log(ab=40), "abc"), 1, Known())
+    one.measure(VariantCounts.of(_log(ab=40), "abc"), 1, SeriesNoise())
     state = one.state()
     with pytest.raises(ValueError, match="longer"):
         _series(_design(), Shape(), state={**state, "cells": state["cells"][:1]}, number=2)
@@ -402,7 +416,7 @@ def test_a_context_opens_where_the_noise_of_its_own_draws_says() -> None:
     one = _series(_design(order=2), Shape())
     one.opened = [[3, 0], [3 * 4 + 0, 2]]
     for order, draws in ((0, [4, 9]), (1, [1, 16])):
-        one.cells[order].extend(series._flat(one.opened[order], 3), Known(), backlog=False)
+        one.cells[order].extend(series._flat(one.opened[order], 3), SeriesNoise(), backlog=False)
         one.cells[order].sums[0] = np.arange(8)
         one.cells[order].noises[0] = np.repeat(draws, 4)
     first, second = one._level(1), one._level(2)
@@ -418,15 +432,15 @@ def test_a_cell_of_just_two_scales_opens_a_context() -> None:
     """Two cases where the scale is one: the contexts "start, a" and "a, b"; one case opens none."""
     for cases, opened in ((2, {3 * 4 + 0, 0 * 4 + 1}), (1, set())):
         one = _series(_design(order=2), Shape())
-        one.measure(VariantCounts.of(_log(ab=cases), "abc"), 1, Known())
+        one.measure(VariantCounts.of(_log(ab=cases), "abc"), 1, SeriesNoise())
         assert set(one.opened[1]) == opened
 
 
 def test_candidates_come_from_all_levels_of_the_model() -> None:
     """What follows c is told by the label before it: with the first level alone "acb" would be drawn as well."""
     one = _series(_design(order=2), Shape(), model=1.0)
-    one.measure(VariantCounts.of(_log(aca=40, bcb=40), "abc"), 1, Known())
-    one.refill(Known())
+    one.measure(VariantCounts.of(_log(aca=40, bcb=40), "abc"), 1, SeriesNoise())
+    one.refill(SeriesNoise())
     assert set(one.drawn) == {(0, 2, 0), (1, 2, 1)}
 
 
@@ -434,17 +448,17 @@ def test_too_many_cells_are_refused_by_noisy_counts(monkeypatch: pytest.MonkeyPa
     """As many as the limit are drawn; one context more is refused with its level."""
     table = VariantCounts.of(_log(ab=500), "abc")
     monkeypatch.setattr(contexts, "MOST_CELLS", 16)
-    _series(_design(order=2), Shape()).measure(table, 1, Known())  # 2 contexts of two labels
+    _series(_design(order=2), Shape()).measure(table, 1, SeriesNoise())  # 2 contexts of two labels
     one = _series(_design(order=1), Shape())
-    one.measure(table, 1, Known())
+    one.measure(table, 1, SeriesNoise())
     monkeypatch.setattr(contexts, "MOST_CELLS", 15)
     with pytest.raises(InputError, match="level 1 of the context model has too many cells"):
-        _series(_design(order=1), Shape()).measure(table, 1, Known())
+        _series(_design(order=1), Shape()).measure(table, 1, SeriesNoise())
     monkeypatch.setattr(contexts, "MOST_CELLS", 16)
     many = VariantCounts.of(_log(abcabacbc=500, ca=400, b=300, c=300), "abc")
     with pytest.raises(InputError, match="level 2 of the context model has too many cells"):
-        _series(_design(order=2, case_weight=9), Shape()).measure(many, 1, Known())
-    one.measure(table, 2, Known())
+        _series(_design(order=2, case_weight=9), Shape()).measure(many, 1, SeriesNoise())
+    one.measure(table, 2, SeriesNoise())
     assert len(one.opened[0]) == 4
 
 

@@ -16,34 +16,23 @@ from models.dp.synthesis import contexts, neighbours, times
 from models.dp.synthesis.neighbours import stage_pairs
 from models.dp.synthetic import StageBudget
 from models.eventlog import EventLog
+from tests.unit.known_noise import EqualNoise
 
 EPSILON, DELTA = Fraction(100), Fraction(1, 100)
+
+
 HOUR, DAY = 3_600_000, 86_400_000
+
+
 UNIT = 2**16
+
+
 Shown = set[Hashable]
-
-
-class Known(NoiseSource):
-    """The same noise for everything; notes every scale and size."""
-
-    __slots__ = ("asked", "noise")
-
-    def __init__(self, noise: int = 0) -> None:
-        object.__setattr__(self, "generator", np.random.default_rng(4))
-        object.__setattr__(self, "asked", [])
-        object.__setattr__(self, "noise", noise)
-
-    def laplace(self, scale: float, size: int) -> np.ndarray:
-        self.asked.append((scale, size))
-        return np.full(size, self.noise, dtype=np.int64)
-
-    def gaussian(self, scale: float, size: int) -> np.ndarray:
-        return self.laplace(scale, size)
 
 
 def shown(stage: str, noise: int = 0, epsilon: Fraction = EPSILON) -> tuple[Shown, Shown, list[tuple[float, int]]]:
     """What a run on each of the two logs shows, and the noise that the first one drew."""
-    source = Known(noise)
+    source = EqualNoise(noise, seed=4)
     (found,) = stage_pairs(epsilon, DELTA, source, only=[stage])
     one = list(found.pair.one())
     asked = list(source.asked)
@@ -92,10 +81,10 @@ def test_a_budget_has_what_is_named() -> None:
 
 def test_without_a_source_the_cryptographic_one_is_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """And with one that one alone."""
-    made: list[Known] = []
+    made: list[EqualNoise] = []
 
-    def secure() -> Known:
-        made.append(Known())
+    def secure() -> EqualNoise:
+        made.append(EqualNoise(seed=4))
         return made[-1]
 
     monkeypatch.setattr(neighbours, "secure", secure)
@@ -157,7 +146,7 @@ def test_variants() -> None:
 def test_a_case_that_tips_the_scale() -> None:
     """With it the variant is taken and the model sees no case; without it, it sees all but one."""
     epsilon = Fraction(8)
-    (found,) = stage_pairs(epsilon, DELTA, Known(), only=["taken"])
+    (found,) = stage_pairs(epsilon, DELTA, EqualNoise(seed=4), only=["taken"])
     one, other, asked = shown("taken", epsilon=epsilon)
     common = zcdp.threshold(gaussian(epsilon, 2), DELTA / 2) - 1
     drawn = gaussian(epsilon, 2, 3 * UNIT)
@@ -229,14 +218,14 @@ def test_all_that_the_longest_trace_adds() -> None:
 def test_which_cases_are_near_a_candidate() -> None:
     """A C and C B are as near to A B as to C C, and go to the first; B C and C A share a place with C C alone."""
     log = EventLog.from_traces([(trace, None) for trace in ["AC"] * 100 + ["CB"] * 100 + ["CA", "BC"]])
-    found = set(neighbours._Weights(Fraction(4), Known())(log))
+    found = set(neighbours._Weights(Fraction(4), EqualNoise(seed=4))(log))
     assert found == around("A B", 200, 0.25, 200) | around("C C", 2, 0.25)
 
 
 def test_a_step_longer_than_any(monkeypatch: pytest.MonkeyPatch) -> None:
     """29 days where all others take an hour, under a bound of 30 and B = 4; the longest drawn step is shown, and how
     many take 20 days or more."""
-    source, seen = Known(), []
+    source, seen = EqualNoise(seed=4), []
     took = [0, HOUR, 20 * DAY - 1, 20 * DAY, 20 * DAY + 1, 28 * DAY - 1, 15 * DAY, 7 * DAY]
 
     def add(*given: Any) -> list[np.ndarray]:

@@ -52,7 +52,8 @@ def test_the_catalogue_is_large_and_titles_are_distinct() -> None:
 
 @pytest.mark.parametrize("entry", GOOD, ids=titled)
 def test_goes_in_with_its_very_events(entry: Entry, tmp_path) -> None:
-    """Case, activity and exact time of each event, and the attributes that are named."""
+    """Case, activity and exact time of each event, and the attributes that are named. `inspect` counts the same log and
+    leaves nothing to decide."""
     file = tmp_path / entry.name
     file.write_bytes(entry.data)
     notes: list[str] = []
@@ -61,11 +62,17 @@ def test_goes_in_with_its_very_events(entry: Entry, tmp_path) -> None:
     for name, expected in entry.attributes.items():
         assert in_file_order(log, name) == expected
     assert all("\n" not in note and not any(activity in note for _, activity, _ in entry.events) for note in notes)
+    inspected = inspect(file, Reading(**entry.options))
+    assert inspected.problems == []
+    assert inspected.decisions == []
+    assert inspected.log is not None
+    assert (inspected.log["cases"], inspected.log["events"]) == (2, 3)
 
 
 @pytest.mark.parametrize("entry", BAD, ids=titled)
 def test_is_refused_in_one_line(entry: Entry, tmp_path) -> None:
-    """File, place, shape and flag; never the content."""
+    """The line has file, place, shape and flag, and no cell. `inspect` refuses the file or reports its problems, and
+    shows no cell either."""
     file = tmp_path / entry.name
     file.write_bytes(entry.data)
     with pytest.raises(InputError) as error:
@@ -76,31 +83,13 @@ def test_is_refused_in_one_line(entry: Entry, tmp_path) -> None:
     assert "\n" not in message
     assert "SECRET" not in message
     assert len(message) < 700
-
-
-@pytest.mark.parametrize("entry", BAD, ids=titled)
-def test_inspect_shows_no_content_either(entry: Entry, tmp_path) -> None:
-    """It refuses the file, or says what is wrong; no cell of it is told."""
-    file = tmp_path / entry.name
-    file.write_bytes(entry.data)
     try:
-        found = inspect(file, reading(entry))
-    except InputError as error:
-        told = str(error)
-        assert "\n" not in told
+        inspected = inspect(file, reading(entry))
+    except InputError as refusal:
+        shown = str(refusal)
+        assert "\n" not in shown
     else:
-        told = str([found.notes, found.problems, found.decisions, [one.samples for one in found.columns]])
-        assert found.log is None or found.decisions or found.flags
-    assert "SECRET" not in told
-
-
-@pytest.mark.parametrize("entry", GOOD, ids=titled)
-def test_inspect_reads_what_goes_in(entry: Entry, tmp_path) -> None:
-    """Nothing stays to decide, and the log that it counts is the file's."""
-    file = tmp_path / entry.name
-    file.write_bytes(entry.data)
-    found = inspect(file, Reading(**entry.options))
-    assert found.problems == []
-    assert found.decisions == []
-    assert found.log is not None
-    assert (found.log["cases"], found.log["events"]) == (2, 3)
+        samples = [column.samples for column in inspected.columns]
+        shown = str([inspected.notes, inspected.problems, inspected.decisions, samples])
+        assert inspected.log is None or inspected.decisions or inspected.flags
+    assert "SECRET" not in shown

@@ -32,6 +32,10 @@ demo: $(BIN)/veilstream ## install, replay the bundled log, print where releases
 test: $(VENV)/.checked ## run every test, in four processes with a broker each; a failure is shown as it happens
 	PYTHONUTF8=1 $(BIN)/pytest --verbose --instafail --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
+.PHONY: setup
+setup: $(VENV)/.checked ## once after cloning: libraries, and the golden tests, which compile most kernels into numba's cache
+	PYTHONUTF8=1 $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile tests/golden
+
 .PHONY: fast
 fast: $(VENV)/.checked ## unit, property and golden tests: no broker, Java, browser or public logs (while you work)
 	PYTHONUTF8=1 $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder \

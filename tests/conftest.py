@@ -36,6 +36,12 @@ DECLARED_FLAGS = ("--encoding", "utf-8", "--separator", "comma", "--time-format"
 GOLDEN = ROOT / "tests" / "golden"
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark each test that reads the public logs, so that no lane depends on a marker that somebody forgot."""
+    if "logs" in getattr(item, "fixturenames", ()):
+        item.add_marker("logs")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that wait for a broker come first: they are the longest, and other processes compute while they wait."""

@@ -82,6 +82,7 @@ def withstands(series: list[Release]) -> None:
             assert value is None or value >= K, (measure, n, value)
 
 
+@pytest.mark.slow
 def test_the_default_withstands_every_attack_on_random_streams(tmp_path: Path) -> None:
     """200 streams, all pairs of releases, n = 0 and 1: none below K but 0, and no value has more than half of the
     cases that match. Enough of them publish several releases, so that there is something to attack."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from models.errors import InputError
-from stream.commands.replay import Built
+from stream.commands.replay import BuilderOptions
 from stream.config import sources
 from stream.daemon import state_machine
 from stream.engine import building
@@ -29,10 +29,12 @@ def test_the_configuration_names_the_engine_and_a_flag_another(tmp_path: Path) -
     """Who builds does not change what a release means: the digest of the configuration is the same."""
     pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
     with_engine = settings(tmp_path, 'kind = "duckdb"\nmemory = "2GB"')
-    assert Built().built_by(with_engine, tmp_path) == EngineBuilds("duckdb", tmp_path / "operator", "2GB")
-    assert Built(memory="1GB").built_by(with_engine, tmp_path) == EngineBuilds("duckdb", tmp_path / "operator", "1GB")
+    assert BuilderOptions().built_by(with_engine, tmp_path) == EngineBuilds("duckdb", tmp_path / "operator", "2GB")
+    assert BuilderOptions(memory="1GB").built_by(with_engine, tmp_path) == EngineBuilds(
+        "duckdb", tmp_path / "operator", "1GB"
+    )
     without = settings(tmp_path, "")
-    assert Built().built_by(without, tmp_path) is None
+    assert BuilderOptions().built_by(without, tmp_path) is None
     assert without.digest == with_engine.digest
 
 

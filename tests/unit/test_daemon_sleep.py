@@ -44,6 +44,7 @@ def test_only_a_sleeper_ends(asleep: str, stopped: float, code: int) -> None:
         assert process.wait() == code
 
 
+@pytest.mark.slow
 def test_a_starved_process_is_not_asleep() -> None:
     """It gets no CPU for longer than `asleep`, again and again: others on its CPU take nearly all of it."""
     if not (TASKS / str(os.getpid()) / "schedstat").exists():

@@ -18,6 +18,7 @@ from connectors.kafka.source import Source
 from stream.daemon.aiokafka_records import EpochRecords, StoppingPartitionRecords
 from stream.daemon.delta_topic import Anchor, LostDeltasError, anchors, note
 from stream.fold.records import lost_from
+from stream.ledger.view import LedgerView
 from tests.entries import entry
 
 
@@ -119,7 +120,8 @@ def test_what_a_reader_has_lost(epoch: int, offset: int, end: int | None, lost: 
 def test_positions_go_on_over_a_topic_that_is_created_again() -> None:
     """A cut is named by a position; the ledger gives back the anchors that say what the positions mean."""
     first, second = Anchor("one"), Anchor("two", base=41)
-    ledger: Any = SimpleNamespace(entries=lambda: [note(first), entry("note", publication="p"), note(second)])
+    entries = [note(first), entry("note", publication="p"), note(second)]
+    ledger: Any = SimpleNamespace(view=LedgerView(entries))
     assert anchors(ledger) == [first, second]
     assert (second.begin, second.position(3), second.offset(44)) == (41, 44, 3)
     log = Lineage("two", ((0, 0),), 9)

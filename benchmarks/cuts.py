@@ -1,7 +1,7 @@
 """A release every so many cases, each audited exactly against all earlier ones: the cost of each cut.
 
 `python -m benchmarks.cuts [--cuts N] [--log FILE] [--cases 100] [--first N] [--json]`. The log is BPIC 2012 (131 cuts
-of 100 new cases) unless told otherwise; `--one-by-one` is Sepsis, whose last 200 cases come one a release. Plain
+of 100 new cases) by default; `--one-by-one` is Sepsis, whose last 200 cases come one a release. Plain
 TLKC-privacy is published whatever the gate says (`warn`), so that every cut is a release that all later ones are
 compared with. The process measures itself: CPU seconds of all cuts, of each tenth of them and of the last, the seconds
 of each stage, the exponent with which a cut's cost grows with its number, and the slope: CPU seconds that each further

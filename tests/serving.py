@@ -52,7 +52,7 @@ class Console:
     def ask(
         self, path: str, method: str = "GET", headers: dict[str, str] | None = None, body: bytes | str | None = None
     ) -> Answer:
-        """One request, its path and headers as they are given; the cookie and the Host header unless told otherwise."""
+        """One request, its path and headers as they are given; the cookie and the Host header by default."""
         sent = {"Host": f"127.0.0.1:{self.port}", **({"Cookie": self.cookie} if self.cookie else {}), **(headers or {})}
         line = HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
         line.putrequest(method, path, skip_host=True, skip_accept_encoding=True)

@@ -12,7 +12,7 @@ from models.content_free import content_free
 OPERATIONS: Final = {"c": "create", "u": "update", "d": "delete", "r": "read", "t": "truncate", "m": "message"}
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
-"""What stands in `after` for a large value (TOAST) that the update did not touch."""
+"""The value of `after` for a large value (TOAST) that the update did not touch."""
 
 _POSITION: Final = (
     *("name", "db", "schema", "table", "collection"),
@@ -22,7 +22,7 @@ _POSITION: Final = (
     *("scn", "ssn", "rs_id"),  # Oracle
     *("ord", "rs"),  # MongoDB
 )
-"""Fields of `source` that say where in the database's log a change stands, by connector."""
+"""Fields of `source` that say where in the database's log a change is, by connector."""
 
 _PLACES: Final = ("lsn", "pos", "change_lsn", "commit_lsn", "scn", "ord")
 

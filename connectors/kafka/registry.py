@@ -171,7 +171,7 @@ class Schemas:
         self._client, self._compilers, self._url = client, compilers, url
         self._readers: dict[int, Read] = {}
         self._refused: dict[int, tuple[str, float]] = {}
-        """Ids that cannot be used: the class of error, and until when that stands."""
+        """Ids that cannot be used: the class of error, and until when it counts."""
         self._late: set[int] = set()
         """Unknown ids that were not asked for the second time yet: an outage may come between."""
 
@@ -183,7 +183,7 @@ class Schemas:
         values
             Bodies with their schema ids.
         answered
-            Called at each answer: many ids take longer than a worker may stand still.
+            Called at each answer: many ids take longer than a worker may make no progress.
 
         Raises
         ------

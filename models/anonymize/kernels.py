@@ -133,7 +133,7 @@ def _worst(shares: Ints) -> int:
 
 @kernel
 def _shared(paths: Codes, parent: int, at: int, known: int) -> int:
-    """Length of the common prefix with the parent whose states stand on the stack."""
+    """Length of the common prefix with the parent whose states are on the stack."""
     for d in range(known):
         if paths[parent, d] != paths[at, d]:
             return d

@@ -127,7 +127,7 @@ def first_gaps(
     item_bans: Array,
     n_items: int,
 ) -> tuple[Array, Array]:
-    """Where an unseen event could have stood without showing in the released trace.
+    """Find where an unseen event could be without showing in the released trace.
 
     For the released trace of each row and each item: from gap g on, the first gap at which an event of that item would
     have been skipped by the rules of local suppression, or -1. Gaps of a row of n events are 0..n. A ban that the

@@ -131,7 +131,7 @@ def microaggregated_after(
 def _clocks(log: EventLog, elapsed: Ints, K: int, T: Unit, below: Below, latest: int | None) -> Ints:
     """Return the times of events, from starts that are assigned here and elapsed times (0 for first events)."""
     if log.n_cases < K:
-        raise ValueError(f"{log.n_cases} cases cannot stand for K = {K}")
+        raise ValueError(f"{log.n_cases} cases cannot represent K = {K}")
     lengths = log.lengths[log.lengths > 0]
     first = log.starts[:-1][log.lengths > 0]
     if not len(first):

@@ -678,7 +678,7 @@ def _advance_all(added_up, room, depth, a):  # type: ignore[no-untyped-def]
 def _is_new(seen, hash1, hash2):  # type: ignore[no-untyped-def]
     """Whether a state was not met before; remembers it while there is room in its neighbourhood.
 
-    States are told apart by 128 bits of hash: a mistake is less likely than an error of the memory it runs in.
+    States are distinguished by 128 bits of hash: a mistake is less likely than an error of the memory it runs in.
     """
     mask = np.uint64(len(seen) - 1)
     at = hash1 & mask

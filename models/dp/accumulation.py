@@ -208,8 +208,8 @@ class Counts:
     def to_state(self) -> dict[str, Any]:
         """JSON-able, without the keys."""
         tables = {name: getattr(self, name).tolist() for name in ("sums", "noises", "open")}
-        told = {**_shaped(self.shape), "scale": self.scale}
-        return {**told, **tables, "nodes": self.nodes, "last": self.last, "since": self.since}
+        settings = {**_shaped(self.shape), "scale": self.scale}
+        return {**settings, **tables, "nodes": self.nodes, "last": self.last, "since": self.since}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], keys: list[Any], shape: Shape, scale: float) -> Counts | None:

@@ -48,7 +48,7 @@ Correlation = Literal["independent", "linear"]
 
 Replicas = Literal["maximum", "own"]
 """Copies of a case share its eps_t: it is divided by the largest number of copies of any case (section 3.6, MaxD), or
-by the case's own. Cases that stand once keep theirs."""
+by the case's own. Cases with one instance keep theirs."""
 
 Compression = Literal["equation-4", "none"]
 

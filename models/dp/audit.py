@@ -177,7 +177,7 @@ SURE = 0.95
 """How likely an excess must be seen to be stated."""
 
 FINEST = 1e-6
-"""Excesses are told apart by so much."""
+"""Excesses are distinguished in steps of so much."""
 
 
 def seen_epsilon(

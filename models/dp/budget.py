@@ -60,7 +60,7 @@ def shown(spent: Fraction) -> float:
     return nearest if Fraction(repr(nearest)) >= spent else math.nextafter(nearest, math.inf)
 
 
-def told(amount: Fraction | float, digits: int | None = None) -> str:
+def format_amount(amount: Fraction | float, digits: int | None = None) -> str:
     """Format an amount for a sentence, never less than it is.
 
     The result is that of `shown`, or rounded up to so many significant digits (at most 6).

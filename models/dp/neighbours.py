@@ -1,6 +1,6 @@
 """Neighbouring logs and what an adversary looks at in a release: the stage on which `models.dp.audit` plays.
 
-A small log of our own with one case that stands alone; its neighbours add or remove a case, change an event, or shift a
+A small log of our own with one case unlike all others; its neighbours add or remove a case, change an event, or shift a
 time. The audit must not read a person's log: witnesses are printed.
 """
 
@@ -147,7 +147,7 @@ def _only_its_variants(log: EventLog) -> Callable[[Hashable], bool]:
 def observed(released: EventLog, around: int) -> Iterator[Hashable]:
     """Events of a release: which variants, how many cases of each at least or at most, and how long they took.
 
-    Counts are told apart near `around`, the number of cases that variants have in the source, and near 0.
+    Counts are distinguished near `around`, the number of cases that variants have in the source, and near 0.
     """
     bounds = (2, 3, 5, around - 6, around - 3, *range(around - 1, around + 4), around + 6, around + 9)
     counts = Counter(released.traces())

@@ -132,7 +132,7 @@ class _Variants:
         """Return the log over all releases so far, and its part of the manifest."""
         counts, total = self.counts, self.counts.total
         draws = sum(counts.nodes)
-        said = told(shape, counts, draws)
+        said = series_section(shape, counts, draws)
         delta = delta_of(counts.last, terms.delta_dp / 2, shape.horizon)
         if not delta:
             return None, {**said, "status": "ended: the horizon is over, and with it the delta of accumulated logs"}
@@ -151,7 +151,7 @@ class _Variants:
         }
 
 
-def told(shape: Shape, counts: Counts, draws: int) -> dict[str, Any]:
+def series_section(shape: Shape, counts: Counts, draws: int) -> dict[str, Any]:
     """Describe accumulated counts for a manifest: releases, levels, and the noise in a count of the first release."""
     return {
         "how": "sum" if shape.levels == 1 else "tree",

@@ -282,8 +282,8 @@ def release_synthetic(
     rows = release_times(kept, extended, released, plan, budget, terms, source)
     out = assembled(extended, [variant for variant, _ in released], rows, source)
     dropped = total(log.lengths, cases) - total(kept.lengths, cases)
-    told = _operator(total(log.lengths, cases), dropped, table, frequent, released)
-    return StrictRelease(out, terms, budget.thresholds(terms, plan).get("threshold", 0), source.private, told)
+    operator = _operator(total(log.lengths, cases), dropped, table, frequent, released)
+    return StrictRelease(out, terms, budget.thresholds(terms, plan).get("threshold", 0), source.private, operator)
 
 
 def chosen_labels(
@@ -302,7 +302,7 @@ def chosen_labels(
 
 
 def frequent_variants(table: VariantCounts, budget: StageBudget, terms: Terms, draw: NoiseSource) -> dict[Variant, int]:
-    """Stage 1: variants above the threshold with their noisy counts; none where the stage has no share.
+    """Stage 1: variants above the threshold with their noisy counts; empty if the stage has no share.
 
     They come in the order of their labels, never in that of the log: stage 3 settles ties by the order of its list, and
     one person who changed that order could move many cases at once.

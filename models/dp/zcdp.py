@@ -52,7 +52,7 @@ MAX_SCALE = 50_000.0
 """A wider noise has a threshold above `models.dp.strict.MAX_THRESHOLD` for every delta_dp below .02: it is refused."""
 
 FINEST = 1e-9
-"""Orders of a conversion are told apart by so much, and none is nearer to 1."""
+"""Orders of a conversion differ by so much, and none is nearer to 1."""
 
 _SLACK = Decimal("1e-40")
 """More than all rounding of `DIGITS` digits adds up to."""

@@ -87,7 +87,7 @@ EXTREME = Point(1.0, 0.0)
 class LeakageStep:
     """AL as a function, remembering the maximising points it has met.
 
-    `rows`: the distinct rows (float64[n, m]) where points may still be missing, None where `points` are all.
+    `rows`: the distinct rows (float64[n, m]) where points may still be missing, None if `points` are all.
     `witness`: indices of two rows of the original matrix that share no column, if any.
     `known`: values computed already (a chain that repeats one step asks for the same few again and again).
     `evaluations`: how often a value had to be computed.

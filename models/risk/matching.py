@@ -23,7 +23,7 @@ Flags = npt.NDArray[np.bool_]
 
 @kernel
 def posted(item: int, case: int, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> bool:
-    """Whether `case` stands in the posting list of `item`."""
+    """Return whether `case` is in the posting list of `item`."""
     if row[item] >= 0:
         return bool((bits[row[item], case >> 6] >> np.uint64(case & 63)) & np.uint64(1))
     low, high = offsets[item], offsets[item + 1]

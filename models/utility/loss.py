@@ -77,13 +77,13 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
     """
     names = list(source.activity.values)
     size = len(names)
-    stands = None if cases is None or origin is None else cases[origin]
+    weights = None if cases is None or origin is None else cases[origin]
     events = amounts(source.activity.codes, of_events(cases, source.starts), size)
     holding = _cases_with(source, size, cases)
     place = {name: code for code, name in enumerate(names)}
     there: Counter[str] = Counter()
     known = released.activity.codes >= 0
-    each = of_events(stands, released.starts)
+    each = of_events(weights, released.starts)
     counts = amounts(
         released.activity.codes[known], None if each is None else each[known], len(released.activity.values)
     )
@@ -99,7 +99,7 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
     labels: dict[Any, int] = {}
     before, after = source.trace_keys(labels), released.trace_keys(labels)
     return Loss(
-        kept=total(released.lengths, stands) / total(source.lengths, cases),
+        kept=total(released.lengths, weights) / total(source.lengths, cases),
         activities=rows,
         frequent=len(often),
         lost=tuple(row.activity for row in often if not row.released),

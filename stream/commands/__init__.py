@@ -1,4 +1,4 @@
-"""The command line: one file a command, found by its name; thin, since the work stands in other rooms.
+"""The command line: one file a command, found by its name; thin, since the work is in other rooms.
 
 A module of this package that defines `command` becomes `veilstream <module name>`; one that defines `app` (a
 Typer) becomes a group. Modules that begin with an underscore are shared pieces. Exit codes: 0 done, 1 failed,

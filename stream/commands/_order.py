@@ -14,7 +14,7 @@ Which = Annotated[str | None, typer.Argument(help="Which publication (default: a
 
 
 def give(name: Literal["release", "pause", "resume"], config: Path, publication: str | None, *, json: bool) -> None:
-    """Put the order on the delta topic and say at which offset it stands."""
+    """Put the order on the delta topic and print its offset."""
     from stream.daemon import operator_commands as orders
     from stream.daemon.start import daemon_settings
     from stream.fold.records import Command
@@ -24,4 +24,4 @@ def give(name: Literal["release", "pause", "resume"], config: Path, publication:
     if json:
         emit_json({"command": name, "publication": publication, "offset": offset})
     else:
-        tables().print(f"{name} stands at offset {offset} of the delta topic")
+        tables().print(f"{name} is at offset {offset} of the delta topic")

@@ -193,7 +193,7 @@ def _simulate(log: Path, reading: Reading, settings: Sequence[SimulationSettings
 def _result(settings: SimulationSettings, outcome: SimulationOutcome, alpha: Fraction | None) -> LeakageResult:
     """Return the documented JSON of one simulation: curves of the activity chain, with further chains beside them."""
     main = outcome.chains["activity"]
-    # A single release has no step behind it: then the next one, on its automaton, is told.
+    # A single release has no step behind it: then the next one, on its automaton, is reported.
     steps = main.extreme or [(main.last[0].extreme, main.last[1].extreme)]
     result: LeakageResult = {
         "scenario": settings.scenario,

@@ -31,14 +31,19 @@ def command(
     if status is None:
         raise InputError(f"{output}: no coordinator has run here")
     now = time.time()
-    stands, age = standstill(status, now), max(0.0, now - status["at"])
+    standstill_reason, age = standstill(status, now), max(0.0, now - status["at"])
     stopped = stopped_partitions(output, now)
     if json:
-        emit_json({**status, "age_seconds": round(age, 3), "standstill": stands, "ingest_unreadable": stopped})
+        emit_json(
+            {**status, "age_seconds": round(age, 3), "standstill": standstill_reason, "ingest_unreadable": stopped}
+        )
     else:
         console = tables()
         console.print(f"{status['state']}, delta offset {status['position']}, checkpoint {status['checkpoint']}")
-        console.print(f"process {status['pid']}{_on(status)}, {age:.0f} s ago" + (f": {stands}" if stands else ""))
+        console.print(
+            f"process {status['pid']}{_on(status)}, {age:.0f} s ago"
+            + (f": {standstill_reason}" if standstill_reason else "")
+        )
         table = grid("publication", "seen", "exposed", "pending", "late", "cuts", "cases")
         for name, counts in status["publications"].items():
             table.add_row(name, *(str(counts[key]) for key in ("seen", "exposed", "pending", "late", "cuts", "cases")))
@@ -54,7 +59,7 @@ def command(
             console.print(f"ingest: {place}: cannot be decoded, this partition waits")
         for gap in gaps_of(status):
             console.print(f"gap: {gap}")
-    return 4 if status["state"] == "gap" or stands or stopped else 0
+    return 4 if status["state"] == "gap" or standstill_reason or stopped else 0
 
 
 def _on(status: Status) -> str:

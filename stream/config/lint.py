@@ -27,7 +27,7 @@ def _values(settings: Settings) -> Iterator[str]:
     for number, mapping in enumerate(settings.source.mapping if settings.source else (), 1):
         if paths := mapping.values:
             yield (
-                f"source.mapping {number}: the activity holds the value of {', '.join(paths)}: it stands in releases, "
+                f"source.mapping {number}: the activity holds the value of {', '.join(paths)}: it appears in releases, "
                 "whatever it is; take only columns with few values that say nothing of a person"
             )
 

@@ -182,7 +182,7 @@ class Publication(ConfigTable):
         Returns
         -------
         OncePerCase or None
-            None where each release is about everything so far.
+            None if each release is about everything so far.
         """
         if self.cases == "all":
             return None

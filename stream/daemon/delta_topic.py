@@ -410,12 +410,12 @@ class DeltaTopic:
             with suppress(msgspec.DecodeError):
                 record = DECODER.decode(value or b"")
                 if isinstance(record, Command) and record.name == "gap":
-                    told = record.arguments
-                    if (told.get("delta"), told.get("position")) == (error.lineage.topic, position):
-                        return str(told["action"])
+                    arguments = record.arguments
+                    if (arguments.get("delta"), arguments.get("position")) == (error.lineage.topic, position):
+                        return str(arguments["action"])
         return None
 
-    # what stands in it
+    # its contents
 
     def first_position(self) -> int:
         """Return the position of the first record that can still be read."""

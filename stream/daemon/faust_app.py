@@ -32,7 +32,7 @@ App = faust.App
 
 STOP_SECONDS = 20.0
 """A stop that was asked for takes at most this long, below the 30 s that Kubernetes gives. A release that is being
-built and not sealed by then is dropped: its charge stands, and the next start builds it under the same number."""
+built and not sealed by then is dropped: its charge stays, and the next start builds it under the same number."""
 
 Why = Callable[[], BaseException | None]
 

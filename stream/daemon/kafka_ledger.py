@@ -65,8 +65,8 @@ class TopicLedger(SqliteLedger):
         self._partition = TopicPartition(topic(process, "ledger"), 0)
         self._next, self._digest = 0, b""
         self._fenced = self._failed = False
-        self._told: dict[str | int, Entry] | None = None
-        """Entries that stand, by key or offset, while the topic is read from its begin."""
+        self._read_entries: dict[str | int, Entry] | None = None
+        """Valid entries, by key or offset, while the topic is read from its begin."""
         self._known: tuple[int, bytes] = (0, b"")
         self._producer = self._open_producer(process, source)
         self._consumer = KafkaConsumer(
@@ -208,29 +208,29 @@ class TopicLedger(SqliteLedger):
             )
         self._consumer.seek(self._partition, 0)
         self._known = known
-        told: dict[str | int, Entry] = {}
-        self._told = told
+        entries: dict[str | int, Entry] = {}
+        self._read_entries = entries
         self._read_until(end)
         if self._next <= known[0]:
             self._compare()
-        self._rebuild(list(told.values()))
-        self._told = None  # from now on the copy follows record by record
+        self._rebuild(list(entries.values()))
+        self._read_entries = None  # from now on the copy follows record by record
 
-    def _rebuild(self, told: list[Entry]) -> None:
+    def _rebuild(self, entries: list[Entry]) -> None:
         """Rewrite the copy from the topic where they differ."""
         try:
-            if list(super().entries()) == told:
+            if list(super().entries()) == entries:
                 return
         except msgspec.DecodeError:
             pass  # rows that are no entries
         log.error(
             "%s: does not hold what %s does (%d entries here, %d there): it is rebuilt from the topic",
-            *(self.path, self._partition.topic, self.count(), len(told)),
+            *(self.path, self._partition.topic, self.count(), len(entries)),
         )
         self._view = None
         with _transaction(self._db):
             self._db.execute("DELETE FROM entries")
-            for entry in told:
+            for entry in entries:
                 super().append(entry)
 
     def _compare(self) -> None:
@@ -258,8 +258,8 @@ class TopicLedger(SqliteLedger):
             self._compare()
         self._digest = hashlib.sha256(self._digest + value).digest()
         self._next = offset + 1
-        if self._told is not None:
-            self._told.setdefault(key_of(entry) or offset, entry)
+        if self._read_entries is not None:
+            self._read_entries.setdefault(key_of(entry) or offset, entry)
         if copied:
             return
         try:

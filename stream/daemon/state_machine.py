@@ -185,7 +185,7 @@ class ActiveCoordinator:
             return
         self.ledger.send([(self.delta.name, None, msgspec.json.encode(Config(body=wanted.to_mapping())))])
 
-    # where it stands
+    # its position
 
     @property
     def fold(self) -> Fold:

@@ -185,7 +185,7 @@ class StatusFile:
 
     def __init__(self, output: Path, heartbeat: float = HEARTBEAT) -> None:
         self._path, self._heartbeat = OperatorLayout(output).status, heartbeat
-        self._told = Status()
+        self._written_status = Status()
         self._lock = threading.Lock()
         self.contact: BrokerContact | None = None
         self._failing = False
@@ -196,18 +196,18 @@ class StatusFile:
 
     def alive(self, state: str, busy_seconds: float) -> None:
         """Update only the time and the state. Does nothing before the first `write`: a standby writes no status."""
-        if self._told:
-            self._put({**self._told, "state": state, "busy_seconds": busy_seconds, "at": time.time()})
+        if self._written_status:
+            self._put({**self._written_status, "state": state, "busy_seconds": busy_seconds, "at": time.time()})
 
-    def _put(self, told: Status) -> None:
-        told["unreadable"] = unreadable_partitions.places
+    def _put(self, status: Status) -> None:
+        status["unreadable"] = unreadable_partitions.places
         if self.contact is not None:
-            told["broker_contact"] = self.contact.at
+            status["broker_contact"] = self.contact.at
         with self._lock:
-            self._told = told
+            self._written_status = status
             temporary = self._path.with_suffix(".tmp")
             try:
-                temporary.write_bytes(msgspec.json.encode(told))
+                temporary.write_bytes(msgspec.json.encode(status))
                 os.replace(temporary, self._path)
             except OSError as error:
                 # Readers take the age of the file for what it is. To end here would hide why the process is ending.
@@ -236,25 +236,25 @@ def gaps_of(status: Status) -> list[str]:
     return found
 
 
-def standstill(told: Status, now: float) -> str | None:
+def standstill(status: Status, now: float) -> str | None:
     """Return why nothing moves; None if it moves, or may by the next heartbeat.
 
     A coordinator that is silent for `MISSED` heartbeats has ended or hangs. One that gets no record for so long and
     builds nothing has no ingest.
     """
-    patience = MISSED * float(told.get("heartbeat", HEARTBEAT))
-    if told["state"] == "stopped":
+    patience = MISSED * float(status.get("heartbeat", HEARTBEAT))
+    if status["state"] == "stopped":
         return "the coordinator was stopped"
-    if abs(now - told["at"]) > patience:  # ahead of now: the clock was set back since
-        gone = told.get("host") == socket.gethostname() and not _runs(int(told["pid"]))
+    if abs(now - status["at"]) > patience:  # ahead of now: the clock was set back since
+        gone = status.get("host") == socket.gethostname() and not _runs(int(status["pid"]))
         return "its process has ended" if gone else "the coordinator has not been heard of since"
-    contact = told.get("broker_contact", told["at"])
-    if told["at"] - contact > SILENT_SECONDS:
+    contact = status.get("broker_contact", status["at"])
+    if status["at"] - contact > SILENT_SECONDS:
         since = datetime.fromtimestamp(contact, UTC).isoformat(timespec="seconds")
         return f"no contact with the broker since {since}"
-    if unreadable := told.get("unreadable"):
+    if unreadable := status.get("unreadable"):
         return "; ".join(f"{place}: cannot be decoded, and nothing behind it is folded" for place in unreadable)
-    if now - told.get("moved", told["at"]) > patience and not told.get("busy_seconds"):
+    if now - status.get("moved", status["at"]) > patience and not status.get("busy_seconds"):
         return "no record comes: look whether ingest workers run"
     return None
 

@@ -1,6 +1,6 @@
 """A release as a partitioned data set: `part-00000.parquet` ..., and `manifest.json` last.
 
-Cases stand in the order of their released ids, which are drawn, so that their order says nothing of the source's. The
+Cases are in the order of their released ids, which are drawn, so that their order does not depend on the source's. The
 folder gets its name when everything in it is durable; on an object store, where nothing can be renamed, the release
 exists when its manifest does.
 """

@@ -114,7 +114,7 @@ class Cutter:
     def _take(
         self, rules: PublicationRules, counters: PublicationState, firing: Firing, *, guarded: bool = False
     ) -> Cut | None:
-        """Expose what `firing` exposes and name the cut; None where a guard skips it (the trigger is consumed)."""
+        """Expose what `firing` exposes and name the cut; None if a guard skips it (the trigger is consumed)."""
         window = rules.window
         self._retention.before_cut(rules)
         if rules.once:

@@ -38,7 +38,7 @@ class Projection:
 def trace_order(events: ColumnTable, chosen: Positions, rank: Array | None) -> Positions:
     """`chosen` (ascending) by case, then (event time, source and partition, offset).
 
-    `rank`: place of each partition code in the order of (source, partition); None where acceptance is the order of
+    `rank`: place of each partition code in the order of (source, partition); None if acceptance is the order of
     time already (one partition, time never went back), so that the sort by case is enough.
     """
     return _grouped(events, chosen, rank)[1]

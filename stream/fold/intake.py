@@ -187,7 +187,7 @@ class State:
 
     @property
     def rank(self) -> Array | None:
-        """Place of each partition in the order of (source, partition); None where acceptance is trace order."""
+        """Place of each partition in the order of (source, partition); None if acceptance is trace order."""
         if self.ordered and len(self.partitions) <= 1:
             return None
         codes = [self.partitions[name].code for name in sorted(self.partitions)]
@@ -244,7 +244,7 @@ class State:
         return self.partitions[name]
 
     def stage(self, record: Delta, start: int, partition: Partition, before: int) -> Batch | None:
-        """Code the rows from `start` on and write them behind the end of the event table; None where none is left.
+        """Code the rows from `start` on and write them behind the end of the event table; None if none is left.
 
         Rows at or below the high-water mark are duplicates; where one offset has several rows, at or below `before`,
         the mark before the record. A row with a time that no table holds is refused. The staged rows come into use by

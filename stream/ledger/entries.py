@@ -16,7 +16,7 @@ from models.dp.zcdp import PURE, Accounting, Kind
 
 
 class CutPosition(TypedDict, total=False):
-    """Where a cut stands: its id, the high-water mark by partition, and its time (ISO 8601)."""
+    """Position of a cut: its id, the high-water mark by partition, and its time (ISO 8601)."""
 
     id: str
     vector: dict[str, int]
@@ -163,7 +163,7 @@ class ApprovalBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ApprovalEntry(_Entry, tag="approval", frozen=True, kw_only=True):
-    """A person decided on a held release. The first decision stands; one that the gate refused is no decision."""
+    """A person decided on a held release. The first decision counts; one that the gate refused is no decision."""
 
     body: ApprovalBody
 
@@ -207,7 +207,7 @@ class ClaimEntry(_Entry, tag="note", frozen=True, kw_only=True):
 
 
 class DeltaAnchor(msgspec.Struct, frozen=True):
-    """Offset `first` of the topic with id `log` stands at position `base + first`; nothing before it counts."""
+    """Offset `first` of the topic with id `log` is at position `base + first`; nothing before it counts."""
 
     log: str
     base: int = 0
@@ -255,7 +255,7 @@ class _RawNote(_Entry, tag="note", frozen=True, kw_only=True):
 
     body: msgspec.Raw = msgspec.Raw(b"{}")
 
-    def told(self) -> ClaimEntry | NoteEntry:
+    def to_entry(self) -> ClaimEntry | NoteEntry:
         claim = msgspec.json.decode(self.body, type=ClaimBody)
         if claim.log is not None:
             return ClaimEntry(
@@ -288,7 +288,7 @@ def read_entry(line: bytes) -> Entry:
         If the bytes are no entry.
     """
     found = _DECODER.decode(line)
-    return found.told() if isinstance(found, _RawNote) else found
+    return found.to_entry() if isinstance(found, _RawNote) else found
 
 
 def charge_key(cut: str, redraw: int) -> str:

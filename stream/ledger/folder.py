@@ -96,9 +96,9 @@ class OperatorFolder:
 
     def keep_configuration(self, body: dict[str, Any]) -> None:
         """Say under which configuration the folder is used, for commands that are given the folder alone."""
-        path, told = self.layout.configuration, json_bytes(body)
-        if not path.is_file() or path.read_bytes() != told:
-            replace_with(self.ops, path, lambda target: _write(target, told))
+        path, content = self.layout.configuration, json_bytes(body)
+        if not path.is_file() or path.read_bytes() != content:
+            replace_with(self.ops, path, lambda target: _write(target, content))
 
     @property
     def ledger(self) -> Path:
@@ -149,7 +149,7 @@ class OperatorFolder:
         try:
             self.ops.rename_noreplace(source, target)
         except FileExistsError:
-            raise RefusedError(f"{target}: stands already, beside an unfinished one of the same release") from None
+            raise RefusedError(f"{target}: already exists, beside an unfinished one of the same release") from None
         self.ops.fsync(target.parent)
 
     def discard(self, publication: str) -> None:
@@ -284,7 +284,7 @@ def create_key(path: Path) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise InputError(f"{path}: stands already; a second key would make one person count as two") from None
+        raise InputError(f"{path}: already exists; a second key would make one person count as two") from None
     except OSError as error:
         raise kind_of(error)(f"{path}: cannot be written ({error.strerror})") from None
     with os.fdopen(handle, "w") as file:

@@ -128,7 +128,7 @@ class Mirror:
         Parameters
         ----------
         required : bool
-            Whether every release that stands must be here or there: a publication that releases no more may lack one,
+            Whether every existing release must be here or there: a publication that releases no more may lack one,
             as long as nothing reads it.
 
         Raises
@@ -196,7 +196,7 @@ class Mirror:
         self.prune(name, account)
 
     def prune(self, publication: str, account: Account) -> None:
-        """Remove what no release speaks of that stands or is held."""
+        """Remove what no existing or held release names."""
         seals = account.seals
         wanted = {
             mirror_name(publication, seals[number].body.operator) for number in (*account.standing, *account.held)

@@ -65,7 +65,7 @@ class StoredRelease(Protocol):
 
 ASKED = ("cut", "counts", "n_actual")
 """What later audits ask of an earlier release's audit. The rest of it, which grows with the number of releases that it
-was compared with, stands in its file."""
+was compared with, is in its file."""
 
 
 class ReleaseRecord:
@@ -187,7 +187,7 @@ def first_shown(records: Iterable[ReleaseRecord]) -> dict[str, float]:
 VERSION = b"1"
 _VALUE = "sensitive:"
 _REPEATED = ["activity.list.element", "resource.list.element"]
-"""Columns of labels. Pseudonyms stand once, and times hardly ever again: to look for repetitions takes longer."""
+"""Columns of labels. Pseudonyms appear once, and times hardly ever again: to look for repetitions takes longer."""
 
 
 def write(path: Path, record: ReleaseRecord) -> None:

@@ -79,9 +79,9 @@ def _held(folder: Path, process: str, seal: SealEntry, view: LedgerView) -> Held
     name, number = seal.publication, seal.sequence
     layout = OperatorLayout(folder)
     files, audit = layout.held(name, seal.body.temporary), layout.audit(name, number)
-    told = read_json(audit) if audit.is_file() else {}
+    document = read_json(audit) if audit.is_file() else {}
     manifest = files / MANIFEST
-    gate = told.get("gate") or {}
+    gate = document.get("gate") or {}
     refusals = [
         "; ".join(entry.body.reasons)
         for entry in view.decisions
@@ -91,7 +91,7 @@ def _held(folder: Path, process: str, seal: SealEntry, view: LedgerView) -> Held
         process=process,
         publication=name,
         number=number,
-        cut=(told.get("cut") or {}).get("time", ""),
+        cut=(document.get("cut") or {}).get("time", ""),
         held_since=(seal.body.held_at or 0) / SECOND,
         decision=gate.get("decision", ""),
         reasons=tuple(gate.get("reasons", ())),

@@ -56,7 +56,7 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
     layout = OperatorLayout(output)
     operator, ledger = layout.root, ledger_in(output)
     if target.exists():
-        raise InputError(f"{target}: stands already")
+        raise InputError(f"{target}: already exists")
     with (
         replacing(target) as draft,
         open(draft, "wb", opener=_private) as raw,

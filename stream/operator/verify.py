@@ -277,8 +277,8 @@ class _Publication:
         """Check that a manifest names the last release before it, with the sealed digest."""
         seals, burned = self.account.seals, self.account.burned
         before = manifest.get("previous")
-        stood = (before or 0) == self.standing or (before in burned and self.standing < before < number)
-        if not stood:
+        consistent = (before or 0) == self.standing or (before in burned and self.standing < before < number)
+        if not consistent:
             self._wrong("chain", f"follows {before}, which is not the release before it", number)
             return
         chain = manifest.get("chain")
@@ -311,10 +311,10 @@ class _Publication:
                 self._wrong("budget", f"says rho {stated} ({name}), the ledger {true}", number)
         loss = self._accounting(budget).loss
         paid, own, process = loss(paid or Charge()), loss(own), loss(process)
-        told = [(budget, paid, "costs"), (budget["spent"], own, "says as spent")]
+        amounts = [(budget, paid, "costs"), (budget["spent"], own, "says as spent")]
         if "process" in budget:  # not in manifests of programs before
-            told.append((budget["process"]["spent"], process, "says as spent by the process"))
-        for said, right, what in told:
+            amounts.append((budget["process"]["spent"], process, "says as spent by the process"))
+        for said, right, what in amounts:
             for unit, amount in (("epsilon", right.epsilon), ("delta", right.delta)):
                 if said.get(unit) not in (shown(amount), float(amount)):
                     self._wrong("budget", f"{what} {said.get(unit)} {unit}, the ledger {shown(amount)}", number)
@@ -432,7 +432,7 @@ class _Tree:
         return {name: self.names(name) for name in self.names("") if self._fs.isdir(f"{self._base}/{name}")}
 
     def names(self, folder: str) -> list[str]:
-        """Names in a folder; none where there is no such folder."""
+        """Return the names in a folder; empty if there is no such folder."""
         path = f"{self._base}/{folder}".rstrip("/")
         try:
             found = os.listdir(path) if self.local else self._fs.ls(path, detail=False)

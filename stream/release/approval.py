@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Order = Literal["approve", "reject"]
 
 LONGEST = 2000
-"""Characters of a name or a reason: it stands in a record of the delta topic and in the ledger."""
+"""Characters of a name or a reason: it is in a record of the delta topic and in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,11 +261,11 @@ def _beside(
     mechanism = pipeline.spec.mechanism
     if mechanism.remembers or mechanism.shares_memory:
         last = others[-1]
-        told = (
+        sentence = (
             f"premise: release {last.sequence} of {last.publication} left since, and this one does not continue it; "
             "reject it: the next one does"
         )
-        return [Reason("premise", told)]
+        return [Reason("premise", sentence)]
     attacks = next((one for one in pipeline.spec.audits if isinstance(one, CorrespondenceAudit)), None)
     anonymity = audit.get("anonymity")
     if attacks is None or not anonymity or anonymity.get("status") == "not_applicable":

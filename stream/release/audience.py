@@ -1,7 +1,7 @@
 """What the recipients of one audience hold: all releases of its publications, in order of publication.
 
 Whoever receives two publications compares their releases as if they were one series: where windows differ, the one
-shows a few cases more than the other, and these stand alone. So audits and gates of a publication look back at every
+shows a few cases more than the other, and these are isolated. So audits and gates of a publication look back at every
 release of its audience, also at those of a publication that the configuration names no more, and mechanisms that
 remember share one memory. Releases whose records are no persons (Amun, differential privacy) are no part of it: each
 such publication is a series of its own.
@@ -113,7 +113,7 @@ def reach(audits: Iterable[Audit]) -> int | None:
 
 
 class Audience:
-    """One series over the publications `members`; `name` is None where it is a publication's own."""
+    """One series over the publications `members`; `name` is None if it is a publication's own."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ class ErasureReport(TypedDict):
 
 
 class AffectedReleases(Protocol):
-    """Where erased cases may still stand: ledger, pipelines, the operator's folder, the mirror."""
+    """Places where erased cases may still be: ledger, pipelines, the operator's folder, the mirror."""
 
     ledger: Ledger
     pipelines: dict[str, Pipeline]

@@ -540,8 +540,8 @@ class Pipeline:
         if committed.owner != owner:
             self.store.quarantine(prepared)
             raise RefusedError(
-                f"release {written.number} of {self.name} was sealed by another process; its bytes stand, ours are "
-                "quarantined"
+                f"release {written.number} of {self.name} was sealed by another process; its bytes are the "
+                "release, ours are quarantined"
             )
         return committed
 

@@ -216,7 +216,7 @@ def _shuffled(count: int, draw: Callable[[int], int] | None = None) -> list[int]
 # not, no role at all is shown.
 #
 # Over a series: a role that was shown stays shown, and one joins only where `other` then still stands for
-# K resources or for nobody. Where it stood for nobody and a rare role comes, the smallest shown role
+# K resources or for nobody. Where it represented nobody and a rare role comes, the smallest shown role
 # becomes `other` beside it. So what all releases together say of an event stands for at least K
 # resources: a role that was ever shown, or the roles that never were. Erasure and retention can make them
 # fewer.

@@ -76,7 +76,7 @@ def compare(ledger: Ledger, store: Store, process: str, configured: Collection[s
             continue
         if unknown:
             raise RefusedError(
-                f"release {unknown[0]} of {name} stands in the store and is of this process, but the ledger does not "
+                f"release {unknown[0]} of {name} is in the store and belongs to this process, but the ledger does not "
                 "know it: the ledger is another one, or older than the store; restore the ledger of these releases"
             )
         counted = (manifest.get("chain") or {}).get("releases", 0)
@@ -214,7 +214,7 @@ def _refuse_unknown(pipeline: Pipeline) -> None:
     unknown = [number for number in pipeline.store.releases(pipeline.name) if number not in known]
     if unknown:
         raise RefusedError(
-            f"release {unknown[0]} of {pipeline.name} stands in the store, but the ledger does not know it: "
+            f"release {unknown[0]} of {pipeline.name} is in the store, but the ledger does not know it: "
             "the ledger is older than the store; restore the newer ledger"
         )
 

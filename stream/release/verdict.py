@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from models.dp.budget import told
+from models.dp.budget import format_amount
 from stream.release.contract import AUDIENCE
 from stream.release.documents import AnonymitySection, AuditDocument, Budget
 from stream.release.gate import MEASURES, Measure, worst_anonymity
@@ -435,12 +435,13 @@ def judged(found: Mapping[str, PublicationSeries]) -> list[Verdict]:
 
 
 def _told(spent: float | None) -> str:
-    return told(math.inf if spent is None else spent, 6)
+    return format_amount(math.inf if spent is None else spent, 6)
 
 
 def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tuple[str, ...]) -> Verdict:
     """Return the verdict by the budget. `attempts`: how many were released, and how many withheld."""
-    each = f"each release is ({told(budget['epsilon'], 6)}, {told(budget['delta'], 6)})-differentially private"
+    epsilon, delta = format_amount(budget["epsilon"], 6), format_amount(budget["delta"], 6)
+    each = f"each release is ({epsilon}, {delta})-differentially private"
     spent = f"{_told(budget['spent']['epsilon'])} spent"
     known = (None, (), *attempts)
     once = budget.get("scope") == "cases"
@@ -458,7 +459,7 @@ def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tu
         return Verdict(name, "SAFE", each, *known)
     if budget["limit"] is None:
         return Verdict(name, "LIMITED", f"{each}; {spent}, and no limit is set: the loss grows with every one", *known)
-    return Verdict(name, "SAFE", f"{each}; {spent} of {told(budget['limit'], 6)}", *known)
+    return Verdict(name, "SAFE", f"{each}; {spent} of {format_amount(budget['limit'], 6)}", *known)
 
 
 def _against(anonymity: AnonymitySection, measure: Measure, value: int) -> int | None:

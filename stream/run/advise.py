@@ -81,7 +81,7 @@ class CandidateTrial:
     loses: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     verdict: Word | None = None
-    """What `replay` says of the same releases; None where it could not be replayed."""
+    """What `replay` says of the same releases; None if it could not be replayed."""
 
     @property
     def holds(self) -> bool:
@@ -286,7 +286,7 @@ def frontier(trials: Sequence[CandidateTrial]) -> list[CandidateTrial]:
 
 NAME = "research"
 """Of the proposed publication, as of the one that `replay` makes with nothing configured: commands of the documentation
-go on with it. The name of the candidate says how it was found, and stands in a comment."""
+go on with it. The name of the candidate says how it was found, and is in a comment."""
 
 
 def as_toml(settings: Settings, publication: Publication) -> str:

@@ -1,6 +1,6 @@
 """`veilstream replay --compare`: several publications of one log side by side.
 
-Each is replayed with the same cuts through the whole release life; what is compared stands in their audits: what the
+Each is replayed with the same cuts through the whole release life; the comparison reads their audits: what the
 attacks leave, how much stays useful, how long cases wait for their first publication, and how much is held back.
 """
 
@@ -83,7 +83,7 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
 def compare(replay: Replay, outcome: ReplayOutcome, log: EventLog) -> list[Mapping[str, Any]]:
     """One row a publication, in the order of the configuration: the keys of COLUMNS.
 
-    `ka` .. `ba`: least over its releases, None where they do not apply; `events_kept`: share of the exposed events in
+    `ka` .. `ba`: least over its releases, None if they do not apply; `events_kept`: share of the exposed events in
     the last release; `utility`: data utility of it; `delay_days`: median from the start of a case to its first
     publication; `held`: share of the events seen that the last release keeps back for later.
     """
@@ -131,7 +131,7 @@ def _starts(replay: Replay, log: EventLog) -> dict[str, float]:
 
 
 def _delay(records: Sequence[ReleaseRecord], starts: Mapping[str, float]) -> float | None:
-    """None where records are no cases (dp)."""
+    """Return None if records are no cases (dp)."""
     first = first_shown(records)
     waits = [(moment - starts[case]) / DAY for case, moment in first.items() if case in starts]
     return median(waits) if waits else None

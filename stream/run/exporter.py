@@ -164,8 +164,8 @@ def _releases() -> Iterator[Definition]:
     yield row("held_age_seconds", "seconds", "How long the oldest of them has waited; 0 where none does.")
     yield row("decision_seconds", "seconds", "From a cut to its durable decision.", "histogram")
     yield row("stage_seconds", "seconds", "Duration of a stage of the latest release.", more=("stage",))
-    yield row("released_cases", "cases", "Cases in the latest release (not told of dp releases).")
-    yield row("released_events", "events", "Events in the latest release (not told of dp releases).")
+    yield row("released_cases", "cases", "Cases in the latest release (not reported for dp releases).")
+    yield row("released_events", "events", "Events in the latest release (not reported for dp releases).")
     yield row("suppressed_cases", "cases", "Cases that the mechanism left out of the latest release.")
     yield row("suppressed_events", "events", "Events that the mechanism left out of the latest release.")
 
@@ -219,7 +219,7 @@ def page() -> str:
         "`--role all` the coordinator takes the next port). They derive from source data, so the endpoint binds to",
         "loopback unless `host` says otherwise. Gauges hold the latest release, counters begin at the start of the",
         "process; history is in the ledger. A gauge that means nothing for a release (anonymity of a dp release, a",
-        "bound that is not set) has no series. Over HTTP stand `process_*` too (memory, open files, start);",
+        "bound that is not set) has no series. The endpoint also serves `process_*` (memory, open files, start);",
         "a textfile lacks them: a node exporter has its own. What an alert means, and what to do: docs/runbooks.",
         "",
         "| metric | type | labels | meaning |",
@@ -242,7 +242,7 @@ if __name__ == "__main__":
 
 
 HOST = "127.0.0.1"
-"""Figures derive from source data: loopback unless told otherwise."""
+"""Figures derive from source data: loopback by default."""
 
 BUCKETS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 DIRECTIONS = {"backward": "bpl", "forward": "fpl", "total": "tpl"}
@@ -470,7 +470,7 @@ class Metrics:
             self._set("budget_spent_delta", float(spent.delta), publication=publication)
 
     def affordable(self, publication: str, left: int | None) -> None:
-        """How many further releases the limits can pay; None where nothing bounds them."""
+        """How many further releases the limits can pay; None if nothing bounds them."""
         self._set("budget_left_releases", left, publication=publication)
 
     def process_budget(self, spent: Charge) -> None:

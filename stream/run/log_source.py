@@ -68,7 +68,7 @@ def records_from_log(
 ) -> Iterator[tuple[int, Delta]]:
     """(position, record): stable sort by time, ties by file row, offset = rank, position = rank of the first row.
 
-    `attributes`: which case and event attributes go along; a case attribute stands on the first event of its case.
+    `attributes`: which case and event attributes go along; a case attribute is on the first event of its case.
     `resource`: what names resources in the records; None leaves them as they are.
     `person`: the attribute that names the person of a case, and what names that person in the records.
     `log_end`: the last event of each case carries its end (completion = "log_end"). Virtual ticks are the fold's own

@@ -64,7 +64,7 @@ FRESH = ("previous_manifest",)
 """Keys within the manifest's tables that are random in every run: digests of files with fresh ids."""
 
 COUNT_STEP = 5
-"""Numbers of cases are told apart in steps of so many."""
+"""Numbers of cases are distinguished in steps of so many."""
 
 SIZE_STEP = 64
 """And bytes of files in steps of so many."""

@@ -18,7 +18,7 @@ class Aborted(BaseException):
 
 
 ABORT: Any = object()
-"""Stands in a list of inputs where the source breaks off."""
+"""Marks in a list of inputs where the source breaks off."""
 
 
 def source(items: Iterable[Any]) -> Iterator[Any]:

@@ -39,4 +39,4 @@ def test_values_in_activities_are_listed() -> None:
     source = {"topics": ["t"], "format": "debezium", "mapping": [mapping]}
     found = [note for note in notes(Settings.model_validate({"source": source})) if "source.mapping 1" in note]
     assert len(found) == 1
-    assert "the value of after.status, value: it stands in releases" in found[0]
+    assert "the value of after.status, value: it appears in releases" in found[0]

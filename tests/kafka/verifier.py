@@ -223,7 +223,7 @@ def _charges(site: Site, noisy: str | None) -> Iterator[str]:
 
 
 def _published(site: Site, public: Path) -> Iterator[str]:
-    """What the topics told is one content per number, and it is what stands in the store."""
+    """What the topics told is one content per number, and it is what the store has."""
     seals, _, burned = _standing(site)
     told: dict[tuple[str, int], set[str]] = {}
     for _, record in site.json("releases"):

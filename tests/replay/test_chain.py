@@ -107,7 +107,7 @@ def test_a_renamed_publication_under_a_new_ledger_is_refused(paid: Path, capsys:
     command = ["replay", str(paid / "log.xes"), "-c", str(paid / "config1.toml"), "-o", str(paid / "out")]
     assert execute(command) == 4
     (line,) = capsys.readouterr().err.splitlines()
-    assert "release 1 of private stands in the store and is of this process" in line
+    assert "release 1 of private is in the store and belongs to this process" in line
     assert not (paid / "out" / "public" / "statistics").exists()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from models.dp.budget import Charge, told
+from models.dp.budget import Charge, format_amount
 from stream.release.mechanisms import mechanism
 from stream.release.mechanisms.dp_variants import strict_promise
 
@@ -27,7 +27,7 @@ AMOUNTS = [
 @pytest.mark.parametrize("digits", [None, 3, 6])
 def test_what_is_told_is_never_less(amount: Fraction, digits: int | None) -> None:
     """And not more than the last digit above."""
-    said = Fraction(told(amount, digits))
+    said = Fraction(format_amount(amount, digits))
     assert amount <= said <= amount * (1 + Fraction(10) ** (1 - (digits or 16)))
 
 
@@ -42,7 +42,7 @@ def test_numbers_with_few_digits_stay_as_they_are_written(
     amount: Fraction | float, digits: int | None, text: str
 ) -> None:
     """A tenth is 0.1."""
-    assert told(amount, digits) == text
+    assert format_amount(amount, digits) == text
 
 
 @pytest.mark.parametrize(

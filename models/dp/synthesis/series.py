@@ -32,7 +32,7 @@ import numpy as np
 from models.content_free import content_free
 from models.dp.accumulation import Counts, Shape
 from models.dp.noise import NoiseSource, scale_for, secure
-from models.dp.series import Accumulated, told
+from models.dp.series import Accumulated, series_section
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal
 from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.contexts import UNIT, ContextLevel, Model, VariantSteps
@@ -244,7 +244,7 @@ class _NoisyCounts:
         """Return the log over all releases so far, and its part of the manifest."""
         counts = self.weights
         shown = self._fitted(_rows(self.traces, counts.total, counts.draws, counts.scale), draw)
-        said = told(counts.shape, counts, sum(counts.nodes))
+        said = series_section(counts.shape, counts, sum(counts.nodes))
         if _events(shown) > MAX_EVENTS:
             return None, {**said, "status": "too large"}
         rows = [np.tile(ordinal(len(variant)), (count, 1)) for variant, count in shown]

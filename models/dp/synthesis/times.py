@@ -47,7 +47,7 @@ DROP_FIRST = 2.0
 """Of the bin below a second: one bin a pair, so an empty one comes through in one pair of fifteen."""
 
 SETTLED = 500.0
-"""A pair of so many scales in all is not smoothed: its bins stand far above the noise, and smoothing would only widen
+"""A pair of so many scales in all is not smoothed: its bins are far above the noise, and smoothing would only widen
 them."""
 
 PER_DOUBLING = 2

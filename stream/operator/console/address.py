@@ -47,7 +47,7 @@ def address(host: str, proxy: str | None) -> Address:
     if not _is_loopback(host):
         raise InputError(
             f"serve: --host {host} would show what is held to the network, without encryption; stay on {LOCAL} and use "
-            "an ssh tunnel, or name the proxy with TLS that stands in front: --behind-proxy https://NAME"
+            "an ssh tunnel, or name the proxy with TLS in front: --behind-proxy https://NAME"
         )
     return Address(host)
 

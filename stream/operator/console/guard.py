@@ -1,4 +1,4 @@
-"""What stands before every page: the name it was asked under, session, secret of a form, headers of the answer.
+"""Checks before every page: the name it was asked under, session, secret of a form, headers of the answer.
 
 No page holds a script, and the policy of each forbids one: text of a log that looks like markup can do nothing, even if
 a template forgot to write it as text.
@@ -87,8 +87,8 @@ class Guard:
         except web.HTTPException as error:
             if error.status < web.HTTPBadRequest.status_code:
                 return web.Response(status=error.status, headers=error.headers)
-            told = error.text if error.text and error.text != _default(error) else ""
-            response = self.refusal(request, error.status, told or WORDS.get(error.status, error.reason))
+            text = error.text if error.text and error.text != _default(error) else ""
+            response = self.refusal(request, error.status, text or WORDS.get(error.status, error.reason))
             if "Allow" in error.headers:
                 response.headers["Allow"] = error.headers["Allow"]
             return response
@@ -121,7 +121,7 @@ class Guard:
         return await handler(request)
 
     def _origin(self, request: web.Request) -> str | None:
-        """Under which origin the browser knows the console; None where the name is not ours."""
+        """Under which origin the browser knows the console; None if the name is not ours."""
         given = request.headers.getall("Host", [])
         return self.address.origin_of(given[0]) if len(given) == 1 else None
 

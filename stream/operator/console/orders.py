@@ -45,7 +45,7 @@ class Orders:
         )
         whom = publication or "all publications"
         return (
-            f"The order to {order} {whom} stands at offset {offset} of the delta topic. The daemon obeys when it has "
+            f"The order to {order} {whom} is at offset {offset} of the delta topic. The daemon obeys when it has "
             "read so far."
         )
 

@@ -32,7 +32,7 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The first page. `daemon`: None where none has run in this folder (a replay made it); `waiting`: what is held."""
+    """The first page. `daemon`: None if none has run in this folder (a replay made it); `waiting`: what is held."""
 
     read_at: str
     daemon: Daemon | None

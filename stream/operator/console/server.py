@@ -31,7 +31,7 @@ RELEASE = r"/held/{publication}/{number:[1-9]\d{0,8}}"
 
 
 class Console:
-    """The handlers of one output folder. `orders`: None where no configuration leads to a running daemon."""
+    """The handlers of one output folder. `orders`: None if no configuration leads to a running daemon."""
 
     def __init__(self, folder: Folder, guard: Guard, orders: Orders | None) -> None:
         self._folder, self._guard, self._orders = folder, guard, orders
@@ -64,7 +64,7 @@ class Console:
         return self._page(request, "overview", shown=shown, orders=self._orders, words=ORDERS)
 
     async def report(self, request: web.Request) -> web.Response:
-        """`/report`: what `veilstream report` writes, as the folder stands now."""
+        """`/report`: what `veilstream report` writes, as the folder is now."""
         if not await _apart(self._folder.has_attempts):
             return self._page(request, "nothing", page="report")
         html = await _apart(self._folder.report)

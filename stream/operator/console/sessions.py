@@ -56,7 +56,7 @@ def _digest(text: str) -> bytes:
 
 @dataclass(slots=True)
 class Session:
-    """One browser. `csrf` stands in each form, which no other site can read; `notice`: what the next page says."""
+    """One browser. `csrf` is in each form, which no other site can read; `notice`: what the next page says."""
 
     csrf: str
     used: float

@@ -159,7 +159,7 @@ def shown(flow_of_log: Flow, names: ItemNames, title: str, other: Flow | None) -
 
 
 def _chosen(flow_of_log: Flow, kept: set[str]) -> list[tuple[tuple[str, str], int]]:
-    """Heaviest edges first; every activity keeps its heaviest way in, so that none stands alone."""
+    """Heaviest edges first; every activity keeps its heaviest way in, so that none is isolated."""
     inside = [(pair, count) for pair, count in flow_of_log.edges.most_common() if set(pair) <= kept]
     ways_in: dict[str, tuple[str, str]] = {}
     for (a, b), _ in inside:

@@ -1,6 +1,6 @@
 """The data of a report as types: what `veilstream report --json` prints, and the page is drawn from.
 
-Sections of audits stand here as the audits left them (`stream.release.documents`), with labels for activities.
+Sections of audits are here as the audits left them (`stream.release.documents`), with labels for activities.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ HAPPENED = {
     "waiting": 2,
     "number lost": 5,
 }
-"""Shape and colour of what stands on a timeline."""
+"""Shape and colour of marks on a timeline."""
 
 Data = Mapping[str, Any]
 
@@ -61,7 +61,7 @@ def _figure(
     note: str = "",
     among: Sequence[float] = (),
 ) -> Figure | None:
-    """None where no series has a value: an empty plot says nothing."""
+    """None if no series has a value: an empty plot has no use."""
     kept = [one for one in series if any(value is not None for value in one.values)]
     if not kept:
         return None

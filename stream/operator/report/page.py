@@ -96,7 +96,7 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
 
 
 def _new_variants(publication: PublicationReport) -> int | None:
-    """Variants of the last release that no source case has; None where that was not counted."""
+    """Variants of the last release that no source case has; None if that was not counted."""
     manifest, cost = publication["manifest"], publication["cost"]
     if manifest is None or cost is None or str(manifest["sequence"]) != cost["label"]:
         return None

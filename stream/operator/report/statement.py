@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from models.dp.budget import told
+from models.dp.budget import format_amount
 from models.errors import BoundError, InputError
 from stream.ledger.layout import OperatorLayout
 from stream.operator import approval
@@ -45,7 +45,7 @@ class PublishedRelease:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands below it, in this order. `rows`: cells of a table, its head first."""
+    """A heading and the content below it, in this order. `rows`: cells of a table, its head first."""
 
     title: str
     paragraphs: tuple[str, ...] = ()
@@ -376,7 +376,7 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
     if budget is None:
         return
     spent = budget["spent"]
-    limit = "no limit is set" if budget["limit"] is None else f"of at most {told(budget['limit'], 6)}"
+    limit = "no limit is set" if budget["limit"] is None else f"of at most {format_amount(budget['limit'], 6)}"
     unit = manifest["promise"]["unit"].removeprefix("one ")
     once = ("Each case is in one release of the publication, so what releases spend does not add up.",)
     yield Section(
@@ -384,13 +384,20 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
         paragraphs=(
             f"Take two source logs that differ in one {unit}. No result of this release is more than "
             f"{_factor(budget['epsilon'])} times as likely with the one as with the other (e to the power epsilon), "
-            f"apart from a probability of delta = {told(budget['delta'], 6)}. For all releases of the publication so "
-            f"far together: {_factor(spent['epsilon'])} times, delta {told(spent['delta'], 6)}.",
+            f"apart from a probability of delta = {format_amount(budget['delta'], 6)}. For all releases of the "
+            f"publication so far together: {_factor(spent['epsilon'])} times, "
+            f"delta {format_amount(spent['delta'], 6)}.",
             *(once if budget.get("scope") == "cases" else ()),
         ),
         facts=(
-            ("This release", f"epsilon {told(budget['epsilon'], 6)}, delta {told(budget['delta'], 6)}"),
-            ("All releases so far", f"epsilon {told(spent['epsilon'], 6)} ({limit}), delta {told(spent['delta'], 6)}"),
+            (
+                "This release",
+                f"epsilon {format_amount(budget['epsilon'], 6)}, delta {format_amount(budget['delta'], 6)}",
+            ),
+            (
+                "All releases so far",
+                f"epsilon {format_amount(spent['epsilon'], 6)} ({limit}), delta {format_amount(spent['delta'], 6)}",
+            ),
             *_process_budget(budget.get("process")),
         ),
     )
@@ -399,11 +406,14 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
 def _process_budget(process: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     if process is not None:
         spent = process["spent"]
-        yield "All publications of the process", f"epsilon {told(spent['epsilon'], 6)}, delta {told(spent['delta'], 6)}"
+        yield (
+            "All publications of the process",
+            f"epsilon {format_amount(spent['epsilon'], 6)}, delta {format_amount(spent['delta'], 6)}",
+        )
 
 
 def _factor(epsilon: float) -> str:
-    return told(math.exp(epsilon), 3) if epsilon < 50 else f"e^{told(epsilon, 6)}"
+    return format_amount(math.exp(epsilon), 3) if epsilon < 50 else f"e^{format_amount(epsilon, 6)}"
 
 
 def _checks(series: Sequence[PublishedRelease], *, alone: bool) -> Section:

@@ -37,7 +37,7 @@ def audits(table: Mapping[str, Any]) -> tuple[Audit, ...]:
     """
     own = {key: value for key, value in table.items() if key not in kinds() or key == MAIN}
     if MAIN in own and not isinstance(own[MAIN], bool):
-        raise InputError(f"audit.{MAIN}: its keys stand in the audit table itself")
+        raise InputError(f"audit.{MAIN}: its keys belong in the audit table itself")
     chosen: dict[str, Audit] = {}
     for name, kind in kinds().items():
         asked = table.get(name, kind.on_by_default)

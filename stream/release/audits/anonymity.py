@@ -279,7 +279,7 @@ def partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints:
 
 
 def knowledge_of(carries: Sequence[str], known: Sequence[str]) -> Callable[[Any], Any] | None:
-    """From a carried item to what background knowledge is about; None where they are the same."""
+    """From a carried item to what background knowledge is about; None if they are the same."""
     if tuple(carries) == tuple(known):
         return None
     return parts(tuple(list(carries).index(name) for name in known))
@@ -309,7 +309,7 @@ def _words(record: ReleaseRecord) -> str:
 
 
 def inserted_since(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord) -> int:
-    """Late events that stand, in some release after `earlier` up to `later`, before events released already."""
+    """Late events that come, in some release after `earlier` up to `later`, before events released already."""
     since = takewhile(lambda one: one.key != earlier.key, reversed(context.earlier))
     own = (one for one in since if one.publication == earlier.publication)
     counts = [_inserted(one) for one in own if one.sequence <= later.sequence]

@@ -2,7 +2,7 @@
 
 All figures are under replacement of a case's state, so e_i is twice the charge of the mechanism, which is paid for a
 case more or less. Pure epsilon gives BPL, FPL and TPL over the chain of the exposed cases; as soon as a release has
-delta > 0 that argument fails, and the sums stand instead (`method = "composition"`). Charges of withheld attempts
+delta > 0 that argument fails, and the sums are used instead (`method = "composition"`). Charges of withheld attempts
 count with the next release: the refusal was an output too.
 
 Where each case is in one release (`cases = "completed"`, `method = "parallel"`) there is no chain between releases:
@@ -130,8 +130,8 @@ class Leakage(Audit):
             reached = leakage.preview(e - leakage.sum_epsilon, worst, worst)
         if reached <= bound:
             return []
-        told = f"tpl: this release could raise it to {shown(reached):g} under replacement, bound {float(bound):g}"
-        return [Reason("tpl", told, bound, reached)]
+        sentence = f"tpl: this release could raise it to {shown(reached):g} under replacement, bound {float(bound):g}"
+        return [Reason("tpl", sentence, bound, reached)]
 
 
 def _two_changes(charge: Charge) -> Fraction:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from models.dp import amun
-from models.dp.budget import told
+from models.dp.budget import format_amount
 from models.dp.noise import checked_scale
 from models.dp.priors import Prior
 from models.errors import BoundError
@@ -61,7 +61,7 @@ class Amun(Mechanism):
         mean = ", a count's on average over the noise" if self.variant == "oversampling" else ""
         return {
             "guaranteed": f"one noised count of a transition, and one noised time, {span}, raises the chance of a "
-            f"right guess about it by at most {told(self.delta)} (guessing advantage{mean})",
+            f"right guess about it by at most {format_amount(self.delta)} (guessing advantage{mean})",
             "to_whom": "persons with at most " + _cases(self.cases_per_person),
             "against_whom": "an adversary who knows everything but that one count or time",
             "relation": "counts: one trace more or less; times: one time of one trace changed",

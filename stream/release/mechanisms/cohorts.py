@@ -122,7 +122,7 @@ class PublishedCohorts:
 
     @classmethod
     def read(cls, memory: Any) -> PublishedCohorts:
-        """From memory.json, or what a build of this process left; None where nothing has been published."""
+        """From memory.json, or what a build of this process left; None if nothing has been published."""
         if memory is None:
             return cls()
         kept = memory if isinstance(memory, Memory) else msgspec.convert(memory, Memory)

@@ -12,7 +12,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from models.dp import series, strict
 from models.dp.accumulation import Shape
-from models.dp.budget import Charge, told
+from models.dp.budget import Charge, format_amount
 from models.errors import InputError
 from models.knowledge import Knowledge
 from stream.release.contract import Applicability, Build, Exposure, Mechanism
@@ -137,11 +137,12 @@ def strict_promise(
     With `once`: of a series of releases in which each case counts once.
     """
     cases = "one case" if cases_per_person == 1 else f"{cases_per_person} cases"
-    formula = f"P[M(L) in S] <= exp({told(charge.epsilon)}) P[M(L') in S] + {told(charge.delta)} for every set S of"
+    epsilon, delta, rho = map(format_amount, (charge.epsilon, charge.delta, charge.rho))
+    formula = f"P[M(L) in S] <= exp({epsilon}) P[M(L') in S] + {delta} for every set S of"
     if charge.rho:
         formula = (
-            f"{told(charge.delta)}-approximate {told(charge.rho)}-zCDP, that is D_a(M(L) | E || M(L') | E') <= "
-            f"{told(charge.rho)} a for every a > 1 and events E, E' that fail with chance {told(charge.delta)} "
+            f"{delta}-approximate {rho}-zCDP, that is D_a(M(L) | E || M(L') | E') <= "
+            f"{rho} a for every a > 1 and events E, E' that fail with chance {delta} "
             "at most (budget.spent says as which epsilon and delta); M the mechanism of all"
         )
     what_adds, twice = ("rho", "four times in rho") if charge.rho else ("epsilon", "twice")

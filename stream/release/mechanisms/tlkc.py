@@ -259,8 +259,8 @@ class Tlkc(TlkcMechanism):
         """Remove events of single cases, and whole items.
 
         With `local`, whole items go only if single events cannot. Nothing is capped, which would change the counts of
-        other candidates. Released resources are pseudonyms: what was shown of them cannot be told from here, so only
-        activities are hidden case by case.
+        other candidates. Released resources are pseudonyms: what was shown of them cannot be distinguished here, so
+        only activities are hidden case by case.
         """
         options = replace(self.options().whole_items, capping=False)
         mode: Mode = self.repair_by if self.attribute == "ac" else "items"

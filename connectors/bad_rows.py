@@ -94,7 +94,7 @@ class BadRows:
     source: str = ""
     keep_rows: bool = False
     refusal: str = ""
-    """What is wrong with the first of them, as a log is refused for it."""
+    """Describe the first bad row, as the refusal of a log does."""
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[str]] = field(default_factory=dict)
     rows: list[BadRow] = field(default_factory=list)

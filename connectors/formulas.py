@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-"""What spreadsheets take for a formula at the begin of a cell, the full-width forms too; behind quotes of `guarded`."""
+"""Characters that make a cell a formula for spreadsheets, the full-width forms too; behind quotes of `guarded`."""
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|inf)", re.ASCII)
 """A number is no formula, and stays one."""

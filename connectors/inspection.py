@@ -46,7 +46,7 @@ _SAMPLES = 3
 _NAMED = 4
 """Columns that a note names."""
 _SINCE = {**dict.fromkeys(UNITS, "1970-01-01 UTC"), "excel": "1899-12-30 (Excel's days)"}
-"""What numbers may count as times, and since when."""
+"""Units that numbers of times may count, and since when."""
 _PARTS = ("case", "activity", "time", "resource")
 _TYPES = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false"}
 

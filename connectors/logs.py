@@ -20,9 +20,9 @@ from models.errors import InputError
 from models.eventlog import EventLog
 
 SUFFIXES = (".xes", ".xes.gz", ".csv", ".csv.gz", ".parquet")
-"""What is written, and read."""
+"""Suffixes that are written and read."""
 READ = (*SUFFIXES, ".tsv", ".tsv.gz", ".json", ".jsonocel", ".sqlite", ".xml", ".xmlocel")
-"""What is read; the last five are object-centric logs (OCEL 2.0)."""
+"""Suffixes that are read; the last five are object-centric logs (OCEL 2.0)."""
 STDIN = "-"
 
 _KINDS = {
@@ -36,7 +36,7 @@ _INSTEAD = {
     **dict.fromkeys((".txt", ".dat"), "if it is a table with a header, name it .csv (or .tsv)"),
     **dict.fromkeys((".jsonl", ".ndjson"), "JSON lines: write them as CSV or Parquet"),
 }
-"""What to do with files that people have and that are no log, where one is to be read."""
+"""Advice for files that are no log."""
 
 
 def suffix_of(path: Path) -> str:

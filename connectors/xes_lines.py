@@ -43,7 +43,7 @@ _PRIME, _BEGIN, _FOLD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xCBF29CE484222
 _SECOND = 1_000_000_000
 
 OTHER = -1
-"""What `scan` returns where the file is laid out in another way."""
+"""Result of `scan` for a file with another layout."""
 UNREAD = 1 << 14
 """In the place of minutes: a time in another form, to be read from its text."""
 
@@ -374,7 +374,7 @@ def read(path: Path, collector: Collector) -> EventLog | None:
 
 
 class _Lines:
-    """What a scan finds, taken into a collector."""
+    """Takes the results of a scan into a collector."""
 
     def __init__(self, to: Collector) -> None:
         self.to, self.bodies = to, no_bodies()

@@ -27,7 +27,7 @@ class NoEventsError(InputError):
 
 
 class UnavailableError(VeilstreamError):
-    """What the program needs does not answer: nothing is wrong here, try again later (a service manager does)."""
+    """Error for a service that does not answer: nothing is wrong here, try again later (a service manager does)."""
 
 
 class TakenOverError(VeilstreamError):

@@ -14,7 +14,7 @@ Role = Literal["ingest", "coordinator", "operator"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 CHECKED = ("Describe", "DescribeConfigs")
-"""What each start checks of a topic: that it exists, its partitions, and how long it keeps its records."""
+"""Checks of a topic at each start: that it exists, its partitions, and how long it keeps its records."""
 
 
 @dataclass(frozen=True, slots=True)

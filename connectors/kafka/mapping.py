@@ -29,7 +29,7 @@ _CHANGES: Final = ("c", "u", "r")
 """Operations by default; where columns are named, a deleted row has none that changed."""
 
 _TIMES: Final = ("source.ts_ns", "source.ts_us", "source.ts_ms", "ts_ms")
-"""Where Debezium says when the database changed, the finest first."""
+"""Fields of Debezium with the time of the change, the finest first."""
 
 
 class EventMapping(BaseModel):

@@ -21,7 +21,7 @@ from models.errors import InputError
 from models.instants import INSTANTS, UNITS
 
 ABSENT: Final = object()
-"""What a path finds where nothing is; a value that is null is None."""
+"""Result of a path that leads to nothing; a value that is null is None."""
 
 _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 

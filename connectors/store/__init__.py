@@ -1,1 +1,1 @@
-"""Where releases are written: a local folder or an object store, behind one interface."""
+"""Places for releases: a local folder or an object store, behind one interface."""

@@ -9,7 +9,7 @@ from typing import Any
 from models.errors import InputError, UnavailableError, VeilstreamError
 
 _ANSWERS = (FileNotFoundError, FileExistsError)
-"""What a store says of an object: its caller knows what that means."""
+"""Errors of a store about an object: its caller handles them."""
 
 
 _BUCKETS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"}

@@ -104,7 +104,7 @@ class Edges:
 
 
 CLOSED_FORM, THEOREM_2, THEOREM_2_EMPTY_PREFIX = 0, 1, 2
-"""Which relation: the exact one; Theorem 2 as printed (sound, misses pairs); as the authors' program reads it."""
+"""The relation: the exact one; Theorem 2 as printed (sound, misses pairs); as the authors' program reads it."""
 
 
 def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:

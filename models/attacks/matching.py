@@ -31,7 +31,7 @@ instead of a clear line."""
 @content_free("symbols")
 @dataclass(frozen=True)
 class NextOccurrences:
-    """Where each symbol occurs next in each known variant.
+    """Next occurrence of each symbol in each known variant.
 
     `after[first[v] + p, a]` is the position after the next symbol a at or after position p of variant v, -1 if there
     is none. For variant v = `aba` and symbols a, b:

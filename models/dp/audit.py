@@ -59,7 +59,7 @@ class NeighbourPair:
     possible_other: Possible | None = None
     many_one: Many | None = None
     many_other: Many | None = None
-    """Where runs can be drawn in bulk: used instead of `one` and `other`."""
+    """Draws runs in bulk, if possible: used instead of `one` and `other`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def audit(pair: NeighbourPair, runs: int, *, delta: float = 0.0, alpha: float = 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """What an audit can see at all.
+    """Detection limits of an audit.
 
     Attributes
     ----------

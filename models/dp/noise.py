@@ -72,7 +72,7 @@ def grid_down(epsilons: npt.NDArray[np.float64], steps: int = 200) -> npt.NDArra
 
 @dataclass(frozen=True, slots=True)
 class NoiseSource:
-    """Where a mechanism draws: from the cryptographic source (`private`), or a seeded generator (never private)."""
+    """Source of a mechanism's noise: the cryptographic source (`private`), or a seeded generator (never private)."""
 
     generator: np.random.Generator | None = None
 

@@ -34,7 +34,7 @@ PRECISION_SECONDS = 10
 """Section 3.3: a guess of a relative time is right within 10 seconds (of a case start: within a day)."""
 
 PRECISION_MINUTES = 10
-"""What the printed tables used in its place."""
+"""The value that the printed tables used instead."""
 
 
 def prior_probabilities(annotated: AnnotatedLog, delta: float, prior: Prior = "closed-window") -> Floats:

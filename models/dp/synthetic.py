@@ -71,7 +71,7 @@ hold less than the noise of their own cells."""
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What each stage gets of epsilon: exact parts that add up to 1."""
+    """Shares of epsilon by stage: exact parts that add up to 1."""
 
     labels: Fraction
     variants: Fraction

@@ -40,7 +40,7 @@ from models.eventlog import Ints
 Kind = Literal["pure", "zcdp"]
 
 CONVERSION_DELTA = Fraction(1, 1_000_000)
-"""What the conversion to (epsilon, delta) spends of delta where nothing else is declared."""
+"""Delta of the conversion to (epsilon, delta) if none is declared."""
 
 STEPS = 10**12
 """An epsilon of a conversion is rounded up to so many parts of 1: never below the true one."""

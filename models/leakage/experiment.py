@@ -29,7 +29,7 @@ Method = Literal["definition", "reference"]
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """What to simulate. `epsilon`: one budget for every release, or one for each; under replacement, exact.
+    """Settings of a simulation. `epsilon`: one budget for every release, or one for each; under replacement, exact.
 
     * `newest`: every step uses the automaton of the newest release instead of its own release's;
     * `least_cases`: transitions taken by fewer cases are no correlation; `complete_only`: only complete traces count;

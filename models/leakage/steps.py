@@ -40,7 +40,7 @@ MOST_ROWS = 2_000
 times the columns (2,000 rows of 2,000 columns take minutes)."""
 
 ROUNDING = 2.0**-48
-"""What an evaluation of AL can be wrong by, as a share of alpha: sixteen units of the last place, where a row's sums,
+"""Largest error of an evaluation of AL, as a share of alpha: sixteen units of the last place, where a row's sums,
 two exponentials, a division and a logarithm make up to about ten. A bound that is compared exactly needs a value that
 is never too small (`Step.above`)."""
 

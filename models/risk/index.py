@@ -260,7 +260,7 @@ def post(points: Codes, starts: Ints, group: Ints, size: int) -> Postings:
 
 
 def _begins(counts: Codes) -> Codes:
-    """Where each begins, and where the last one ends."""
+    """Begin of each, and the end of the last one."""
     found = np.zeros(len(counts) + 1, dtype=np.int32)
     np.cumsum(counts, out=found[1:])
     return found

@@ -1,4 +1,4 @@
-"""What an adversary may know of a case: projections, points, and their coding into small integers.
+"""Knowledge of an adversary about a case: projections, points, and their coding into small integers.
 
 Source: reidentification-risk-2020, section 3 and Table 3. A point is the joint tuple of an event over the columns of
 a projection; case attributes are one tuple a case. Codes are kept between logs (`PointCoder`), so that an index can
@@ -37,7 +37,7 @@ resources, Sepsis three quarters of its laboratory values."""
 ACTIVITY, TIME, RESOURCE = "activity", "time", "resource"
 
 XES_RESOURCE = "org:resource"
-"""What files call the resource: a reader makes a column of it, so no event attribute has that name."""
+"""Names of the resource in files: a reader makes a column of it, so no event attribute has that name."""
 
 BLOCK = 1 << 20
 """Rows that are coded together: on the way they take ten times the memory of their codes."""

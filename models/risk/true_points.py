@@ -1,4 +1,4 @@
-"""What somebody finds in a release who knows true events of a person: the attack itself, carried out.
+"""The attack by true events: look for a person in a release, knowing true events of that person.
 
 Uniqueness (equation 2 of reidentification-risk-2020) draws the known points from the record that it looks for, so it
 counts every released value as known. Where released times are artificial, nobody knows those. Here the points are drawn

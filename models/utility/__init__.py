@@ -1,1 +1,1 @@
-"""What a release is still worth: distances, graphs, discovery."""
+"""Utility of a release: distances, graphs, discovery."""

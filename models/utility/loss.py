@@ -1,4 +1,4 @@
-"""What a release lost of its source: events by activity, cases by variant.
+"""Loss of a release against its source: events by activity, cases by variant.
 
 Both logs are read as they are: for the operator, never to be published beside a differentially private release.
 """

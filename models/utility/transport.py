@@ -35,7 +35,7 @@ PIVOTS = 100_000_000
 """Bound on the pivots of the simplex, far above any need: past it the plan would not be optimal, so it is an error."""
 ROUNDS = 100
 _OPTIMAL = 1
-"""What the simplex returns once it has found the optimum."""
+"""Result code of the simplex at the optimum."""
 _IMPORTING = threading.Lock()
 
 

@@ -1,4 +1,4 @@
-"""What a release kept of the variants and of the cases that run at a time.
+"""Variants, and cases that run at a time, that a release kept.
 
 Source: differentially-private-release-2023, requirement R1 and figure 3. It reads the raw log: for the operator, never
 to be published beside a differentially private release.

@@ -170,7 +170,7 @@ def _on_variants(
     from stream.engine.contract import CountQuery
 
     attributes = tuple(dict.fromkeys(options.split(known.case_attributes)))
-    columns = tuple(dict.fromkeys((*attributes, *sensitive)))  # a misspelt name is told, as in memory
+    columns = tuple(dict.fromkeys((*attributes, *sensitive)))  # a misspelt name is reported, as in memory
     items = Items("seq", "ar" if set(wanted) & set("BC") else "ac")
     asked = CountQuery(items, columns, classes=False, written=False)
     table = _engine.table(engine.engine, log, reading, engine.memory, asked)

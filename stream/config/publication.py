@@ -37,7 +37,7 @@ READS_DATA = {"new_cases", "new_events", "completed_cases", "events_per_case", "
 """Triggers and guards whose moment depends on the data, and so would tell of it."""
 
 FIRST_IS_PUBLIC = {"until"}
-"""What of `first` does not read the data: a fixed moment."""
+"""Keys of `first` that do not read the data: a fixed moment."""
 
 Format = Literal["xes", "csv", "parquet"]
 

@@ -46,7 +46,7 @@ __all__ = [
 
 
 class Endpoint(ConfigTable):
-    """Where a daemon serves its metrics: nowhere without a port."""
+    """Address at which a daemon serves its metrics: none without a port."""
 
     port: int | None = Field(default=None, ge=0, le=65535)
     """Set it to serve metrics. 0 takes any free port; with `run --role all` the coordinator takes the next one."""

@@ -1,4 +1,4 @@
-"""Where a configuration comes from: flags, environment, secret files and the TOML file."""
+"""Sources of a configuration: flags, environment, secret files and the TOML file."""
 
 from __future__ import annotations
 

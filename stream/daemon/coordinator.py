@@ -61,7 +61,7 @@ class Coordinator:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
         self._stopping = threading.Event()
         self.signals = self._signalled
-        """What Faust calls: it keeps only a weak reference."""
+        """The agent that Faust calls: it keeps only a weak reference."""
 
     # membership
 

@@ -115,7 +115,7 @@ class LostDelta(TypedDict):
 
 
 class DeltaStatus(TypedDict):
-    """Which delta topic is folded, and whether it is still that one."""
+    """The delta topic that is folded, and whether it is still the same."""
 
     log: str
     lost: LostDelta | None

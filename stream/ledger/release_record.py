@@ -64,8 +64,8 @@ class StoredRelease(Protocol):
 
 
 ASKED = ("cut", "counts", "n_actual")
-"""What later audits ask of an earlier release's audit. The rest of it, which grows with the number of releases that it
-was compared with, is in its file."""
+"""The part of an earlier release's audit that later audits need. The rest, which grows with the number of releases that
+it was compared with, is in its file."""
 
 
 class ReleaseRecord:

@@ -1,1 +1,1 @@
-"""What an operator does while nothing runs: backup, migration, erasure without the daemon, reading the history."""
+"""Work of an operator while nothing runs: backup, migration, erasure without the daemon, reading the history."""

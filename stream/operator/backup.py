@@ -35,7 +35,7 @@ _LEFT_OUT = {LOCK, KEY, *LEDGER_FILES}
 
 
 class About(TypedDict):
-    """What a backup says of itself: its version, how many ledger entries it holds, whether the key is in it."""
+    """Header of a backup: its version, how many ledger entries it holds, whether the key is in it."""
 
     version: int
     entries: int

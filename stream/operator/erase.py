@@ -1,4 +1,4 @@
-"""What an operator does to the folder of a replay while nothing runs there."""
+"""Erasure in the folder of a replay while nothing runs there."""
 
 from __future__ import annotations
 

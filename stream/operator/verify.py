@@ -50,7 +50,7 @@ class VerifyProblem:
 
 @dataclass(slots=True)
 class Checked:
-    """What was looked at of one publication."""
+    """Counts of what was checked for one publication."""
 
     name: str
     releases: int = 0
@@ -69,7 +69,7 @@ class Checked:
 
 @dataclass(slots=True)
 class VerifyResult:
-    """What `verify` found. `notes`: what the next start puts in order, or what could not be looked at."""
+    """Findings of `verify`. `notes`: repairs by the next start, or facts that could not be checked."""
 
     process: str = ""
     publications: list[Checked] = field(default_factory=list)

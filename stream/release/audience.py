@@ -1,4 +1,4 @@
-"""What the recipients of one audience hold: all releases of its publications, in order of publication.
+"""The releases that recipients of one audience hold: all of its publications, in order of publication.
 
 Whoever receives two publications compares their releases as if they were one series: where windows differ, the one
 shows a few cases more than the other, and these are isolated. So audits and gates of a publication look back at every
@@ -128,7 +128,7 @@ class Audience:
         self.name, self.members, self.folder, self.mirror = name, tuple(members), folder, mirror
         self._ledger, self._reach = ledger, far
         self._memory: tuple[ReleaseKey, Any] | None = None
-        """What the mechanism of one release left: it grows with the log, and is not read again for every cut."""
+        """Memory that the mechanism of one release left: it grows with the log, and is not read again for every cut."""
 
     @cached_property
     def seals(self) -> dict[ReleaseKey, SealEntry]:

@@ -307,7 +307,7 @@ class Mechanism(BaseModel, ABC):
 
     @property
     def perspective(self) -> tuple[str, ...] | None:
-        """What releases carry, with the accuracy of times; None if their records are no persons.
+        """Return the columns that releases carry, with the accuracy of times; None if their records are no persons.
 
         Publications of one audience are comparable if they carry the same.
         """

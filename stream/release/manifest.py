@@ -52,7 +52,7 @@ INTAKE_STATEMENTS: Mapping[Intake, str] = {
         "depend on every row of the file, and is not covered"
     ),
 }
-"""Where the promise of epsilon begins, by how events came in: `promise.intake` of the manifest.
+"""Begin of the promise of epsilon, by how events came in: `promise.intake` of the manifest.
 
 A reader that looks at all rows before it reads one (for the encoding, the order of day and month, the type of a column)
 lets one person decide how everybody else is read, and no noise that is drawn later bounds that. So the manifest states

@@ -1,4 +1,4 @@
-"""What a restart finds between two durable steps, and what it does (docs/guarantees.md).
+"""Recovery: what a restart does after a crash between two durable steps (docs/guarantees.md).
 
 * seal row and temporary folder: the rename is done now, or at its moment where that has not come;
 * seal row without bytes: the number is burned, its charge stays, and what is drawn in its place is charged anew, since
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Holder(Protocol):
-    """What is needed to reject a held release.
+    """Tools to reject a held release.
 
     A publication's pipeline, or what is left of a publication that the configuration no longer names.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What moves the cursor, starts a command of the terminal or turns the direction of text; not tab and line feed."""
+"""Characters that move the cursor, start a terminal command or turn the direction of text; not tab and line feed."""
 
 
 def visible(text: str) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 FAITH = 0.1
-"""What the relative entropy of one case weighs."""
+"""Weight of the relative entropy of one case."""
 
 STEPS = 200
 """Of the solver, at most; it ends where `LOOK` steps lessen the sum by less than a part of `ENOUGH`."""

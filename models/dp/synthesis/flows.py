@@ -1,4 +1,4 @@
-"""What enters a label leaves it: noisy cells of the first level of a context model, made to fit each other.
+"""Flow conservation: noisy cells of the first level of a context model are made to fit each other.
 
 Every step of a case weighs the same, so in the true cells of the first level what is followed by a label and what that
 label is followed by add up to the same; what begins, ends. Noise breaks that, and knowing it takes noise away again:

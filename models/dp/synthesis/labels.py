@@ -63,7 +63,7 @@ def select(
 
 
 def rule_of(epsilon: Fraction, delta: Fraction, max_labels: int, cases_per_person: int = 1) -> Rule:
-    """Which labels leave: q counts of a person change, by c at most each."""
+    """Return the rule of labels: q counts of a person change, by c at most each."""
     endless = threshold(epsilon, delta, max_labels, cases_per_person)
     return rule(scale_for(max_labels * cases_per_person, epsilon), endless, delta, cases_per_person, max_labels)
 

@@ -102,7 +102,7 @@ def _log(victim: str | None = None, took: int = HOUR, common: int = COMMON) -> E
 
 
 def _buckets(name: Hashable, value: int, scale: float, around: int = 0) -> Events:
-    """Where a noisy number lies, by steps of half its scale near the true one; and whether it is exactly 0."""
+    """Return where a noisy number lies, by steps of half its scale near the true one; and whether it is exactly 0."""
     if value == 0:
         yield name, "is 0"
     for step in range(-4, 9):

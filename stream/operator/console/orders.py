@@ -22,14 +22,14 @@ ORDERS: Mapping[Literal["pause", "resume"], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Where orders go: the delta topic of the daemon that this configuration is of."""
+    """Receiver of orders: the delta topic of the daemon that this configuration is of."""
 
     settings: Settings
     source: Source
 
     @property
     def publications(self) -> list[str]:
-        """What an order can be about."""
+        """Publications that an order can name."""
         return [one.name for one in self.settings.publication]
 
     def give(self, name: str | None, publication: str | None) -> str:

@@ -1,4 +1,4 @@
-"""What the console's pages show, read from an output folder; nothing is kept but the last report."""
+"""Data of the console's pages, read from an output folder; nothing is kept but the last report."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from stream.release.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """What the coordinator said last. `stands`: why nothing moves; `gaps`: what stops releases, a sentence each."""
+    """The last status of the coordinator. `standstill`: why nothing moves; `gaps`: sentences on what stops releases."""
 
     status: Status
     age: float
-    stands: str | None
+    standstill: str | None
     gaps: tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""Who may use the console: one token for signing in, and a session with its own secrets for each browser."""
+"""Access to the console: one token for signing in, and a session with its own secrets for each browser."""
 
 from __future__ import annotations
 

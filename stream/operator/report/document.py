@@ -121,7 +121,7 @@ class KeptRow(TypedDict):
 
 
 class CostAnswer(TypedDict):
-    """What the last release (`label`) keeps of what was seen; `lost`: frequent activities that are missing."""
+    """Part of the events seen that the last release (`label`) keeps; `lost`: frequent activities that are missing."""
 
     label: str
     kept: float | None

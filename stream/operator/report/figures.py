@@ -1,4 +1,4 @@
-"""Which figure shows which measure: from the report's data of one publication to plots with legend and numbers."""
+"""Figures of measures: from the report's data of one publication to plots with legend and numbers."""
 
 from __future__ import annotations
 

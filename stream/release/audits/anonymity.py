@@ -49,7 +49,7 @@ class CorrespondenceAudit(Audit):
     against: Literal["all", "last"] | int = "all"
     """All earlier releases, the last one, or how many of the last."""
     bk_on: tuple[Literal["activity", "resource", "relative_time"], ...] | None = None
-    """What an adversary knows, of what the releases carry; all of it but times where nothing is said."""
+    """Knowledge of the adversary, among the columns that releases carry; by default all but times."""
     taxonomy: dict[str, str] | None = None
     """Child -> parent, for releases with generalized activities."""
     least_n: bool = False

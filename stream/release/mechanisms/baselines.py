@@ -17,13 +17,13 @@ from stream.release.mechanisms.suppression import removed
 
 
 class _SharedTraces(Mechanism):
-    """What they have in common: activities are all that an adversary knows, and K cases share each trace."""
+    """Base of the baselines: activities are all that an adversary knows, and K cases share each trace."""
 
     K: int = Field(ge=1)
 
     @property
     def perspective(self) -> tuple[str, ...]:
-        """What releases carry; see `Mechanism.perspective`."""
+        """Return the columns that releases carry; see `Mechanism.perspective`."""
         return ("activity",)
 
     def variants_by(self) -> Knowledge:

@@ -335,7 +335,7 @@ def _item(value: Any) -> Any:
 OLDER = "shares for weaker knowledge in cohorts of an earlier version (they were not checked for it)"
 
 UNSAID = {"times": "ordinal", "resources": "pseudonyms"}
-"""What a claim means that says nothing of it."""
+"""Meaning of a claim without this field."""
 
 
 class TlkcCohorts(TlkcMechanism):

@@ -22,7 +22,7 @@ class Identity(Mechanism):
 
     @property
     def perspective(self) -> tuple[str, ...]:
-        """What releases carry; see `Mechanism.perspective`."""
+        """Return the columns that releases carry; see `Mechanism.perspective`."""
         carried = Knowledge(self.knowledge, self.attribute, self.T).carries
         return (*carried, self.T) if self.knowledge == "rel" else carried
 

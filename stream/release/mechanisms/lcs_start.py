@@ -43,7 +43,7 @@ class LcsStart(Mechanism):
 
     @property
     def perspective(self) -> tuple[str, ...]:
-        """What releases carry; see `Mechanism.perspective`."""
+        """Return the columns that releases carry; see `Mechanism.perspective`."""
         return Knowledge("seq", self.attribute).carries
 
     def promise(self) -> Mapping[str, Any]:

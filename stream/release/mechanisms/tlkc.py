@@ -30,7 +30,7 @@ CLOCKS = {"utc": "UTC", "log": "the clock of the log"}
 
 ITEMS = {"ac": "activities", "re": "resources", "ar": "activities with their resources"}
 KNOWN = {"set": "which ones", "mult": "how often each", "seq": "in which order", "rel": "in which order and when"}
-"""What items are, and what is known of them, as promises say it."""
+"""Words of promises for items and for knowledge about them."""
 
 
 def values_words(C: float, of: str) -> str:
@@ -42,7 +42,7 @@ class TlkcMechanism(Mechanism):
     """A mechanism whose releases satisfy TLKC-privacy (tlkc-privacy-extended-2021, Def. 14)."""
 
     knowledge: Structure = "seq"
-    """What an adversary knows of a case: which items; how often each; in which order; order and relative time."""
+    """Knowledge of the adversary about a case: which items; how often each; in which order; order and relative time."""
     attribute: Attribute = "ac"
     """Items are activities (`ac`), resources (`re`) or both (`ar`)."""
     T: Unit = "minutes"
@@ -59,7 +59,7 @@ class TlkcMechanism(Mechanism):
     also: tuple[Structure, ...] = ()
     """Weaker knowledge against which C holds too (K does by itself); by default all of it for `local` and cohorts."""
     times: Literal["ordinal", "microaggregated"] = "ordinal"
-    """What the times of a release say: nothing but the order; or means over at least K cases, dealt out at random among
+    """Times of a release: only the order; or means over at least K cases, dealt out at random among
     the cases that bear them (starts in whole T; elapsed times by directly-follows pair)."""
     suppression: Suppression = "exact"
     """How events are chosen; `local` shortens single cases, the others take items from all."""
@@ -115,7 +115,7 @@ class TlkcMechanism(Mechanism):
 
     @property
     def known(self) -> Knowledge:
-        """What an adversary knows, as the models take it."""
+        """Return the knowledge of the adversary, as the models take it."""
         return Knowledge(self.knowledge, self.attribute, self.T, self.clock)
 
     @property
@@ -129,7 +129,7 @@ class TlkcMechanism(Mechanism):
 
     @property
     def perspective(self) -> tuple[str, ...]:
-        """What releases carry; see `Mechanism.perspective`."""
+        """Return the columns that releases carry; see `Mechanism.perspective`."""
         if self.knowledge == "rel":
             return (*self.known.carries, self.T, self.clock)
         times = ("relative_time", self.T) if self.times != "ordinal" else ()
@@ -137,14 +137,14 @@ class TlkcMechanism(Mechanism):
 
     @property
     def known_words(self) -> str:
-        """What an adversary knows, as promises say it."""
+        """Return the knowledge of the adversary, as promises say it."""
         time = f", times in {self.T} by {CLOCKS[self.clock]}" if self.knowledge == "rel" else ""
         known = " or ".join(KNOWN[one] for one in (self.knowledge, *self.also))
         return f"{ITEMS[self.attribute]}: {known}{time}"
 
     @property
     def left_words(self) -> str:
-        """What the promise leaves of weaker knowledge."""
+        """Return the promise against weaker knowledge."""
         left = [one for one in WEAKER[self.knowledge] if one not in self.also]
         if self.knowledge == "rel":
             zone = (
@@ -161,7 +161,7 @@ class TlkcMechanism(Mechanism):
 
     @property
     def local_risks(self) -> tuple[str, ...]:
-        """What a release by local suppression does not guarantee."""
+        """Return what a release by local suppression does not guarantee."""
         if self.suppression != "local":
             return ()
         values = ("that a shortened case does not tell its sensitive value (value_aware)",) if self.value_aware else ()
@@ -213,7 +213,7 @@ class Tlkc(TlkcMechanism):
 
     kind: Literal["tlkc"] = "tlkc"
     repair_by: Mode = "events"
-    """What `gate.on_violation = "repair"` suppresses: `events` of single cases first, or whole `items` only."""
+    """Items that `gate.on_violation = "repair"` suppresses: `events` of single cases first, or whole `items` only."""
 
     def problem(self, exposure: Exposure) -> TlkcProblem:
         """Return the log of a cut with these bounds, as the model takes it."""

@@ -26,8 +26,7 @@ from models.eventlog import EventLog
 from models.variants import VariantPlan
 from stream.commands import _anonymize as once
 from stream.commands import _engine
-from stream.commands.attack import AttackQuestion as AttackAsked
-from stream.commands.attack import _Question
+from stream.commands.attack import AttackQuestion, _Question
 from stream.engine import open_engine
 from stream.engine.contract import CountQuery, Draws, Engine
 from stream.release.contract import Exposure
@@ -100,13 +99,13 @@ def _released(engine: Engine, pair: Pair) -> dict[str, Any]:
 
 def _audits(kind: str, pair: Pair) -> Any:
     """The attack on the two releases."""
-    question = _Question(AttackAsked(n="0..2"))
+    question = _Question(AttackQuestion(n="0..2"))
     paths = [pair.earlier, pair.whole]
     options = _engine.EngineOptions(engine=kind)
-    simple = question.simple(
-        question.counted(paths, Reading(), options, list(pair.sensitive)), paths, list(pair.sensitive)
-    )
-    return question.ask(*simple).json()
+    sensitive = list(pair.sensitive)
+    releases = question.read(paths, Reading(), options, sensitive)
+    earlier, later = question.simple_logs(releases, paths, sensitive)
+    return question.attack(earlier, later).json()
 
 
 def main() -> None:

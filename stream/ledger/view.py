@@ -299,6 +299,7 @@ class Account:
         """Put a sealed number into the set of its present state."""
         self._standing.discard(number)
         self._held.discard(number)
+        self.rejected.discard(number)  # a number that is burned later counts as burned alone
         state = self.state(number)
         if state == "held":
             self._held.add(number)

@@ -203,5 +203,5 @@ def test_check_config_says_what_a_rename_does(paid: Path, capsys: pytest.Capture
         assert execute(["check-config", str(config)]) == 0
         assert "note: " in capsys.readouterr().out
     assert all("renamed begins a new series" in found[0] for found in notes)
-    assert "nothing holds the new name" in notes[0][1]
+    assert "gets a fresh max_epsilon; set process.budget.max_epsilon to prevent that" in notes[0][1]
     assert "max_epsilon = 5" in notes[1][1]

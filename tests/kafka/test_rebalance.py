@@ -19,6 +19,11 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 AnyBroker = Broker | ForeignBroker
 
 
+ATTEMPTS = 4
+"""The broker decides whether the open fetch brings the events before or after the rebalance. The planted hole shows in
+the first case only, so the control is tried again in the other one."""
+
+
 @pytest.mark.parametrize(("fault", "died"), [("wide", []), ("wide-hole", [1])])
 def test_first_events_that_arrive_during_a_rebalance_are_not_lost(
     broker: AnyBroker, name: str, tmp_path: Path, fault: str, died: list[int]
@@ -27,7 +32,19 @@ def test_first_events_that_arrive_during_a_rebalance_are_not_lost(
     fetched again, though there is no committed offset to go back to. Where the consumer does not go back, the worker
     sees that events were skipped, or that it stands still before the end of the log, and ends; the next one reads
     them."""
-    one = scenario.site(broker.bootstrap, name, tmp_path)
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        codes = _exit_codes_of_a_worker_in_a_rebalance(broker, f"{name}-{attempt}", folder, fault)
+        if codes == died:
+            return
+        assert codes == [], "a worker ended without a planted hole"
+    pytest.fail(f"the planted hole ended no worker in {ATTEMPTS} attempts")
+
+
+def _exit_codes_of_a_worker_in_a_rebalance(broker: AnyBroker, name: str, folder: Path, fault: str) -> list[int]:
+    """Send events while a second worker joins, check that all arrive, and return how the first worker ended before."""
+    one = scenario.site(broker.bootstrap, name, folder)
     values = scenario.events(cases=20)
     try:
         first = Keeper(one, "ingest", [fault])
@@ -43,11 +60,12 @@ def test_first_events_that_arrive_during_a_rebalance_are_not_lost(
         hold.unlink()
         one.wait(lambda: one.covered() == len(values), "all events in the delta topic")
         assert first.stop() in (0, -15)  # -15: stopped before it had begun
-        assert first.codes[:-1] == died
         assert one.stop(second) == [0]
     finally:
         one.close()
-    assert any(line in one.logs() for line in ("were skipped", "no progress for")) == bool(died)
+    codes = first.codes[:-1]
+    assert any(line in one.logs() for line in ("were skipped", "no progress for")) == bool(codes)
+    return codes
 
 
 def test_a_standby_that_takes_over_gets_every_record(broker: AnyBroker, name: str, tmp_path: Path) -> None:

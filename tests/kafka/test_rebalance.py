@@ -24,9 +24,9 @@ ATTEMPTS = 4
 the first case only, so the control is tried again in the other one."""
 
 
-@pytest.mark.parametrize(("fault", "died"), [("wide", []), ("wide-hole", [1])])
+@pytest.mark.parametrize(("fault", "noticed"), [("wide", False), ("wide-hole", True)])
 def test_first_events_that_arrive_during_a_rebalance_are_not_lost(
-    broker: AnyBroker, name: str, tmp_path: Path, fault: str, died: list[int]
+    broker: AnyBroker, name: str, tmp_path: Path, fault: str, noticed: bool
 ) -> None:
     """The group has committed nothing yet, and the worker's fetch is open: what it brings is thrown away and must be
     fetched again, though there is no committed offset to go back to. Where the consumer does not go back, the worker
@@ -35,15 +35,15 @@ def test_first_events_that_arrive_during_a_rebalance_are_not_lost(
     for attempt in range(ATTEMPTS):
         folder = tmp_path / str(attempt)
         folder.mkdir()
-        codes = _exit_codes_of_a_worker_in_a_rebalance(broker, f"{name}-{attempt}", folder, fault)
-        if codes == died:
+        found = _notices_a_hole_in_a_rebalance(broker, f"{name}-{attempt}", folder, fault)
+        if found == noticed:
             return
-        assert codes == [], "a worker ended without a planted hole"
-    pytest.fail(f"the planted hole ended no worker in {ATTEMPTS} attempts")
+        assert not found, "a worker saw a hole that nobody planted"
+    pytest.fail(f"no worker noticed the planted hole in {ATTEMPTS} attempts")
 
 
-def _exit_codes_of_a_worker_in_a_rebalance(broker: AnyBroker, name: str, folder: Path, fault: str) -> list[int]:
-    """Send events while a second worker joins, check that all arrive, and return how the first worker ended before."""
+def _notices_a_hole_in_a_rebalance(broker: AnyBroker, name: str, folder: Path, fault: str) -> bool:
+    """Send events while a second worker joins, check that all arrive, and return whether the first one saw a hole."""
     one = scenario.site(broker.bootstrap, name, folder)
     values = scenario.events(cases=20)
     try:
@@ -63,9 +63,11 @@ def _exit_codes_of_a_worker_in_a_rebalance(broker: AnyBroker, name: str, folder:
         assert one.stop(second) == [0]
     finally:
         one.close()
-    codes = first.codes[:-1]
-    assert any(line in one.logs() for line in ("were skipped", "no progress for")) == bool(codes)
-    return codes
+    noticed = any(line in one.logs() for line in ("were skipped", "no progress for"))
+    # A worker that saw a hole ends with 1, unless its stop above came while it was ending.
+    assert first.codes[:-1] in ([], [1])
+    assert noticed or first.codes[:-1] == []
+    return noticed
 
 
 def test_a_standby_that_takes_over_gets_every_record(broker: AnyBroker, name: str, tmp_path: Path) -> None:

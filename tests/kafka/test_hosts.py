@@ -97,6 +97,8 @@ def test_the_brokers_clock_set_forth_and_back_loses_nothing(broker: AnyBroker, n
         workers = [one.start(role) for role in ("ingest", "coordinator")]
         one.send(_events("first", 5, past), 0)
         one.wait(lambda: _seals(one, "counted") == 1, "a release by count")
+        # The first tick opens the hour: without one of now before it, the tick ahead would open and close nothing.
+        one.wait(lambda: any(record["t"] == "tick" for _, record in one.json("delta")), "a tick of now")
         tick(2)
         one.wait(lambda: _seals(one, "hourly") >= 1, "the hour, passed at once")
         one.wait(lambda: "the wall clock was set back by" in one.logs(), "the line about the clock")

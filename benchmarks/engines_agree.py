@@ -24,11 +24,11 @@ from connectors import read_log, write_log
 from connectors.reading import Reading
 from models.eventlog import EventLog
 from models.variants import VariantPlan
-from stream.commands import _anonymize as once
 from stream.commands import _engine
 from stream.commands.attack import AttackQuestion, _Question
 from stream.engine import open_engine
 from stream.engine.contract import CountQuery, Draws, Engine
+from stream.release import single
 from stream.release.contract import Exposure
 from stream.release.public_view import carried
 
@@ -81,13 +81,13 @@ def found(kind: str, pair: Pair, work: Path) -> dict[str, Any]:
 
 
 def _released(engine: Engine, pair: Pair) -> dict[str, Any]:
-    mechanism = once.chosen("tlkc", {"suppression": "exact", "K": 5, "L": 2, "C": "0.9"})
+    mechanism = single.mechanism_of("tlkc", {"suppression": "exact", "K": 5, "L": 2, "C": "0.9"})
     counted = engine.count(CountQuery(mechanism.variants_by(), pair.sensitive))
     log, count = counted.table.log, counted.table.count
     exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), pair.sensitive, 0, cases=count)
-    build, _seconds = once.release_once(mechanism, exposure, keep_resources=False)
+    build, _seconds = single.release_once(mechanism, exposure, keep_resources=False)
     plan = VariantPlan.of(carried(build), build.origin, count)
-    counts = dict(once.summary(mechanism, exposure, build, 0.0))
+    counts = dict(single.summary(mechanism, exposure, build, 0.0))
     leaving = list(engine.leaving(plan, KEY))
     return {
         "table": list(counted.table.decoded().items()),

@@ -160,26 +160,26 @@ class _EngineRun:
 
     def result(self, target: str | None) -> Mapping[str, Any]:
         """Count and plan; write where there is a target."""
-        from stream.commands import _anonymize as once
+        from stream.release import single
 
         mechanism = self._asked.mechanism
         exposure = self._counted()
-        problem = once.tlkc_problem(mechanism, exposure)
+        problem = single.tlkc_problem(mechanism, exposure)
         found: Mapping[str, Any] = {}
         if self._asked.list_violations:
             if problem is None:
                 raise InputError(f"--list-violations is for --mechanism tlkc, not {mechanism.kind}")
-            found = {"violations": once.listed(problem)}
+            found = {"violations": single.violation_documents(problem)}
         if target is None:
             return found
         self._tell("mechanism")
-        build, seconds = once.release_once(mechanism, exposure, keep_resources=self._asked.keep_resources)
+        build, seconds = single.release_once(mechanism, exposure, keep_resources=self._asked.keep_resources)
         if self._asked.released:
             from stream.release.public_view import beside
 
             build = replace(build, not_guaranteed=(*build.not_guaranteed, beside(self._asked.released)))
         self._write(target, exposure, build)
-        return {**once.summary(mechanism, exposure, build, seconds), **found}
+        return {**single.summary(mechanism, exposure, build, seconds), **found}
 
     def _counted(self) -> Exposure:
         """Return the table of variants as a mechanism takes it."""

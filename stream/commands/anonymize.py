@@ -135,9 +135,9 @@ def command(
         options.split_attributes(attributes.release_attributes),
     )
 
-    from stream.commands import _anonymize as once
+    from stream.release import single
 
-    chosen = once.chosen(mechanism, settings)
+    chosen = single.mechanism_of(mechanism, settings)
     # No row may decide how another one is read: the promise of epsilon begins at the rows of the file.
     reading = replace(reading, declared=not chosen.reads_data_in_gate)
     if engine.writes_folder(output.output):
@@ -151,18 +151,17 @@ def command(
     engine.refuse("anonymize")
     intake: Intake = "rows" if reading.declared and reading.object_type is None else "log"
     source = options.read_as_declared(log, reading)
-    exposure = once.exposure_of(source, sensitive, released, chosen)
-    chosen.check_log(exposure.log)
-    problem = once.tlkc_problem(chosen, exposure)
+    exposure = single.exposure_of(source, sensitive, released, chosen)
+    problem = single.tlkc_problem(chosen, exposure)
     result: Mapping[str, Any] = {}
     if list_violations:
         if problem is None:
             raise InputError(f"--list-violations is for --mechanism tlkc, not {mechanism}")
-        result = {"violations": once.listed(problem)}
+        result = {"violations": single.violation_documents(problem)}
     if output.output is not None:
-        build, seconds = once.release_once(chosen, exposure, keep_resources=output.keep_resources, released=released)
-        once.write(output.output, chosen, build, durations=output.form == "duration")
-        result = {**once.summary(chosen, exposure, build, seconds, intake), **result}
+        build, seconds = single.release_once(chosen, exposure, keep_resources=output.keep_resources, released=released)
+        single.write(output.output, chosen, build, durations=output.form == "duration")
+        result = {**single.summary(chosen, exposure, build, seconds, intake), **result}
     emit_json(result) if json else _print(result)
 
 

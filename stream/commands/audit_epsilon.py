@@ -92,15 +92,15 @@ def command(
 
 
 def _mechanism(kind: str, given: Mapping[str, Any]) -> Mechanism:
-    from stream.commands._anonymize import chosen
+    from stream.release.single import mechanism_of
 
     if kind not in TAKES:
         raise InputError(f"--mechanism {kind!r} is not one of {', '.join(TAKES)}")
     # The logs of the audit have two or three labels, and a small sample shows as much of the model as a large one.
     if "rho" in given:
-        return chosen(kind, {"rho": given["rho"], "delta_dp": given["delta_dp"]})
+        return mechanism_of(kind, {"rho": given["rho"], "delta_dp": given["delta_dp"]})
     own = {"activities": ["A", "B", "C"], "sample": 200, "traces": 20} if kind == "dp-synthetic" else {}
-    return chosen(kind, {name: given[name] for name in TAKES[kind]} | own)
+    return mechanism_of(kind, {name: given[name] for name in TAKES[kind]} | own)
 
 
 def _claim(built: Mechanism) -> Charge:

@@ -18,7 +18,7 @@ from models.errors import BoundError, InputError
 from models.eventlog import EventLog
 from models.knowledge import NANOSECONDS, items
 from models.variants import GONE, VariantPlan, VariantTable, variant_table
-from stream.commands import _anonymize as once
+from stream.release import single
 from stream.release.contract import Exposure, Mechanism
 from stream.release.public_view import carried
 
@@ -82,7 +82,7 @@ def test_build_on_the_table_is_the_build_on_the_log(kind: dict[str, Any]) -> Non
         own = {"K": int(generator.integers(2, 5))} if kind["kind"] != "identity" else {}
         if kind["kind"] == "tlkc":
             own |= {"L": int(generator.integers(1, 4)), "C": [0.6, 0.8, 1.0][int(generator.integers(3))]}
-        mechanism = once.chosen(kind["kind"], {**kind, **own})
+        mechanism = single.mechanism_of(kind["kind"], {**kind, **own})
         sensitive = ("disease", "age")
         whole = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), sensitive, 0)
         _, counted, row = tabled(log, mechanism, sensitive)
@@ -115,7 +115,9 @@ def test_noisy_counts_are_those_of_the_log() -> None:
     generator = np.random.default_rng(5)
     for seed in range(20):
         log = random_log(generator)
-        table, _ = variant_table(log, once.chosen("dp-variants", {"epsilon": 2, "delta_dp": 0.1}).variants_by(), {})
+        table, _ = variant_table(
+            log, single.mechanism_of("dp-variants", {"epsilon": 2, "delta_dp": 0.1}).variants_by(), {}
+        )
         one = strict.release_variants(log, epsilon=2, delta_dp="0.3", draw=simulated(seed))
         other = strict.release_variants(table.log, epsilon=2, delta_dp="0.3", draw=simulated(seed), cases=table.count)
         assert Counter(one.log.traces()) == Counter(other.log.traces())
@@ -128,7 +130,9 @@ def test_a_synthetic_log_is_that_of_the_log() -> None:
     released = 0
     for seed in range(5):
         log = random_log(generator)
-        table, _ = variant_table(log, once.chosen("dp-synthetic", {"epsilon": 2, "delta_dp": 0.1}).variants_by(), {})
+        table, _ = variant_table(
+            log, single.mechanism_of("dp-synthetic", {"epsilon": 2, "delta_dp": 0.1}).variants_by(), {}
+        )
         design = synthetic.Design(activities=("a", "b", "c") if seed % 2 else None, sample=200)
         given: dict[str, Any] = {"epsilon": 200, "delta_dp": "0.3", "design": design}
         one = synthetic.release_synthetic(log, draw=simulated(seed), **given)
@@ -157,19 +161,19 @@ def test_a_kind_that_reads_more_of_a_case_says_which_engine_can(kind: str) -> No
         "dp-synthetic": {"epsilon": 1, "delta_dp": 0.1, "max_duration": "1d"}, "tlkc-cohorts": {}, "lcs-start": {},
     }  # fmt: skip
     with pytest.raises(InputError, match="--engine embedded"):
-        once.chosen(kind, given[kind]).variants_by()
+        single.mechanism_of(kind, given[kind]).variants_by()
 
 
 @pytest.mark.parametrize("given", [{"times": "microaggregated"}, {"suppression": "local", "value_aware": True}])
 def test_tlkc_that_reads_more_of_a_case_says_which_engine_can(given: dict[str, Any]) -> None:
     """Means of times, and bans of single holders, are no plan on variants."""
     with pytest.raises(InputError, match="--engine embedded"):
-        once.chosen("tlkc", given).variants_by()
+        single.mechanism_of("tlkc", given).variants_by()
 
 
 def test_relative_times_stand_in_the_table() -> None:
     """An item of `rel` is anchored at the start of its case, in whole units."""
-    knowledge = once.chosen("tlkc", {"knowledge": "rel"}).variants_by()
+    knowledge = single.mechanism_of("tlkc", {"knowledge": "rel"}).variants_by()
     log = random_log(np.random.default_rng(1))
     table, row = variant_table(log, knowledge, {})
     own, source = items(table.log, knowledge).decode(), items(log, knowledge).decode()

@@ -9,8 +9,8 @@ import pytest
 
 from models.errors import InputError
 from stream.commands import execute
-from stream.commands._anonymize import chosen
 from stream.release.mechanisms import mechanism
+from stream.release.single import mechanism_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,20 +28,20 @@ ROOT = Path(__file__).resolve().parents[2]
     ],
 )
 def test_a_value_of_set_is_read_by_the_type_of_its_key(kind: str, key: str, text: str, expected: Any) -> None:
-    assert getattr(chosen(kind, {key: text}), key) == expected
+    assert getattr(mechanism_of(kind, {key: text}), key) == expected
 
 
 def test_a_pair_of_moments_is_one_value() -> None:
     """`start` is two moments: in a file a list, in a flag with a comma."""
     given = {"epsilon": "5", "delta_dp": "1e-6", "max_duration": "30d"}
-    found = chosen("dp-synthetic", {**given, "start": "2024-01-01T00:00:00Z,2024-03-01T00:00:00Z"})
+    found = mechanism_of("dp-synthetic", {**given, "start": "2024-01-01T00:00:00Z,2024-03-01T00:00:00Z"})
     assert [moment.month for moment in found.start] == [1, 3]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("key", "text"), [("algorithm", "3"), ("algorithm", "two"), ("also", "rel")])
 def test_a_wrong_value_is_still_refused(key: str, text: str) -> None:
     with pytest.raises(InputError):
-        chosen("tlkc", {key: text})
+        mechanism_of("tlkc", {key: text})
 
 
 def test_set_and_the_flag_of_its_own_release_the_same(tmp_path: Path) -> None:

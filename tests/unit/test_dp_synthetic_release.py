@@ -13,9 +13,9 @@ from connectors import read_log, write_log
 from models.errors import InputError
 from models.eventlog import EventLog
 from stream.commands import execute as veilstream
-from stream.commands._anonymize import chosen
 from stream.release.contract import Exposure
 from stream.release.mechanisms import mechanism
+from stream.release.single import mechanism_of
 from tests.conftest import DECLARED_FLAGS
 
 TERMS = {"kind": "dp-synthetic", "epsilon": 5, "delta_dp": 1e-3}
@@ -63,7 +63,7 @@ def test_bad_keys_get_one_clear_line(keys: dict[str, Any], named: str) -> None:
     given = {**TERMS, **keys}
     kind = given.pop("kind")
     with pytest.raises(InputError, match=named):
-        chosen(kind, given)
+        mechanism_of(kind, given)
 
 
 def test_the_command_refuses_with_exit_code_2(source: Path, capsys: pytest.CaptureFixture[str]) -> None:

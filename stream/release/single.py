@@ -1,4 +1,4 @@
-"""One release of one log, outside of any publication: `veilstream anonymize`."""
+"""Build one release of one log, outside of any publication and without a ledger."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OWN_OPTIONS = frozenset(
 """Parameters that `anonymize` has an option for; the others are given with `--set`."""
 
 
-def chosen(kind: str, flags: Mapping[str, Any]) -> Mechanism:
+def mechanism_of(kind: str, flags: Mapping[str, Any]) -> Mechanism:
     """Return the mechanism of the given flags; None means not given.
 
     Raises
@@ -92,7 +92,8 @@ def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str]
     Raises
     ------
     InputError
-        The log lacks an attribute, an attribute names cases, or the mechanism releases no attributes.
+        The log lacks an attribute, an attribute names cases, the mechanism releases no attributes, or it does not fit
+        the log.
     """
     last = int(log.time.max()) if log.n_events else 0
     if released and not mechanism_.releases_attributes:
@@ -101,17 +102,18 @@ def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str]
         refuse_identifying(log, tuple(dict.fromkeys((*sensitive, *released))), getattr(mechanism_, "bins", None))
     public = tuple(name for name in released if name not in sensitive)
     written_log = written(log, tuple(dict.fromkeys((*sensitive, *released))))
+    mechanism_.check_log(written_log)
     return Exposure(written_log, np.ones(log.n_cases, dtype=np.bool_), tuple(sensitive), last, public)
 
 
-def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> TlkcProblem | None:
+def tlkc_problem(mechanism_: Mechanism, exposure: Exposure) -> TlkcProblem | None:
     """Return the TLKC problem; None for other mechanisms.
 
     InputError if the problem is infeasible.
     """
-    if not isinstance(chosen_mechanism, Tlkc):
+    if not isinstance(mechanism_, Tlkc):
         return None
-    problem = chosen_mechanism.problem(exposure)
+    problem = mechanism_.problem(exposure)
     problem.refuse_infeasible()
     return problem
 
@@ -124,7 +126,7 @@ class ViolationDocument(TypedDict):
     reason: str
 
 
-def listed(problem: TlkcProblem) -> list[ViolationDocument]:
+def violation_documents(problem: TlkcProblem) -> list[ViolationDocument]:
     """Return the minimal violating candidates of the source as JSON."""
     names = {1: "fewer than K cases", 2: "a sensitive value above C"}
     return [

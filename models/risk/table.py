@@ -2,12 +2,89 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, cast, get_args
 
+from models.errors import InputError
+from models.eventlog import EventLog
 from models.risk.points import Projection
-from models.risk.uniqueness import Uniqueness
+from models.risk.uniqueness import Points, Uniqueness, checked
 
 ALL: tuple[Projection, ...] = get_args(Projection)
+
+ARTIFICIAL_TIMES = {
+    "microaggregated": "A: the times of this release are artificial (means that are dealt out at random). This counts "
+    "them as if an attacker knew them; nobody does. Read it as an upper limit; B to F count what can be known.",
+    "noised": "A: the times of this release carry noise. This counts them as if an attacker knew them as they were "
+    "released. Read it as an upper limit.",
+}
+"""Note on projection A, the one that knows times, by the time basis of a release."""
+
+
+def questions(projections: Sequence[str], points: Sequence[Points]) -> tuple[list[Projection], list[Points]]:
+    """Return the projections (`all` for each of them) and the amounts of knowledge, checked.
+
+    Raises
+    ------
+    InputError
+        Nothing is asked, or an amount is neither a number nor a share.
+    """
+    amounts = [checked(amount) for amount in points]
+    if not projections or not amounts:
+        raise InputError("projection and points each need a value")
+    if list(projections) == ["all"]:
+        return [*ALL], amounts
+    # An unknown letter is refused by the measure, which names those that exist.
+    return cast("list[Projection]", list(projections)), amounts
+
+
+def measure_each(
+    projections: Iterable[Projection], measure: Callable[[Projection], Uniqueness], clock: Callable[[], float]
+) -> tuple[list[Uniqueness], list[float]]:
+    """Measure each projection, with its seconds by `clock`."""
+    found: list[Uniqueness] = []
+    seconds: list[float] = []
+    for projection in projections:
+        begin = clock()
+        found.append(measure(projection))
+        seconds.append(clock() - begin)
+    return found, seconds
+
+
+def with_time_note(found: Sequence[Uniqueness], time_basis: str | None) -> list[Uniqueness]:
+    """Add a note to projection A if the times of the measured release are nobody's.
+
+    Parameters
+    ----------
+    found
+        The measured projections.
+    time_basis
+        What the release states of its times; None if it states nothing.
+    """
+    note = ARTIFICIAL_TIMES.get(time_basis or "")
+    if note is None:
+        return list(found)
+    result = list(found)
+    for place, each in enumerate(found):
+        if each.projection == "A" and each.status == "ok":
+            result[place] = replace(each, notes=(*each.notes, note))
+    return result
+
+
+def estimate_population(log: EventLog, measured: Uniqueness, size: int, seed: int) -> Mapping[str, Any]:
+    """Estimate uniqueness among `size` persons, by the case attributes that `measured` knows.
+
+    Raises
+    ------
+    InputError
+        No case attribute is known, or the persons are resources.
+    """
+    from models.risk.population import population_uniqueness
+
+    if measured.unit != "case" or not measured.case_attributes:
+        raise InputError("population needs case attributes; name them (case_attributes)")
+    return asdict(population_uniqueness(log, measured.case_attributes, size, seed=seed))
 
 
 def as_json(found: Uniqueness) -> dict[str, Any]:
@@ -30,3 +107,48 @@ def as_json(found: Uniqueness) -> dict[str, Any]:
         "reason": found.reason,
         "notes": list(found.notes),
     }
+
+
+def document(
+    found: Sequence[Uniqueness], seconds: Sequence[float], resolution: str, population: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """Return the documented JSON of `veilstream risk`.
+
+    Parameters
+    ----------
+    found, seconds
+        The measured projections, and how long each took.
+    resolution
+        Accuracy of the times that are known.
+    population
+        The estimate for a population; None if it was not asked for.
+    """
+    rows = [as_json(each) | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]
+    if len(rows) == 1:
+        return {**rows[0], "population": population}
+    attributes_alone = [row["case_uniqueness"] for row in rows if row["case_uniqueness"] is not None]
+    return {
+        "projection": "all",
+        "resolution": resolution,
+        "points": [],
+        "case_uniqueness": attributes_alone[0] if attributes_alone else None,
+        "population": population,
+        "projections": rows,
+    }
+
+
+def sentences(found: Sequence[Uniqueness], population: Mapping[str, Any] | None) -> list[str]:
+    """Return what is said below the table: gaps, notes, known attributes, and the estimate for a population."""
+    lines = [f"{each.projection}: {each.reason}" for each in found if each.reason]
+    lines += [note for each in found for note in each.notes]
+    first = found[0]
+    lines.append(
+        f"known attributes: of cases {', '.join(first.case_attributes) or 'none'}; "
+        f"of events {', '.join(first.event_attributes) or 'none'}"
+    )
+    if population:
+        lines.append(
+            "population of {size}: {unique_mean:.4f} unique (sd {unique_sd:.4f} over {runs} runs), "
+            "sample {sample_unique:.4f}; error of the fit {fit_error:.4f}".format(**population)
+        )
+    return list(dict.fromkeys(lines))

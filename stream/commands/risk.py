@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.reading import Reading
-from models.errors import InputError
 from stream.commands import _engine
 from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
-    from models.eventlog import EventLog
+    from models.risk.points import Projection
     from models.risk.uniqueness import Uniqueness
 
 PANEL = "Measure"
@@ -54,13 +53,10 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Measure how many cases a little knowledge singles out, in the log or in a population."""
-    from models.risk.table import ALL, as_json
-    from models.risk.uniqueness import checked
+    from connectors.logs import declared_times
+    from models.risk.table import document, questions, with_time_note
 
-    wanted: list[str] = [*ALL] if known.projection == "all" else options.split(known.projection)
-    amounts = [checked(part) for part in options.split(known.points)]
-    if not wanted or not amounts:
-        raise InputError("--projection and --points each need a value")
+    wanted, amounts = questions(options.split(known.projection), options.split(known.points))
     if plot is not None:
         from stream.commands._plot import check
 
@@ -74,43 +70,21 @@ def command(
             log, known, wanted, amounts, options.split_attributes(sensitive), reading, engine, seed
         )
         estimate = None
-    found = _with_notes(found, log)
-    rows = [as_json(each) | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]
+    found = with_time_note(found, declared_times(log))
     if plot is not None:
         from stream.commands._plot import draw_uniqueness
 
         draw_uniqueness(plot, log.name, found)
     if json:
-        emit_json(_document(rows, known.resolution, estimate))
+        emit_json(document(found, seconds, known.resolution, estimate))
     else:
         _print(log.name, found, estimate)
-
-
-ARTIFICIAL = {
-    "microaggregated": "A: the times of this release are artificial (means that are dealt out at random). This counts "
-    "them as if an attacker knew them; nobody does. Read it as an upper limit; B to F count what can be known.",
-    "noised": "A: the times of this release carry noise. This counts them as if an attacker knew them as they were "
-    "released. Read it as an upper limit.",
-}
-"""By what a release says of its times."""
-
-
-def _with_notes(found: Sequence[Uniqueness], log: Path) -> list[Uniqueness]:
-    """Say of projection A, the one that knows times, where the times of a release are nobody's."""
-    if not any(each.projection == "A" and each.status == "ok" for each in found):
-        return list(found)
-    from connectors.logs import declared_times
-
-    note = ARTIFICIAL.get(declared_times(log) or "")
-    if note is None:
-        return list(found)
-    return [replace(each, notes=(*each.notes, note)) if each.projection == "A" else each for each in found]
 
 
 def _in_memory(
     log: Path,
     known: AdversaryOptions,
-    wanted: list[str],
+    wanted: list[Projection],
     amounts: list[Any],
     population: int,
     sensitive: str,
@@ -118,6 +92,7 @@ def _in_memory(
     seed: int,
 ) -> tuple[list[Uniqueness], list[float], Mapping[str, Any] | None]:
     from connectors import read_log
+    from models.risk.table import estimate_population
     from models.risk.uniqueness import trace_uniqueness
 
     events = read_log(log, reading=reading)
@@ -134,8 +109,9 @@ def _in_memory(
         case_attributes=options.split(known.case_attributes) or None,
         event_attributes=_by_role(options.split(known.event_attributes), reading.columns or {}) or None,
     )
-    found, seconds = _measure(wanted, lambda name: ask(name, amounts))  # type: ignore[arg-type]
-    return found, seconds, _population(events, found[0], population, seed) if population else None
+    found, seconds = _measure(wanted, lambda name: ask(name, amounts))
+    estimate = estimate_population(events, found[0], population, seed) if population else None
+    return found, seconds, estimate
 
 
 def _refuse_beyond_variants(
@@ -157,7 +133,7 @@ def _refuse_beyond_variants(
 def _on_variants(
     log: Path,
     known: AdversaryOptions,
-    wanted: list[str],
+    wanted: list[Projection],
     amounts: list[Any],
     sensitive: Sequence[str],
     reading: Reading,
@@ -176,7 +152,7 @@ def _on_variants(
     table = _engine.table(engine.engine, log, reading, engine.memory, asked)
     return _measure(
         wanted,
-        lambda name: variant_uniqueness(table, name, amounts, attributes, draws=known.draws, seed=seed),  # type: ignore[arg-type]
+        lambda name: variant_uniqueness(table, name, amounts, attributes, draws=known.draws, seed=seed),
     )
 
 
@@ -185,42 +161,19 @@ def _by_role(attributes: Sequence[str], names: Mapping[str, str]) -> list[str]:
     return ["resource" if name == names.get("resource") else name for name in attributes]
 
 
-def _measure(wanted: Sequence[str], ask: Callable[[str], Uniqueness]) -> tuple[list[Uniqueness], list[float]]:
+def _measure(
+    wanted: Sequence[Projection], ask: Callable[[Projection], Uniqueness]
+) -> tuple[list[Uniqueness], list[float]]:
     """Measure each projection, with its CPU seconds."""
-    found, seconds = [], []
+    from models.risk.table import measure_each
+
     with progress() as bar:
-        for name in bar.track(wanted, description="uniqueness by projection"):
-            begin = time.process_time()
-            found.append(ask(name))
-            seconds.append(time.process_time() - begin)
-    return found, seconds
-
-
-def _population(log: EventLog, found: Uniqueness, size: int, seed: int) -> Mapping[str, Any]:
-    from models.risk.population import population_uniqueness
-
-    if found.unit != "case" or not found.case_attributes:
-        raise InputError("--population needs case attributes; name them with --case-attributes")
-    return asdict(population_uniqueness(log, found.case_attributes, size, seed=seed))
-
-
-def _document(
-    rows: Sequence[Mapping[str, Any]], resolution: str, estimate: Mapping[str, Any] | None
-) -> Mapping[str, Any]:
-    if len(rows) == 1:
-        return {**rows[0], "population": estimate}
-    known = next((row["case_uniqueness"] for row in rows if row["case_uniqueness"] is not None), None)
-    return {
-        "projection": "all",
-        "resolution": resolution,
-        "points": [],
-        "case_uniqueness": known,
-        "population": estimate,
-        "projections": rows,
-    }
+        return measure_each(bar.track(wanted, description="uniqueness by projection"), ask, time.process_time)
 
 
 def _print(name: str, found: Sequence[Uniqueness], estimate: Mapping[str, Any] | None) -> None:
+    from models.risk.table import sentences
+
     first = found[0]
     amounts = next((each.points for each in found if each.points), ())
     title = f"{name}: share of {first.cases} {first.unit}s that are unique ({first.semantics}, {first.resolution})"
@@ -230,19 +183,8 @@ def _print(name: str, found: Sequence[Uniqueness], estimate: Mapping[str, Any] |
         alone = "-" if each.case_uniqueness is None or each.projection not in "BDF" else f"{each.case_uniqueness:.4f}"
         table.add_row(each.projection, *(cells if each.status == "ok" else ["n/a"] * len(amounts)), alone)
     tables().print(table)
-    for line in dict.fromkeys(f"{each.projection}: {each.reason}" for each in found if each.reason):
+    for line in sentences(found, estimate):
         tables().print(line)
-    for line in dict.fromkeys(note for each in found for note in each.notes):
-        tables().print(line)
-    tables().print(
-        f"known attributes: of cases {', '.join(first.case_attributes) or 'none'}; "
-        f"of events {', '.join(first.event_attributes) or 'none'}"
-    )
-    if estimate:
-        tables().print(
-            "population of {size}: {unique_mean:.4f} unique (sd {unique_sd:.4f} over {runs} runs), "
-            "sample {sample_unique:.4f}; error of the fit {fit_error:.4f}".format(**estimate)
-        )
 
 
 def _cell(mean: float, sd: float) -> str:

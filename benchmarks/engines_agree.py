@@ -22,10 +22,11 @@ import numpy as np
 
 from connectors import read_log, write_log
 from connectors.reading import Reading
+from models.attacks.correspondence import AttackQuestion
 from models.eventlog import EventLog
 from models.variants import VariantPlan
 from stream.commands import _engine
-from stream.commands.attack import AttackQuestion, _Question
+from stream.commands.attack import simple_logs
 from stream.engine import open_engine
 from stream.engine.contract import CountQuery, Draws, Engine
 from stream.release import single
@@ -99,13 +100,10 @@ def _released(engine: Engine, pair: Pair) -> dict[str, Any]:
 
 def _audits(kind: str, pair: Pair) -> Any:
     """The attack on the two releases."""
-    question = _Question(AttackQuestion(n="0..2"))
-    paths = [pair.earlier, pair.whole]
+    question = AttackQuestion(n=(0, 1, 2))
     options = _engine.EngineOptions(engine=kind)
-    sensitive = list(pair.sensitive)
-    releases = question.read(paths, Reading(), options, sensitive)
-    earlier, later = question.simple_logs(releases, paths, sensitive)
-    return question.attack(earlier, later).json()
+    logs = simple_logs(question, [pair.earlier, pair.whole], Reading(), options, list(pair.sensitive))
+    return question.between(logs[0], logs[1]).json()
 
 
 def main() -> None:

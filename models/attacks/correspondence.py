@@ -18,6 +18,7 @@ correspondence-attacks-2021, Def. 9-12 (linkers and cracks) and Def. 16-18 (anon
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,223 @@ from models.attacks.search import (
     search,
 )
 from models.compiled import kernel
-from models.eventlog import Codes, Ints, SimpleLog
+from models.errors import InputError
+from models.eventlog import Codes, EventLog, Ints, SimpleLog
+from models.knowledge import NANOSECONDS, Unit, perspective
+
+CARRIED = {"ac": "activity", "re": "resource", "time": "relative_time"}
+"""What a release can carry and be linked on, by its short name, and the perspective that shows it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackQuestion:
+    """A question about the anonymity that releases leave together.
+
+    Parameters
+    ----------
+    bk_length, n, method, minimum
+        As `anonymity`.
+    bk
+        Named background knowledge, whose values are reported as well.
+    joint
+        Whether named background knowledge counts a link only if it also contains this knowledge.
+    foreign
+        Whether background knowledge may hold an activity that no release shows.
+    attribute
+        Items that background knowledge is about: "ac" (activities) or "re" (resources).
+    link
+        What else the releases carry and can be linked on: any of "ac", "re" and "time".
+    T
+        Accuracy of the relative times that are linked on.
+    taxonomy
+        Generalization of each activity (child -> parent).
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or contradicts another one.
+    """
+
+    bk_length: int = 2
+    n: Sequence[int] = (0, 1)
+    method: Method = "exact"
+    minimum: Minimum = "realisable"
+    bk: Sequence[Sequence[str]] = ()
+    joint: bool = False
+    foreign: bool = False
+    attribute: str = "ac"
+    link: Sequence[str] = ()
+    T: Unit = "minutes"
+    taxonomy: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options before a release is read, which may take long."""
+        check_parameters(self.bk_length, self.n, self.method, self.minimum)
+        if not all(self.bk):
+            raise InputError("bk names no activity")
+        if self.joint and not self.bk:
+            raise InputError("joint links are about named background knowledge: name it by bk")
+        if self.attribute not in ("ac", "re"):
+            raise InputError(f"attribute = {self.attribute!r} is not one of ac, re")
+        if self.T not in NANOSECONDS:
+            raise InputError(f"T = {self.T!r} is not one of {', '.join(NANOSECONDS)}")
+        for name in self.link:
+            if name not in CARRIED:
+                raise InputError(f"link = {name!r} is not one of {', '.join(CARRIED)}")
+
+    @property
+    def carries(self) -> tuple[str, ...]:
+        """Perspectives that the releases are linked on. The first one is what background knowledge is about."""
+        names = dict.fromkeys([self.attribute, *self.link])
+        return tuple(CARRIED[name] for name in names)
+
+    @property
+    def known(self) -> Callable[[Any], Any] | None:
+        """Return what background knowledge can be about of a carried item. None: the item itself."""
+        return _first_part if len(self.carries) > 1 else None
+
+    def simple_logs(
+        self,
+        releases: Sequence[EventLog],
+        sensitive: Sequence[str] = (),
+        *,
+        names: Sequence[object] | None = None,
+        cases: Sequence[Ints | None] | None = None,
+    ) -> list[SimpleLog]:
+        """Return releases as simple logs over the items that they carry.
+
+        Parameters
+        ----------
+        releases
+            In order of publication.
+        sensitive
+            Sensitive attributes of a case. Records of different values are never linked.
+        names
+            Names of the releases in messages, for example their files.
+        cases
+            For each release the cases that each of its records represents: int64[cases of the log]. None: one each.
+
+        Raises
+        ------
+        InputError
+            If the releases cannot be compared, or none shows what the options are about.
+        """
+        if names is None:
+            names = [f"release {number}" for number in range(1, len(releases) + 1)]
+        if cases is None:
+            cases = [None] * len(releases)
+        logs: list[SimpleLog] = []
+        for release, name, represented in zip(releases, names, cases, strict=True):
+            for attribute in sensitive:
+                if attribute not in release.case_attributes and attribute not in release.event_attributes:
+                    raise InputError(
+                        f"{name}: no attribute {attribute!r}; releases are compared on the same sensitive ones"
+                    )
+            try:
+                items = perspective(release, self.carries, self.T)
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from None
+            logs.append(SimpleLog.from_items(release.starts, items, release.sensitive(sensitive), represented))
+        for place in range(1, len(logs)):
+            n_cases, n_before = logs[place].n_cases, logs[place - 1].n_cases
+            if n_cases < n_before:
+                raise InputError(
+                    f"{names[place]} has {n_cases} cases, fewer than the {n_before} of {names[place - 1]}: "
+                    "give releases in order of publication; the attacks assume that no case leaves"
+                )
+        self._check_symbols([self._symbols(log) for log in logs])
+        return logs
+
+    def between(self, earlier: SimpleLog, later: SimpleLog) -> Anonymity:
+        """Return the answer for two of the releases, with the named candidates whose symbols they show."""
+        candidates = self.bk
+        if not self.taxonomy:
+            shown = {"*"} | self._symbols(earlier) | self._symbols(later)
+            candidates = [bk for bk in self.bk if shown.issuperset(bk)]
+        return anonymity(
+            earlier,
+            later,
+            bk_length=self.bk_length,
+            n=self.n,
+            method=self.method,
+            minimum=self.minimum,
+            known=self.known,
+            taxonomy=self.taxonomy,
+            foreign=self.foreign,
+            joint=self.joint,
+            candidates=candidates,
+        )
+
+    def _symbols(self, log: SimpleLog) -> set[Any]:
+        """Return the symbols of background knowledge that a release shows."""
+        if self.known is None:
+            return set(log.alphabet)
+        return {self.known(item) for item in log.alphabet}
+
+    def _check_symbols(self, shown: list[set[Any]]) -> None:
+        """Refuse releases without a common symbol, and a taxonomy or candidates about symbols that none shows.
+
+        `shown`: the symbols of each release.
+        """
+        perspective_name = self.carries[0]
+        shown_by_any = set.union(*shown)
+        if self.taxonomy:
+            if shown_by_any.isdisjoint([*self.taxonomy, *self.taxonomy.values()]):
+                raise InputError(f"taxonomy: it names no {perspective_name} that a release shows")
+            return  # named candidates may then be specializations that no release shows
+        if not set.intersection(*shown):
+            raise InputError(f"the releases have no {perspective_name} in common: are they of one process?")
+        if self.foreign:
+            shown_by_any.add("*")
+        for bk in self.bk:
+            for place, name in enumerate(bk, start=1):
+                if name not in shown_by_any:
+                    raise InputError(f"bk: {perspective_name} {place} of {len(bk)} occurs in none of the releases")
+
+
+def _first_part(item: Any) -> Any:
+    """Return the part of a carried item that background knowledge is about."""
+    return item[0]
+
+
+def attack(
+    earlier: EventLog,
+    later: EventLog,
+    question: AttackQuestion | None = None,
+    *,
+    sensitive: Sequence[str] = (),
+    names: Sequence[object] | None = None,
+) -> Anonymity:
+    """Return the anonymity that two releases leave together (F-, C- and B-attack).
+
+    Parameters
+    ----------
+    earlier, later
+        The releases, in order of publication.
+    question
+        Options of the attack. None: the defaults of `AttackQuestion`.
+    sensitive
+        Sensitive attributes of a case. Records of different values are never linked.
+    names
+        Names of the two releases in messages, for example their files.
+
+    Returns
+    -------
+    Anonymity
+        The least KA, FA, CA and BA for each n. Its `json()` is the document of `veilstream attack --json`.
+
+    Raises
+    ------
+    InputError
+        If the releases cannot be compared, or are too large to be searched.
+
+    References
+    ----------
+    correspondence-attacks-2021, Def. 10-12 and 16-18.
+    """
+    question = question or AttackQuestion()
+    first, second = question.simple_logs([earlier, later], sensitive, names=names)
+    return question.between(first, second)
 
 
 def anonymity(

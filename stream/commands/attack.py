@@ -16,17 +16,17 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
+    from models.attacks.correspondence import AttackQuestion
     from models.attacks.outcome import Anonymity, Method, Minimum
-    from models.eventlog import EventLog, Ints, SimpleLog
+    from models.eventlog import EventLog, SimpleLog
+    from models.knowledge import Unit
 
 PANEL = "Measure"
 
-CARRIES = {"ac": ("activity",), "re": ("resource",), "time": ("relative_time",)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttackQuestion:
-    """The question of the attack, as it is typed."""
+class AttackFlags:
+    """The options of an attack, as they are typed."""
 
     bk_length: Annotated[int, typer.Option("--bk-length", help="How many items the adversary knows, at most.")] = 2
     n: Annotated[
@@ -59,7 +59,7 @@ def command(
     ],
     sensitive: options.Sensitive = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
-    asked: AttackQuestion = AttackQuestion(),
+    flags: AttackFlags = AttackFlags(),
     engine: _engine.EngineOptions = _engine.IN_MEMORY,
     enumerate_to: Annotated[
         Path | None, typer.Option("--all", metavar="FILE", help="Every candidate of two releases to a Parquet file.")
@@ -71,197 +71,115 @@ def command(
         raise InputError("attack compares releases: give two or more, in order of publication")
     if enumerate_to is not None:
         _check_target(enumerate_to, len(releases))
-    question = _Question(asked)
-    attributes = options.split_attributes(sensitive)
-    counted = question.read(releases, reading, engine, attributes)
-    logs = question.simple_logs(counted, releases, attributes)
+    question = _question(flags)
+    logs = simple_logs(question, releases, reading, engine, options.split_attributes(sensitive))
     pairs = []
     with progress() as bar:
         task = bar.add_task("pairs of releases", total=len(logs) * (len(logs) - 1) // 2)
         for later in range(1, len(logs)):
             for earlier in range(later):
-                pairs.append((earlier, later, question.attack(logs[earlier], logs[later])))
+                pairs.append((earlier, later, question.between(logs[earlier], logs[later])))
                 bar.advance(task)
     if enumerate_to is not None:
-        question.write_all(logs[0], logs[1], enumerate_to)
+        _write_all(question, logs[0], logs[1], enumerate_to)
     body = pairs[0][2].json()
     if len(releases) > 2:
         from models.attacks.series import series
 
         body["pairs"] = [{"earlier": i + 1, "later": j + 1, **answer.json()} for i, j, answer in pairs]
-        body["series"] = series(logs, bk_length=asked.bk_length, n=question.n, **question.shared()).json()
+        over_all = series(
+            logs,
+            bk_length=question.bk_length,
+            n=question.n,
+            known=question.known,
+            taxonomy=question.taxonomy,
+            foreign=question.foreign,
+        )
+        body["series"] = over_all.json()
     if json:
         emit_json(body)
         return
     _show(pairs, body)
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """A release: its log, or one case of each variant with the number of cases that it represents (None: one each)."""
+def _question(flags: AttackFlags) -> AttackQuestion:
+    """Return the options as the attack takes them."""
+    from models.attacks.correspondence import AttackQuestion
 
-    log: EventLog
-    cases: Ints | None
+    return AttackQuestion(
+        bk_length=flags.bk_length,
+        n=options.integers(flags.n, "--n"),
+        # The next two and T are checked by the question, which knows their names.
+        method=cast("Method", flags.method),
+        minimum=cast("Minimum", flags.minimum),
+        bk=[options.split(text) for text in flags.bk or []],
+        joint=flags.joint,
+        foreign=flags.foreign,
+        attribute=flags.attribute,
+        link=options.split(flags.link),
+        T=cast("Unit", flags.T),
+        taxonomy=_taxonomy(flags.taxonomy) if flags.taxonomy else None,
+    )
 
-    @property
-    def n_cases(self) -> int:
-        """Number of cases of the release."""
-        return self.log.n_cases if self.cases is None else int(self.cases.sum())
+
+def simple_logs(
+    question: AttackQuestion,
+    paths: list[Path],
+    reading: Reading,
+    engine: _engine.EngineOptions,
+    sensitive: list[str],
+) -> list[SimpleLog]:
+    """Return the releases as simple logs, read into memory or counted by an engine.
+
+    An engine gives one case of each variant, and the number of cases that it represents.
+    """
+    if engine.engine == _engine.EMBEDDED:
+        engine.refuse("attack")
+        releases = _read(paths, reading)
+        return question.simple_logs(releases, sensitive, names=paths)
+    from models.knowledge import Knowledge
+    from stream.engine.contract import CountQuery
+
+    reads_both = {"activity", "resource"} <= set(question.carries)
+    attribute = "ar" if reads_both else question.attribute
+    structure = "rel" if "relative_time" in question.carries else "seq"
+    knowledge = Knowledge(structure, attribute, question.T)  # type: ignore[arg-type]
+    query = CountQuery(knowledge, tuple(sensitive), classes=False, written=False)
+    counted = [_engine.table(engine.engine, path, reading, engine.memory, query) for path in paths]
+    releases = [table.log for table in counted]
+    cases = [table.count for table in counted]
+    return question.simple_logs(releases, sensitive, names=paths, cases=cases)
 
 
-class _Question:
-    """The options, checked and turned into arguments of models.attacks."""
+def _write_all(question: AttackQuestion, earlier: SimpleLog, later: SimpleLog, path: Path) -> None:
+    """Write every candidate with its values to a Parquet file, a row group for each first symbol and n."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    def __init__(self, asked: AttackQuestion) -> None:
-        from models.knowledge import NANOSECONDS, Unit
+    from models.attacks.correspondence import every_candidate
 
-        self.n = options.integers(asked.n, "--n")
-        self.bk_length = asked.bk_length
-        # These two are checked by models.attacks, which knows the names.
-        self.method, self.minimum = cast("Method", asked.method), cast("Minimum", asked.minimum)
-        self.candidates = [options.split(text) for text in asked.bk or []]
-        if not all(self.candidates):
-            raise InputError("--bk names no activity")
-        if asked.joint and not asked.bk:
-            raise InputError("--joint is about named candidates: give them by --bk")
-        self.joint, self.foreign, self.attribute = asked.joint, asked.foreign, asked.attribute
-        if asked.attribute not in ("ac", "re"):
-            raise InputError(f"--attribute {asked.attribute!r} is not one of ac, re")
-        if asked.T not in NANOSECONDS:
-            raise InputError(f"--T {asked.T!r} is not one of {', '.join(NANOSECONDS)}")
-        linked = list(dict.fromkeys([asked.attribute, *options.split(asked.link)]))
-        for name in linked:
-            if name not in CARRIES:
-                raise InputError(f"--link: {name!r} is not one of {', '.join(CARRIES)}")
-        self.T = cast(Unit, asked.T)
-        self.carries = tuple(CARRIES[name][0] for name in linked)
-        self.taxonomy = _taxonomy(asked.taxonomy) if asked.taxonomy else None
-
-    def shared(self) -> dict[str, Any]:
-        """Return the arguments that every pair and the series take."""
-        known = self._known if len(self.carries) > 1 else None
-        return {"known": known, "taxonomy": self.taxonomy, "foreign": self.foreign}
-
-    def read(
-        self, paths: list[Path], reading: Reading, engine: _engine.EngineOptions, sensitive: list[str]
-    ) -> list[_Counted]:
-        """Return the releases, in memory or as an engine counts their variants."""
-        if engine.engine == _engine.EMBEDDED:
-            engine.refuse("attack")
-            return [_Counted(log, None) for log in _read(paths, reading)]
-        from models.knowledge import Knowledge
-        from stream.engine.contract import CountQuery
-
-        attribute = "ar" if {"activity", "resource"} <= set(self.carries) else self.attribute
-        kind = "rel" if "relative_time" in self.carries else "seq"
-        knowledge = Knowledge(kind, attribute, self.T)  # type: ignore[arg-type]
-        query = CountQuery(knowledge, tuple(sensitive), classes=False, written=False)
-        tables = [_engine.table(engine.engine, path, reading, engine.memory, query) for path in paths]
-        return [_Counted(table.log, table.count) for table in tables]
-
-    def simple_logs(self, releases: list[_Counted], paths: list[Path], sensitive: list[str]) -> list[SimpleLog]:
-        """Return the releases as simple logs.
-
-        Raises
-        ------
-        InputError
-            If they cannot be compared.
-        """
-        for release, path in zip(releases, paths, strict=True):
-            for name in sensitive:
-                if name not in release.log.case_attributes and name not in release.log.event_attributes:
-                    raise InputError(f"{path}: no attribute {name!r}; releases are compared on the same sensitive ones")
-        for place in range(1, len(releases)):
-            n_cases, n_before = releases[place].n_cases, releases[place - 1].n_cases
-            if n_cases < n_before:
-                raise InputError(
-                    f"{paths[place]} has {n_cases} cases, fewer than the {n_before} of {paths[place - 1]}: "
-                    "give releases in order of publication; the attacks assume that no case leaves"
-                )
-        logs = [self._simple_log(release, path, sensitive) for release, path in zip(releases, paths, strict=True)]
-        self._check_symbols([{self._known(item) for item in log.alphabet} for log in logs])
-        return logs
-
-    def _simple_log(self, release: _Counted, path: Path, sensitive: list[str]) -> SimpleLog:
-        from models.eventlog import SimpleLog
-        from models.knowledge import perspective
-
-        try:
-            items = perspective(release.log, self.carries, self.T)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
-        return SimpleLog.from_items(release.log.starts, items, release.log.sensitive(sensitive), release.cases)
-
-    def _known(self, item: Any) -> Any:
-        """Return the symbol of background knowledge that a carried item is seen as."""
-        return item[0] if len(self.carries) > 1 else item
-
-    def _check_symbols(self, shown: list[set[Any]]) -> None:
-        """Refuse releases without a common symbol, and a taxonomy or candidates about symbols that none shows.
-
-        `shown`: the symbols of each release.
-        """
-        what = self.carries[0]
-        shown_by_any = set.union(*shown)
-        if self.taxonomy:
-            if shown_by_any.isdisjoint([*self.taxonomy, *self.taxonomy.values()]):
-                raise InputError(f"--taxonomy: it names no {what} that a release shows")
-            return  # named candidates may then be specializations that no release shows
-        if not set.intersection(*shown):
-            raise InputError(f"the releases have no {what} in common: are they of one process?")
-        if self.foreign:
-            shown_by_any.add("*")
-        for bk in self.candidates:
-            for place, name in enumerate(bk, start=1):
-                if name not in shown_by_any:
-                    raise InputError(f"--bk: {what} {place} of {len(bk)} occurs in none of the releases")
-
-    def attack(self, earlier: SimpleLog, later: SimpleLog) -> Anonymity:
-        """Return the answer for one pair, with the named candidates whose activities it shows."""
-        from models.attacks.correspondence import anonymity
-
-        candidates = self.candidates
-        if not self.taxonomy:
-            shown = {"*", *map(self._known, (*earlier.alphabet, *later.alphabet))}
-            candidates = [bk for bk in candidates if shown.issuperset(bk)]
-        return anonymity(
+    names = ("ms1", "ms2", "f", "c", "b")
+    schema = pa.schema([("bk", pa.list_(pa.string())), ("n", pa.int32()), *((name, pa.int32()) for name in names)])
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        candidates = every_candidate(
             earlier,
             later,
-            bk_length=self.bk_length,
-            n=self.n,
-            method=self.method,
-            minimum=self.minimum,
-            candidates=candidates,
-            joint=self.joint,
-            **self.shared(),
+            bk_length=question.bk_length,
+            n=question.n,
+            method=question.method,
+            known=question.known,
+            taxonomy=question.taxonomy,
+            foreign=question.foreign,
         )
-
-    def write_all(self, earlier: SimpleLog, later: SimpleLog, path: Path) -> None:
-        """Write every candidate with its values to a Parquet file, a row group for each first symbol and n."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        from models.attacks.correspondence import every_candidate
-
-        names = ("ms1", "ms2", "f", "c", "b")
-        schema = pa.schema([("bk", pa.list_(pa.string())), ("n", pa.int32()), *((name, pa.int32()) for name in names)])
-        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-            for n, symbols, codes, values in every_candidate(
-                earlier,
-                later,
-                bk_length=self.bk_length,
-                n=self.n,
-                method=self.method,
-                **self.shared(),
-            ):
-                writer.write_table(_block(schema, n, symbols, codes, values))
+        for n, symbols, codes, values in candidates:
+            writer.write_table(_block(schema, n, symbols, codes, values))
 
 
 def _block(schema: Any, n: int, symbols: Sequence[Any], codes: Any, values: Any) -> Any:
+    """Return the rows of one block: background knowledge as a list of names, n, and the five values."""
     import numpy as np
     import pyarrow as pa
 
-    """Return the rows of one block: background knowledge as a list of names, n, and the five values."""
     lengths = (codes >= 0).sum(axis=1)
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
     words = pa.array([str(symbol) for symbol in symbols]).take(pa.array(codes[codes >= 0].astype(np.int32)))

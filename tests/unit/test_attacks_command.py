@@ -107,7 +107,7 @@ def test_three_releases(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes
         ({"length": "0"}, "bk_length = 0"),
         ({"method": "fast"}, "method 'fast'"),
         ({"bk": "a,zz"}, "activity 2 of 2"),
-        ({"link": "colour"}, "--link: 'colour'"),
+        ({"link": "colour"}, "link = 'colour' is not one of ac, re, time"),
         ({"taxonomy": "missing.csv"}, "no such file"),
     ],
 )
@@ -135,9 +135,9 @@ def test_bad_input(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--joint"], "give them by --bk"),
-        (["--bk", ","], "--bk names no activity"),
-        (["--link", "time", "--T", "weeks"], "--T 'weeks' is not one of seconds, minutes, hours, days"),
+        (["--joint"], "name it by bk"),
+        (["--bk", ","], "bk names no activity"),
+        (["--link", "time", "--T", "weeks"], "T = 'weeks' is not one of seconds, minutes, hours, days"),
         (["--all", "FOLDER/nowhere/all.parquet"], "no such folder"),
         (["--all", "FOLDER/all.parquet", "FOLDER/two.csv"], "two releases"),
         (["--attribute", "re"], "one.csv: the log has no resource"),
@@ -190,7 +190,7 @@ def test_the_table_shows_series_and_named_candidates_of_every_pair(
     named = {bk: [row[0] for row in rows if row[1:2] == [bk]] for bk in ("a, b", "b, x")}
     assert named == {"a, b": ["1, 2", "1, 3", "2, 3"], "b, x": ["1, 3", "2, 3"]}  # x is in release 3 alone
     assert execute([*asked, "--bk", "b,y"]) == 2
-    assert b"--bk: activity 2 of 2 occurs in none of the releases" in capfdbinary.readouterr().err
+    assert b"bk: activity 2 of 2 occurs in none of the releases" in capfdbinary.readouterr().err
 
 
 @pytest.mark.slow

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from models.eventlog import EventLog
     from stream.config.settings import Settings
     from stream.release.planned import BuiltBy
-    from stream.release.spec import Intake
     from stream.run.observer import MetricsObserver
     from stream.run.replay import Replay, ReplayOutcome
 
@@ -113,13 +112,12 @@ def command(
     """Publish a log as the daemon would have, day by day; exit 3 if a release was withheld, or nothing is out."""
     from stream.config import sources
     from stream.config.window import moment
-    from stream.run.presets import with_default
-    from stream.run.replay import Replay, check_against
+    from stream.run.replay import Replay, intake_of, settings_for
 
     if speed is not None and not speed > 0:
         raise typer.BadParameter("must be above 0", param_hint="--speed")
     end = moment(until, "--until") if until else None
-    loaded = sources.load(config, _flags(sensitive, reading))
+    loaded = sources.load(config, sources.of_reading(reading, options.split_attributes(sensitive)))
     if config is not None and not loaded.publication:
         raise typer.BadParameter(f"{config} has no [[publication]]", param_hint="-c")
     with progress() as bar:
@@ -132,11 +130,7 @@ def command(
             from stream.run.compare import alternatives
 
             loaded = alternatives(loaded, events)
-        elif not loaded.publication:
-            loaded = with_default(loaded, events)
-        check_against(loaded, events, end)
-        if end is not None and end < int(events.time.min()):
-            raise typer.BadParameter("lies before the first event", param_hint="--until")
+        loaded = settings_for(loaded, events, end)
         task = bar.add_task("replaying", total=events.n_events)
         source = events if compare else None
         handed = [events]  # the replay lets go of the log once its events are folded
@@ -150,7 +144,7 @@ def command(
                 on_progress=lambda done: bar.update(task, completed=done),
                 watch=watch,
                 built_by=built_by,
-                intake=_intake(how, end),
+                intake=intake_of(how, end),
             )
             for bad in left_out:  # the operator's folder is there now, and locked
                 _rows_file(reading, output)(bad)
@@ -166,13 +160,6 @@ def command(
     else:
         _show(outcome, output, rows)
     return outcome.exit_code
-
-
-def _intake(reading: Reading, end: int | None) -> Intake:
-    """Where promises of epsilon begin. Object-centric logs are flattened as a whole before their rows are read."""
-    if not reading.declared or reading.object_type is not None:
-        return "log"
-    return "rows to the last event" if end is None else "rows"
 
 
 def _rows_file(reading: Reading, output: Path) -> options.RowsFile:
@@ -208,22 +195,6 @@ def _watched(
         if server is not None:
             server.shutdown()
             server.server_close()
-
-
-def _flags(sensitive: str, reading: Reading) -> Mapping[str, Any]:
-    from stream.config.settings import LogFile
-
-    process: dict[str, Any] = {}
-    if sensitive:
-        process["sensitive"] = options.split_attributes(sensitive)
-    if reading.columns:
-        process["columns"] = dict(reading.columns)
-    if reading.timezone:
-        process["timezone"] = reading.timezone
-    if reading.lifecycle:
-        process["lifecycle"] = reading.lifecycle
-    file = LogFile.of(reading).model_dump(exclude_none=True)
-    return {name: table for name, table in (("process", process), ("file", file)) if table}
 
 
 def _compared(replay: Replay, outcome: ReplayOutcome, log: EventLog, output: Path) -> Sequence[Mapping[str, Any]]:

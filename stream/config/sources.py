@@ -13,9 +13,10 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from connectors.reading import Reading
 from models.errors import InputError
 from stream.config.faults import explain
-from stream.config.settings import Settings
+from stream.config.settings import LogFile, Settings
 from stream.ledger.folder import refuse_writable
 from stream.ledger.layout import OperatorLayout
 
@@ -180,3 +181,27 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Setti
     from stream.config.sources import read
 
     return read(path, overrides or {})
+
+
+def of_reading(reading: Reading, sensitive: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the tables of a configuration that state how a log is read, and its sensitive attributes.
+
+    Parameters
+    ----------
+    reading
+        The user's statements about the log. Those that are not set leave the configuration as it is.
+    sensitive
+        Names of sensitive attributes.
+    """
+    process: dict[str, Any] = {}
+    if sensitive:
+        process["sensitive"] = list(sensitive)
+    if reading.columns:
+        process["columns"] = dict(reading.columns)
+    if reading.timezone:
+        process["timezone"] = reading.timezone
+    if reading.lifecycle:
+        process["lifecycle"] = reading.lifecycle
+    file = LogFile.of(reading).model_dump(exclude_none=True)
+    tables = {"process": process, "file": file}
+    return {name: table for name, table in tables.items() if table}

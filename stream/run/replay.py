@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from connectors.files import FileOps
+from connectors.reading import Reading
 from connectors.times import nanoseconds
 from models.anonymize.sensitive import refuse_identifying
 from models.errors import InputError, RefusedError
@@ -36,6 +37,7 @@ from stream.release.schedule import SimulatedClock
 from stream.release.spec import Intake
 from stream.release.verdict import LOG_END, Verdict, exit_code, verdicts
 from stream.run.log_source import SOURCE, LogRecords, log_facts, records_from_log
+from stream.run.presets import with_default
 from stream.run.runner import Arrival, Runner
 from stream.run.service import ReleaseService, refuse_without_start
 
@@ -392,6 +394,39 @@ def within(log: EventLog, settings: Settings, until: int | None) -> EventLog:
     if not inside.any():
         raise InputError("no event of the log lies between process.earliest and the end that was asked for")
     return log.select_events(inside, drop_empty=True)
+
+
+def settings_for(settings: Settings, log: EventLog, until: int | None = None) -> Settings:
+    """Return the settings that a replay of this log runs with: a configuration without publications gets the default.
+
+    Parameters
+    ----------
+    settings, log
+        The configuration and the log.
+    until
+        End of the replay (ns), if one was asked for.
+
+    Raises
+    ------
+    InputError
+        The configuration names something that the log does not have, or the end lies before the first event.
+    """
+    if not settings.publication:
+        settings = with_default(settings, log)
+    check_against(settings, log, until)
+    if until is not None and until < int(log.time.min()):
+        raise InputError("--until lies before the first event")
+    return settings
+
+
+def intake_of(reading: Reading, until: int | None) -> Intake:
+    """Return where promises of epsilon begin for a log that was read in this way.
+
+    Object-centric logs are flattened as a whole before their rows are read.
+    """
+    if not reading.declared or reading.object_type is not None:
+        return "log"
+    return "rows to the last event" if until is None else "rows"
 
 
 def check_against(settings: Settings, log: EventLog, until: int | None = None) -> None:

@@ -20,10 +20,9 @@ import numpy as np
 from connectors import read_log
 from models.errors import InputError
 from models.eventlog import EventLog
-from models.risk.adversary import greedy_points
 from models.risk.index import TraceIndex
 from models.risk.points import KnownColumns, Projection, default_case_attributes, default_event_attributes, view
-from models.risk.uniqueness import Points, known
+from models.risk.uniqueness import Points, greedy_points, known
 
 FOLDER = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
 AMOUNTS: tuple[Points, ...] = (1, 4, 16, "10%", "50%", "90%", "100%")

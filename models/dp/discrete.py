@@ -13,14 +13,17 @@ What rests on which of the two: docs/decisions/009.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from models.compiled import kernel
-from models.dp.entropy import Words
 from models.eventlog import Ints
+
+Words = npt.NDArray[np.uint64]
+"""Uniform 64-bit words."""
 
 CHUNK = 1 << 16
 """Draws between two requests for words: 8 MB of words at a time."""
@@ -35,6 +38,14 @@ _TWO = np.uint64(2)
 _ZERO = np.uint64(0)
 _WORD = np.uint64(0xFFFFFFFFFFFFFFFF)
 _LARGEST = np.uint64(0x7FFFFFFFFFFFFFFF)
+
+
+def system_words(size: int) -> Words:
+    """Return `size` words of the operating system's cryptographic source, uint64[size].
+
+    Nobody can foresee them or draw them again: the raw material of every sampler here.
+    """
+    return np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
 
 
 def fractions(scales: npt.NDArray[np.float64]) -> tuple[Words, Words]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.dp.entropy import Words, system_words
+from models.dp.discrete import Words, system_words
 from models.errors import InputError
 from models.eventlog import Ints
 

@@ -18,7 +18,7 @@ import numpy as np
 from models.compiled import kernel
 from models.content_free import content_free
 from models.dp.dafsa import Dafsa
-from models.dp.entropy import Words
+from models.dp.discrete import Words
 from models.dp.noise import NoiseSource
 from models.eventlog import Codes, Ints, starts_of
 

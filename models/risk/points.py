@@ -23,6 +23,8 @@ Projection = Literal["A", "B", "C", "D", "E", "F"]
 """Table 3. A: activities, timestamps. B: activities, event and case attributes. C: activities, event attributes.
 D: activities, case attributes. E: activities. F: case attributes."""
 
+PROJECTIONS: tuple[Projection, ...] = get_args(Projection)
+
 Semantics = Literal["joint", "per-column"]
 """joint: a point is the tuple of all columns (equation 2). per-column: each column's multiset is matched on its own,
 as the paper's program does."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from models.errors import InputError
 from models.eventlog import EventLog
-from models.risk.points import Projection
+from models.risk.points import PROJECTIONS, Projection
 from models.risk.uniqueness import Points, Uniqueness, checked
-
-ALL: tuple[Projection, ...] = get_args(Projection)
 
 ARTIFICIAL_TIMES = {
     "microaggregated": "A: the times of this release are artificial (means that are dealt out at random). This counts "
@@ -34,7 +32,7 @@ def questions(projections: Sequence[str], points: Sequence[Points]) -> tuple[lis
     if not projections or not amounts:
         raise InputError("projection and points each need a value")
     if list(projections) == ["all"]:
-        return [*ALL], amounts
+        return [*PROJECTIONS], amounts
     # An unknown letter is refused by the measure, which names those that exist.
     return cast("list[Projection]", list(projections)), amounts
 
@@ -87,28 +85,6 @@ def estimate_population(log: EventLog, measured: Uniqueness, size: int, seed: in
     return asdict(population_uniqueness(log, measured.case_attributes, size, seed=seed))
 
 
-def as_json(found: Uniqueness) -> dict[str, Any]:
-    """Return the stable JSON shape of one projection; further keys may be added."""
-    return {
-        "projection": found.projection,
-        "resolution": found.resolution,
-        "points": [
-            {"m": point.m, "unique_mean": point.unique_mean, "unique_sd": point.unique_sd, "draws": point.draws}
-            for point in found.points
-        ],
-        "case_uniqueness": found.case_uniqueness,
-        "semantics": found.semantics,
-        "unit": found.unit,
-        "adversary": found.adversary,
-        "cases": found.cases,
-        "event_attributes": list(found.event_attributes),
-        "case_attributes": list(found.case_attributes),
-        "status": found.status,
-        "reason": found.reason,
-        "notes": list(found.notes),
-    }
-
-
 def document(
     found: Sequence[Uniqueness], seconds: Sequence[float], resolution: str, population: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
@@ -123,7 +99,7 @@ def document(
     population
         The estimate for a population; None if it was not asked for.
     """
-    rows = [as_json(each) | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]
+    rows = [each.as_json() | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]
     if len(rows) == 1:
         return {**rows[0], "population": population}
     attributes_alone = [row["case_uniqueness"] for row in rows if row["case_uniqueness"] is not None]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -20,7 +20,9 @@ from models.errors import InputError
 from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, Unit
 from models.risk.index import TraceIndex
+from models.risk.matching import greedy_lengths
 from models.risk.points import (
+    RESOURCE,
     Projection,
     Semantics,
     by_resource,
@@ -30,6 +32,7 @@ from models.risk.points import (
     lacking,
     view,
 )
+from models.variants import VariantTable
 
 Points = int | str
 """A number of points, or a share of each trace as "10%" (at least one point); "all" is "100%"."""
@@ -37,6 +40,8 @@ Points = int | str
 MISSING_IDS = ("NA",)
 """Case ids that the paper's program reads as missing: the reason why it counts 1,049 of 1,050 Sepsis cases."""
 
+NEVER = np.iinfo(np.int64).max
+"""More points than any trace has: not even all of them single the case out."""
 
 _ALLOWED: Mapping[str, tuple[str, ...]] = {
     "projection": get_args(Projection),
@@ -82,6 +87,24 @@ class Uniqueness:
     notes: tuple[str, ...] = ()
     status: str = "ok"
     reason: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the stable JSON shape of one projection; further keys may be added."""
+        return {
+            "projection": self.projection,
+            "resolution": self.resolution,
+            "points": [asdict(point) for point in self.points],
+            "case_uniqueness": self.case_uniqueness,
+            "semantics": self.semantics,
+            "unit": self.unit,
+            "adversary": self.adversary,
+            "cases": self.cases,
+            "event_attributes": list(self.event_attributes),
+            "case_attributes": list(self.case_attributes),
+            "status": self.status,
+            "reason": self.reason,
+            "notes": list(self.notes),
+        }
 
 
 def trace_uniqueness(
@@ -166,11 +189,52 @@ def measure(
 ) -> tuple[PointUniqueness, ...]:
     """Equation 2 on an index, for each amount of knowledge."""
     if adversary == "greedy":
-        from models.risk.adversary import greedy_points
-
         needed = greedy_points(index)
         return tuple(PointUniqueness(m, float(np.mean(needed <= known(index.lengths, m))), 0.0, 1) for m in amounts)
     return tuple(_drawn(index, amount, draws, rng) for amount in amounts)
+
+
+def greedy_points(index: TraceIndex) -> Ints:
+    """Return how many points a greedy adversary needs to single out each case, int64[C].
+
+    The adversary chooses: each further point is the one that leaves fewest candidates. The smallest set of points that
+    singles out is a set cover problem. The greedy number is an upper bound on it, so the uniqueness reported for m
+    points is a lower bound on what the best m points reach, and never below any random draw at full length.
+
+    Returns
+    -------
+    int64[C]
+        `NEVER` if all points do not suffice, 0 if the case attributes do alone.
+
+    Raises
+    ------
+    InputError
+        Unless the index matches whole points (joint semantics) and holds a log.
+
+    References
+    ----------
+    reidentification-risk-2020, section 4.2: random selection underestimates; it names optimized point selection without
+    giving one.
+    """
+    if not index.coder.joint:
+        raise InputError("the greedy adversary knows whole points: it needs semantics = 'joint'")
+    if index.postings is None:
+        raise InputError("the index is empty; update it with a log first")
+    # Only what is unique with every point known can be singled out with fewer.
+    chosen = index.unique(index.lengths, np.random.default_rng(0))
+    posted = index.postings
+    needed = greedy_lengths(
+        np.ascontiguousarray(index.points[:, 0]),
+        index.starts,
+        index.group_items,
+        chosen,
+        posted.base,
+        posted.offsets,
+        posted.cases,
+        posted.row,
+        posted.bits,
+    )
+    return np.where(needed < 0, NEVER, needed)
 
 
 def _drawn(index: TraceIndex, amount: Points, draws: int, rng: np.random.Generator) -> PointUniqueness:
@@ -245,3 +309,72 @@ def beyond(index: TraceIndex, amounts: Sequence[Points]) -> tuple[str, ...]:
     longest = int(index.lengths.max(initial=0))
     beyond = [amount for amount in amounts if isinstance(amount, int) and amount > longest]
     return tuple(f"m = {m} is beyond the longest trace ({longest} events): all points are known" for m in beyond)
+
+
+def variant_uniqueness(
+    table: VariantTable,
+    projection: Projection,
+    points: Points | Sequence[Points],
+    case_attributes: Sequence[str] = (),
+    *,
+    draws: int = 20,
+    seed: int = 0,
+) -> Uniqueness:
+    """Return the uniqueness for random points of projections B to F, with the cases of a variant table.
+
+    It is what `trace_uniqueness` measures of a log, if only its variants are known. A case that shares its variant (and
+    the attributes that the table was counted by) with another is unique given no points at all. So points are drawn for
+    the rows of one case only, and the shares are of all cases. The figures are those of the log: equal if all points
+    are known; else another draw of the same distribution, since a row draws where a case did.
+
+    The event attribute is the resource, if the table was counted by it; `case_attributes` are columns of the table with
+    their values.
+
+    Raises
+    ------
+    InputError
+        For projection A, which knows times, and what `trace_uniqueness` refuses.
+
+    References
+    ----------
+    reidentification-risk-2020, equation 2.
+    """
+    if projection == "A":
+        raise InputError("projection A knows the times of single cases, which no table of variants has")
+    if not table.n_cases:
+        raise InputError("the log has no cases; uniqueness has no meaning")
+    amounts = tuple(checked(amount) for amount in ([points] if isinstance(points, int | str) else points))
+    if draws < 1:
+        raise InputError(f"draws = {draws}: at least one draw is needed")
+    events = (RESOURCE,) if "resource" in table.knowledge.carries else ()
+    found = Uniqueness(
+        projection=projection,
+        resolution="seconds",
+        semantics="joint",
+        unit="case",
+        adversary="random",
+        cases=table.n_cases,
+        points=(),
+        case_uniqueness=_by_attributes(table, case_attributes) if case_attributes else None,
+        event_attributes=events,
+        case_attributes=tuple(case_attributes),
+    )
+    if reason := lacking(projection, events, case_attributes):
+        return replace(found, status="not available", reason=reason)
+    if projection == "F":
+        return found
+    index = TraceIndex.build(table.log, view(projection, events, case_attributes))
+    index.twin |= table.count > 1
+    share = table.log.n_cases / table.n_cases  # what is measured is of the rows
+    measured = tuple(
+        replace(one, unique_mean=one.unique_mean * share, unique_sd=one.unique_sd * share)
+        for one in measure(index, amounts, draws, np.random.default_rng(seed))
+    )
+    return replace(found, points=measured, notes=beyond(index, amounts))
+
+
+def _by_attributes(table: VariantTable, attributes: Sequence[str]) -> float:
+    """Equation 1: the share of cases whose combination of attributes occurs once."""
+    codes = np.stack([table.log.case_values(name).codes for name in attributes], axis=1)
+    _, kind = np.unique(codes, axis=0, return_inverse=True)
+    return float(np.sum(np.bincount(kind.ravel(), table.count) == 1) / table.n_cases)

@@ -12,21 +12,71 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 from models.knowledge import Unit, perspective
-from models.utility.kept_distances import Distances, KeptDistances, letter
 from models.utility.transport import corner_arcs, least_cost, solve
 
 Floats = npt.NDArray[np.float64]
 H = TypeVar("H", bound=Hashable)
+
+Distances = Callable[[Sequence[str], Sequence[str]], Floats]
+"""float64[rows, columns]: the distance of each row's text to each column's."""
+
+MOST_LETTERS = 1_000_000
+"""Distinct items that the letters of kept distances hold. A character can be one of 1,112,063."""
+
+
+@content_free()
+@dataclass
+class KeptDistances:
+    """The distances of the last cut, so that only those of new variants are computed for the next one.
+
+    From one cut of a series to the next most variants are the same, in the source and in the release. Their distances
+    take most of the time of an exact earth mover's distance, and depend on the two variants alone.
+
+    Attributes
+    ----------
+    letters
+        The character of each item, in which the texts are spelt. New items are added.
+    rows, columns
+        Place of each text in `cost`.
+    cost : float64[rows, columns]
+        The distances.
+    """
+
+    letters: dict[Hashable, str] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    columns: dict[str, int] = field(default_factory=dict)
+    cost: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def move_on(
+        self, rows: Sequence[str], columns: Sequence[str], items: dict[Hashable, str], computed: Distances
+    ) -> Floats:
+        """float64[rows, columns] of texts spelt in the letters `items`; what is not known is `computed`."""
+        if len(self.letters) + len(items) > MOST_LETTERS:
+            self.letters, self.rows, self.columns = {}, {}, {}
+        spelt = {ord(own): self.letters.setdefault(item, letter(len(self.letters))) for item, own in items.items()}
+        names1, names2 = ([text.translate(spelt) for text in texts] for texts in (rows, columns))
+        place1, place2 = _places(self.rows, names1), _places(self.columns, names2)
+        old1, old2 = np.flatnonzero(place1 >= 0), np.flatnonzero(place2 >= 0)
+        new1, new2 = np.flatnonzero(place1 < 0), np.flatnonzero(place2 < 0)
+        cost = np.empty((len(rows), len(columns)))
+        cost[np.ix_(old1, old2)] = self.cost[np.ix_(place1[old1], place2[old2])]
+        cost[new1] = computed([rows[at] for at in new1.tolist()], columns)
+        cost[np.ix_(old1, new2)] = computed([rows[at] for at in old1.tolist()], [columns[at] for at in new2.tolist()])
+        self.rows, self.columns = ({name: at for at, name in enumerate(names)} for names in (names1, names2))
+        self.cost = cost
+        return cost
 
 
 def data_utility(
@@ -143,3 +193,16 @@ def _texts(starts: Ints, items: Column, codes: dict[Hashable, str]) -> list[str]
     letters = [codes.setdefault(value, letter(len(codes))) for value in items.values]
     text = "".join([letters[code] for code in items.codes.tolist()])
     return [text[a:b] for a, b in itertools.pairwise(starts.tolist())]
+
+
+def letter(number: int) -> str:
+    """Return the character that represents an item; InputError if there are no more."""
+    # Surrogates are no characters; everything above them follows on.
+    point = number + 1 if number + 1 < 0xD800 else number + 1 + 0x800
+    if point > 0x10FFFF:
+        raise InputError("more than a million distinct items: choose a coarser T or fewer perspectives")
+    return chr(point)
+
+
+def _places(known: dict[str, int], names: Sequence[str]) -> npt.NDArray[np.int64]:
+    return np.asarray([known.get(name, -1) for name in names], dtype=np.int64)

@@ -142,7 +142,7 @@ def _on_variants(
 ) -> tuple[list[Uniqueness], list[float]]:
     """Uniqueness by the table of variants that an engine counts."""
     from models.knowledge import Knowledge as Items
-    from models.risk.variants import variant_uniqueness
+    from models.risk.uniqueness import variant_uniqueness
     from stream.engine.contract import CountQuery
 
     attributes = tuple(dict.fromkeys(options.split(known.case_attributes)))

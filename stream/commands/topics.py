@@ -75,24 +75,24 @@ def acls(
     json: options.Json = False,
 ) -> int:
     """Print the permissions that each role needs on the broker, as command lines of kafka-acls.sh; asks no broker."""
-    from connectors.kafka import acls as access
+    from connectors.kafka import topics
     from stream.daemon.start import daemon_settings
 
     settings, source = daemon_settings(config)
-    roles = [one for one in access.ROLES if role.value in (one, "all")]
-    wanted = {one: access.permissions(settings.process.name, source, one) for one in roles}
+    roles = [name for name in topics.ROLES if role.value in (name, "all")]
+    wanted = {name: topics.permissions(settings.process.name, source, name) for name in roles}
     if json:
         rows = [
-            {"role": one, "principal": principal, "kind": permission.kind, "names": permission.names}
+            {"role": name, "principal": principal, "kind": permission.kind, "names": permission.names}
             | {"operations": permission.operations}
-            for one, permissions in wanted.items()
+            for name, permissions in wanted.items()
             for permission in permissions
         ]
         emit_json({"acls": rows})
         return 0
-    for one, permissions in wanted.items():
-        typer.echo(f"# {one}")
-        for line in access.commands(permissions, source, principal):
+    for name, permissions in wanted.items():
+        typer.echo(f"# {name}")
+        for line in topics.acl_commands(permissions, source, principal):
             typer.echo(line)
     return 0
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from models.eventlog import Column, EventLog
 from models.knowledge import Knowledge
 from models.risk.points import Projection
-from models.risk.uniqueness import trace_uniqueness
-from models.risk.variants import variant_uniqueness
+from models.risk.uniqueness import trace_uniqueness, variant_uniqueness
 from models.utility.distance import data_utility
 from models.utility.graphs import directly_follows, handover
 from models.utility.similarity import likeness, log_dfg_error

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.eventlog import EventLog
-from models.risk.adversary import NEVER, greedy_points
 from models.risk.index import TraceIndex
 from models.risk.points import KnownColumns
-from models.risk.uniqueness import trace_uniqueness
+from models.risk.uniqueness import NEVER, greedy_points, trace_uniqueness
 from tests.conftest import examples
 from tests.oracles.risk import expected_uniqueness, fewest_points, unique, unique_chances
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.eventlog import EventLog
-from models.utility.distance import data_utility, data_utility_at_least
+from models.utility.distance import KeptDistances, data_utility, data_utility_at_least
 from models.utility.graphs import directly_follows
-from models.utility.kept_distances import KeptDistances
 from tests.conftest import examples
 from tests.oracles import utility as oracle
 
@@ -40,7 +39,7 @@ def test_distances_that_go_along_a_series_are_those_that_are_computed(
 ) -> None:
     """Variants that come, go and come again, items first seen late, and more of them than there are letters."""
     kept = KeptDistances()
-    with mock.patch("models.utility.kept_distances.MOST_LETTERS", most):
+    with mock.patch("models.utility.distance.MOST_LETTERS", most):
         for original, released in cuts:
             assert data_utility(_log(original), _log(released), kept=kept) == data_utility(
                 _log(original), _log(released)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from models.dp import noise
-from models.dp.discrete import CHUNK, discrete_laplace, fractions
-from models.dp.entropy import system_words
+from models.dp.discrete import CHUNK, discrete_laplace, fractions, system_words
 from tests.oracles.dp import discrete_laplace as reference
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from models.errors import InputError
 from models.eventlog import Column, EventLog
-from models.risk.adversary import greedy_points
 from models.risk.index import TraceIndex
 from models.risk.points import KnownColumns, by_resource, default_case_attributes, default_event_attributes
 from models.risk.uniqueness import (
     case_uniqueness,
     checked,
+    greedy_points,
     known,
     singleton_variants,
     trace_uniqueness,

@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from models.eventlog import EventLog
-from models.utility.distance import data_utility, data_utility_at_least
+from models.utility.distance import KeptDistances, data_utility, data_utility_at_least
 from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover
-from models.utility.kept_distances import KeptDistances
 from models.utility.mining import mining
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
 

@@ -118,6 +118,11 @@ class Store(ABC):
         """Return the folder or URL of a release, whether it exists or not."""
 
     @abstractmethod
+    def _make_visible(
+        self, folder: Path, publication: str, sequence: int, moment: int | None, check_fence: FenceCheck
+    ) -> None:
+        """Publish the durable files of a folder under a number, as `commit` describes."""
+
     def commit(self, prepared: Prepared, sequence: int, *, check_fence: FenceCheck = no_fence) -> str:
         """Make a release visible under its number, and return its location.
 
@@ -131,8 +136,9 @@ class Store(ABC):
         TakenOverError
             Another coordinator has moved the unfinished release away.
         """
+        self._make_visible(prepared.tmp, prepared.publication, sequence, prepared.moment, check_fence)
+        return self.location(prepared.publication, sequence)
 
-    @abstractmethod
     def resume(
         self,
         publication: str,
@@ -150,6 +156,11 @@ class Store(ABC):
         bool
             False if the staged bytes are gone or differ from what was sealed.
         """
+        if not self.has_staged_bytes(publication, temporary, manifest_sha256):
+            return False
+        folder = self.staging_folder(publication) / temporary
+        self._make_visible(folder, publication, sequence, moment, check_fence)
+        return True
 
     @abstractmethod
     def exists(self, publication: str, sequence: int) -> bool:

@@ -11,12 +11,10 @@ from connectors.files import FileOps
 from connectors.store.base import (
     MANIFEST,
     FenceCheck,
-    Prepared,
     Store,
     check_name,
     check_unfinished,
     folder_names,
-    no_fence,
     number_taken,
     publication_names,
     release_name,
@@ -47,48 +45,25 @@ class LocalStore(Store):
         """Return the folder of a release, whether it exists or not."""
         return str(self._release(publication, sequence))
 
-    def commit(self, prepared: Prepared, sequence: int, *, check_fence: FenceCheck = no_fence) -> str:
-        """Rename the release to its number; RefusedError if that number already exists."""
-        self._rename(prepared.tmp, self._release(prepared.publication, sequence), prepared.moment)
-        return self.location(prepared.publication, sequence)
-
-    def _rename(self, source: Path, target: Path, moment: int | None) -> None:
+    def _make_visible(
+        self, folder: Path, publication: str, sequence: int, moment: int | None, check_fence: FenceCheck
+    ) -> None:
+        """Rename the folder of the release to its number; the rename itself refuses a number that exists."""
+        target = self._release(publication, sequence)
         try:
-            source.chmod(stat.S_IMODE(target.parent.stat().st_mode))
+            folder.chmod(stat.S_IMODE(target.parent.stat().st_mode))
             if moment is not None:
-                for path in (*source.iterdir(), source):
+                for path in (*folder.iterdir(), folder):
                     self.ops.stamp(path, moment)
                     self.ops.fsync(path)
-            self.ops.rename_noreplace(source, target)
+            self.ops.rename_noreplace(folder, target)
         except FileExistsError as error:
-            check_unfinished(source)  # a successor has published these very bytes
+            check_unfinished(folder)  # a successor has published these very bytes
             raise number_taken(str(target)) from error
         except FileNotFoundError:
-            check_unfinished(source)
+            check_unfinished(folder)
             raise
         self.ops.fsync(target.parent)
-
-    def resume(
-        self,
-        publication: str,
-        sequence: int,
-        temporary: str,
-        manifest_sha256: str,
-        moment: int | None = None,
-        *,
-        check_fence: FenceCheck = no_fence,
-    ) -> bool:
-        """Finish a commit that was interrupted or had to wait.
-
-        Returns
-        -------
-        bool
-            False if the staged bytes are gone or differ from what was sealed.
-        """
-        if not self.has_staged_bytes(publication, temporary, manifest_sha256):
-            return False
-        self._rename(self._folder(publication) / temporary, self._release(publication, sequence), moment)
-        return True
 
     def exists(self, publication: str, sequence: int) -> bool:
         """Return whether a folder of the release's name exists.

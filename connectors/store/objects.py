@@ -14,10 +14,8 @@ from connectors.files import FileOps
 from connectors.store.base import (
     MANIFEST,
     FenceCheck,
-    Prepared,
     Store,
     check_name,
-    no_fence,
     number_taken,
     publication_names,
     release_name,
@@ -61,28 +59,25 @@ class ObjectStore(Store):
         """Return the URL of a release's objects."""
         return str(self._fs.unstrip_protocol(self._release(publication, sequence)))
 
-    def commit(self, prepared: Prepared, sequence: int, *, check_fence: FenceCheck = no_fence) -> str:
+    def _make_visible(
+        self, folder: Path, publication: str, sequence: int, moment: int | None, check_fence: FenceCheck
+    ) -> None:
         """Upload the files, then the manifest, each object exclusively.
 
-        The store sets the modification times: they are those of the upload. RefusedError if the number already
-        exists.
+        The store sets the modification times: they are those of the upload.
         """
-        self._upload(prepared.tmp, prepared.publication, sequence, check_fence)
-        return self.location(prepared.publication, sequence)
-
-    def _upload(self, tmp: Path, publication: str, sequence: int, check_fence: FenceCheck) -> None:
         target = self._release(publication, sequence)
         check_fence()  # before recipients can list an object of a number that a successor has burned
         if self.exists(publication, sequence):
             raise number_taken(self.location(publication, sequence))
         make_folder(self._fs, target)
-        names = sorted(path.name for path in tmp.iterdir())
+        names = sorted(path.name for path in folder.iterdir())
         for name in names:
             if name != MANIFEST:
-                self._create(f"{target}/{name}", (tmp / name).read_bytes())
+                self._create(f"{target}/{name}", (folder / name).read_bytes())
         check_fence()  # the upload may have taken long, and with its manifest the release exists
-        self._create(f"{target}/{MANIFEST}", (tmp / MANIFEST).read_bytes())
-        shutil.rmtree(tmp)
+        self._create(f"{target}/{MANIFEST}", (folder / MANIFEST).read_bytes())
+        shutil.rmtree(folder)
 
     def _create(self, path: str, body: bytes) -> None:
         """Put an object that must not exist.
@@ -97,28 +92,6 @@ class ObjectStore(Store):
         except FileNotFoundError:
             where = self._fs.unstrip_protocol(path)
             raise InputError(f"{where}: cannot be written (no such bucket or container); make it first") from None
-
-    def resume(
-        self,
-        publication: str,
-        sequence: int,
-        temporary: str,
-        manifest_sha256: str,
-        moment: int | None = None,
-        *,
-        check_fence: FenceCheck = no_fence,
-    ) -> bool:
-        """Finish an upload that was interrupted or had to wait.
-
-        Returns
-        -------
-        bool
-            False if the staged bytes are gone or differ from what was sealed.
-        """
-        if not self.has_staged_bytes(publication, temporary, manifest_sha256):
-            return False
-        self._upload(self.staging_folder(publication) / temporary, publication, sequence, check_fence)
-        return True
 
     def exists(self, publication: str, sequence: int) -> bool:
         """Return whether the manifest of the release exists."""

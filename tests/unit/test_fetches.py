@@ -130,9 +130,30 @@ def test_records_below_what_was_read_are_dropped_as_faust_does(read: int | None,
         if last is None or offset >= last:
             kept.append(offset)
             last = offset
-    one = consumer(1)
+    fetched = _Parts(1, {})
+    for part in parts:
+        fetched.add({ONE: part})
+    one = consumer(1, fetched)
     one._read_offset[ONE] = read
-    assert offsets(one._unread(ONE, parts)) == kept
+    messages = [message for _, message in taken(one)]
+    assert [offsets(message.records[ONE]) for message in messages] == ([kept] if kept else [])
+    assert one._read_offset[ONE] == last
+
+
+def test_fetches_are_numbered_within_their_generation() -> None:
+    """The receiver sees by it that one was lost on its way through Faust. Partitions that were taken away, and records
+    that were read before, use no number: nothing is handed over then."""
+    one = consumer(4, _Parts(4, {ONE: records([5])}))
+
+    async def fetch(generation: int, *given: int) -> list[int | None]:
+        async def wait(_timeout: float) -> Any:
+            return _Parts(generation, {ONE: records(given)}), {ONE}
+
+        one._wait_next_records, one.app.consumer_generation_id = wait, generation
+        return [message.number async for _, message in one.getmany(1.0)]
+
+    numbers = [asyncio.run(fetch(*call)) for call in ((4, 5), (4, 6, 7), (4, 3), (4, 8), (5, 9), (5, 10))]
+    assert numbers == [[0], [1], [], [2], [0], [1]]
 
 
 def test_the_group_goes_on_behind_all_partitions_of_a_fetch() -> None:

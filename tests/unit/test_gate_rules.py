@@ -114,6 +114,7 @@ def test_bounds_by_their_keys() -> None:
         ("dp-variants", {"min_utility": 0.5, "max_minimality": 1}, "gate.max_minimality reads raw data"),
         ("dp-variants", {"max_uniqueness": 0.1}, "gate.max_uniqueness reads the release"),
         ("amun", {"max_uniqueness": 0.1}, "no epsilon with which a withheld attempt could be paid for"),
+        ("amun", {"max_uniqueness": 0.1, "charge_withheld": True}, "remove it: it spends no epsilon"),
         ("dp-variants", {"on_violation": "repair"}, "repair"),
         ("identity", {"on_violation": "repair"}, "repair"),
         ("identity", {"max_epsilon": 1}, "spends epsilon, not identity"),
@@ -201,7 +202,9 @@ def test_the_worst_over_releases_n_and_ways_of_counting() -> None:
 
 
 def test_a_pair_that_was_not_counted_truly_still_counts() -> None:
-    """Only a true 0 lifts an exact value; a count that was not made does not."""
+    """Only a true 0 lifts an exact value, since no victim is behind it; a count that was not made does not."""
+    nobody = {"results": [_pair(1, {"fa": 3})], "true_linker": [{"earlier": 1, "fa": 0}]}
+    assert worst_anonymity(nobody, "fa") is None
     anonymity = {"results": [_pair(1, {"fa": 3})], "true_linker": [{"earlier": 1, "fa": None}]}
     assert worst_anonymity(anonymity, "fa") == 3
     assert worst_anonymity({"results": [_pair(1, {"fa": 3})]}, "fa") == 3
@@ -236,6 +239,25 @@ def test_every_measure_has_its_reason() -> None:
         "ba: 4 is below 5",
     ]
     assert after_audit(GatePolicy(min_ka=1, min_fa=2, min_ca=3, min_ba=4), audit) == []
+
+
+def test_the_first_release_is_gated_on_ka() -> None:
+    """There is nothing to link with, so only KA can refuse."""
+    first = {"anonymity": {"status": "ok", "ka": 3, "results": [], "true_linker": []}}
+    assert after_audit(GatePolicy(min_ka=4, min_fa=4), first) == ["ka: 3 is below 4"]
+
+
+def test_minimality_is_bounded_where_local_suppression_is_asked_for() -> None:
+    """At most so many sets below K; not measured does not pass; without `local` the bound is refused."""
+    policy = GatePolicy(max_minimality=2)
+    assert after_audit(policy, {"minimality": {"below_k": 2}}) == []
+    assert after_audit(policy, {"minimality": {"below_k": 3}}) == [
+        "minimality: 3 sets of items leave fewer than K cases, limit 2"
+    ]
+    assert "not measured" in after_audit(policy, {})[0]
+    refuse_impossible(policy, mechanism({"kind": "tlkc-cohorts", "suppression": "local"}), "p")
+    with pytest.raises(InputError, match="local"):
+        refuse_impossible(policy, mechanism({"kind": "tlkc-cohorts"}), "p")
 
 
 def test_anonymity_that_does_not_apply_is_no_pass() -> None:

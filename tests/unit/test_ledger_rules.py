@@ -113,6 +113,18 @@ def test_the_version_of_this_program_is_read_and_older_ones(ledger: SqliteLedger
     db.close()
 
 
+def test_a_ledger_of_another_process_or_of_no_database_is_refused(ledger: SqliteLedger, tmp_path: Path) -> None:
+    """Each gets one clear line; neither file is touched."""
+    ledger.close()
+    with pytest.raises(RefusedError, match="belongs to process"):
+        SqliteLedger(ledger.path, "other")
+    broken = tmp_path / "broken.sqlite"
+    broken.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(RefusedError, match="cannot be read"):
+        SqliteLedger(broken, "demo")
+    assert broken.read_bytes() == b"not a database at all" * 100
+
+
 def test_a_folder_is_no_ledger(tmp_path: Path) -> None:
     """What SQLite cannot open, and what a reader does not find, is one clear refusal."""
     (tmp_path / "ledger.sqlite").mkdir()
@@ -170,6 +182,14 @@ def test_an_account_takes_in_what_stands(ledger: SqliteLedger) -> None:
     assert second.append(_entry("seal", cut="b", owner="loser")).owner == "winner"
     assert account.seals[1].owner == "winner"
     assert set(account.sealed_cuts) == {"a"}
+
+
+def test_a_cut_is_charged_once(ledger: SqliteLedger) -> None:
+    """A retry of a cut after a crash reuses its charge; those of other cuts add up exactly."""
+    account = ledger.view.account("p")
+    for cut in ("a", "a", "b", "c"):
+        ledger.append(charge_entry("p", cut, Charge(Fraction(1, 10), Fraction(1, 10**6))))
+    assert account.spent == Charge(Fraction(3, 10), Fraction(3, 10**6))
 
 
 def test_charges_are_exact_in_the_file() -> None:

@@ -17,7 +17,8 @@ from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
     from models.attacks.correspondence import AttackQuestion
-    from models.attacks.outcome import Anonymity, Method, Minimum
+    from models.attacks.outcome import Method, Minimum
+    from models.attacks.report import AttackedPair
     from models.eventlog import EventLog, SimpleLog
     from models.knowledge import Unit
 
@@ -67,35 +68,20 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Count the cases that somebody who holds several releases can exclude by comparing them (F-, C- and B-attack)."""
+    from models.attacks.report import attack_pairs, document
+
     if len(releases) < 2:
         raise InputError("attack compares releases: give two or more, in order of publication")
     if enumerate_to is not None:
         _check_target(enumerate_to, len(releases))
     question = _question(flags)
     logs = simple_logs(question, releases, reading, engine, options.split_attributes(sensitive))
-    pairs = []
     with progress() as bar:
         task = bar.add_task("pairs of releases", total=len(logs) * (len(logs) - 1) // 2)
-        for later in range(1, len(logs)):
-            for earlier in range(later):
-                pairs.append((earlier, later, question.between(logs[earlier], logs[later])))
-                bar.advance(task)
+        pairs = attack_pairs(question, logs, lambda: bar.advance(task))
     if enumerate_to is not None:
         _write_all(question, logs[0], logs[1], enumerate_to)
-    body = pairs[0][2].json()
-    if len(releases) > 2:
-        from models.attacks.series import series
-
-        body["pairs"] = [{"earlier": i + 1, "later": j + 1, **answer.json()} for i, j, answer in pairs]
-        over_all = series(
-            logs,
-            bk_length=question.bk_length,
-            n=question.n,
-            known=question.known,
-            taxonomy=question.taxonomy,
-            foreign=question.foreign,
-        )
-        body["series"] = over_all.json()
+    body = document(question, logs, pairs)
     if json:
         emit_json(body)
         return
@@ -221,15 +207,9 @@ def _taxonomy(path: Path) -> dict[str, str]:
     return parents
 
 
-LEGEND = (
-    "releases: in the order given; n: events removed from a case, at most; linker: can every earlier case be a later "
-    "one; ka1, ka2: least number of cases of each release that match what is known; fa, ca, ba: what is left of it "
-    "after the forward, cross and backward attack; fc, cc, bc: the share that each excludes"
-)
-"""Below the tables. Words of docs/glossary.md."""
+def _show(pairs: list[AttackedPair], body: dict[str, Any]) -> None:
+    from models.attacks.report import LEGEND, missing_linkers
 
-
-def _show(pairs: list[tuple[int, int, Anonymity]], body: dict[str, Any]) -> None:
     console = tables()
     names = ("ka1", "ka2", "fa", "ca", "ba")
     table = grid("releases", "n", "linker", *names, "fc", "cc", "bc", left=3)
@@ -238,10 +218,8 @@ def _show(pairs: list[tuple[int, int, Anonymity]], body: dict[str, Any]) -> None
             shares = ["-" if row[name] is None else f"{row[name]:.2f}" for name in ("fc", "cc", "bc")]
             table.add_row(f"{earlier + 1}, {later + 1}", str(row["n"]), row["linker"], *_numbers(row, names), *shares)
     console.print(table)
-    for earlier, later, answer in pairs:
-        for result in answer.results:
-            if result.linker == "none":
-                console.print(_no_linker(earlier, later, result))
+    for sentence in missing_linkers(pairs):
+        console.print(sentence)
     if "series" in body:
         _show_series(console, body["series"])
     console.print(LEGEND)
@@ -253,20 +231,6 @@ def _numbers(row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     return ["-" if row[name] is None else str(row[name]) for name in names]
 
 
-def _no_linker(earlier: int, later: int, result: Any) -> str:
-    from models.attacks.outcome import MOST_N
-
-    witness = result.obstacles[0]
-    if result.least_n:
-        hint = f"the least n with a linker is {result.least_n}"
-    else:
-        hint = f"no n up to {MOST_N} gives one: a value changed, or cases were dropped"
-    return (
-        f"releases {earlier + 1}, {later + 1}, n = {result.n}: no linker; {len(result.obstacles)} sensitive value(s) "
-        f"cannot be matched ({witness.earlier} earlier records link to {witness.later} later ones); {hint}"
-    )
-
-
 def _show_series(console: Any, series: Mapping[str, Any]) -> None:
     names = ("fa", "ca", "ba", "bf", "bc")
     table = grid("series", "n", *names, "all candidates")
@@ -276,7 +240,7 @@ def _show_series(console: Any, series: Mapping[str, Any]) -> None:
     console.print(table)
 
 
-def _show_candidates(console: Any, pairs: list[tuple[int, int, Anonymity]]) -> None:
+def _show_candidates(console: Any, pairs: list[AttackedPair]) -> None:
     names = ("n", "ms1", "ms2", "f", "c", "b", "fa", "ca", "ba")
     table = grid("releases", "bk", *names, left=2)
     for earlier, later, answer in pairs:

@@ -1,8 +1,9 @@
-"""Faust application 2: from ordered deltas to releases. One member is active, the others stand by.
+"""Faust application 2: from ordered deltas to releases. One member is active, all others are standbys.
 
-Faust decides who is active (the group assigns the one partition of the delta topic to one member) and brings the
-records. `ActiveCoordinator` holds the state and does the durable steps in a thread of its own, so that a long build
-never stops the heartbeats. Records are acknowledged behind the checkpoint before the last one.
+The consumer group assigns the single partition of the delta topic to one member, which becomes the active coordinator.
+Faust delivers the records to it. `ActiveCoordinator` holds the state and does the durable steps in a separate thread,
+so that a long build never delays the heartbeats. Offsets are acknowledged up to the previous checkpoint, not the last
+one: if the last checkpoint is damaged, the records behind the previous one are still delivered again.
 """
 
 from __future__ import annotations
@@ -34,15 +35,18 @@ from stream.ledger.sqlite import unreadable
 
 log = logging.getLogger("veilstream")
 
-TAKE, WITHIN = 100, 0.1
-"""Delta records hold up to 500 events each; an incomplete batch waits a tenth of a second."""
+BATCH_RECORDS = 100
+"""Delta records in a batch. Each holds up to 500 events."""
+
+BATCH_SECONDS = 0.1
+"""How long an incomplete batch waits for further records."""
 
 LOCK_SECONDS = 30.0
-"""How long a successor waits for the folder of the one before it on the same host."""
+"""How long a successor waits until its predecessor on the same host releases the lock of the folder."""
 
 
 class Coordinator:
-    """A member of the coordinator's group: standby until the partition is given to it."""
+    """A member of the coordinator's group, which is a standby until the partition is assigned to it."""
 
     def __init__(self, app: App, host: CoordinatorContext) -> None:
         self.app, self.host = app, host
@@ -55,135 +59,170 @@ class Coordinator:
         self.contact = BrokerContact(host.source, [self.partition.topic], host.source.heartbeat, report)
         self.status = StatusFile(host.output, host.source.heartbeat)
         self.status.contact = self.contact
-        self._since = self._heard = 0.0
-        self._looking = False
+        # When the current step began, by the monotonic clock; 0 between two steps.
+        self._step_started = 0.0
+        # Time of the last record by the broker's clock, for the metric of the lag.
+        self._last_record_at = 0.0
+        # Whether a check of a silent delta topic is queued already.
+        self._check_queued = False
+        # Events that are folded and not acknowledged yet, in order of their offsets.
         self._pending: deque[Any] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
         self._stopping = threading.Event()
+        # Faust keeps only a weak reference to the receiver of a signal. This attribute keeps the method alive.
         self.signals = self._signalled
-        """The agent that Faust calls: it keeps only a weak reference."""
 
     # membership
 
     def assigned(self, partitions: set[TP]) -> None:
         """Handle an assignment of partitions.
 
-        A coordinator that loses its partition ends: its state would fall behind, and its folder is locked.
+        Raises
+        ------
+        TakenOverError
+            If the active coordinator loses its partition. The process must end, since its state would fall behind,
+            and its lock on the folder would keep the successor out.
         """
+        # Offsets of the previous assignment may no longer be acknowledged.
         self._pending.clear()
-        mine = self.partition in partitions
-        if not mine and self.engine is not None:
-            self.state = "lost"
-            raise TakenOverError("another coordinator is active now: this process ends, start it again as a standby")
-        if self.engine is None:
-            self.state = "starting" if mine else "standby"
-            log.info("coordinator is %s", "active" if mine else "standing by")
-        if mine and self.engine is None:
+        is_assigned = self.partition in partitions
+        if self.engine is not None:
+            if not is_assigned:
+                self.state = "lost"
+                raise TakenOverError(
+                    "another coordinator is active now: this process ends, start it again as a standby"
+                )
+            return
+        if is_assigned:
+            self.state = "starting"
+            log.info("coordinator is active")
             self.app.add_future(self._run(self._active))
+        else:
+            self.state = "standby"
+            log.info("coordinator is on standby")
 
     async def _signalled(self, _app: Any, partitions: Any, **_: Any) -> None:
         self.assigned(partitions)
 
     async def batch(self, events: Sequence[Any]) -> None:
-        """Fold one batch of records, durably; then acknowledge what may be acknowledged."""
+        """Fold one batch of records, durably, and acknowledge the offsets behind which the state is safe."""
         generation = int(self.app.consumer_generation_id)
+        # Events of an earlier generation are delivered again, to whoever holds the partition now.
         current = [event for event in events if event.message.generation_id == generation]
         if not current:
             return
-        records = [(event.message.offset, event.message.value, leader_epoch(event.message)) for event in current]
-        self._heard = current[-1].message.timestamp
+        records = []
+        for event in current:
+            message = event.message
+            records.append((message.offset, message.value, leader_epoch(message)))
+        self._last_record_at = current[-1].message.timestamp
         await self._run(self._fold, records)
         for event in current:
-            event.message.value = None  # the state has it; only the offset is still needed
+            event.message.value = None  # frees memory: only the offset is still needed
+        # The fold may have taken minutes, and the group may have been rebalanced meanwhile.
         if int(self.app.consumer_generation_id) == generation:
             self._pending.extend(current)
             self._acknowledge()
 
     def _fold(self, records: Sequence[DeltaRecord]) -> None:
         engine = self._active()
-        if not self._known_delta(engine):
+        if not self._confirm_delta(engine):
             return
-        engine.catch_up(records[0][0], self._stopping.is_set)
+        first_offset = records[0][0]
+        engine.catch_up(first_offset, self._stopping.is_set)
         engine.apply(records, self._stopping.is_set)
-        engine.service.publish_due()  # ticks come with every heartbeat, so none waits longer than that
-        self.state = "gap" if engine.fold.gap else "active"
-        self.status.write(engine.standing, self.state)
+        # Ticks arrive with every heartbeat, so no release is published later than a heartbeat after its time.
+        engine.service.publish_due()
+        self._update_state(engine)
+        self.status.write(engine.snapshot, self.state)
         if self.host.watch is not None:
-            self.host.watch.folded(engine.fold, heard=self._heard)
+            self.host.watch.folded(engine.fold, heard=self._last_record_at)
             self.host.watch.saved(engine.saved)
 
     def _active(self) -> ActiveCoordinator:
-        if self.engine is None:
-            self.engine = _open(self.host, self._stopping.is_set)
-            if self.host.watch is not None:
-                self.host.watch.opened(self.engine.service)
-            log.info("coordinator: state at delta offset %d", self.engine.position)
-            # Before the first batch: the source may be silent for hours, and operators ask at once.
-            self.status.write(self.engine.standing, "gap" if self.engine.fold.gap else "active")
-        self.state = "gap" if self.engine.fold.gap else "active"
-        return self.engine
+        """Return the active coordinator, opened at the first call."""
+        if self.engine is not None:
+            self._update_state(self.engine)
+            return self.engine
+        engine = _open(self.host, self._stopping.is_set)
+        self.engine = engine
+        if self.host.watch is not None:
+            self.host.watch.opened(engine.service)
+        log.info("coordinator: state at delta offset %d", engine.position)
+        self._update_state(engine)
+        # Before the first batch: the source may be silent for hours, and an operator wants to see the state now.
+        self.status.write(engine.snapshot, self.state)
+        return engine
+
+    def _update_state(self, engine: ActiveCoordinator) -> None:
+        self.state = "gap" if engine.fold.gap else "active"
 
     def _acknowledge(self) -> None:
-        bound = self.engine.acknowledged() if self.engine is not None else -1
+        if self.engine is None:
+            return
+        last_offset = self.engine.acknowledged()
         consumer: Any = self.app.consumer
-        while self._pending and self._pending[0].message.offset <= bound:
-            consumer.acknowledge([self._pending.popleft().message])
+        while self._pending and self._pending[0].message.offset <= last_offset:
+            event = self._pending.popleft()
+            consumer.acknowledge([event.message])
 
-    async def _run(self, work: Callable[..., object], *arguments: Any) -> None:
-        """Run a step in the one thread.
-
-        Its time is measured from its own start, since it may wait for the step before it.
-        """
+    async def _run(self, step: Callable[..., object], *arguments: Any) -> None:
+        """Run a step in the coordinator's thread, after those that were queued before it."""
 
         def timed() -> None:
-            self._since = time.monotonic()
+            # Measured here and not by the caller, since the step may have waited for the one before it.
+            self._step_started = time.monotonic()
             try:
-                work(*arguments)
+                step(*arguments)
             except OSError as error:
                 # A full disk is an expected end in one line; Faust logs every other error with its stack.
                 raise shortage(error) or error from error
             except sqlite3.Error as error:
                 raise unreadable(OperatorLayout(self.host.output).ledger, error) from error
             finally:
-                self._since = 0.0
+                self._step_started = 0.0
 
         await asyncio.get_running_loop().run_in_executor(self._thread, timed)
 
-    def _busy(self) -> float:
-        return time.monotonic() - self._since if self._since else 0.0
+    def _busy_seconds(self) -> float:
+        """Return the seconds that the current step has taken; 0 between two steps."""
+        started = self._step_started  # read once: the other thread may reset it
+        return time.monotonic() - started if started else 0.0
 
-    def move(self) -> None:
-        """Report progress; a timer of the event loop calls this.
+    def heartbeat(self) -> None:
+        """Report progress, update the status file and check a silent delta topic.
 
-        A step may take minutes; a rebalance or a blocked event loop may not.
+        A timer of the event loop calls this. A step may take minutes and still counts as progress; a rebalance or a
+        blocked event loop does not.
         """
-        busy = self._busy()
+        busy = self._busy_seconds()
         if busy < STUCK_SECONDS and not self.app.rebalancing:
             self.check.moved()
         if self.host.watch is not None:
             self.host.watch.metrics.unreadable(len(unreadable_partitions.partitions))
-        if self.engine is not None:
-            self.status.alive(self.state, round(busy, 3))
-        if self.engine is not None and not self._busy() and not self._looking and not self.app.rebalancing:
-            self._looking = True
-            self.app.add_future(self._run(self._look))
+        if self.engine is None:
+            return
+        self.status.alive(self.state, round(busy, 3))
+        if not busy and not self._check_queued and not self.app.rebalancing:
+            self._check_queued = True
+            self.app.add_future(self._run(self._check_silent_delta))
 
-    def _look(self) -> None:
-        """Check the delta topic while no records come: it may have been deleted or replaced."""
+    def _check_silent_delta(self) -> None:
+        """Check the delta topic while no records arrive: it may have been deleted or replaced."""
         try:
             if self.engine is not None:
-                self._known_delta(self.engine, whole=True)
+                self._confirm_delta(self.engine, compare_end=True)
         finally:
-            self._looking = False
+            self._check_queued = False
 
-    def _known_delta(self, engine: ActiveCoordinator, *, whole: bool = False) -> bool:
+    def _confirm_delta(self, engine: ActiveCoordinator, *, compare_end: bool = False) -> bool:
         """Wait until the broker confirms that the delta topic is the one that is folded.
 
-        While the broker is away this waits, as the consumer does. False if a stop was requested first.
+        Returns False if a stop was requested before the broker answered.
         """
         while not self._stopping.is_set():
             try:
-                engine.check_delta(whole=whole)
+                engine.check_delta(compare_end=compare_end)
                 return True
             except UnavailableError as error:
                 log.warning("%s; asking again", error)
@@ -192,7 +231,7 @@ class Coordinator:
 
     def probe(self) -> Mapping[str, Any]:
         """Return what the health endpoints report."""
-        busy = self._busy()
+        busy = self._busy_seconds()
         return {
             "role": "coordinator",
             "state": faulty_state(self.contact) or self.state,
@@ -224,8 +263,9 @@ def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> ActiveCoordi
     Raises
     ------
     UnavailableError
-        If the lock stays held: that process hangs, or is stopped. The service manager then starts this one again, which
-        waits again, until somebody ends the other one. A refusal would be final, and nobody would take over.
+        If the lock is still held after `LOCK_SECONDS`: the other process hangs, or was paused. The service manager
+        starts this process again, and it waits again until the other one has ended. A refusal would be final, and no
+        coordinator would be left.
     """
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
@@ -241,9 +281,18 @@ def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> ActiveCoordi
 
 
 def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[App, Coordinator]:
-    """Make the Faust application and its coordinator."""
+    """Make the Faust application and its coordinator.
+
+    Parameters
+    ----------
+    host
+        Configuration, broker and output folder.
+    folder
+        The folder of Faust's own files.
+    """
     process = host.settings.process.name
-    # The assignor gives the partition to the first name in order: who joined first keeps it when a standby comes.
+    # The assignor gives the partition to the first name in alphabetical order. With the time of the start in the name,
+    # the oldest member keeps the partition when a standby joins.
     name = f"veilstream-coordinator-{time.time_ns():020d}"
     app = application(process, "coordinator", host.source, folder, SeekingTransport, broker_client_id=name)
     coordinator = Coordinator(app, host)
@@ -251,13 +300,14 @@ def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[App, Coordi
 
     @app.agent(deltas, name="coordinator", supervisor_strategy=CrashingSupervisor)
     async def take(stream: Any) -> None:
-        async for batch in stream.noack_take(TAKE, within=WITHIN):
+        async for batch in stream.noack_take(BATCH_RECORDS, within=BATCH_SECONDS):
             await coordinator.batch(batch)
 
     @app.timer(interval=host.source.heartbeat)  # type: ignore[untyped-decorator]
-    async def move() -> None:
-        coordinator.move()
+    async def heartbeat() -> None:
+        coordinator.heartbeat()
 
     offer_health(app, host.settings.health_port, coordinator.probe)
-    app.on_partitions_assigned.connect(coordinator.signals)  # type: ignore[arg-type]  # `signal` by name; we take all
+    # Faust passes `signal=` by name, which its own type hints do not allow.
+    app.on_partitions_assigned.connect(coordinator.signals)  # type: ignore[arg-type]
     return app, coordinator

@@ -1,11 +1,11 @@
 """The delta topic of a coordinator: whether it is the one that the state was folded from, and its records.
 
-A position names cuts, and the ledger remembers cuts for ever. A topic that was created again, or lost its tail, gives
-offsets a second time, and a cut at one of them would be taken for one that was charged and sealed. Therefore positions
-go on where the state ended, and an anchor in the ledger maps them to offsets of a topic.
+A cut is named by its position, and the ledger keeps cuts for ever. A topic that was created again, or lost its tail,
+assigns the same offsets a second time. A cut at such an offset would be mistaken for one that was charged and sealed.
+Therefore positions continue where the state ended, and an anchor in the ledger maps them to offsets of the topic.
 
-Faust brings the records. This module reads the topic beside Faust, so that a host whose state is behind its group can
-catch up.
+Faust delivers the records. This module also reads the topic by itself, for a host whose state is older than the offset
+at which its group continues.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from stream.release.pipeline import Pipeline
 from stream.run.runner import Arrival
 
 PATIENCE_SECONDS = 60.0
-"""Without a record for this long before the end: the broker is away, and the process ends to be started again."""
+"""How long a read before the end of the topic waits for a record. Then the broker counts as away, and the process ends
+to be started again."""
 
 
 def poll_records(consumer: Any, partition: Any) -> Any:
@@ -93,15 +94,15 @@ class DeltaReader:
         """Yield offset, value and leader epoch of the records from `first` up to `until` (exclusive), in order."""
         consumer = self._open()
         consumer.seek(self._partition, first)
-        heard = time.monotonic()
+        last_answer = time.monotonic()
         while consumer.position(self._partition) < until:
             for records in poll_records(consumer, self._partition).values():
-                heard = time.monotonic()
+                last_answer = time.monotonic()
                 for record in records:
                     if record.offset >= until:
                         return
                     yield record.offset, record.value, int(record.leader_epoch)
-            if time.monotonic() - heard > PATIENCE_SECONDS:
+            if time.monotonic() - last_answer > PATIENCE_SECONDS:
                 raise UnavailableError(f"{self._partition.topic}: cannot be read up to offset {until}")
 
     def close(self) -> None:
@@ -119,9 +120,9 @@ class _Subject(msgspec.Struct):
 
 
 def seen_in_delta_topic(process: str, source: Source, topic: str, number: int) -> bool:
-    """Whether a record of the delta topic is about a source partition, or was in a part that the topic has lost.
+    """Return whether the delta topic has, or may have had, a record about a source partition.
 
-    Its later events were then promised to the fold.
+    If it has, the fold expects the later events of that partition, and their loss is a gap.
 
     Raises
     ------
@@ -132,9 +133,12 @@ def seen_in_delta_topic(process: str, source: Source, topic: str, number: int) -
     reader = DeltaReader(process, source)
     try:
         if reader.begin() > 0:
-            return True
-        found = (subject.decode(value or b"{}") for _, value, _ in reader.read(0, reader.end()))
-        return any((one.src, one.p) == (topic, number) for one in found)
+            return True  # the deleted records may have been about it
+        for _, value, _ in reader.read(0, reader.end()):
+            record = subject.decode(value or b"{}")
+            if (record.src, record.p) == (topic, number):
+                return True
+        return False
     finally:
         reader.close()
 
@@ -182,14 +186,15 @@ class LostDeltasError(RefusedError):
 
     def __init__(self, topic: str, lineage: Lineage, anchor: Anchor, position: int, lost: int) -> None:
         self.lineage, self.lost = lineage, lost
-        what = "lost what it had from there on" if self._same(anchor) else "was deleted and created again"
+        is_same_topic = not anchor.log or anchor.log == lineage.topic
+        if is_same_topic:
+            cause = f"the topic lost its records from offset {lost} on"
+        else:
+            cause = "the topic was deleted and created again"
         super().__init__(
-            f"{topic}: the state was folded up to position {position}, the topic {what} (offset {lost}): deltas that "
-            "nobody folded are gone; nothing is released until `veilstream gap rewind|accept`"
+            f"{topic}: the state was folded up to position {position}, and {cause}; deltas that were not folded are "
+            "gone; nothing is released until `veilstream gap rewind|accept`"
         )
-
-    def _same(self, anchor: Anchor) -> bool:
-        return not anchor.log or anchor.log == self.lineage.topic
 
 
 def anchors(ledger: Ledger) -> list[Anchor]:
@@ -227,32 +232,35 @@ class DeltaRecords:
     readable: Callable[[AnyRecord], AnyRecord]
 
     def after(self, position: int) -> Iterator[Arrival]:
-        """Yield the records behind `position`; the state has the others already."""
+        """Yield the records behind `position`; the state contains the others already."""
         for offset, value, epoch in self.records:
-            here = self.anchor.position(offset)
-            if here <= position:
+            record_position = self.anchor.position(offset)
+            if record_position <= position:
                 continue
             record = self.readable(decode_record(offset, value))
-            yield Arrival(here, record, len(record.rows) if isinstance(record, Delta) else 0, epoch)
+            n_events = len(record.rows) if isinstance(record, Delta) else 0
+            yield Arrival(record_position, record, n_events, epoch)
 
 
 Reread = Callable[[int, int], Iterable[DeltaRecord]]
-"""The records from an offset up to another (exclusive), read once more by another consumer."""
+"""Reads the records from an offset up to another (exclusive) once more, with another consumer."""
 
 
-def whole(records: Iterable[DeltaRecord], first: int, reread: Reread) -> Iterator[DeltaRecord]:
-    """Yield records from offset `first` on, in order, without holes that a consumer made.
+def complete(records: Iterable[DeltaRecord], first: int, reread: Reread) -> Iterator[DeltaRecord]:
+    """Yield the records from offset `first` on, in order, including those that a consumer skipped.
 
-    Missing offsets are read once more: the marker of a transaction has an offset and is no record; a record that was
-    left out takes its place. This happens before the fold: a record that a second look finds is folded at its place,
-    before any later cut.
+    Offsets that are missing between two records are read once more. Usually they are markers of transactions, which
+    have an offset and are no records. A record that was skipped is yielded at its place, so that it is folded before
+    any later cut.
     """
+    next_offset = first
     for record in records:
-        if record[0] > first:
-            yield from reread(first, record[0])
-        if record[0] >= first:
+        offset = record[0]
+        if offset > next_offset:
+            yield from reread(next_offset, offset)
+        if offset >= next_offset:
             yield record
-            first = record[0] + 1
+            next_offset = offset + 1
 
 
 def decode_record(offset: int, value: bytes | None) -> AnyRecord:
@@ -292,10 +300,14 @@ log = logging.getLogger("veilstream")
 
 
 class DeltaTopic:
-    """Reads the topic and compares it with what the ledger records about it.
+    """Reads the topic and compares it with the ledger's entries about it.
 
-    `anchor` maps offsets to positions of the fold. `lost` is why nothing may be released, if the topic is not the one
-    that was folded.
+    Attributes
+    ----------
+    anchor
+        Maps offsets to positions of the fold.
+    lost
+        The error that forbids releases if the topic is not the one that was folded; None otherwise.
     """
 
     def __init__(self, process: str, source: Source, ledger: Ledger) -> None:
@@ -341,10 +353,11 @@ class DeltaTopic:
             self.anchor = Anchor(lineage.topic)
         if position + 1 < self.anchor.begin:
             raise RefusedError(
-                f"the state here ends at {position}, the delta topic of now begins at {self.anchor.begin}: what "
-                "lies between is gone; restore a newer checkpoint"
+                f"the state here ends at {position}, the delta topic of now begins at {self.anchor.begin}: the "
+                "records between are gone; restore a newer checkpoint"
             )
-        epoch = -1 if position < self.anchor.begin else epoch  # of a log of before
+        if position < self.anchor.begin:
+            epoch = -1  # the last folded record belongs to an earlier topic
         lost = self.anchor.lost_from(lineage, position, epoch)
         if lost is None:
             if not self._recorded:
@@ -356,12 +369,13 @@ class DeltaTopic:
             self._refuse(error)
         self.anchor = Anchor(lineage.topic, position + 1 - lost, lost)
         self._ledger.append(note(self.anchor))
-        for pipeline in pipelines if action == "accept" else ():
-            pipeline.accept_gap(position + 1, [f"{self.name}: from position {position + 1} on"])
+        if action == "accept":
+            for pipeline in pipelines:
+                pipeline.accept_gap(position + 1, [f"{self.name}: from position {position + 1} on"])
         log.warning("%s: goes on from offset %d as position %d (gap %s)", self.name, lost, self.anchor.begin, action)
         return -1
 
-    def check(self, position: int, epoch: int, *, whole: bool = False) -> None:
+    def check(self, position: int, epoch: int, *, compare_end: bool = False) -> None:
         """Check that the topic is still the one that is folded.
 
         Call it after records were fetched and before they are folded, so that the answer covers them. Without a new
@@ -371,8 +385,8 @@ class DeltaTopic:
         ----------
         position, epoch
             The last folded record, and its leader epoch.
-        whole
-            Whether to compare the end too, for a topic that brings no records.
+        compare_end
+            Whether to compare the end of the topic too. Needed while no records arrive.
 
         Raises
         ------
@@ -380,7 +394,7 @@ class DeltaTopic:
             If it is another topic.
         """
         leader = self._client.leaders([self.name]).get((self.name, 0))
-        if leader is not None and leader == self._leader and not whole:
+        if leader is not None and leader == self._leader and not compare_end:
             return
         lineage = self._lineage()
         lost = self.anchor.lost_from(lineage, position, epoch)
@@ -394,10 +408,10 @@ class DeltaTopic:
 
     def _lineage(self) -> Lineage:
         place = (self.name, 0)
-        found = self._client.lineages([place]).get(place)
-        if found is None:
-            raise VeilstreamError(f"topic {self.name}: is gone; run `veilstream topics create`")
-        return found
+        lineage = self._client.lineages([place]).get(place)
+        if lineage is None:
+            raise VeilstreamError(f"topic {self.name}: does not exist any more; run `veilstream topics create`")
+        return lineage
 
     def _decided_on(self, error: LostDeltasError, position: int) -> str | None:
         """Return the operator's decision on a replaced delta topic, `rewind` or `accept`; None without a decision.
@@ -436,13 +450,13 @@ class DeltaTopic:
         if begin > following:
             raise RefusedError(
                 f"the state here ends at {position}, the delta topic begins at {self.anchor.position(begin)}: "
-                "what lies between is gone; restore a newer checkpoint"
+                "the records between are gone; restore a newer checkpoint"
             )
-        yield from whole(self._reader.read(following, until), following, self._reread)
+        yield from complete(self._reader.read(following, until), following, self._reread)
 
-    def whole(self, records: Iterable[DeltaRecord], position: int) -> Iterator[DeltaRecord]:
-        """Yield records behind `position` as Faust brings them; those that it left out are read here."""
-        return whole(records, self.anchor.offset(position + 1), self._reread)
+    def complete(self, records: Iterable[DeltaRecord], position: int) -> Iterator[DeltaRecord]:
+        """Yield the records behind `position` that Faust delivers; those that it skipped are read by this class."""
+        return complete(records, self.anchor.offset(position + 1), self._reread)
 
     def _reread(self, first: int, until: int) -> Iterator[DeltaRecord]:
         """Read offsets once more, with a new consumer."""

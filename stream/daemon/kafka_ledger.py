@@ -1,13 +1,13 @@
 """The ledger of the daemon: the topic is the truth, and SQLite is its copy, entry for entry.
 
-* One transactional producer per process name: whoever opens the ledger fences the one before it, also one that only
-  slept. A fenced coordinator cannot charge, seal or publish any more.
+* One transactional producer per process name. Opening the ledger fences the previous coordinator, even one that was
+  only paused: it cannot charge, seal or publish any more.
 * An append is committed, then read back. Of several entries with one key, the first in topic order is valid, and
   `append` returns it. Nothing is published before that.
-* The copy remembers how far it has read, and a digest of all that it read. A topic that is shorter or different (a
-  restored snapshot, another cluster) is refused, since budgets and numbers would be forgotten.
-* At every start the copy is compared with the topic, entry for entry. If rows are missing or different (a damaged file,
-  a hand that edited it), the copy is rebuilt from the topic, and the log says so.
+* The copy stores how far the topic was read, and a digest of all records up to there. A topic that is shorter or
+  different (a restored snapshot, another cluster) is refused, since it lacks charges and release numbers.
+* At every start the copy is compared with the topic, entry by entry. If rows are missing or different (a damaged or
+  edited file), the copy is rebuilt from the topic, and this is logged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from stream.ledger.sqlite import Kind, SqliteLedger, unreadable, unwritable
 log = logging.getLogger("veilstream")
 
 READ_SECONDS = 60.0
-"""How long to wait for the broker to give back what it has acknowledged, before giving up the process."""
+"""How long to wait until the broker returns a record that it acknowledged. Then the process ends."""
 
 FENCED = "another coordinator has taken over this process: this one publishes nothing"
 
@@ -53,7 +53,12 @@ class TopicLedger(SqliteLedger):
     source
         Configuration of the broker.
     clock
-        Learns the broker's time from what is appended.
+        Updated with the broker's time of each appended record.
+
+    Raises
+    ------
+    RefusedError
+        If the topic is not the one that the copy was read from, or has a record that is no entry.
     """
 
     def __init__(self, path: Path, process: str, source: Source, clock: BrokerClock | None = None) -> None:
@@ -63,11 +68,13 @@ class TopicLedger(SqliteLedger):
         self._clock = clock or BrokerClock()
         self._db.execute("CREATE TABLE IF NOT EXISTS topic(next INTEGER NOT NULL, digest BLOB NOT NULL)")
         self._partition = TopicPartition(topic(process, "ledger"), 0)
+        # How far the topic was read by this process, and the chained digest of these records.
         self._next, self._digest = 0, b""
-        self._fenced = self._failed = False
+        # The same two values as the copy had them when it was opened.
+        self._copied_next, self._copied_digest = 0, b""
+        # Valid entries, by key or offset, while the topic is read from its begin; None afterwards.
         self._read_entries: dict[str | int, Entry] | None = None
-        """Valid entries, by key or offset, while the topic is read from its begin."""
-        self._known: tuple[int, bytes] = (0, b"")
+        self._fenced = self._failed = False
         self._producer = self._open_producer(process, source)
         self._consumer = KafkaConsumer(
             bootstrap_servers=source.servers,
@@ -117,7 +124,7 @@ class TopicLedger(SqliteLedger):
         """
         (offset,) = self.send([(self._partition.topic, None, write_entry(entry))])
         self._read_until(offset + 1)
-        return self._standing(entry)
+        return self._valid_entry(entry)
 
     def send(self, records: Sequence[tuple[str, bytes | None, bytes]]) -> list[int]:
         """Send (topic, key, value) records as one transaction, and return their offsets.
@@ -134,8 +141,10 @@ class TopicLedger(SqliteLedger):
             raise TakenOverError(FENCED)
         try:
             self._begin()
-            futures = [self._producer.send(name, value, key=key, partition=0) for name, key, value in records]
-            taken = [future.get(timeout=READ_SECONDS) for future in futures]
+            futures = []
+            for name, key, value in records:
+                futures.append(self._producer.send(name, value, key=key, partition=0))
+            acknowledged = [future.get(timeout=READ_SECONDS) for future in futures]
             self._producer.commit_transaction()
         except fences:
             self._fenced = True
@@ -144,15 +153,15 @@ class TopicLedger(SqliteLedger):
             self._abort(fences)
             raise
         self._failed = False
-        if taken:
-            self._clock.heard(max(one.timestamp for one in taken))
-        return [int(one.offset) for one in taken]
+        if acknowledged:
+            self._clock.heard(max(record.timestamp for record in acknowledged))
+        return [int(record.offset) for record in acknowledged]
 
     def _begin(self) -> None:
         """Begin a transaction.
 
-        After one that failed the client may first have to renew its epoch, which takes a round trip. An epoch that a
-        successor holds cannot be renewed, and is a fence.
+        After a failed transaction the client may have to renew its epoch, which takes a round trip: until then it
+        raises an error, and the loop tries again. If a successor has a newer epoch, the client is fenced.
         """
         from kafka import errors
 
@@ -183,7 +192,8 @@ class TopicLedger(SqliteLedger):
         except errors.KafkaError as error:
             log.info("%s: a failed transaction was not aborted (%s)", self._partition.topic, type(error).__name__)
 
-    def _standing(self, entry: Kind) -> Kind:
+    def _valid_entry(self, entry: Kind) -> Kind:
+        """Return the first entry in the topic with the key of `entry`."""
         key = key_of(entry)
         if key is None:
             return entry
@@ -193,38 +203,40 @@ class TopicLedger(SqliteLedger):
     # the copy
 
     def _catch_up(self) -> None:
-        """Read the topic from its begin; entries that the copy has already are compared, not copied again."""
-        known = self._db.execute("SELECT next, digest FROM topic").fetchone() or (0, b"")
-        if known == (0, b"") and super().count():
+        """Read the topic from its begin, compare it with the copy, and copy the entries that are new."""
+        row = self._db.execute("SELECT next, digest FROM topic").fetchone()
+        if row is not None:
+            self._copied_next, self._copied_digest = row
+        elif super().count():
             raise RefusedError(f"{self.path}: this ledger was not made by a daemon: start with a folder of its own")
         begin = self._consumer.beginning_offsets([self._partition])[self._partition]
         end = self._consumer.end_offsets([self._partition])[self._partition]
         if begin > 0:
             raise RefusedError(f"{self._partition.topic}: its first {begin} records are gone; it must be kept for ever")
-        if end < known[0]:
+        if end < self._copied_next:
             raise RefusedError(
-                f"{self._partition.topic}: ends at {end}, this host has read {known[0]}: the topic is older than the "
-                "ledger here; restore the topic"
+                f"{self._partition.topic}: ends at {end}, this host has read {self._copied_next}: the topic is older "
+                "than the ledger here; restore the topic"
             )
         self._consumer.seek(self._partition, 0)
-        self._known = known
         entries: dict[str | int, Entry] = {}
         self._read_entries = entries
         self._read_until(end)
-        if self._next <= known[0]:
-            self._compare()
+        if self._next <= self._copied_next:
+            # The topic has no record behind the copy, so `_take` has not compared the digests.
+            self._check_same_topic()
         self._rebuild(list(entries.values()))
-        self._read_entries = None  # from now on the copy follows record by record
+        self._read_entries = None  # from now on each record is copied when it is read
 
     def _rebuild(self, entries: list[Entry]) -> None:
-        """Rewrite the copy from the topic where they differ."""
+        """Rewrite the copy from the topic if the two differ."""
         try:
             if list(super().entries()) == entries:
                 return
         except msgspec.DecodeError:
-            pass  # rows that are no entries
+            pass  # the copy has rows that are no entries
         log.error(
-            "%s: does not hold what %s does (%d entries here, %d there): it is rebuilt from the topic",
+            "%s: differs from %s (%d entries instead of %d): it is rebuilt from the topic",
             *(self.path, self._partition.topic, self.count(), len(entries)),
         )
         self._view = None
@@ -233,8 +245,9 @@ class TopicLedger(SqliteLedger):
             for entry in entries:
                 super().append(entry)
 
-    def _compare(self) -> None:
-        if self._digest != self._known[1]:
+    def _check_same_topic(self) -> None:
+        """Refuse a topic whose first records are not those that the copy was read from."""
+        if self._digest != self._copied_digest:
             raise RefusedError(f"{self._partition.topic}: is not the topic that {self.path} is a copy of")
 
     def _read_until(self, offset: int) -> None:
@@ -247,22 +260,26 @@ class TopicLedger(SqliteLedger):
                 raise UnavailableError(f"{self._partition.topic}: cannot be read up to offset {offset}")
 
     def _take(self, offset: int, value: bytes | None) -> None:
-        """Add one record of the topic to the digest, and to the copy with the position behind it.
+        """Add one record of the topic to the digest, and to the copy if it is new.
 
-        RefusedError for one that is no entry: its meaning is not known, and budgets are never guessed.
+        RefusedError for a record that is no entry: it could be a charge, and budgets are never guessed.
         """
         entry = self._entry(offset, value)
         value = value or b""
-        copied = offset < self._known[0]
-        if not copied and self._next <= self._known[0]:
-            self._compare()
+        is_copied = offset < self._copied_next
+        is_first_new = not is_copied and self._next <= self._copied_next
+        if is_first_new:
+            # All records of the copy have been read now, and none is written before they are confirmed.
+            self._check_same_topic()
         self._digest = hashlib.sha256(self._digest + value).digest()
         self._next = offset + 1
         if self._read_entries is not None:
+            # Of several entries with one key, the first is valid.
             self._read_entries.setdefault(key_of(entry) or offset, entry)
-        if copied:
+        if is_copied:
             return
         try:
+            # Entry and position in one transaction: after a crash the copy has both, or neither.
             with _transaction(self._db):
                 super().append(entry)
                 self._db.execute("DELETE FROM topic")
@@ -275,12 +292,12 @@ class TopicLedger(SqliteLedger):
             return read_entry(value or b"")
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise RefusedError(
-                f"{self._partition.topic}: the record at offset {offset} is no entry of a ledger that this program "
-                "knows; find out who wrote it, and restore the topic without it"
+                f"{self._partition.topic}: the record at offset {offset} is not a ledger entry that this program can "
+                "read; find out who wrote it, and restore the topic without it"
             ) from None
 
     def close(self) -> None:
-        """Close without committing; the successor aborts an open transaction."""
+        """Close the connections. An open transaction is not committed; the successor aborts it."""
         self._producer.close(timeout=1)
         self._consumer.close(autocommit=False)
         super().close()

@@ -1,7 +1,13 @@
 """The coordinator's state and its durable steps, without Faust: records in, decisions and checkpoints out.
 
-One thread uses it. Order: fold a record; at each cut the service decides durably; only between records a checkpoint;
-what the checkpoint before the last one covers may be acknowledged. The loop is `stream.run.runner`.
+One thread does these steps in this order:
+
+1. Fold a record.
+2. Decide each cut of that record, durably.
+3. Write a checkpoint, but only between two records.
+4. Allow the offsets that the checkpoint before the last one covers to be acknowledged.
+
+The loop itself is `stream.run.runner`; `ActiveCoordinator` is its host.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ from stream.daemon.delta_topic import DeltaRecord, DeltaRecords, DeltaTopic, Los
 from stream.daemon.deltas import DeadLetter
 from stream.daemon.kafka_ledger import TopicLedger
 from stream.daemon.publisher import Announcer
-from stream.daemon.status import Alarms, HeldStatus, Standing, gaps, write_status
+from stream.daemon.status import Alarms, CoordinatorSnapshot, HeldStatus, gaps, write_status
 from stream.engine.building import builder
 from stream.fold.cases import digest
 from stream.fold.fold import Fold
@@ -46,35 +52,36 @@ if TYPE_CHECKING:
 log = logging.getLogger("veilstream")
 
 CHECKPOINT_SECONDS = 30.0
-"""A quiet stream is checkpointed this often, so that acknowledgements go on."""
+"""How often a quiet stream is checkpointed. Without a checkpoint no offset is acknowledged."""
 
 
 MIRROR_SECONDS = 60.0
-"""The mirror's checkpoint may be this much older: a host that takes over reads the deltas behind it, which the topic
-keeps for days; a state of some megabytes over a network at every cut would hold the releases up."""
+"""How often the mirror gets the whole state. A shorter time delays releases, since some megabytes go over a network. A
+longer time makes a takeover slower: the new host reads the deltas behind the mirror's checkpoint, for which they must
+still be in the topic."""
 
 
-WHOLE_SHARE = 0.25
-"""The state is saved whole at least this often, as a share of `delta_retention`: who falls back to the generation
-before reads the deltas behind it, and the topic must have them."""
+FULL_SAVE_SHARE = 0.25
+"""The longest time between two full saves of the state, as a share of `delta_retention`. If the newest generation is
+damaged, the one before is used, and the delta topic must still have every record behind that one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorContext:
-    """The surroundings of a coordinator.
+    """Configuration, output folder and observers of a coordinator.
 
     Parameters
     ----------
     settings, source
-        The configuration.
+        The configuration of the process and of the broker.
     output
-        Its folder.
+        The output folder.
     sources
-        The source partitions.
+        Topic and number of each source partition.
     at
-        Hook of the fault kit.
+        Called at each failpoint; tests crash the process there.
     watch
-        Metrics that follow it.
+        Observer that updates the metrics; None if they are switched off.
     """
 
     settings: Settings
@@ -86,10 +93,17 @@ class CoordinatorContext:
 
 
 class ActiveCoordinator:
-    """An active coordinator.
+    """The coordinator that folds and releases. At most one per process name can append to the ledger.
 
-    Opening it fences the one before, recovers, and brings the state up to date. `saved` is the position of the last
-    checkpoint, `covered` that of the one before it.
+    The constructor fences the previous coordinator, recovers unfinished releases, and restores the state.
+
+    Attributes
+    ----------
+    saved
+        Position of the last checkpoint; -1 before the first one of this object.
+    covered
+        Position of the checkpoint before it. If the last one is damaged, the state is restored from this position, so
+        records up to here are no longer needed.
     """
 
     def __init__(self, host: CoordinatorContext) -> None:
@@ -116,76 +130,88 @@ class ActiveCoordinator:
             self.ledger = cast(TopicLedger, self.service.ledger)  # made by `open_ledger`
             self.delta = DeltaTopic(host.settings.process.name, host.source, self.ledger)
             opened.callback(self.delta.close)
-            self.runner, configured = self._opened_runner()
-            self._keeper = StateKeeper(self.service.checkpoints, host.source.delta_retention * WHOLE_SHARE)
+            self.runner, has_recorded_rules = self._open_runner()
+            self._keeper = StateKeeper(self.service.checkpoints, host.source.delta_retention * FULL_SAVE_SHARE)
             self.covered = self.saved = -1
             self._saved_at, self._mirrored_at = time.monotonic(), float("-inf")
-            self._alarms, self._forget = Alarms(), False
-            self._configure(configured=configured)
+            self._alarms = Alarms()
+            # Whether the record at hand erased cases, so that no checkpoint on disk may keep an older state.
+            self._must_overwrite_checkpoints = False
+            self._record_configuration(has_recorded_rules=has_recorded_rules)
             self._opened = opened.pop_all()
 
     # opening
 
-    def _opened_runner(self) -> tuple[Runner, bool]:
-        """Restore the newest checkpoint, or begin where the delta topic does.
+    def _open_runner(self) -> tuple[Runner, bool]:
+        """Restore the newest checkpoint; without one, begin at the start of the delta topic.
 
-        Also returns whether the rules of the state are recorded. RefusedError if ledger or delta topic are not those
-        of the state.
+        Also returns whether the rules of the state come from the delta topic. RefusedError if the ledger or the delta
+        topic is not the one that the state was made from.
         """
-        saved = self._newest()
-        configured = True
+        saved = self._newest_checkpoint()
         if saved is None:
-            recorded = self.delta.recorded_rules()
-            configured = recorded is not None
-            fold, position, epoch = Fold(recorded or self._rules()), -1, -1
+            recorded_rules = self.delta.recorded_rules()
+            has_recorded_rules = recorded_rules is not None
+            fold = Fold(recorded_rules or self._rules())
+            position, epoch = -1, -1
+            # Deltas of erased cases may still be in the topic.
             apply_tombstones(self.service, fold)
         else:
+            has_recorded_rules = True
             if saved.ledger > self.ledger.next_offset:
                 raise RefusedError(
                     f"the ledger topic ends at {self.ledger.next_offset}, the checkpoint has seen {saved.ledger}: the "
                     "ledger is older than the state; restore it"
                 )
-            fold, position, epoch = self.service.named(Fold.restore(saved.fold)), _position(saved), saved.epoch
+            fold = self.service.named(Fold.restore(saved.fold))
+            position, epoch = _position(saved), saved.epoch
         try:
             epoch = self.delta.settle(position, epoch, self.service.pipelines.values())
         except LostDeltasError:
-            standing = Standing(fold, position, -1, self.delta.anchor, self.delta.lost)
-            write_status(self.host.output, standing, "gap")
+            # `veilstream gap` reads which topic was lost, and where, from the status file.
+            snapshot = CoordinatorSnapshot(fold, position, -1, self.delta.anchor, self.delta.lost)
+            write_status(self.host.output, snapshot, "gap")
             raise
         every = self.host.settings.checkpoint_every
-        return Runner(fold, self, every=every, position=position, epoch=epoch), configured
+        return Runner(fold, self, every=every, position=position, epoch=epoch), has_recorded_rules
 
-    def _newest(self) -> SavedState | None:
-        """Return the newest checkpoint of this host.
+    def _newest_checkpoint(self) -> SavedState | None:
+        """Return the newest checkpoint of this host, or that of the mirror.
 
-        The mirror's is used if there is none, or if the delta topic begins behind it.
+        The mirror is asked if this host has no checkpoint, or if the deltas behind it are no longer in the topic.
         """
         loaded = self.service.checkpoints.load()
-        if loaded is not None and loaded.warning:
-            log.warning("checkpoint: %s; the generation before is used", loaded.warning)
-        own, mirror = None if loaded is None else SavedState.decode(loaded.state), self.service.mirror
-        if mirror is None or (own is not None and _position(own) + 1 >= self.delta.first_position()):
-            return own
+        local = None
+        if loaded is not None:
+            if loaded.warning:
+                log.warning("checkpoint: %s; the generation before is used", loaded.warning)
+            local = SavedState.decode(loaded.state)
+        mirror = self.service.mirror
+        if mirror is None:
+            return local
+        if local is not None and _position(local) + 1 >= self.delta.first_position():
+            return local
         log.info("checkpoint: taken from the mirror %s, if it has one", mirror.blobs.where)
-        found = mirror.load()
-        return own if found is None else SavedState.decode(found)
+        mirrored = mirror.load()
+        return local if mirrored is None else SavedState.decode(mirrored)
 
     def _rules(self) -> FoldRules:
         return replace(self.service.rules(embedded=False), sources=self.host.sources)
 
-    def _configure(self, *, configured: bool) -> None:
-        """Write a configuration that differs from the one in the state as a record, effective at its own offset."""
-        wanted = self._rules()
-        if self.fold.key not in ("", wanted.key):
+    def _record_configuration(self, *, has_recorded_rules: bool) -> None:
+        """Write a changed configuration to the delta topic. It takes effect at its own offset, also in a refold."""
+        rules = self._rules()
+        if self.fold.key not in ("", rules.key):
             raise RefusedError(
                 "the pseudonym key of this host is not the one of the recorded events: give it the key of the host "
                 "before (VEILSTREAM_KEY_FILE); under another one each case would count twice"
             )
-        if configured and self.fold.rules.to_mapping() == wanted.to_mapping():
+        if has_recorded_rules and self.fold.rules.to_mapping() == rules.to_mapping():
             return
-        self.ledger.send([(self.delta.name, None, msgspec.json.encode(Config(body=wanted.to_mapping())))])
+        body = msgspec.json.encode(Config(body=rules.to_mapping()))
+        self.ledger.send([(self.delta.name, None, body)])
 
-    # its position
+    # position and status
 
     @property
     def fold(self) -> Fold:
@@ -198,108 +224,115 @@ class ActiveCoordinator:
         return self.runner.position
 
     @property
-    def standing(self) -> Standing:
-        """The state that the status file shows."""
-        accounts = {name: pipeline.account for name, pipeline in self.service.pipelines.items()}
-        held: list[HeldStatus] = [
-            {"publication": name, "number": number, "since": (account.seals[number].body.held_at or 0) / SECOND}
-            for name, account in accounts.items()
-            for number in account.held
-        ]
-        return Standing(self.fold, self.position, self.saved, self.delta.anchor, self.delta.lost, held)
+    def snapshot(self) -> CoordinatorSnapshot:
+        """The facts that the status file shows."""
+        held: list[HeldStatus] = []
+        for name, pipeline in self.service.pipelines.items():
+            account = pipeline.account
+            for number in account.held:
+                held_at = account.seals[number].body.held_at or 0
+                held.append({"publication": name, "number": number, "since": held_at / SECOND})
+        return CoordinatorSnapshot(self.fold, self.position, self.saved, self.delta.anchor, self.delta.lost, held)
 
-    def check_delta(self, *, whole: bool = False) -> None:
-        """Check that the delta topic is the one that is folded (`DeltaTopic.check`).
+    def check_delta(self, *, compare_end: bool = False) -> None:
+        """Check that the delta topic is the one that is folded (see `DeltaTopic.check`).
 
         Raises
         ------
         LostDeltasError
-            If it is another one.
+            If it is another one. The status file shows the gap.
         """
         try:
-            self.delta.check(self.position, self.runner.epoch, whole=whole)
+            self.delta.check(self.position, self.runner.epoch, compare_end=compare_end)
         except LostDeltasError:
-            write_status(self.host.output, self.standing, "gap")
+            write_status(self.host.output, self.snapshot, "gap")
             raise
 
     # records
 
     def catch_up(self, until: int, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Fold the records of the delta topic up to the offset `until` (exclusive) that another host acknowledged."""
+        """Fold the records between the state and the offset `until` (exclusive).
+
+        The group continues at the offset that an earlier coordinator acknowledged. The state of this host may be older.
+        """
         self._fold_all(self.delta.between(self.position, until), stopped)
 
     def apply(self, records: Iterable[DeltaRecord], stopped: Callable[[], bool] = lambda: False) -> None:
-        """Fold records in order, except those that the state has already; none between them is left out."""
-        self._fold_all(self.delta.whole(records, self.position), stopped)
+        """Fold consecutive records, and skip those that are part of the state already."""
+        self._fold_all(self.delta.complete(records, self.position), stopped)
 
     def _fold_all(self, records: Iterable[DeltaRecord], stopped: Callable[[], bool]) -> None:
         if stopped():
-            return  # before anything is read: what is missing in front of the records could be long
+            return  # nothing was read yet, and `records` may begin with a long read of missing ones
         self.runner.run(DeltaRecords(records, self.delta.anchor, self.service.readable), stopped)
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS and self.position > self.saved:
             self.save()
 
     def before(self, arrival: Arrival) -> None:
-        """Do what a record requires beside the fold."""
+        """Check the clock at a tick, and execute a command, before the fold sees the record."""
         if isinstance(arrival.record, Tick):
             self._alarms.tick(self.fold, arrival.record.at)
         elif isinstance(arrival.record, Command):
-            self._obey(arrival.position, arrival.record)
+            self._execute(arrival.position, arrival.record)
 
     def refused(self, arrival: Arrival, error: InputError) -> None:
         """Log a command that cannot be executed; the stream goes on."""
         log.error("command at delta position %d is ignored: %s", arrival.position, error)
 
-    def _obey(self, position: int, command: Command) -> None:
-        """Execute a command beyond the fold: erase cases everywhere, or record an accepted gap."""
+    def _execute(self, position: int, command: Command) -> None:
+        """Do the part of a command that concerns more than the fold.
+
+        Erase cases from all files, note an accepted gap in the ledger, or decide on a held release.
+        """
         if command.name == "erase":
             self._refuse_other_key(command)
             cases = [str(case) for case in command.arguments.get("cases", ())]
-            if not {digest(case) for case in cases} <= tombstones(self.service):
+            case_digests = {digest(case) for case in cases}
+            # After a crash the command is folded again, and the cases may have been erased already.
+            if not case_digests <= tombstones(self.service):
                 erase(self.service, self.fold, cases)
-            self._forget = True
+            self._must_overwrite_checkpoints = True
         elif command.name == "gap" and command.arguments.get("action") == "accept":
             missing = self.gaps(command.arguments.get("src"), command.arguments.get("p"))
-            for pipeline in self.service.pipelines.values() if missing else ():
-                pipeline.accept_gap(position, missing)
+            if missing:
+                for pipeline in self.service.pipelines.values():
+                    pipeline.accept_gap(position, missing)
         elif command.name in ("approve", "reject"):
-            self._rule(position, command)
+            self._decide_held(position, command)
 
-    def _rule(self, position: int, command: Command) -> None:
-        """Obey a person's decision on a held release."""
+    def _decide_held(self, position: int, command: Command) -> None:
+        """Carry out a person's decision on a held release."""
         ruled = self.service.obey(self.fold, position, command)
         if ruled.ruling == "refused":
+            reasons = "; ".join(ruled.reasons)
             log.error(
                 "release %d of %s is not published, and stays held: the gate no longer passes (%s)",
-                *(ruled.number, ruled.publication, "; ".join(ruled.reasons)),
+                *(ruled.number, ruled.publication, reasons),
             )
         else:
             log.info("release %d of %s is %s", ruled.number, ruled.publication, ruled.ruling)
 
     def _refuse_other_key(self, command: Command) -> None:
-        used = self.fold.key or self.fold.rules.key
-        if command.arguments.get("key", used) != used:
+        """Refuse cases under another pseudonym key: no case of the state has these names."""
+        key = self.fold.key or self.fold.rules.key
+        if command.arguments.get("key", key) != key:
             raise InputError("its cases are named under another pseudonym key: nothing is erased; repeat it with ours")
 
     def decide(self, cut: Cut) -> None:
-        """Decide a cut, durably."""
+        """Decide a cut durably, and log the decision."""
         if cut.publication not in self.service.pipelines:
             log.warning("cut %s: the configuration has no such publication any more; nothing is released", cut.id)
             self.fold.decided(cut, released=False)
             return
         started = time.monotonic()
-        before = self.service.pipelines[cut.publication].decided(cut.id)
+        earlier_decision = self.service.pipelines[cut.publication].decided(cut.id)
         decision = self.service.decide(self.fold, cut)
-        if before is not None:  # folded again after a crash: nothing new has left
+        if earlier_decision is not None:  # the record is folded again after a crash: nothing new was released
             log.info("cut %s: was decided before (%s)", cut.id, decision.status)
             return
-        log.info(
-            "cut %s: %s%s in %.2f s",
-            cut.id,
-            decision.status,
-            f" as release {decision.sequence}" if decision.status in ("sealed", "held") else "",
-            time.monotonic() - started,
-        )
+        release = f" as release {decision.sequence}" if decision.status in ("sealed", "held") else ""
+        seconds = time.monotonic() - started
+        log.info("cut %s: %s%s in %.2f s", cut.id, decision.status, release, seconds)
         if decision.status == "held":
             log.warning(
                 "release %d of %s is held: veilstream approve or reject %s %d",
@@ -309,53 +342,56 @@ class ActiveCoordinator:
     def settled(self) -> None:
         """Send late events to the dlq if a publication asks for it.
 
-        This happens before anything of this record is acknowledged.
+        This happens before the position moves on. After a crash the record is folded again and its letters are sent
+        again, so none is lost.
         """
         if not self.fold.dead_letters:
             return
         name = topic(self.host.settings.process.name, "dlq")
-        self.ledger.send(
-            [
-                (name, None, DeadLetter(offset, "late").encode(source, partition))
-                for source, partition, offset, _ in self.fold.dead_letters
-            ]
-        )
+        letters = []
+        for source, partition, offset, _ in self.fold.dead_letters:
+            letters.append((name, None, DeadLetter(offset, "late").encode(source, partition)))
+        self.ledger.send(letters)
         if self.service.watch is not None:
-            self.service.watch.late(len(self.fold.dead_letters))
+            self.service.watch.late(len(letters))
         self.fold.dead_letters.clear()
 
     def folded(self, arrival: Arrival) -> bool:
-        """Log problems of the input; after an erasure, save the state."""
+        """Log problems of the input. After an erasure, save the state and return True."""
         self._alarms.look(self.fold)
-        if not self._forget:
+        if not self._must_overwrite_checkpoints:
             return False
-        self._forget = False
-        for _generation in range(2):  # no generation on disk may hold an erased case, nor a log of changes
-            self.save(mirror=True, whole=True)
+        self._must_overwrite_checkpoints = False
+        # Two generations are kept on disk, and none may contain an erased case. A log of changes would.
+        for _generation in range(2):
+            self.save(mirror=True, in_full=True)
         return True
 
     def gaps(self, source_is: str | None = None, number_is: int | None = None) -> list[str]:
-        """Describe each gap; of one source or partition only, where it is named."""
+        """Describe each gap; only those of one source or partition if it is named."""
         return gaps(self.fold, source_is, number_is)
 
     # checkpoints
 
-    def save(self, *, mirror: bool = False, whole: bool = False) -> None:
-        """Save the state. `covered` becomes the position of the previous checkpoint, which may be acknowledged.
+    def save(self, *, mirror: bool = False, in_full: bool = False) -> None:
+        """Write a checkpoint. Call it only between two records (`Runner.between_records`).
 
-        Call it only while the state is `Runner.whole`.
+        Records up to the previous checkpoint may be acknowledged afterwards.
 
         Parameters
         ----------
         mirror
-            Whether the mirror must be updated. It is anyway after `MIRROR_SECONDS`, with the whole state.
-        whole
-            Whether to save the whole state here too, not what changed.
+            Whether to update the mirror now. Otherwise it is updated only every `MIRROR_SECONDS`. The mirror always
+            gets the full state.
+        in_full
+            Whether to write the full state to this host's folder too, and not only the changes.
         """
         state = SavedState("daemon", b"", self.ledger.next_offset, self.position, self.runner.epoch)
-        self._keeper.save(self.fold, state, whole=whole)
-        if self.service.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
-            self.service.mirror.save(self.position, replace(state, fold=self.fold.snapshot()).encode())
+        self._keeper.save(self.fold, state, whole=in_full)
+        mirror_is_due = mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS
+        if self.service.mirror is not None and mirror_is_due:
+            full_state = replace(state, fold=self.fold.snapshot())
+            self.service.mirror.save(self.position, full_state.encode())
             self.service.check_mirror()
             self._mirrored_at = time.monotonic()
         self.host.at(Failpoint.CHECKPOINT)
@@ -363,13 +399,15 @@ class ActiveCoordinator:
         self._saved_at = time.monotonic()
 
     def save_last(self) -> None:
-        """Save what came since the last checkpoint, unless a record failed midway."""
-        if self.position > self.saved and self.runner.whole:
+        """Write a last checkpoint, if the state changed and is between two records."""
+        if self.position > self.saved and self.runner.between_records:
             self.save(mirror=True)
 
     def acknowledged(self) -> int:
-        """Return the delta offset up to which the group may acknowledge; -1 for none, and during a gap."""
-        return -1 if self.fold.gap else self.delta.anchor.offset(self.covered)
+        """Return the last delta offset that the group may acknowledge; -1 if there is none, and during a gap."""
+        if self.fold.gap:
+            return -1
+        return self.delta.anchor.offset(self.covered)
 
     def close(self) -> None:
         """Release ledger, folder and connections."""

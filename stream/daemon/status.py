@@ -27,7 +27,7 @@ from stream.fold.intake import Partition
 from stream.ledger.layout import OperatorLayout
 
 BEHIND_NS = 60 * 1_000_000_000
-"""A wall clock that is this much behind the one of before was set back; less is the jitter of several workers."""
+"""A wall clock that goes back by more than this was set back. Less is the difference between the workers' clocks."""
 
 
 class Alarms:
@@ -38,16 +38,20 @@ class Alarms:
 
     def __init__(self) -> None:
         self._behind = self._foreign = False
-        # Source and partition of each gap that was logged: one may open beside another.
-        self._gaps: set[tuple[str, int]] = set()
+        # Source and partition of each gap that was logged. A second gap may begin while the first is open.
+        self._logged_gaps: set[tuple[str, int]] = set()
 
     def look(self, fold: Fold) -> None:
         """Log new gaps and foreign keys. Called after each record."""
-        open_gaps = {key for key, partition in fold.state.partitions.items() if partition.gap} if fold.gap else set()
-        new_gaps = [text for key in sorted(open_gaps - self._gaps) for text in gaps(fold, *key)]
+        open_gaps: set[tuple[str, int]] = set()
+        if fold.gap:
+            open_gaps = {key for key, partition in fold.state.partitions.items() if partition.gap}
+        new_gaps = []
+        for source, number in sorted(open_gaps - self._logged_gaps):
+            new_gaps += gaps(fold, source, number)
         if new_gaps:
             log.error("gap: %s; nothing is released until `veilstream gap rewind|accept`", "; ".join(new_gaps))
-        self._gaps = open_gaps
+        self._logged_gaps = open_gaps
         if fold.state.foreign and not self._foreign:
             log.error("events under another pseudonym key come, and are rejected: give every worker the same key")
             self._foreign = True
@@ -61,27 +65,28 @@ class Alarms:
         behind = now is not None and at < now - (0 if self._behind else BEHIND_NS)
         if behind and not self._behind:
             log.error(
-                "the wall clock was set back by %d s: what goes by the wall clock rests until it is where it was",
+                "the wall clock was set back by %d s: windows that use it do not fire until it has caught up",
                 ((now or 0) - at) // 1_000_000_000,
             )
         self._behind = behind
 
 
 def gaps(fold: Fold, source_is: str | None = None, number_is: int | None = None) -> list[str]:
-    """Describe each gap by its missing offsets; of one source or partition only, if it is named."""
-    return [
-        f"{source}/{number}: {_text(partition)}"
-        for (source, number), partition in fold.state.partitions.items()
-        if partition.gap and source_is in (None, source) and number_is in (None, number)
-    ]
+    """Describe each gap by its missing offsets; only those of one source or partition if it is named."""
+    described = []
+    for (source, number), partition in fold.state.partitions.items():
+        is_chosen = source_is in (None, source) and number_is in (None, number)
+        if partition.gap and is_chosen:
+            described.append(f"{source}/{number}: {_text(partition)}")
+    return described
 
 
 def _text(partition: Partition) -> str:
     first, last = partition.missing or (0, 0)
     if partition.fault == "recreated":
-        return "the topic was deleted and created again; what was not read of the one before is gone"
+        return "the topic was deleted and created again; unread events of the former topic are gone"
     if partition.fault == "truncated":
-        return f"the log lost what it had from offset {first} on, and gives these offsets again"
+        return f"the log lost its records from offset {first} on, and assigns these offsets again"
     return f"offsets {first} to {last} are missing"
 
 
@@ -89,8 +94,22 @@ log = logging.getLogger("veilstream")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """State of a coordinator for the status file: fold, last record, last checkpoint, and delta topic."""
+class CoordinatorSnapshot:
+    """The facts about a coordinator that the status file shows.
+
+    Parameters
+    ----------
+    fold
+        Its state.
+    position
+        Position of the last folded record.
+    saved
+        Position of the last checkpoint.
+    anchor, lost
+        The delta topic, and the error if it is not the one that was folded.
+    held
+        Releases that wait for approval.
+    """
 
     fold: Fold
     position: int
@@ -101,10 +120,10 @@ class Standing:
 
 
 HEARTBEAT = 5.0
-"""Of a status file that does not say it, in seconds."""
+"""The heartbeat (seconds) of a status file of an earlier program, which does not contain it."""
 
 MISSED = 3
-"""Heartbeats without a move after which something has stopped. One is late now and then, three in a row are not."""
+"""After this many heartbeats without progress something has stopped. A single one may be late."""
 
 
 class LostDelta(TypedDict):
@@ -190,9 +209,9 @@ class StatusFile:
         self.contact: BrokerContact | None = None
         self._failing = False
 
-    def write(self, one: Standing, state: str) -> None:
+    def write(self, snapshot: CoordinatorSnapshot, state: str) -> None:
         """Write the whole status, after records were folded."""
-        self._put({**status(one, state), "heartbeat": self._heartbeat, "moved": time.time(), "busy_seconds": 0.0})
+        self._put({**status(snapshot, state), "heartbeat": self._heartbeat, "moved": time.time(), "busy_seconds": 0.0})
 
     def alive(self, state: str, busy_seconds: float) -> None:
         """Update only the time and the state. Does nothing before the first `write`: a standby writes no status."""
@@ -210,7 +229,7 @@ class StatusFile:
                 temporary.write_bytes(msgspec.json.encode(status))
                 os.replace(temporary, self._path)
             except OSError as error:
-                # Readers take the age of the file for what it is. To end here would hide why the process is ending.
+                # Readers see the age of the file. An error raised here would hide the one that ends the process.
                 if not self._failing:
                     log.warning("%s: cannot be written (%s); it stays as it was", self._path, error.strerror)
                 self._failing = True
@@ -218,22 +237,25 @@ class StatusFile:
                 self._failing = False
 
 
-def write_status(output: Path, one: Standing, state: str) -> None:
+def write_status(output: Path, snapshot: CoordinatorSnapshot, state: str) -> None:
     """Replace `operator/status.json` once."""
-    StatusFile(output).write(one, state)
+    StatusFile(output).write(snapshot, state)
 
 
 def gaps_of(status: Status) -> list[str]:
     """Describe the lost events in a status: of the delta topic, then of each source partition."""
-    found = []
-    if (delta := status.get("delta")) and delta.get("lost"):
-        found.append("the delta topic is not the one that the state was folded from")
-    for one in status["partitions"]:
-        if one["missing"]:
-            first, last = one["missing"]
-            what = f"misses offsets {first} to {last}" if first <= last else f"begins anew at offset {first}"
-            found.append(f"{one['src']}/{one['p']} {what} ({one.get('fault', 'missing')})")
-    return found
+    described = []
+    delta = status.get("delta")
+    if delta and delta.get("lost"):
+        described.append("the delta topic is not the one that the state was folded from")
+    for partition in status["partitions"]:
+        if not partition["missing"]:
+            continue
+        first, last = partition["missing"]
+        loss = f"misses offsets {first} to {last}" if first <= last else f"begins anew at offset {first}"
+        fault = partition.get("fault", "missing")
+        described.append(f"{partition['src']}/{partition['p']} {loss} ({fault})")
+    return described
 
 
 def standstill(status: Status, now: float) -> str | None:
@@ -246,16 +268,16 @@ def standstill(status: Status, now: float) -> str | None:
     if status["state"] == "stopped":
         return "the coordinator was stopped"
     if abs(now - status["at"]) > patience:  # ahead of now: the clock was set back since
-        gone = status.get("host") == socket.gethostname() and not _runs(int(status["pid"]))
-        return "its process has ended" if gone else "the coordinator has not been heard of since"
+        has_ended = status.get("host") == socket.gethostname() and not _runs(int(status["pid"]))
+        return "its process has ended" if has_ended else "the coordinator has not been heard of since"
     contact = status.get("broker_contact", status["at"])
     if status["at"] - contact > SILENT_SECONDS:
         since = datetime.fromtimestamp(contact, UTC).isoformat(timespec="seconds")
         return f"no contact with the broker since {since}"
     if unreadable := status.get("unreadable"):
-        return "; ".join(f"{place}: cannot be decoded, and nothing behind it is folded" for place in unreadable)
+        return "; ".join(f"{place}: cannot be decoded; later records are not folded" for place in unreadable)
     if now - status.get("moved", status["at"]) > patience and not status.get("busy_seconds"):
-        return "no record comes: look whether ingest workers run"
+        return "no records arrive: check that ingest workers run"
     return None
 
 
@@ -269,17 +291,17 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def status(one: Standing, state: str) -> Status:
+def status(snapshot: CoordinatorSnapshot, state: str) -> Status:
     """Return positions, partitions with their high-water marks, gaps, and the counts of each publication."""
-    fold = one.fold
+    fold = snapshot.fold
     return {
         "state": state,
         "at": time.time(),
         "pid": os.getpid(),
         "host": socket.gethostname(),
-        "position": one.position,
-        "delta": {"log": one.anchor.log, "lost": _lost(one)},
-        "checkpoint": one.saved,
+        "position": snapshot.position,
+        "delta": {"log": snapshot.anchor.log, "lost": _lost(snapshot)},
+        "checkpoint": snapshot.saved,
         "partitions": [
             {
                 "src": source,
@@ -293,14 +315,14 @@ def status(one: Standing, state: str) -> Status:
         "key": fold.key or fold.rules.key,
         "foreign": fold.state.foreign,
         "publications": {name: fold.accounting(name) for name in fold.publications},
-        "paused": [name for name, one in fold.publications.items() if one.paused],
-        "held": list(one.held),
+        "paused": [name for name, counts in fold.publications.items() if counts.paused],
+        "held": list(snapshot.held),
     }
 
 
-def _lost(one: Standing) -> LostDelta | None:
-    """Describe the topic that has replaced the one that was folded: its id and the first offset that differs."""
-    return None if one.lost is None else {"log": one.lost.lineage.topic, "first": one.lost.lost}
+def _lost(snapshot: CoordinatorSnapshot) -> LostDelta | None:
+    """Return id and first differing offset of the topic that replaced the one that was folded."""
+    return None if snapshot.lost is None else {"log": snapshot.lost.lineage.topic, "first": snapshot.lost.lost}
 
 
 def read_status(output: Path) -> Status | None:

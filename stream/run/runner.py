@@ -89,13 +89,13 @@ class Runner:
     ----------
     position, epoch
         Position and leader epoch of the last record that was folded.
-    whole
+    between_records
         Whether the state is between two records, and not inside one that failed. Only then may it be saved.
     """
 
     def __init__(self, fold: Fold, host: Host, *, every: int, position: int = -1, epoch: int = -1) -> None:
         self.fold, self.position, self.epoch = fold, position, epoch
-        self.whole = True
+        self.between_records = True
         self._host, self._every = host, every
         self._events = 0
 
@@ -107,12 +107,13 @@ class Runner:
         for arrival in source.after(self.position):
             if stopped():
                 return
-            cuts, self.whole = 0, False
+            cuts, self.between_records = 0, False
             for cut in self._cuts(arrival):
                 self._host.decide(cut)
                 cuts += 1
             self._host.settled()
-            self.position, self.epoch, self.whole = arrival.position, arrival.epoch, True
+            self.position, self.epoch = arrival.position, arrival.epoch
+            self.between_records = True
             if self._host.folded(arrival):
                 self._events = 0
             elif cuts or self._events >= self._every:

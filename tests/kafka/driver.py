@@ -114,7 +114,7 @@ def resume_late() -> None:
 
     from stream.daemon import coordinator
 
-    coordinator.TAKE = 10_000  # as where records come slowly: a batch ends by its time, the next record waits
+    coordinator.BATCH_RECORDS = 10_000  # as where records come slowly: a batch ends by its time, the next record waits
     seek = Consumer.perform_seek
 
     async def late(self):  # type: ignore[no-untyped-def]

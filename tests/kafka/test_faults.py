@@ -193,7 +193,7 @@ def test_a_sleeping_coordinator_is_fenced_by_its_successor(broker: AnyBroker, na
         sleeper = one.start("coordinator", "a", "stop charged:1")
         one.wait(lambda: "coordinator is active" in one.logs(), "an active coordinator")
         standby = one.start("coordinator", "b")
-        one.wait(lambda: "standing by" in one.logs(), "a standby")
+        one.wait(lambda: "on standby" in one.logs(), "a standby")
         scenario.send(one, values)
         _settle(one, len(values))
         sleeper.send_signal(signal.SIGCONT)

@@ -127,7 +127,7 @@ def test_a_second_host_on_the_same_folder_goes_on_and_one_on_another_refuses(
         first = one.start("coordinator")
         one.wait(lambda: "coordinator is active" in one.logs(), "an active coordinator")
         second = one.start("coordinator")
-        one.wait(lambda: one.logs().count("coordinator is standing by") == 1, "a standby")
+        one.wait(lambda: one.logs().count("coordinator is on standby") == 1, "a standby")
         one.send(_events("first", 5, past), 0)
         one.wait(lambda: _seals(one, "counted") == 1, "a release")
         first.kill()
@@ -138,7 +138,7 @@ def test_a_second_host_on_the_same_folder_goes_on_and_one_on_another_refuses(
         (one.output("b") / "operator" / "key").write_bytes((one.output() / "operator" / "key").read_bytes())
         (one.output("b") / "operator" / "key").chmod(0o600)
         third = one.start("coordinator", "b")
-        one.wait(lambda: one.logs().count("coordinator is standing by") == 2, "another standby")
+        one.wait(lambda: one.logs().count("coordinator is on standby") == 2, "another standby")
         time.sleep(2)
         assert second.poll() is None
         second.kill()

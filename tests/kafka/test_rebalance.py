@@ -87,7 +87,7 @@ def test_a_standby_that_takes_over_gets_every_record(broker: AnyBroker, name: st
         active = one.start("coordinator", "a", "sleep opened:1")  # what comes waits for its successor
         one.wait(lambda: "coordinator is active" in one.logs(), "an active coordinator")
         standby = one.start("coordinator", "b", "late")
-        one.wait(lambda: "standing by" in one.logs(), "a standby")
+        one.wait(lambda: "on standby" in one.logs(), "a standby")
         worker = one.start("ingest")
         scenario.send(one, values)
         one.wait(lambda: one.covered() == len(values), "all events in the delta topic")
@@ -129,7 +129,7 @@ def test_a_group_that_does_not_know_its_topic_yet_looks_again(broker: AnyBroker,
     one = scenario.site(broker.bootstrap, name, tmp_path)
     try:
         process = one.start("coordinator", fault="blind")
-        one.wait(lambda: "standing by" in one.logs(), "a group without topics")
+        one.wait(lambda: "on standby" in one.logs(), "a group without topics")
         one.wait(lambda: "coordinator: state at delta offset" in one.logs(), "an active coordinator", 120)
         assert one.stop(process) == [0]
     finally:

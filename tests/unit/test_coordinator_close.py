@@ -45,11 +45,11 @@ class Unopened(ActiveCoordinator):
         window = window_of({"new_events": 2})
         self.runner = Runner(Fold(FoldRules((PublicationRules("p", window, "dlq"),))), self, every=9)
         self.ledger: Any = Ledger()
-        self.delta: Any = SimpleNamespace(anchor=Anchor(""), whole=lambda records, _position: records)
+        self.delta: Any = SimpleNamespace(anchor=Anchor(""), complete=lambda records, _position: records)
         self.host: Any = SimpleNamespace(settings=SimpleNamespace(process=SimpleNamespace(name="p")))
         self.service: Any = SimpleNamespace(watch=None, readable=lambda record: record)
         self.saved, self._saved_at = -1, time.monotonic()
-        self._forget, self._alarms = False, Alarms()
+        self._must_overwrite_checkpoints, self._alarms = False, Alarms()
         self.saves: list[int] = []
 
     def decide(self, cut: Any) -> None:
@@ -130,11 +130,11 @@ def test_a_step_that_waits_for_another_is_timed_from_its_own_begin() -> None:
         one: Any = Coordinator(SimpleNamespace(), host)  # type: ignore[arg-type]
         steps = [asyncio.ensure_future(one._run(first)), asyncio.ensure_future(one._run(go_on.wait))]
         await steps[0]
-        while not one._busy():
+        while not one._busy_seconds():
             await asyncio.sleep(0.01)
-        assert one._since >= ended[0]
+        assert one._step_started >= ended[0]
         go_on.set()
         await steps[1]
-        assert one._busy() == 0
+        assert one._busy_seconds() == 0
 
     asyncio.run(scenario())

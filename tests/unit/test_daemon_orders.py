@@ -86,7 +86,7 @@ def test_an_accepted_gap_is_noted_for_its_own_partition_once() -> None:
     notes: list[Any] = []
     accept_gap = lambda position, missing: notes.append({"gap": position, "missing": missing})  # noqa: E731
     engine.service = SimpleNamespace(pipelines={"a": SimpleNamespace(accept_gap=accept_gap)})
-    engine._alarms, engine._forget = Alarms(), False
+    engine._alarms, engine._must_overwrite_checkpoints = Alarms(), False
     fold = Fold(FoldRules((PublicationRules("a", window_of({"manual": True})),)))
     engine.runner = Runner(fold, engine, every=9)
     accept = Command(name="gap", arguments={"action": "accept", "src": "s", "p": 1})

@@ -16,7 +16,7 @@ from stream.daemon import coordinator as coordinators
 from stream.daemon.coordinator import Coordinator
 from stream.daemon.delta_topic import Anchor
 from stream.daemon.state_machine import ActiveCoordinator, CoordinatorContext
-from stream.daemon.status import Alarms, Standing, read_status
+from stream.daemon.status import Alarms, CoordinatorSnapshot, read_status
 from stream.fold.fold import Fold
 from stream.fold.records import Delta
 from stream.fold.rules import FoldRules, PublicationRules
@@ -75,7 +75,9 @@ def test_there_is_a_status_before_the_first_batch(tmp_path: Path, monkeypatch: p
     (tmp_path / "operator").mkdir()
     settings = Settings.model_validate({"process": {"name": "p"}})
     host = CoordinatorContext(settings, Source(topics=("t",)), tmp_path, (("t", 0),))
-    opened = SimpleNamespace(fold=_fold(), position=-1, standing=Standing(_fold(), -1, -1, Anchor("d"), None))
+    opened = SimpleNamespace(
+        fold=_fold(), position=-1, snapshot=CoordinatorSnapshot(_fold(), -1, -1, Anchor("d"), None)
+    )
     monkeypatch.setattr(coordinators, "_open", lambda _host, _stopped: opened)
     Coordinator(SimpleNamespace(), host)._active()  # type: ignore[arg-type]
     status = read_status(tmp_path)

@@ -129,7 +129,7 @@ def test_positions_go_on_over_a_topic_that_is_created_again() -> None:
     assert second.lost_from(log, 44, 0) is None
     assert second.lost_from(log, 41 + 9, 0) == 9  # it ends before what was folded
     assert "was deleted and created again" in str(LostDeltasError("delta", log, first, 40, 0))
-    assert "lost what it had" in str(LostDeltasError("delta", log, second, 50, 9))
+    assert "lost its records" in str(LostDeltasError("delta", log, second, 50, 9))
 
 
 def test_two_threads_share_one_client() -> None:

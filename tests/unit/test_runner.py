@@ -55,7 +55,7 @@ class Told:
         self.runner.fold.decided(cut, released=True)
 
     def settled(self) -> None:
-        self.steps.append("settled" if not self.runner.whole else "settled too late")
+        self.steps.append("settled" if not self.runner.between_records else "settled too late")
 
     def folded(self, arrival: Arrival) -> bool:
         self.steps.append(f"folded {self.runner.position}")
@@ -111,14 +111,14 @@ def test_an_error_amid_a_record_leaves_the_state_marked() -> None:
     told.decide = failing  # type: ignore[method-assign]
     with pytest.raises(OSError, match="full"):
         told.runner.run(Listed(delta(0, 1), delta(1, 1)))
-    assert (told.runner.position, told.runner.whole, told.saves()) == (0, False, [])
+    assert (told.runner.position, told.runner.between_records, told.saves()) == (0, False, [])
 
 
 def test_a_stop_is_obeyed_between_records_and_the_next_run_goes_on_there() -> None:
     """Records that the state has are not taken twice."""
     told, source = Told(100, 100), Listed(delta(0, 1), delta(1, 1), delta(2, 1))
     told.runner.run(source, lambda: told.runner.position >= 1)
-    assert (told.runner.position, told.runner.whole) == (1, True)
+    assert (told.runner.position, told.runner.between_records) == (1, True)
     told.runner.run(source)
     assert told.runner.position == 2
     assert told.runner.fold.accounting("p")["seen"] == 3

@@ -15,7 +15,7 @@ import pytest
 
 from stream.commands import execute
 from stream.daemon.delta_topic import Anchor
-from stream.daemon.status import Standing, StatusFile, read_status
+from stream.daemon.status import CoordinatorSnapshot, StatusFile, read_status
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules
 
@@ -26,7 +26,7 @@ HEARTBEAT = 300.0
 def told(folder: Path, **changed: Any) -> Path:
     """The status file of a coordinator that lives and moves, but for what is changed."""
     (folder / "operator").mkdir(exist_ok=True)
-    engine = Standing(Fold(FoldRules(())), 7, 6, Anchor("log"), None)
+    engine = CoordinatorSnapshot(Fold(FoldRules(())), 7, 6, Anchor("log"), None)
     StatusFile(folder, HEARTBEAT).write(engine, "active")
     file = folder / "operator" / "status.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
@@ -93,7 +93,7 @@ def test_a_life_sign_leaves_everything_else(tmp_path: Path) -> None:
     one = StatusFile(tmp_path, HEARTBEAT)
     one.alive("active", 0.0)
     assert read_status(tmp_path) is None
-    engine = Standing(Fold(FoldRules(())), 7, 6, Anchor("log"), None)
+    engine = CoordinatorSnapshot(Fold(FoldRules(())), 7, 6, Anchor("log"), None)
     one.write(engine, "active")
     first = read_status(tmp_path) or {}
     one.alive("stopped", 0.0)

@@ -81,8 +81,27 @@ def test_delta_out_of_range(delta: float) -> None:
             function(delta)
 
 
-@pytest.mark.parametrize("prior", [0.0, -0.5, 1.5, math.nan])
-def test_priors_out_of_range(prior: float) -> None:
-    """A prior that is no probability is refused rather than turned into infinite epsilon."""
-    with pytest.raises(InputError, match="prior"):
-        guessing.epsilon_of_times(np.asarray([0.5, prior]), 0.2)
+def test_advantages_at_their_edges() -> None:
+    """From a billionth to a billionth below 1, both of them, and only numbers."""
+    for delta in (1e-9, 1 - 1e-9, 0.5):
+        assert guessing.checked_delta(delta) == delta
+    for delta in (0, 0.0, 1, 1.0, -0.5, 1.5, True, False, "0.5", None, math.nan):
+        with pytest.raises(InputError, match="strictly between 0 and 1"):
+            guessing.checked_delta(delta)  # type: ignore[arg-type]
+    for delta in (math.nextafter(1e-9, 0), math.nextafter(1 - 1e-9, 1)):
+        with pytest.raises(InputError, match="too close to 0 or 1"):
+            guessing.checked_delta(delta)
+
+
+def test_priors_at_their_edges() -> None:
+    """A prior of 1 counts as risky and gets the worst case; 0 and above 1 are none; delta is checked here too."""
+    worst = guessing.epsilon_of_counts(0.2)
+    found = guessing.epsilon_of_times(np.asarray([1.0, 0.8, 0.9, 0.4]), 0.2)
+    assert found == pytest.approx([worst] * 4)  # 0.8 + 0.2 is 1, 0.4 is the worst prior itself
+    for bad in (0.0, -0.1, 1.1, 1.5, math.nan):
+        with pytest.raises(InputError, match=r"\(0, 1\]"):
+            guessing.epsilon_of_times(np.asarray([0.5, bad]), 0.2)
+    with pytest.raises(InputError, match="delta"):
+        guessing.epsilon_of_times(np.asarray([0.5]), 0.0)
+    below = guessing.epsilon_of_times(np.asarray([0.7]), 0.2)[0]
+    assert below == pytest.approx(math.log((1 - 0.7) * 0.9 / (0.7 * (1 - 0.2 - 0.7))))

@@ -25,6 +25,9 @@ FALSE_ALARM = 1e-6
 
 DRAWS = 4000
 
+LEAST, MOST = 2.0**-10, 2.0**56
+"""Scales that noise can have."""
+
 
 def _chi_square(draws: npt.NDArray[np.int64], scale: float) -> float:
     """p-value of the draws against the definition P(z) ~ exp(-|z| / scale), over about 20 bins."""
@@ -205,17 +208,6 @@ def test_scale_rounds_up() -> None:
         assert Fraction(math.nextafter(scale, 0)) < 1 / epsilon
 
 
-def test_grid_rounds_epsilon_down() -> None:
-    """No epsilon grows on the grid, none shrinks by more than a step, and few stay as they are."""
-    epsilons = np.random.default_rng(1).uniform(0.01, 9, 5000)
-    rounded = noise.grid_down(epsilons)
-    assert np.all(rounded <= epsilons)
-    assert len(np.unique(rounded)) <= 201
-    assert np.all(rounded >= epsilons / (900 ** (1 / 200)) / 1.0001)
-    assert noise.grid_down(epsilons[:150]) is not None
-    assert np.array_equal(noise.grid_down(epsilons[:150]), epsilons[:150])
-
-
 def test_released_noise_takes_no_seed() -> None:
     """A seed is refused unless the run is marked not private, and a seeded source says so."""
     with pytest.raises(InputError, match="takes no seed"):
@@ -255,8 +247,86 @@ def test_uniform_choices_are_uniform() -> None:
     assert binomtest(heavy, 2000, 0.5).pvalue < FALSE_ALARM
 
 
-def test_identifiers_are_fresh() -> None:
-    """Ids do not repeat, not even between two calls."""
-    ids = {*noise.secure().identifiers(500), *noise.secure().identifiers(500)}
-    assert len(ids) == 1000
-    assert {len(name) for name in ids} == {20}
+def test_scales_that_noise_can_have() -> None:
+    """From 2^-10 to 2^56, both of them; beyond, the message says which way to go."""
+    assert noise.checked_scale(LEAST) == LEAST
+    assert noise.checked_scale(MOST) == MOST
+    with pytest.raises(InputError, match="lower epsilon"):
+        noise.checked_scale(math.nextafter(LEAST, 0))
+    for scale in (math.nextafter(MOST, math.inf), math.inf):
+        with pytest.raises(InputError, match="raise epsilon"):
+            noise.checked_scale(scale)
+
+
+def test_noise_needs_an_epsilon_and_a_sensitivity_above_zero() -> None:
+    """Each alone is refused, and by its own words."""
+    for sensitivity, epsilon in ((1, Fraction(0)), (1, Fraction(-1)), (0, Fraction(1)), (-1, Fraction(1))):
+        with pytest.raises(InputError, match="epsilon > 0 and sensitivity > 0"):
+            noise.scale_for(sensitivity, epsilon)
+
+
+def test_a_scale_beyond_64_bits_is_shown() -> None:
+    """The message names the scale, and one that no float holds as 1e+300."""
+    assert noise.scale_for(2**56, Fraction(1)) == MOST
+    with pytest.raises(InputError, match=r"noise of scale 1\.15e\+18 does not fit"):
+        noise.scale_for(1, Fraction(1, 2**60))
+    for power in (302, 400):
+        with pytest.raises(InputError, match=r"noise of scale 1e\+300 does not fit"):
+            noise.scale_for(10**power, Fraction(1))
+
+
+def test_two_hundred_epsilons_stay_as_they_are() -> None:
+    """As many distinct values as the grid has steps are their own grid; one more goes to it."""
+    values = 1.0 + np.arange(200) ** 2 / 1000
+    assert noise.grid_down(values).tolist() == values.tolist()
+    more = np.append(values, 99.0)
+    assert noise.grid_down(more).tolist() != more.tolist()
+
+
+def test_the_grid_has_two_hundred_steps_from_the_least_to_the_largest() -> None:
+    """Never above the value asked for, at most one step below it, and both ends exact."""
+    values = np.geomspace(0.3, 7.1, 40_001)
+    found = noise.grid_down(values)
+    step = (7.1 / 0.3) ** (1 / 200)
+    assert len(np.unique(found)) == 201
+    assert np.all(found <= values)
+    assert np.all(values <= found * step * (1 + 1e-12))
+    assert (found[0], found[-1]) == (values[0], values[-1])
+    assert len(np.unique(noise.grid_down(values, steps=10))) == 11
+    gap = np.append(np.geomspace(0.3, 1.0, 1000), 7.1)  # steps are those of the whole range, also where nothing lies
+    assert len(np.unique(noise.grid_down(gap))) == 1 + 1 + int(np.log(1.0 / 0.3) / np.log(step))
+
+
+def test_nothing_is_drawn_for_nothing() -> None:
+    """No draw gives no number, at every source."""
+    for source in (noise.secure(), noise.simulated(1)):
+        assert source.laplace(1.0, 0).shape == (0,)
+        assert source.words(0).shape == (0,)
+        assert source.permutation(0).shape == (0,)
+        assert source.identifiers(0) == ()
+
+
+@pytest.mark.parametrize("source", [noise.secure(), noise.simulated(7)], ids=["secure", "simulated"])
+def test_every_bit_of_a_word_is_drawn(source: noise.NoiseSource) -> None:
+    """Of 4,000 words each of the 64 bits is set in 1,700 to 2,300 (false alarm 1e-19)."""
+    words = source.words(4000)
+    assert words.dtype == np.uint64
+    bits = [int(((words >> np.uint64(bit)) & np.uint64(1)).sum()) for bit in range(64)]
+    assert all(1700 < number < 2300 for number in bits), bits
+
+
+def test_weights_are_chances() -> None:
+    """The first of a weighted order is drawn with the chance that its weight has: 1, 2 and 5 of 8 in 8,000 draws."""
+    source = noise.simulated(3)
+    weights = np.asarray([1.0, 2.0, 5.0])
+    first = np.bincount([source.weighted_order(weights)[0] for _ in range(8000)], minlength=3)
+    assert np.all(np.abs(first - np.asarray([1000, 2000, 5000])) < 250), first  # 5.6 standard deviations and more
+    assert sorted(source.weighted_order(weights).tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 8, 1000])
+def test_identifiers_are_eighty_bits(size: int) -> None:
+    """Twenty hexadecimal digits each, all of them different, whatever the number; also those of two calls."""
+    found = [*noise.secure().identifiers(size), *noise.secure().identifiers(size)]
+    assert len(set(found)) == 2 * size
+    assert all(len(one) == 20 and set(one) <= set("0123456789abcdef") for one in found)

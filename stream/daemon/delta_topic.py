@@ -26,8 +26,9 @@ from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import RefusedError, UnavailableError, VeilstreamError
 from stream.daemon.aiokafka_records import ISOLATION
-from stream.fold.records import READABLE, AnyRecord, Command, Config, Delta, lost_from
+from stream.fold.records import READABLE, AnyRecord, Command, Config, Delta
 from stream.fold.rules import FoldRules
+from stream.fold.state import lost_from
 from stream.ledger.entries import DeltaAnchor, NoteBody, NoteEntry
 from stream.ledger.sqlite import Ledger
 from stream.release.pipeline import Pipeline

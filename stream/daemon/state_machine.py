@@ -33,10 +33,10 @@ from stream.daemon.kafka_ledger import TopicLedger
 from stream.daemon.publisher import Announcer
 from stream.daemon.status import Alarms, CoordinatorSnapshot, HeldStatus, gaps, write_status
 from stream.engine.building import builder
-from stream.fold.cases import digest
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Config, Cut, Tick
 from stream.fold.rules import FoldRules, SourcePartition
+from stream.fold.state import digest
 from stream.ledger.checkpoints import SavedState
 from stream.release.erasure import apply_tombstones, erase, tombstones
 from stream.release.failpoints import Failpoint, Hook, nothing

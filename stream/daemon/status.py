@@ -23,7 +23,7 @@ from stream.daemon.broker_contact import SILENT_SECONDS, BrokerContact
 from stream.daemon.delta_topic import Anchor, LostDeltasError
 from stream.daemon.unreadable import unreadable_partitions
 from stream.fold.fold import Fold
-from stream.fold.intake import Partition
+from stream.fold.state import Partition
 from stream.ledger.layout import OperatorLayout
 
 BEHIND_NS = 60 * 1_000_000_000

@@ -1,8 +1,7 @@
 """The parts of the fold, in the order in which an event meets them.
 
-`intake` codes rows into the state (`cases`: growing columns); `rows` accepts them up to the next possible cut;
-`completion` knows when a case is over and removes cases after their retention; `publications` count for each stream
-of releases; `triggers` keep the clocks and decide when a release is due (`window`: what the configuration says);
-`cutting` makes the cut; `exposure` selects what it exposes; `snapshot` turns the state, and what changed in it, into
-bytes. `stream.fold.fold` makes the parts and owns them.
+`fold` takes the records and owns the parts; `state` has events and cases in growing columns, and codes rows into them;
+`completion` computes when a case is over and removes cases after their retention; `triggers` keep the clocks, count for
+each stream of releases, and decide when a release is due (`window`: the configuration of that); `cutting` makes the
+cut; `exposure` selects what it exposes; `snapshot` turns the state, and what changed in it, into bytes.
 """

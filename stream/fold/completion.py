@@ -17,12 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from stream.fold.cases import PENDING, RETIRED, ColumnTable, digest
-from stream.fold.intake import Batch, State
-from stream.fold.publications import Publications
 from stream.fold.records import without_cases
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.triggers import NEVER, Clocks, TriggerClock
+from stream.fold.state import PENDING, RETIRED, Batch, ColumnTable, State, digest
+from stream.fold.triggers import NEVER, Clocks, Publications, TriggerClock
 
 
 def complete_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) -> npt.NDArray[np.bool_]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from models.errors import RefusedError
-from stream.fold.cases import DROPPED, EXPOSED, PENDING
 from stream.fold.completion import Completions, Retention
 from stream.fold.exposure import (
     Once,
@@ -19,11 +18,10 @@ from stream.fold.exposure import (
     trace_order,
     within_quota,
 )
-from stream.fold.intake import BEFORE_ALL, State
-from stream.fold.publications import Publications
 from stream.fold.records import Cut
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.triggers import Clocks, Firing, PublicationState
+from stream.fold.state import BEFORE_ALL, DROPPED, EXPOSED, PENDING, State
+from stream.fold.triggers import Clocks, Firing, Publications, PublicationState
 
 ACCUMULATED = ("new_cases", "new_events", "non_append_insertions")
 
@@ -31,8 +29,8 @@ ACCUMULATED = ("new_cases", "new_events", "non_append_insertions")
 class Cutter:
     """Takes the cuts that are due, one after the other.
 
-    Owns the cut that waits for its decision (`open_cut`), the place in the records that names cuts, and the events that
-    the open cut exposes for the first time.
+    Owns the cut that waits for its decision (`open_cut`), the record and row of the next cuts (`place`), and the events
+    that the open cut exposes for the first time.
     """
 
     def __init__(
@@ -55,11 +53,6 @@ class Cutter:
         """Put new rules into effect."""
         self._rules = rules
         self._once = Once(self._state, self._completions, self._clocks, rules.person)
-
-    def set_place(self, position: int, row: int) -> None:
-        """Set the record and row at which the next cuts are taken."""
-        # embedded: named by the rank of the event, so that the size of a record changes no name
-        self.place = (position + row, 0) if self._rules.embedded else (position, row)
 
     # from trigger to cut
 
@@ -203,15 +196,19 @@ class Cutter:
         self, rules: PublicationRules, counters: PublicationState, firing: Firing, counts: dict[str, int]
     ) -> Cut:
         rule, now = rules.window.events_per_case, self._clocks.now
-        counters.index = counters.index + 1 if counters.last_place == self.place else 0
-        counters.last_place = self.place
+        position, row = self.place
+        if self._rules.embedded:
+            # Named by the rank of the event, so that the size of a record changes no name.
+            position, row = position + row, 0
+        counters.index = counters.index + 1 if counters.last_place == (position, row) else 0
+        counters.last_place = position, row
         for name in ACCUMULATED:
             counters.unreleased[name] = counters.unreleased.get(name, 0) + counts[name]
         certain = None if rule is None else firing.certain is not False and rule.mode == "exactly"
         return Cut(
             publication=rules.name,
-            position=self.place[0],
-            row=self.place[1],
+            position=position,
+            row=row,
             index=counters.index,
             ordinal=counters.cuts + 1,
             time_ns=now if now is not None else self._state.latest,

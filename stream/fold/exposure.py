@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from models.eventlog import MISSING, Column, EventLog
-from stream.fold.cases import DROPPED, EXPOSED, PENDING, RETIRED, Array, AttributeValues, ColumnTable
 from stream.fold.completion import Completions, silent_now
-from stream.fold.intake import State
 from stream.fold.rules import PublicationRules
+from stream.fold.state import DROPPED, EXPOSED, PENDING, RETIRED, Array, AttributeValues, ColumnTable, State
 from stream.fold.triggers import Clocks, PublicationState, TriggerClock
 from stream.fold.window import EventsPerCase
 

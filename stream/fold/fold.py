@@ -1,12 +1,14 @@
 """The deterministic fold: records of the delta topic in, cuts out. No clock, no file, no ledger.
 
 State and cuts depend on nothing but the rules and the order of the records. Rows between two possible cuts are
-accepted at once (`stream.fold.rows`).
+accepted at once: `Fold` computes the next row that could bring a cut, accepts all rows before it over columns, and
+accepts that row alone, after it has moved the clocks to it. Only where a trigger counts completions does it go through
+the rows one by one, because each may complete its case or reopen it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +16,7 @@ from models.errors import InputError, RefusedError
 from stream.fold.completion import Completions, Retention
 from stream.fold.cutting import Cutter
 from stream.fold.exposure import Projection
-from stream.fold.intake import Batch, Partition, State
-from stream.fold.publications import Publications
 from stream.fold.records import TIMES, AnyRecord, Command, Config, Cut, Delta, Heartbeat, Tick
-from stream.fold.rows import RowFolder
 from stream.fold.rules import FoldRules, LogFacts
 from stream.fold.snapshot import (
     Marks,
@@ -32,7 +31,8 @@ from stream.fold.snapshot import (
     marks,
     update_patch,
 )
-from stream.fold.triggers import Clocks, PublicationState
+from stream.fold.state import Batch, Partition, State
+from stream.fold.triggers import NEVER, Clocks, PendingGrowth, Publications, PublicationState
 
 __all__ = ["Cut", "Fold"]
 
@@ -55,8 +55,8 @@ class Fold:
     for the next, and take a snapshot between records only.
 
     Each part owns its state: `state` events, cases and partitions; `clocks` the time; `publications` the counters of
-    each publication; `completions` which cases are complete; `cutter` the open cut. `retention` removes cases, and
-    `rows` adds events. New rules go to each of them (`install`).
+    each publication; `completions` which cases are complete; `cutter` the open cut. `retention` removes cases. New
+    rules go to each of them (`install`).
     """
 
     def __init__(self, rules: FoldRules, facts: LogFacts | None = None, restored: Restored | None = None) -> None:
@@ -72,7 +72,6 @@ class Fold:
         parts = (self.state, self.clocks, self._publications, self._completions)
         self._retention = Retention(rules, *parts)
         self._cutter = Cutter(rules, *parts, self._retention)
-        self._rows = RowFolder(rules, *parts)
         self._publications.recount()
 
     def _install(self, rules: FoldRules) -> None:
@@ -84,10 +83,9 @@ class Fold:
         self._completions.install(rules)
         self._retention.install(rules)
         self._cutter.install(rules)
-        self._rows.install(rules)
         self._publications.recount()
 
-    # what is asked of it
+    # questions
 
     @property
     def now(self) -> int | None:
@@ -111,7 +109,8 @@ class Fold:
 
     def next_deadline(self) -> int | None:
         """Return the next moment (ns) after `now` at which a tick alone could bring a cut or a completion."""
-        return self._rows.next_deadline()
+        bound = min(self._completions.next_deadline(), self._publications.next_deadline())
+        return None if bound == NEVER else bound
 
     def accounting(self, publication: str) -> dict[str, int]:
         """Return where every accepted event is (`Publications.accounting`)."""
@@ -153,13 +152,13 @@ class Fold:
         if isinstance(record, Delta):
             yield from self._delta(position, record)
         else:
-            self._cutter.set_place(position, 0)
+            self._cutter.place = position, 0
             if isinstance(record, Tick):
                 yield from self._tick(record.at)
             elif isinstance(record, Heartbeat):
                 partition = self.state.partition((record.src, record.p))
                 partition.active = record.at if partition.active is None else partition.active
-                self._miss(position, record, partition)
+                self._detect_lost_delta(position, record, partition)
                 if self.rules.private:  # which partitions are idle depends on events: only ticks move the clock
                     yield from self._cutter.evaluate()
                 else:
@@ -171,91 +170,168 @@ class Fold:
         self.position = max(self.position, position)
 
     def _delta(self, position: int, record: Delta) -> Iterator[Cut]:
-        partition = self.state.partition((record.src, record.p))
         self.key = self.key or record.key
         if record.key != self.key:
-            # one person under two keys would count as two, and K would be reached with fewer persons
-            self.state.foreign += len(record.rows)
-            if partition.lost is None and partition.lost_by(record) is None:
-                partition.reach(record, partition.hwm)
+            # One person under two keys would count as two, and K would be reached with fewer persons.
+            self.state.skip_foreign(record)
             return
-        if self._must_wait(record, partition):
-            partition.held.append((position, record))
-            return
-        yield from self._offsets(position, record, partition)
-        yield from self._unhold(position, partition)
+        yield from self._fold(position, self.state.receive(position, record))
 
-    def _must_wait(self, record: Delta, partition: Partition) -> bool:
-        """Whether a record must wait.
+    def _fold(self, position: int, ready: Iterator[tuple[Partition, Delta]]) -> Iterator[Cut]:
+        """Fold records of one partition, batch by batch.
 
-        It waits if offsets before it are missing, or if it comes from another log than the one read so far. After
-        another log every record waits until the operator decides.
+        `ready` yields the next record once the one before it is folded: a record may close the gap behind which others
+        wait. All cuts get the position of the record that came last.
         """
-        if partition.lost is None:
-            partition.lost = partition.lost_by(record)
-        return partition.lost is not None or (record.prev > partition.hwm and not partition.accept_gap)
+        gap_was_open = self.gap
+        for partition, record in ready:
+            for batch in self.state.batches(record, partition):
+                yield from self._accept(position, batch, partition)
+            self._cutter.place = position, len(record.rows)
+            watermark = record.wm
+            if watermark is None or watermark not in TIMES:
+                continue
+            if partition.latest is None or watermark > partition.latest:
+                yield from self._reach(partition, watermark)
+        if gap_was_open and not self.gap:
+            self._cutter.place = position, 0
+            yield from self._cutter.evaluate()
 
-    def _miss(self, position: int, idle: Heartbeat, partition: Partition) -> None:
-        """Detect a lost delta that no later delta would show.
+    def _accept(self, position: int, batch: Batch, partition: Partition) -> Iterator[Cut]:
+        """Accept the staged rows: all at once up to the next one that could bring a cut, and that one alone.
 
-        An idle partition then reports a higher last offset than the state has.
+        It stops early where a cut removed cases: the rows behind it must be staged again.
+        """
+        # Removing cases assigns new codes, and the staged rows still carry the old ones.
+        recoded_when_staged = self.state.recoded
+        while batch.accepted < len(batch) and self.state.recoded == recoded_when_staged:
+            row = batch.accepted
+            stop = self._next_stop(batch, row)
+            may_fire = stop == row or self._completions.exact
+            if stop == row:
+                # The time of this row may bring cuts, which come before the row is accepted.
+                self._cutter.place = position, int(batch.rows[row])
+                yield from self._reach(partition, int(batch.times[row]))
+                if self.state.recoded != recoded_when_staged:
+                    return
+                stop = row + 1
+            self._take(batch, row, stop, partition)
+            if may_fire:
+                self._cutter.place = position, int(batch.rows[batch.accepted - 1])
+                yield from self._cutter.evaluate()
+
+    def _next_stop(self, batch: Batch, row: int) -> int:
+        """Return the first row from `row` on that could bring a cut, or that must be accepted alone."""
+        exact = self._completions.exact
+        if self.state.earliest is None or (exact and not self._in_order(batch, row)):
+            return row
+        stop = len(batch)
+        for rules, counters in self._publications:
+            if counters.window_end is None and rules.window.every is not None:
+                return row
+            unseen = self._publications.rows_with_unseen_case(rules, counters, batch, row)
+            stop = min(stop, row + counters.rows_until(rules, unseen, len(batch) - row))
+            stop = min(stop, batch.first_at(counters.window_bound(rules)))
+        if exact:
+            stop = min(stop, batch.first_at(self._completions.next_silence()))
+        if self.rules.embedded and (deadline := self.next_deadline()) is not None:
+            stop = min(stop, batch.first_at(deadline))
+        return max(stop, row)
+
+    def _in_order(self, batch: Batch, row: int) -> bool:
+        """Whether each row from here on is the last event of its case, and its time alone moves the watermark.
+
+        This holds if there is one partition and its times do not go back. Then no case of these rows can be silent,
+        and the flag on a row tells whether its case is complete. `max_wait` counts from a row that is accepted alone.
+        """
+        waits = all(counters.waiting_since is not None for rules, counters in self._publications if rules.window.alone)
+        one_partition = self.state.ordered and len(self.state.partitions) == 1 and not self.gap
+        if not waits or not one_partition:
+            return False
+        return batch.ordered and bool(batch.times[row] >= self.state.latest)
+
+    def _take(self, batch: Batch, begin: int, end: int, partition: Partition) -> None:
+        """Accept rows from `begin` on, up to `end` at most.
+
+        It stops earlier behind a row at which a trigger that counts completions may hold, and before a row at whose
+        time a case falls silent.
+        """
+        cases, closed = self.state.cases, dict[int, bool]()
+        growths = self._growths()
+        if self._completions.exact:
+            end = self._count_completions(batch, begin, end, growths, closed)
+        self.state.admit(batch, begin, end, self.clocks.arrival)
+        time = int(batch.running[end - 1])
+        partition.reach_time(time)
+        partition.hwm = int(batch.offsets[end - 1])
+        if self.rules.embedded:
+            self.clocks.tick(time)
+        partition.active = self.clocks.now
+        self._publications.count(batch, begin, end, partition)
+        batch.accepted = end
+        if closed:
+            cases["closed"][list(closed)] = list(closed.values())
+        for growth in growths:
+            growth.flush(cases)
+
+    def _growths(self) -> list[PendingGrowth]:
+        growths, cases = [], self.state.cases
+        for rules, counters in self._publications:
+            rule = rules.window.events_per_case
+            if rule is not None and rules.window.alone:
+                counted = cases[f"pending:{rules.name}"]
+                growths.append(PendingGrowth(counters, rule.x, rule.fraction, counted, counters.first_kept_time(rules)))
+        return growths
+
+    def _count_completions(
+        self, batch: Batch, begin: int, end: int, growths: list[PendingGrowth], closed: dict[int, bool]
+    ) -> int:
+        """Count completions and pending events row by row, and return the row before which `_take` stops.
+
+        `closed` receives, for each case of these rows, whether it is complete after them.
+        """
+        was_closed, deadlines = self.state.cases["closed"], self._completions.deadlines
+        silence = deadlines.inactivity
+        rows = slice(begin, end)
+        cases, times, fresh_rows = batch.cases[rows].tolist(), batch.times[rows].tolist(), batch.fresh[rows].tolist()
+        closes = batch.ends[rows].tolist()
+        if end == begin + 1:
+            # A single row may come in any order: its case may have later events, or be silent in spite of it.
+            closes = [self._completions.after_row(batch, begin)]
+        goal = self._publications.missing_completions()
+        next_silence = NEVER
+        completed, row = 0, begin
+        for case, time, closing, fresh in zip(cases, times, closes, fresh_rows, strict=True):
+            if time >= next_silence:
+                break
+            before = closed.get(case)
+            if before is None and not fresh:
+                before = bool(was_closed[case])
+            fires = False
+            for growth in growths:
+                growth.count(case, time >= growth.first_time, before=before, closed=closing)
+                fires = fires or growth.fires
+            closed[case] = closing
+            row += 1
+            # Deadlines contain every open case. Those that were complete or unseen before this row are added.
+            if not closing and before is not False and silence is not None:
+                deadlines.push(case, time + silence)
+                next_silence = min(next_silence, time + silence)
+            if closing and not before:
+                completed += 1
+            if fires or completed >= goal:
+                break
+        self._publications.completed(completed)
+        return row
+
+    def _detect_lost_delta(self, position: int, idle: Heartbeat, partition: Partition) -> None:
+        """Open a gap if an idle partition reports a higher last offset than the state has.
+
+        A delta was lost then, and no later delta shows that.
         """
         if idle.last is not None and idle.last > partition.hwm and not partition.held:
             empty = Delta(src=idle.src, p=idle.p, prev=idle.last, last=idle.last, n=0, key=self.key, log=partition.log)
             partition.held.append((position, empty))
-
-    def _unhold(self, position: int, partition: Partition) -> Iterator[Cut]:
-        """Fold the held records once their gap has closed. Their cuts get the position of the record that closed it."""
-        was_open = partition.gap
-        while partition.held and not self._must_wait(partition.held[0][1], partition):
-            _, record = partition.held.pop(0)
-            if record.prev > partition.hwm:
-                partition.accept_gap = False  # for one gap; the next one needs its own decision
-            yield from self._offsets(position, record, partition)
-        partition.accept_gap = False
-        if was_open and not self.gap:
-            self._cutter.set_place(position, 0)
-            yield from self._cutter.evaluate()
-
-    def _offsets(self, position: int, record: Delta, partition: Partition) -> Iterator[Cut]:
-        before, begin = partition.hwm, 0
-        self.state.named = self.state.named and (record.named or not record.rows)
-        while begin < len(record.rows):
-            batch = self.state.stage(record, begin, partition, before)
-            if batch is None:
-                break
-            done = yield from self._batch(position, batch, partition)
-            begin = int(batch.rows[done]) if done < len(batch) else len(record.rows)
-            if done < len(batch):
-                self.state.unstage()
-        partition.reach(record, before)
-        self._cutter.set_place(position, len(record.rows))
-        if record.wm is not None and record.wm in TIMES and (partition.latest is None or record.wm > partition.latest):
-            yield from self._reach(partition, record.wm)
-
-    def _batch(self, position: int, batch: Batch, partition: Partition) -> Generator[Cut, None, int]:
-        """Accept the staged rows, and return how many.
-
-        These are fewer than all where a cut removed cases: the others must then be staged again.
-        """
-        row = 0
-        # Removing cases assigns new codes, and the staged rows still carry the old ones.
-        recoded_when_staged = self.state.recoded
-        while row < len(batch) and self.state.recoded == recoded_when_staged:
-            stop = self._rows.next_stop(batch, row)
-            may_fire = stop == row or self._completions.exact
-            if stop == row:
-                # The time of this row may bring cuts, which come before the row is accepted.
-                self._cutter.set_place(position, int(batch.rows[row]))
-                yield from self._reach(partition, int(batch.times[row]))
-                if self.state.recoded != recoded_when_staged:
-                    break
-                stop = row + 1
-            row = self._rows.take(batch, row, stop, partition)
-            if may_fire:
-                self._cutter.set_place(position, int(batch.rows[row - 1]))
-                yield from self._cutter.evaluate()
-        return row
 
     # time
 
@@ -270,7 +346,9 @@ class Fold:
                 yield from self._run_until(time)
         else:
             partition.reach_time(time)
-            yield from self._complete_by_watermark()
+            while (case := self._completions.next_by_watermark()) is not None:
+                self._close(case)
+                yield from self._cutter.evaluate()
         partition.active = self.now
         yield from self._cutter.evaluate()
 
@@ -285,33 +363,34 @@ class Fold:
 
     def _tick(self, at: int) -> Iterator[Cut]:
         if self.now is None and self.rules.private and not self.rules.embedded:
-            # the clock starts here: deadlines before it come from events (a case that became silent, for example), and
-            # no window of a dp release may open at one of them
+            # The clock starts here. Deadlines before it come from events (a case that became silent, for example), and
+            # no window of a dp release may open at one of them.
             self.clocks.reach(at)
             yield from self._complete_by_clock()
         elif self.now is None or at > self.now:
             yield from self._run_until(at)
         yield from self._cutter.evaluate()
 
-    # completion, where its moment matters
-
-    def _complete_by_watermark(self) -> Iterator[Cut]:
-        while (case := self._completions.next_by_watermark()) is not None:
-            self._rows.close(case)
-            yield from self._cutter.evaluate()
-
     def _complete_by_clock(self) -> Iterator[Cut]:
         while (case := self._completions.next_by_clock()) is not None:
-            self._rows.close(case)
+            self._close(case)
             yield from self._cutter.evaluate()
+
+    def _close(self, case: int) -> None:
+        """Complete an open case that has become silent."""
+        for growth in self._growths():
+            growth.count(case, 0, before=False, closed=True)
+            growth.flush(self.state.cases)
+        self._completions.close(case)
+        self._publications.completed(1)
 
     # commands
 
     def _command(self, command: Command) -> Iterator[Cut]:
-        name, wanted = command.name, command.publication
-        if wanted is not None and wanted not in self.publications:
-            raise InputError(f"command {name!r}: there is no publication {wanted!r}")
-        chosen = [rules for rules in self.rules.publications if wanted in (None, rules.name)]
+        name, publication = command.name, command.publication
+        if publication is not None and publication not in self.publications:
+            raise InputError(f"command {name!r}: there is no publication {publication!r}")
+        chosen = [rules for rules in self.rules.publications if publication in (None, rules.name)]
         if name == "release":
             for rules in chosen:
                 if not self.gap and not self.publications[rules.name].paused:
@@ -322,21 +401,21 @@ class Fold:
         elif name == "erase":
             self.erase([str(case) for case in command.arguments.get("cases", ())])
         elif name == "gap":
-            yield from self._mend(command.arguments)
-        elif name not in ("approve", "reject"):  # they bear on what was cut, and move nothing
+            yield from self._resolve_gap(command.arguments)
+        elif name not in ("approve", "reject"):  # these two concern releases that were cut, and change no state here
             commands = "release, pause, resume, erase, gap, approve, reject"
             raise InputError(f"command {name!r} is unknown; known are {commands}")
         yield from self._cutter.evaluate()
 
-    def _mend(self, arguments: Mapping[str, Any]) -> Iterator[Cut]:
-        """Obey `gap rewind` (the held records will come again) or `gap accept` (the missing events stay missing)."""
+    def _resolve_gap(self, arguments: Mapping[str, Any]) -> Iterator[Cut]:
+        """Carry out `gap rewind` (the held records come again) or `gap accept` (the missing events stay missing)."""
         for name, partition in self.state.partitions.items():
             if not partition.gap or (arguments.get("src", name[0]), arguments.get("p", name[1])) != name:
                 continue
             if arguments.get("action") == "accept":
                 partition.begin_anew(partition.held[0][1])
                 partition.accept_gap = True
-                yield from self._unhold(self._cutter.place[0], partition)
+                yield from self._fold(self._cutter.place[0], self.state.closed(partition))
             elif arguments.get("action") == "rewind":
                 partition.begin_anew(partition.held[-1][1])
                 partition.held = []

@@ -122,23 +122,6 @@ class Delta(Record, tag="delta", frozen=True, kw_only=True):
     end: int | None = None
 
 
-def lost_from(epochs: Sequence[tuple[int, int]], end: int | None, epoch: int, offset: int) -> int | None:
-    """Return the first offset that a log has lost of what was read of it up to `offset`.
-
-    A leader epoch later than `epoch` (that of the record at `offset`) must begin behind that record. If it begins
-    earlier, the log was truncated there and its offsets were given again (-1: the epoch is unknown, and only `end` can
-    tell).
-
-    Returns
-    -------
-    int or None
-        None if nothing was lost.
-    """
-    begins = [begin for later, begin in epochs if 0 <= epoch < later]
-    first = min(begins if end is None else [*begins, end], default=None)
-    return first if first is not None and first <= offset else None
-
-
 def without_cases(record: Delta, cases: Collection[str]) -> Delta:
     """Return the record without the rows of some cases; the offsets that it covers stay."""
     rows = [row for row in record.rows if row[1] not in cases]

@@ -15,10 +15,9 @@ import msgspec
 import numpy as np
 
 from models.errors import RefusedError
-from stream.fold.cases import ActorCodes, Array, AttributeValues, CaseIndex, Codes, ColumnTable, plain
-from stream.fold.intake import Partition, State
 from stream.fold.records import Attributes, Delta
 from stream.fold.rules import FoldRules
+from stream.fold.state import ActorCodes, Array, AttributeValues, CaseIndex, Codes, ColumnTable, Partition, State, plain
 from stream.fold.triggers import PublicationState
 
 STATE_VERSION = 2

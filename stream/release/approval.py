@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import InputError
-from stream.fold.cases import digest
 from stream.fold.records import Command
+from stream.fold.state import digest
 from stream.ledger import release_record
 from stream.ledger.entries import ApprovalBody, ApprovalEntry, Ruling, SealEntry
 from stream.ledger.folder import json_bytes, rewrite, write_json

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from connectors.store.base import Store
-from stream.fold.cases import digest
+from stream.fold.state import digest
 from stream.ledger import release_record
 from stream.ledger.entries import ErasedBody, ErasedEntry
 from stream.ledger.folder import OperatorFolder, rewrite

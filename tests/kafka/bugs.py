@@ -9,7 +9,7 @@ from typing import Any
 
 def skip_high_water_mark() -> None:
     """Repeated source offsets count again."""
-    from stream.fold.intake import State
+    from stream.fold.state import State
 
     stage = State.stage
 

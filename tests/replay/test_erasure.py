@@ -126,7 +126,7 @@ def test_a_foreign_folder_is_not_touched(world: Path) -> None:
 
 def test_an_erasure_that_died_half_way_is_finished_at_the_next_start(world: Path) -> None:
     """The ledger knows, the files and the checkpoint do not yet: opening the folder completes it."""
-    from stream.fold.cases import digest
+    from stream.fold.state import digest
     from stream.ledger.sqlite import SqliteLedger
     from tests.entries import entry
 

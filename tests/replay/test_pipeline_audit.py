@@ -92,7 +92,7 @@ def test_windows_that_begin_at_the_first_event_are_flagged(monkeypatch: pytest.M
 
 def _retired_by_the_watermark(self: Retention) -> None:
     """`Cutter.retire` of commit d56300e."""
-    from stream.fold.cases import PENDING
+    from stream.fold.state import PENDING
 
     state, retention, clock = self._state, self._rules.retention, self._clocks.read()
     if clock.watermark is None or retention is None:

@@ -10,8 +10,8 @@ import pytest
 
 from models.dp.audit import Finding, audit, power
 from stream.commands import execute as veilstream
-from stream.fold.cases import EXPOSED
 from stream.fold.cutting import Cutter
+from stream.fold.state import EXPOSED
 from stream.run.pipeline_audit import (
     SERIES_VICTIMS,
     TWO_CASES,

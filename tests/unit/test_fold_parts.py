@@ -9,8 +9,8 @@ import pytest
 
 from stream.config.window import window_of
 from stream.fold.completion import Completions
-from stream.fold.intake import CASE_COLUMNS, Partition
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.state import CASE_COLUMNS, Partition
 from stream.fold.triggers import NEVER, Clocks, TriggerClock
 from tests.conftest import ROOT
 
@@ -63,7 +63,7 @@ def test_a_bound_passes_when_the_silent_partition_becomes_idle() -> None:
 
 def test_cases_complete_by_silence_one_after_the_other() -> None:
     """In order of their deadlines, and only where a trigger counts completions."""
-    from stream.fold.cases import ColumnTable
+    from stream.fold.state import ColumnTable
 
     counting = FoldRules((PublicationRules("p", window_of({"completed_cases": 5})),), inactivity=10 * S)
     cases = ColumnTable(CASE_COLUMNS)
@@ -98,4 +98,4 @@ def test_no_part_inherits_another() -> None:
         for base in node.bases
         if isinstance(base, ast.Name) and base.id in names
     }
-    assert {one for one in inherited if one[0] != "records.py"} == {("cases.py", "ActorCodes", "Codes")}
+    assert {one for one in inherited if one[0] != "records.py"} == {("state.py", "ActorCodes", "Codes")}

@@ -17,7 +17,7 @@ from connectors.kafka.lineage import MOST_EPOCHS, Leader, Lineage, LogClient, le
 from connectors.kafka.source import Source
 from stream.daemon.aiokafka_records import EpochRecords, StoppingPartitionRecords
 from stream.daemon.delta_topic import Anchor, LostDeltasError, anchors, note
-from stream.fold.records import lost_from
+from stream.fold.state import lost_from
 from stream.ledger.view import LedgerView
 from tests.entries import entry
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from stream.ledger.entries import Entry
+from models.dp.zcdp import PURE, Accounting
+from stream.ledger.entries import ClaimBody, ClaimEntry, Entry, NoteEntry
 
 Exact = tuple[Fraction, Fraction, Fraction]
 """Epsilon, delta, rho."""
@@ -59,6 +60,41 @@ def spent(entries: Sequence[Entry], name: str) -> Exact:
     sums = [sum((charge[unit] for charge in added), Fraction(0)) for unit in range(3)]
     largest = [max(charge[unit] for charge in [zero, *parallel]) for unit in range(3)]
     return sums[0] + largest[0], sums[1] + largest[1], sums[2] + largest[2]
+
+
+def spent_by_all(entries: Sequence[Entry]) -> Exact:
+    """Return what all publications in the entries spent together."""
+    every = [spent(entries, name) for name in {entry.publication for entry in entries}]
+    sums = [sum((one[unit] for one in every), Fraction(0)) for unit in range(3)]
+    return sums[0], sums[1], sums[2]
+
+
+def accounting(entries: Sequence[Entry], name: str) -> Accounting:
+    """Return how the last charge by rho is converted; charges by epsilon are added up as they are."""
+    by_rho = [entry.body for entry in of(entries, "charge", name) if entry.body.rho]
+    if not by_rho:
+        return PURE
+    return Accounting("zcdp", Fraction(by_rho[-1].delta) - Fraction(by_rho[-1].tail))
+
+
+def notes(entries: Sequence[Entry], name: str | None = None) -> list[NoteEntry]:
+    """Return the notes that are no claims, of one publication or of all."""
+    return [entry for entry in entries if isinstance(entry, NoteEntry) and name in (None, entry.publication)]
+
+
+def first_seen(entries: Sequence[Entry]) -> dict[str, int]:
+    """Return the clock of the first note that has one, by publication."""
+    seen = [(entry.publication, entry.body.first_seen) for entry in notes(entries) if entry.body.first_seen is not None]
+    return dict(reversed(seen))
+
+
+def owner(entries: Sequence[Entry]) -> tuple[ClaimBody | None, bool]:
+    """Return the first claim of a replay, and whether a note of the process itself came before any claim."""
+    places = [place for place, entry in enumerate(entries) if isinstance(entry, ClaimEntry)]
+    before = entries[: places[0]] if places else entries
+    claim = entries[places[0]].body if places else None
+    assert claim is None or isinstance(claim, ClaimBody)
+    return claim, any(not entry.publication for entry in notes(before))
 
 
 def state(entries: Sequence[Entry], name: str, number: int) -> str:
@@ -153,13 +189,7 @@ def at_seal(entries: Sequence[Entry], name: str, number: int) -> tuple[Exact, Ex
     """Spent by the publication and by the process, sealed numbers, and those of this publication or charged ones."""
     counted = that_count(entries)
     before = counted[: len(counted) - len(since(entries, name, number))]
-    names = {entry.publication for entry in before}
-    every = [spent(before, one) for one in names]
-    process = (
-        sum((one[0] for one in every), Fraction(0)),
-        sum((one[1] for one in every), Fraction(0)),
-        sum((one[2] for one in every), Fraction(0)),
-    )
+    process = spent_by_all(before)
     charged_elsewhere = 0
     for place, entry in enumerate(before):
         charged = {one.cut for one in of(before[:place], "charge", entry.publication)}

@@ -23,8 +23,12 @@ NAMES, CUTS, NUMBERS = ("p", "q"), ("a", "b", "c"), (1, 2, 3, 4)
 
 @st.composite
 def charges(draw: st.DrawFn) -> dict[str, Any]:
-    body: dict[str, Any] = {"epsilon": f"{draw(st.integers(0, 5))}/3", "delta": f"{draw(st.integers(0, 2))}/1000"}
-    body |= draw(st.sampled_from(({}, {"scope": "cases"}, {"rho": "1/50", "tail": "0"})))
+    conversion_delta, tail = draw(st.integers(0, 2)), draw(st.integers(0, 1))
+    body: dict[str, Any] = {
+        "epsilon": f"{draw(st.integers(0, 5))}/3",
+        "delta": f"{conversion_delta + tail}/1000",
+    }
+    body |= draw(st.sampled_from(({}, {"scope": "cases"}, {"rho": "1/50", "tail": f"{tail}/1000"})))
     return {"kind": "charge", "body": {**body, "redraw": draw(st.integers(0, 2))}}
 
 
@@ -48,8 +52,12 @@ def entries(draw: st.DrawFn) -> Entry:
             ),
             st.builds(lambda at: {"kind": "note", "body": {"first_seen": at}}, st.integers(0, 3)),
             st.builds(lambda at: {"kind": "note", "body": {"gap": at}}, st.integers(0, 3)),
+            st.builds(lambda base: {"kind": "note", "body": {"delta": {"log": "t", "base": base}}}, st.integers(0, 3)),
+            st.builds(lambda log: {"kind": "note", "body": {"log": log}}, st.sampled_from(("log", "other"))),
         )
     )
+    if made["kind"] == "note" and not {"first_seen", "gap"} & made["body"].keys():
+        return entry(publication="", **made)  # of the process itself
     name, cut, number = (draw(st.sampled_from(choices)) for choices in (NAMES, CUTS, NUMBERS))
     cut = f"{name}/{cut}"  # as the fold names cuts: no two publications share one
     if made["kind"] in ("note", "erased"):
@@ -69,6 +77,7 @@ def facts(view: LedgerView) -> dict[str, Any]:
         "spent": view.spent,
         "order": (list(view.seals), list(view.releases), view.history),
         "notes": (view.first_seen, view.tombstones, view.accounting_kinds, view.held),
+        "process": (view.delta_anchors, view.claim, view.made_by_daemon),
     }
 
 
@@ -94,9 +103,19 @@ def test_the_facts_are_those_of_all_entries(given_entries: list[Entry]) -> None:
     assert view.tombstones == {stone for one in oracle.of(given_entries, "erased") for stone in one.body.tombstones}
     assert view.attempts == [one for one in oracle.that_count(given_entries) if one.kind in ("seal", "withheld")]
     assert view.decisions == oracle.of(given_entries, "approval")
+    assert view.first_seen == oracle.first_seen(given_entries)
+    assert view.delta_anchors == [one.body.delta for one in oracle.notes(given_entries) if one.body.delta]
+    assert (view.claim, view.made_by_daemon) == oracle.owner(given_entries)
+    assert view.is_unused == (not oracle.of(given_entries, "charge") and not oracle.of(given_entries, "seal"))
     for name in NAMES:
         account = view.account(name)
+        others = [one for one in given_entries if one.publication != name]
         assert exact(account.spent) == oracle.spent(given_entries, name)
+        assert exact(view.spent_elsewhere(name)) == oracle.spent_by_all(others)
+        assert view.sealed_elsewhere(name) == len(oracle.of(others, "seal"))
+        assert account.first_seen == oracle.first_seen(given_entries).get(name)
+        assert account.gaps == {one.body.gap for one in oracle.notes(given_entries, name) if one.body.gap is not None}
+        assert account.accounting == oracle.accounting(given_entries, name)
         assert account.standing == oracle.numbers_in(given_entries, name, "sealed", "published")
         assert account.held == oracle.numbers_in(given_entries, name, "held")
         assert account.rejected == set(oracle.numbers_in(given_entries, name, "rejected", "superseded"))
@@ -136,3 +155,37 @@ def test_a_next_draw_costs_what_it_adds_to_all_others(given_entries: list[Entry]
     before, added = account.cost(cut, draw.body.charge, once=once)  # type: ignore[union-attr]
     assert exact(before) == oracle.spent(others, "p")
     assert exact(before + added) == oracle.spent([*others, draw], "p")
+
+
+def test_releases_that_left_since_a_seal() -> None:
+    """Of every publication, in the order in which they left: at the seal, or at the approval of a held release. What is
+    still held, was rejected or burned has not left; what left before does not count."""
+
+    def seal(name: str, number: int, held: bool = False) -> Entry:
+        body = {"held_at": 5} if held else {}
+        return entry("seal", publication=name, cut=f"{name}/{number}", sequence=number, body=body)
+
+    def ruling(name: str, number: int, decision: str) -> Entry:
+        body = {"decision": decision, "by": "Ann", "why": "so", "at": 1}
+        return entry("approval", publication=name, sequence=number, body=body)
+
+    view = LedgerView(
+        [
+            seal("q", 1),
+            seal("q", 2, held=True),
+            seal("p", 1, held=True),
+            seal("q", 3),
+            seal("q", 4, held=True),
+            ruling("q", 2, "approved"),
+            seal("q", 5, held=True),
+            ruling("q", 5, "rejected"),
+            ruling("q", 4, "refused"),
+            seal("p", 2),
+            seal("q", 6),
+            entry("burned", publication="q", cut="q/6", sequence=6),
+            entry("erased", publication="q", body={"tombstones": ["00"], "releases": [3]}),
+        ]
+    )
+    assert view.released_since("p", 1) == [("q", 3), ("q", 2), ("p", 2)]
+    assert view.released_since("q", 5) == [("p", 2)]
+    assert view.released_since("q", 6) == view.released_since("p", 7) == []

@@ -43,8 +43,6 @@ class Source(BaseModel):
     """From records to events: needed for debezium, possible for every other format."""
     snapshots: Literal["skip", "take"] = "skip"
     """Debezium: what becomes of the rows of a snapshot (op r): not when something happened, but that it is so."""
-    attributes: tuple[str, ...] = ()
-    """Attributes to keep beside the sensitive ones; nothing else of an event enters the delta topic."""
     event_id: str | None = None
     """Field that names an event, for dropping producers' duplicates; `ce:id` takes the id of a CloudEvent."""
     end: str | None = None
@@ -62,9 +60,6 @@ class Source(BaseModel):
     replication: int = Field(default=-1, ge=-1)
     """-1: the broker's default."""
     min_isr: int | None = Field(default=None, ge=1)
-    delta_batch_bytes: int = Field(default=512 * 1024, ge=1024, le=900_000)
-    """A delta record is split above this; a single row above it goes to the dlq."""
-
     released_events: bool = True
     """Stream the events of every release to `released-events`, beside the manifest on `releases`."""
     dlq_payload: bool = False
@@ -148,8 +143,8 @@ class Source(BaseModel):
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The attributes to keep: `attributes`, and those of the mappings."""
-        return tuple(dict.fromkeys((*self.attributes, *(name for one in self.mapping for name in one.names))))
+        """The attributes that the mappings give."""
+        return tuple(dict.fromkeys(name for mapping in self.mapping for name in mapping.names))
 
     @property
     def servers(self) -> list[str]:

@@ -73,8 +73,6 @@ class Publication(ConfigTable):
     them out, `dlq` also writes them there."""
     formats: tuple[Format, ...] = Field(default=("xes",), min_length=1)
     """Set it if recipients do not read XES: the files of a release."""
-    first: dict[str, Any] | None = None
-    """Set it if the first release must hold a certain part of the log: see `first` of publication.window."""
     release_attributes: tuple[str, ...] = ()
     """Set it if recipients need attributes of cases: sensitive and public ones. Numeric sensitive ones leave as
     classes, and values of fewer than K cases as `other`."""
@@ -151,15 +149,8 @@ class Publication(ConfigTable):
     @cached_property
     def build_window(self) -> Window:
         """The window of the table, validated."""
-        table = dict(self.window)
-        if self.first is not None:
-            if "first" in table:
-                raise InputError(
-                    f"publication {self.name!r}: first appears twice, beside the window and in it; keep one"
-                )
-            table["first"] = self.first
         with naming(self.name, "window"):
-            return read_window(table)
+            return read_window(self.window)
 
     @property
     def start_ns(self) -> int | None:
@@ -266,9 +257,9 @@ class Publication(ConfigTable):
             )
         if self.build_mechanism.reads_data_in_gate or (self.gate.public_cut and self.cases == "all"):
             return
-        first = self.first or self.window.get("first") or {}
+        first = self.window.get("first") or {}
         keys = [f"window.{name}" for name in sorted(READS_DATA & set(self.window))]
-        keys += [f"first.{name}" for name in sorted(set(first) - FIRST_IS_PUBLIC)]
+        keys += [f"window.first.{name}" for name in sorted(set(first) - FIRST_IS_PUBLIC)]
         if keys:
             raise InputError(
                 f"{where}: {keys[0]} reads the data, so the moment of a {self.build_mechanism.kind} release "

@@ -74,7 +74,6 @@ DURATIONS = {
     "session_timeout",
     "delta_retention",
     "released_retention",
-    "first_release",
     "every",
     "allowed_lateness",
     "idle_timeout",
@@ -199,7 +198,7 @@ def _window_type(key: Any) -> str:
     text = str(key.type).removesuffix(" | None")
     if text.startswith("Annotated[") or text == "First":
         return "table"
-    plain = {"Count": "int", "Natural": "int", "Flag": "bool", "Share": "float", "OpenShare": "float", "Moment": "time"}
+    plain = {"Count": "int", "Flag": "bool", "Share": "float", "OpenShare": "float", "Moment": "time"}
     choices = {"Mode": get_args(Mode), "Clock": get_args(Clock)}
     if text in choices:
         return " \\| ".join(f'"{choice}"' for choice in choices[text])

@@ -29,7 +29,7 @@ from stream.ledger.envelope import Keys
 from stream.release.gate import GatePolicy
 from stream.release.planned import refuse_unplanned
 from stream.release.spec import PublicationSpec
-from stream.values.duration import AS_WRITTEN, Duration
+from stream.values.duration import AS_WRITTEN
 
 __all__ = [
     "AttributeRoles",
@@ -52,9 +52,6 @@ class Endpoint(ConfigTable):
     """Set it to serve metrics. 0 takes any free port; with `run --role all` the coordinator takes the next one."""
     host: str = Field(default="127.0.0.1", min_length=1)
     """Set it if Prometheus runs on another host. Figures derive from source data, so the default is loopback."""
-    first_release: Duration = 604_800_000_000_000
-    """Set it if the first release takes longer than a week (`7d`): the time after which its absence is reported, for
-    publications without `every`."""
 
 
 class EngineSettings(ConfigTable):
@@ -246,7 +243,7 @@ class Settings(ConfigTable):
         named = self.process.attributes.identifier
         for name in self.source.kept if self.source else ():
             if name in named:
-                raise InputError(f"source.attributes: {name!r} has the role identifier, which is never stored")
+                raise InputError(f"source.mapping: {name!r} has the role identifier, which is never stored")
         columns = self.process.columns
         for role, column in columns.model_dump().items():
             if column in named and role != "case":
@@ -323,7 +320,7 @@ DIGESTED: Mapping[type[BaseModel], frozenset[str]] = {
     Columns: frozenset({"case", "activity", "time", "resource"}),
     ProcessBudget: frozenset({"max_epsilon", "max_delta"}),
     AttributeRoles: frozenset({"identifier", "sensitive", "quasi", "public"}),
-    Publication: frozenset({"name", "window", "mechanism", "audit", "gate", "late", "formats", "first"}),
+    Publication: frozenset({"name", "window", "mechanism", "audit", "gate", "late", "formats"}),
     GatePolicy: frozenset(
         {"min_ka", "min_fa", "min_ca", "min_ba", "max_tpl", "max_epsilon", "max_delta", "max_uniqueness", "min_utility"}
         | {"min_series", "on_violation", "charge_withheld", "public_cut"}
@@ -353,4 +350,6 @@ def _meaning(model: BaseModel) -> dict[str, Any]:
             del body[name]
         elif isinstance(value, BaseModel):
             body[name] = _meaning(value)
+    if isinstance(model, Publication):
+        body["first"] = None  # a key of the first version, now in the window: without it every digest would change
     return body

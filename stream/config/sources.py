@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from connectors.reading import Reading
 from models.errors import InputError
+from stream.config import removed
 from stream.config.faults import explain
 from stream.config.settings import LogFile, Settings
 from stream.ledger.folder import refuse_writable
@@ -29,6 +30,8 @@ TEST_NAMES = {"VEILSTREAM_REQUIRE", "VEILSTREAM_KAFKA", "VEILSTREAM_LOGS"}
 def read(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
     """Return the settings of file, environment and flags; later ones replace earlier ones."""
     body = _read_toml(path) if path else {}
+    if advice := removed.advice(body):
+        raise InputError(f"{path}: {'; '.join(advice)}")
     return _validated(body, str(path) if path else "configuration", overrides)
 
 
@@ -47,6 +50,8 @@ def of_folder(output: Path) -> Settings:
         raise InputError(f"{output}: does not say with which configuration it was made; give it with -c") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error}); give the configuration with -c") from None
+    if isinstance(body, dict):
+        removed.translate(body)
     return _validated(body, str(path), {})
 
 

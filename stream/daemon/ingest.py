@@ -56,6 +56,10 @@ LOOK_SECONDS = 1.0
 """How often a worker asks the broker which logs its topics are, while events come. After a pause it asks before it
 sends anything. A topic that is created again and grows beyond the old position within this time is seen late."""
 
+DELTA_BYTES = 512 * 1024
+"""A delta record is split above this, and a single row above it goes to the dlq. Brokers take records of 1 MB unless
+they are configured otherwise."""
+
 APPEND_TIME = 1
 """Kafka's timestamp type for the broker's own clock. The clock of a producer is not trusted for `max_skew`."""
 
@@ -499,7 +503,7 @@ class Ingest:
         if self.metrics is not None:
             progress = self.progress
             self.metrics.unreadable(len(unreadable_partitions.partitions))
-            self.metrics.ingested(progress.events, progress.deltas, progress.dead, progress.lag, self.writer.left_out)
+            self.metrics.ingested(progress.events, progress.dead, progress.lag, self.writer.left_out)
 
 
 def _split_at_deleted(records: Sequence[Any], log_begin: int) -> Iterator[Sequence[Any]]:
@@ -551,7 +555,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
         decoder=decoder,
         pseudonyms=Pseudonyms(key),
         max_skew_ns=int(source.max_skew * 1_000_000_000),
-        limit=source.delta_batch_bytes,
+        limit=DELTA_BYTES,
         dlq_payload=source.dlq_payload,
         earliest=None if process.earliest is None else nanoseconds(process.earliest),
         raw_resources=process.raw_resources,

@@ -25,6 +25,9 @@ from stream.fold.triggers import Clocks, Firing, Publications, PublicationState
 
 ACCUMULATED = ("new_cases", "new_events", "non_append_insertions")
 
+LOCKSTEP_SEED = 0
+"""Seed of the random steps of S2 in a replay. Another one would change the cuts of a replay that goes on."""
+
 
 class Cutter:
     """Takes the cuts that are due, one after the other.
@@ -152,7 +155,7 @@ class Cutter:
             # the whole log is here: every case stops where the log does
             step = rule.x
             if rule.mode == "up_to":
-                step = int(np.random.default_rng([rule.seed, counters.cuts]).integers(0, rule.x + 1))
+                step = int(np.random.default_rng([LOCKSTEP_SEED, counters.cuts]).integers(0, rule.x + 1))
             complete = np.ones(self._state.cases.size, dtype=np.bool_)
         else:
             step, complete = rule.x, self._completions.complete(self._clocks.of_cases(private=rules.private))

@@ -36,6 +36,9 @@ from stream.fold.triggers import NEVER, Clocks, PendingGrowth, Publications, Pub
 
 __all__ = ["Cut", "Fold"]
 
+LOCKSTEP_RELEASES = 5
+"""Most releases of a replay in lockstep, as in section 5 of temporal-privacy-leakage-2022."""
+
 
 @dataclass(frozen=True, slots=True)
 class Restored:
@@ -437,7 +440,7 @@ class Fold:
         for rules in self.rules.publications:
             rule, counters = rules.window.events_per_case, self.publications[rules.name]
             if rule is not None and rule.lockstep:
-                while self._publications.waiting(rules.name) and counters.cuts < rule.releases:
+                while self._publications.waiting(rules.name) and counters.cuts < LOCKSTEP_RELEASES:
                     yield from self._cutter.force(rules, "lockstep" if counters.first_done else "first")
             elif final and (rules.private or self._publications.waiting(rules.name)):
                 # for a dp release, whether events wait depends on the data: its final cut is always taken

@@ -57,7 +57,6 @@ def _as_table(value: Any) -> Any:
 
 
 Count = Annotated[int, Strict(), Field(ge=1, le=MOST)]
-Natural = Annotated[int, Strict(), Field(ge=0, le=MOST)]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 OpenShare = Annotated[float, Strict(), Field(gt=0, lt=1)]
 Flag = Annotated[bool, Strict()]
@@ -86,10 +85,6 @@ class EventsPerCase:
     """It fires at the latest after this time."""
     lockstep: Flag = False
     """Replay only: all cases advance together after the end of the log."""
-    releases: Count = 5
-    """With `lockstep`: at most this many releases."""
-    seed: Natural = 0
-    """With `lockstep` and `up_to`: seed of the random steps of S2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +206,9 @@ class Window:
         """Return the window that `to_mapping` described."""
         values = dict(table)
         if (rule := table["events_per_case"]) is not None:
-            values["events_per_case"] = EventsPerCase(**rule)
+            # States of earlier programs also hold `releases` and `seed` of lockstep, which are constants now.
+            keys = {key.name for key in fields(EventsPerCase)}
+            values["events_per_case"] = EventsPerCase(**{name: rule[name] for name in rule if name in keys})
         if (first := table["first"]) is not None:
             values["first"] = First(**{first["kind"]: first["value"]})
         return cls(**values)

@@ -88,7 +88,6 @@ def _stream() -> Iterator[Definition]:
 
     partition = ("process", "partition")
     yield row("counter", "ingest_events_total", "events", "Source events that this ingest worker made durable.")
-    yield row("counter", "ingest_deltas_total", "deltas", "Delta records that this ingest worker wrote.")
     yield row("gauge", "ingest_lag_records", "records", "Source records not yet taken, at the last report.", partition)
     yield row(
         "counter", "dlq_records_total", "records", "Records sent to the dead-letter queue.", ("process", "reason")
@@ -153,11 +152,10 @@ def _releases() -> Iterator[Definition]:
         "seconds",
         "Since when a release is awaited, since 1970: the latest one, else when series or process began.",
     )
-    yield row("release_cut_timestamp_seconds", "seconds", "Cut of the latest release in event time, since 1970.")
     yield row(
         "release_expected_seconds",
         "seconds",
-        "Time between releases: `every` (daemon), else the mean of the last 20 (`metrics.first_release` before two).",
+        "Time between releases: `every` (daemon), else the mean of the last 20 (a week before two).",
     )
     yield row("waiting_overdue_seconds", "seconds", "How long a sealed release waits past its moment (daemon).")
     yield row("held_releases", "releases", "Sealed releases that wait for a person's approval.")
@@ -410,7 +408,6 @@ class Metrics:
         return 0.0 if due is None else max(0.0, time.time() - due)
 
     def _latest(self, publication: str, audit: AuditDocument) -> None:
-        self._set("release_cut_timestamp_seconds", _cut_moment(audit), publication=publication)
         counts = audit.get("counts") or {}
         for name, key in (("released_events", "released"), *((k, k) for k in KEPT)):
             self._set(name, counts.get(key), publication=publication)
@@ -514,7 +511,6 @@ class Metrics:
     def ingested(
         self,
         events: int,
-        deltas: int,
         dead: Mapping[str, int],
         lag: Mapping[str, int],
         left_out: Mapping[str, int],
@@ -524,7 +520,6 @@ class Metrics:
         A partition that is not in `lag` any more belongs to another worker: its series ends here.
         """
         self._reach("ingest_events_total", events)
-        self._reach("ingest_deltas_total", deltas)
         for reason, count in dead.items():
             self._reach("dlq_records_total", count, reason=reason)
         for reason, count in left_out.items():
@@ -624,8 +619,3 @@ def published(audit: AuditDocument) -> float | None:
     """When a release was published, where a real clock says so."""
     moment = audit.get("published")
     return None if moment is None or audit.get("clock") == "simulated" else datetime.fromisoformat(moment).timestamp()
-
-
-def _cut_moment(audit: AuditDocument) -> float | None:
-    text = (audit.get("cut") or {}).get("time")
-    return None if text is None else datetime.fromisoformat(text).timestamp()

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 NANOSECONDS = 1_000_000_000
 LATE = ("late",)
+FIRST_RELEASE_SECONDS = 7 * 86_400.0
+"""When the first release is expected of a window that counts: until two releases show how far apart they are, nothing
+else says how long it takes."""
 
 
 class MetricsObserver:
@@ -42,7 +45,7 @@ class MetricsObserver:
         for publication in settings.publication:
             window = publication.build_window
             length = None if window.every is None else window.every / NANOSECONDS
-            first = None if window.manual else settings.metrics.first_release / NANOSECONDS
+            first = None if window.manual else FIRST_RELEASE_SECONDS
             metrics.configured(publication.name, publication.build_mechanism.kind, publication.gate, length, first)
         if any(publication.late == "dlq" for publication in settings.publication):
             metrics.dead_letters(LATE)

@@ -229,6 +229,10 @@ def main(role: str, config: str, output: str, fault: str = "") -> int:
     give_back()  # as the command does
     if clock := os.environ.get("TEST_CLOCK"):
         set_clock(clock)
+    if limit := os.environ.get("TEST_DELTA_BYTES"):
+        from stream.daemon import ingest
+
+        ingest.DELTA_BYTES = int(limit)
     logs.configure()
     if fault.startswith("bug "):
         from tests.kafka.bugs import BUGS

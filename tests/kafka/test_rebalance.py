@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 AnyBroker = Broker | ForeignBroker
 
+SMALL_DELTAS = {"TEST_DELTA_BYTES": "1250"}
+"""A worker that writes a delta of few events, so that a coordinator has many to read."""
 
 ATTEMPTS = 4
 """The broker decides whether the open fetch brings the events before or after the rebalance. The planted hole shows in
@@ -81,14 +83,14 @@ def test_a_standby_that_takes_over_gets_every_record(broker: AnyBroker, name: st
     """The standby had no partition, the active one dies, and many records wait: those that the client fetches while
     the flow is about to be resumed are not thrown away in the middle of what was handed over."""
     top = f'key = "{secrets.token_hex(32)}"\n'
-    one = scenario.site(broker.bootstrap, name, tmp_path, source="delta_batch_bytes = 1250", top=top)
+    one = scenario.site(broker.bootstrap, name, tmp_path, top=top)
     values = scenario.events(cases=120)
     try:
         active = one.start("coordinator", "a", "sleep opened:1")  # what comes waits for its successor
         one.wait(lambda: "coordinator is active" in one.logs(), "an active coordinator")
         standby = one.start("coordinator", "b", "late")
         one.wait(lambda: "on standby" in one.logs(), "a standby")
-        worker = one.start("ingest")
+        worker = one.start("ingest", **SMALL_DELTAS)
         scenario.send(one, values)
         one.wait(lambda: one.covered() == len(values), "all events in the delta topic")
         assert len(one.json("delta")) > 200  # more than one batch of the coordinator
@@ -105,11 +107,11 @@ def test_a_standby_that_takes_over_gets_every_record(broker: AnyBroker, name: st
 def test_a_delta_that_the_coordinator_is_not_given(broker: AnyBroker, name: str, tmp_path: Path, always: bool) -> None:
     """A second consumer is asked before anything behind it is folded. Where that has it, every release is made; where
     nobody has it, it is a gap that is told, and nothing is released any more."""
-    one = scenario.site(broker.bootstrap, name, tmp_path, source="delta_batch_bytes = 1250")
+    one = scenario.site(broker.bootstrap, name, tmp_path)
     every = 2 * scenario.CASES // scenario.WINDOW
     try:
         coordinator = one.start("coordinator", fault="deaf-always" if always else "deaf-once")
-        worker = one.start("ingest")
+        worker = one.start("ingest", **SMALL_DELTAS)
         scenario.send(one, scenario.events())
         if always:
             one.wait(lambda: "are missing; nothing is released" in one.logs(), "a gap")

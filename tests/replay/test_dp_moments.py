@@ -20,7 +20,7 @@ name = "moments"
 {process}
 [[publication]]
 name = "p"
-window = {{ every = "1d", time = "{time}" }}
+window = {{ every = "1d", time = "{time}"{first} }}
 mechanism = {{ kind = "dp-variants", epsilon = 1, delta_dp = 1e-3 }}
 audit = {{ anonymity = false, series = false, leakage = false, risk = false, utility = false }}
 {publication}
@@ -31,11 +31,17 @@ OTHERS = [f"c{i},a,2024-01-02T{i % 24:02}:00:00Z" for i in range(60)]
 
 
 def replay(
-    folder: Path, rows: list[str], *words: str, process: str = "", publication: str = START, time: str = "event"
+    folder: Path,
+    rows: list[str],
+    *words: str,
+    process: str = "",
+    publication: str = START,
+    time: str = "event",
+    first: str = "",
 ) -> int:
     folder.mkdir(exist_ok=True)
     (folder / "log.csv").write_text("\n".join(["case,act,time", *rows]) + "\n")
-    text = CONFIG.format(process=f"{COLUMNS}\n{process}", publication=publication, time=time)
+    text = CONFIG.format(process=f"{COLUMNS}\n{process}", publication=publication, time=time, first=first)
     (folder / "c.toml").write_text(text + DECLARED)
     out = str(folder / "out")
     return execute(["replay", str(folder / "log.csv"), "-c", str(folder / "c.toml"), "-o", out, "--json", *words])
@@ -118,8 +124,8 @@ def test_a_replay_needs_a_public_start(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_a_fixed_first_moment_comes_without_an_event(tmp_path: Path) -> None:
     """`until` lies two days behind the last event, and before the end."""
-    first = 'first = { until = "2024-01-04T12:00:00Z" }'
-    assert replay(tmp_path, OTHERS, "--until", "2024-01-06T00:00:00Z", publication=f"{START}\n{first}") == 0
+    first = ', first = { until = "2024-01-04T12:00:00Z" }'
+    assert replay(tmp_path, OTHERS, "--until", "2024-01-06T00:00:00Z", first=first) == 0
     moments = [one["published"] for one in manifests(tmp_path)]
     assert moments == [f"2024-01-{moment}:00+00:00" for moment in ("04T12:15", "05T00:15", "06T00:15")]
 
@@ -127,7 +133,7 @@ def test_a_fixed_first_moment_comes_without_an_event(tmp_path: Path) -> None:
 def test_every_key_of_first_but_a_fixed_moment_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """new_events among them: 0 of 5 releases without one person's event, 5 of 5 with it."""
     for key in ("new_events = 61", "new_cases = 2", "events_fraction = 0.5", "paper_split = 0.5"):
-        assert replay(tmp_path, OTHERS, publication=f"{START}\nfirst = {{ {key} }}") == 2
+        assert replay(tmp_path, OTHERS, first=f", first = {{ {key} }}") == 2
         assert f"first.{key.split()[0]} reads the data" in capsys.readouterr().err
 
 

@@ -27,6 +27,7 @@ from stream.testing.faults import Aborted, abort, at_nth
 
 BEGIN = 'start = "2024-01-01T00:00:00Z"'
 WALL = 'window = { every = "1d", time = "wall" }'
+FIRST_DAY = 'window = { every = "1d", time = "wall", first = { until = "2024-01-02T00:00:00Z" } }'
 MECHANISM = 'mechanism = { kind = "dp-variants", epsilon = 20, delta_dp = 1e-3 }'
 """So little noise that true counts are seen (it is 0 but for one draw in e^20)."""
 ONCE = 'cases = "completed"'
@@ -221,7 +222,7 @@ def test_empty_windows_are_released(tmp_path: Path, mechanism: str) -> None:
         (["window = { new_cases = 5 }", MECHANISM, "gate = { public_cut = true }"], "new_cases reads the data"),
         (['window = { every = "1d", time = "wall", skip_if_unchanged = true }', MECHANISM], "skip_if_unchanged reads"),
         (['window = { every = "1d", time = "event" }', MECHANISM], 'use time = "wall"'),
-        ([WALL, 'first = { until = "2024-01-02T00:00:00Z" }', MECHANISM], "first shapes a release that grows"),
+        ([FIRST_DAY, MECHANISM], "first shapes a release that grows"),
         ([WALL, 'mechanism = { kind = "identity" }'], "identity makes none"),
         ([WALL, 'mechanism = { kind = "amun", delta = 0.1 }'], "amun makes none"),
         (['window = { manual = true, events_per_case = { x = 2, mode = "up_to" } }', MECHANISM], "events_per_case"),

@@ -63,10 +63,11 @@ def test_a_gate_that_reads_raw_data_is_flagged(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_first_release_after_so_many_events_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted fault 2: `first.new_events`; one case more brings the first release forward."""
+    """Planted fault 2: `window.first.new_events`; one case more brings the first release forward."""
     monkeypatch.setattr(Publication, "_refuse_data_cuts", lambda *_: None)
     count = 2 * Scene().common + 1
-    finding = _flagged(small_configuration(MECHANISM, first={"new_events": count}), AMONG)
+    window = {"every": "1d", "time": "wall", "first": {"new_events": count}}
+    finding = _flagged(small_configuration(MECHANISM, window=window), AMONG)
     assert finding is not None
     assert "attempt" in finding.witness
 

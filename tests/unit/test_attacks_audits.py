@@ -56,19 +56,15 @@ def test_every_earlier_release_is_a_pair() -> None:
     assert [real["ba"] for real in found["true_linker"]] == [1, 1]
 
 
-def test_the_least_n_of_no_linker_is_searched_on_request_only() -> None:
-    """The field stays in its place; it is null where nobody asked, and the witness is the same."""
+def test_the_least_n_of_no_linker_is_not_searched() -> None:
+    """The field stays in its place; it is null, since the search can take longer than the rest of the audit."""
     asked = context(3, 3)
     shortened = EventLog.from_traces([("b", "X"), ("ab", "X"), ("ac", "Y")], "S")
     candidate = asked.candidate.showing(shortened)
     asked = replace(asked, candidate=candidate, build=replace(asked.build, log=shortened))
-    plain, wanted = (
-        CorrespondenceAudit(n=(0,), **more).measure(asked, {})["results"][0]["results"][0]
-        for more in ({}, {"least_n": True})
-    )
-    assert (plain["linker"], plain["least_n"], wanted["least_n"]) == ("none", None, 1)
-    assert [one["least_n"] for one in plain["witness"]] == [None]
-    assert [{**one, "least_n": None} for one in wanted["witness"]] == plain["witness"]
+    row = CorrespondenceAudit(n=(0,)).measure(asked, {})["results"][0]["results"][0]
+    assert (row["linker"], row["least_n"]) == ("none", None)
+    assert [obstacle["least_n"] for obstacle in row["witness"]] == [None]
 
 
 def test_a_dropped_case_leaves_only_the_real_partners() -> None:
@@ -112,7 +108,6 @@ def test_keys_out_of_range_are_refused_when_the_file_is_read(keys: dict[str, Any
 @pytest.mark.parametrize(
     ("audit", "message"),
     [
-        ({"taxonomy": {"a": "b", "b": "a"}}, "taxonomy has a cycle"),
         ({"leakage": {"window": 0}}, r"audit\.leakage\.window: "),
         ({"leakage": "last"}, r"audit\.leakage: must be a table of its keys"),
         ({"series": 3}, r"audit\.series: must be a table of its keys"),
@@ -174,20 +169,6 @@ def test_every_pair_of_a_series_must_fit() -> None:
     pairs = CorrespondenceAudit(n=(0,), against="last").measure(asked, {})
     assert pairs["status"] == "ok"
     assert SeriesAudit().measure(asked, {"anonymity": pairs})["status"] == "cases_dropped"
-
-
-def test_a_series_knows_the_taxonomy() -> None:
-    """Where an activity was published generalized at first, only the taxonomy links the releases."""
-    logs = [EventLog.from_traces([(trace, "X")] * size, "S") for size, trace in ((2, ["t"]), (3, ["x"]), (4, ["x"]))]
-    asked = context(3, 4, 5)
-    records = [ReleaseRecord(k, log, ("activity",), "minutes", ("S",)) for k, log in enumerate(logs, start=1)]
-    asked = replace(asked, candidate=records[2], earlier=records[:2])
-    with_linkers = {}
-    for taxonomy in (None, {"x": "t", "y": "t"}):
-        pairs = CorrespondenceAudit(n=(0,), taxonomy=taxonomy).measure(asked, {})
-        (row,) = SeriesAudit().measure(asked, {"anonymity": pairs})["results"]
-        with_linkers[taxonomy is not None] = row["without_linker"]
-    assert with_linkers == {False: [[1, 2], [1, 3]], True: []}
 
 
 def test_a_series_without_a_linker_does_not_pass() -> None:

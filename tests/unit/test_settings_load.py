@@ -81,8 +81,8 @@ def test_the_configuration_of_the_design(tmp_path: Path) -> None:
         ("[process]", f"metrics = {'[' * 5000}{']' * 5000}\n[process]", "not valid TOML"),
         (
             "new_cases = 100 }",
-            "new_cases = 100, first = { new_cases = 9 } }\nfirst = { new_cases = 5 }",
-            "appears twice",
+            "new_cases = 100 }\nfirst = { new_cases = 5 }",
+            "publication.first is no key any more: write it into the window",
         ),
         ("new_cases = 100", "new_cases = 99999999999999999999", "window.new_cases"),
         ('every = "7d"', 'every = "99999999w"', "window.every"),

@@ -24,14 +24,16 @@ def load(folder: Path, *lines: str) -> settings.Settings:
 @pytest.mark.parametrize("first", ["new_cases = 5", "events_fraction = 0.5", "cases_fraction = 0.5"])
 def test_the_first_dp_release_may_not_wait_for_the_data(tmp_path: Path, first: str) -> None:
     """The moment of the first release would tell of the data as much as any other."""
-    with pytest.raises(InputError, match=r"first\..* reads the data"):
-        load(tmp_path, WEEKLY, PRIVATE, f"first = {{ {first} }}")
-    assert load(tmp_path, WEEKLY, PRIVATE, f"first = {{ {first} }}", "gate = { public_cut = true }")
+    window = f'window = {{ every = "7d", time = "event", first = {{ {first} }} }}'
+    with pytest.raises(InputError, match=r"window\.first\..* reads the data"):
+        load(tmp_path, window, PRIVATE)
+    assert load(tmp_path, window, PRIVATE, "gate = { public_cut = true }")
 
 
 def test_a_fixed_first_moment_tells_nothing(tmp_path: Path) -> None:
     """A date that stands in the configuration is no function of the data."""
-    assert load(tmp_path, WEEKLY, PRIVATE, 'first = { until = "2020-01-01T00:00:00Z" }')
+    window = 'window = { every = "7d", time = "event", first = { until = "2020-01-01T00:00:00Z" } }'
+    assert load(tmp_path, window, PRIVATE)
 
 
 @pytest.mark.parametrize("bound", ["min_ka = 2", "min_fa = 2", "min_series = 2"])

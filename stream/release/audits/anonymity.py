@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 
 from models.attacks.matching import NextOccurrences, next_occurrences
 from models.attacks.outcome import MOST_N, AttackResult, Method, Minimum
-from models.attacks.pairs import ReleasePair, ancestors, join_releases
+from models.attacks.pairs import ReleasePair, join_releases
 from models.attacks.true_linker import RealPartners, real_links, true_counts_of_links, true_linker_of_pair
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints
@@ -50,11 +50,6 @@ class CorrespondenceAudit(Audit):
     """All earlier releases, the last one, or how many of the last."""
     bk_on: tuple[Literal["activity", "resource", "relative_time"], ...] | None = None
     """Knowledge of the adversary, among the columns that releases carry; by default all but times."""
-    taxonomy: dict[str, str] | None = None
-    """Child -> parent, for releases with generalized activities."""
-    least_n: bool = False
-    """Whether the least n with a linker is searched where there is none. It fills one field of the report, decides
-    nothing, and can take four fifths of the audit; `veilstream attack` says it of two releases."""
 
     @field_validator("against")
     @classmethod
@@ -68,14 +63,6 @@ class CorrespondenceAudit(Audit):
     def _something(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if value is not None and not value:
             raise ValueError("an adversary who knows nothing attacks nobody")
-        return value
-
-    @field_validator("taxonomy")
-    @classmethod
-    def _forest(cls, value: dict[str, str] | None) -> dict[str, str] | None:
-        for child in value or {}:
-            for _ in ancestors(child, value):
-                pass
         return value
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -96,7 +83,7 @@ class CorrespondenceAudit(Audit):
             "bk_length": self.bk_length,
             "n": list(self.n),
             "method": self.method,
-            "taxonomy": self.taxonomy,
+            "taxonomy": None,  # no mechanism generalizes activities
             "n_actual": build.n_actual,
             "cases_dropped": build.cases_dropped,
             "ka": None,
@@ -113,7 +100,7 @@ class CorrespondenceAudit(Audit):
         own = [one for one in chosen if one.publication == candidate.publication]
         others = [self._other(one, candidate, known) for one in chosen if one.publication != candidate.publication]
         knowledge = knowledge_of(candidate.carries, known)
-        compared = Comparison(candidate, own, max(self.n), knowledge, self.taxonomy, alone=not others)
+        compared = Comparison(candidate, own, max(self.n), knowledge, alone=not others)
         real = [self._real(compared, one) for one in own]
         inserted = insertions(context, own)
         fitting = [
@@ -177,7 +164,7 @@ class CorrespondenceAudit(Audit):
         self, context: AuditContext, own: Sequence[ReleaseRecord], compared: Comparison
     ) -> list[PairSection]:
         """Return the exact attacks on all pairs, from one earlier release to the next if they can be followed."""
-        follows = self.method == "exact" and not self.least_n and not context.build.immutable
+        follows = self.method == "exact" and not context.build.immutable
         ns = sorted(set(self.n))
         found = compared.followed(self.bk_length, ns, self.minimum) if follows else None
         if found is None:
@@ -190,9 +177,7 @@ class CorrespondenceAudit(Audit):
     def _exact(self, context: AuditContext, earlier: ReleaseRecord, compared: Comparison) -> PairSection:
         """Return the exact attacks on a pair that fits the model, by itself."""
         actual = _actual(context, earlier)
-        counted = compared.alone_with(
-            earlier, self.bk_length, sorted(set(self.n)), self.method, self.minimum, least_n=self.least_n
-        )
+        counted = compared.alone_with(earlier, self.bk_length, sorted(set(self.n)), self.method, self.minimum)
         rows = [cast(PairRow, one.json()) for one in counted.run().results]
         if context.build.immutable:
             given, table = counted.pair, counted.table
@@ -212,7 +197,7 @@ class CorrespondenceAudit(Audit):
         function = knowledge_of(candidate.carries, known)
         counted = []
         for one, two in ((earlier, candidate), (candidate, earlier)):
-            given = join_releases(simple(one), simple(two), known=function, taxonomy=self.taxonomy)
+            given = join_releases(simple(one), simple(two), known=function)
             partner = partners(one, two)
             answer = true_linker_of_pair(given, next_occurrences(given), partner, self.bk_length, self.n, self.minimum)
             counted.append(_row(_least(answer.results)))

@@ -57,7 +57,6 @@ class Comparison:
         earlier: Sequence[ReleaseRecord],
         cap: int,
         known: Callable[[Any], Any] | None = None,
-        taxonomy: Mapping[Any, Any] | None = None,
         *,
         alone: bool = False,
     ) -> None:
@@ -69,14 +68,14 @@ class Comparison:
             The releases.
         cap
             The largest n.
-        known, taxonomy
+        known
             See `models.attacks.pairs.join_releases`.
         alone
             Whether nobody else looks at the earlier releases. What they showed is then known by number, and the logs
             of all but the last leave memory.
         """
         self.candidate, self.later, self.earlier, self.cap = candidate, simple(candidate), list(earlier), cap
-        self.known, self.taxonomy = known, taxonomy
+        self.known = known
         for one in earlier:
             forget(one)
         candidate.cache[COMPARISON] = self
@@ -88,17 +87,16 @@ class Comparison:
         candidate.cache[NUMBERING] = numbering
         self.numbering = numbering
         self.against: SharedPairs | None = None
-        if not taxonomy:
-            try:
-                self.against = SharedPairs(numbering, _known(candidate), [_known(one) for one in earlier], cap, known)
-            except InputError:
-                return  # what all releases need together does not fit; each pair says for itself whether it does
+        try:
+            self.against = SharedPairs(numbering, _known(candidate), [_known(one) for one in earlier], cap, known)
+        except InputError:
+            return  # what all releases need together does not fit; each pair says for itself whether it does
 
     def pair(self, earlier: ReleaseRecord) -> tuple[ReleasePair, NextOccurrences]:
         """Return the pair and its tables."""
         if self.against is not None:
             return self.against.pair(_known(earlier))
-        given = join_releases(simple(earlier), self.later, known=self.known, taxonomy=self.taxonomy)
+        given = join_releases(simple(earlier), self.later, known=self.known)
         return given, next_occurrences(given)
 
     def alone(self) -> tuple[ReleasePair, NextOccurrences]:
@@ -112,13 +110,11 @@ class Comparison:
         ns: Sequence[int],
         method: Method,
         minimum: Minimum,
-        *,
-        least_n: bool,
     ) -> PairAttack:
         """Count the attacks of the pair by itself."""
         given, table = self.pair(earlier)
         linkable = self.edges(earlier, given)
-        return PairAttack(given, bk_length, ns, method, minimum, table, linkable=linkable, least_n=least_n)
+        return PairAttack(given, bk_length, ns, method, minimum, table, linkable=linkable, least_n=False)
 
     def followed(self, bk_length: int, ns: Sequence[int], minimum: Minimum) -> list[list[AttackResult]] | None:
         """Count the exact attacks on each earlier release for each n, from one of them to the next.
@@ -129,7 +125,7 @@ class Comparison:
             return None
 
         def alone(place: int) -> PairAttack:
-            return self.alone_with(self.earlier[place], bk_length, ns, "exact", minimum, least_n=False)
+            return self.alone_with(self.earlier[place], bk_length, ns, "exact", minimum)
 
         try:
             return followed_attacks(self.against, [_known(one) for one in self.earlier], bk_length, ns, minimum, alone)
@@ -162,7 +158,6 @@ def pairs_in_series(
     bk_length: int,
     ns: Sequence[int],
     known: Callable[[Any], Any] | None,
-    taxonomy: Mapping[str, str] | None,
     about: Sequence[str],
 ) -> dict[tuple[int, int], PairInSeries]:
     """Return all pairs of the series `records`, the last of which is the candidate.
@@ -176,7 +171,7 @@ def pairs_in_series(
         record.cache[SERIES] = {key: own for key, own in before.items() if any(own[0] is one for one in records)}
     alphabets, logs = _over_all(records, known)
     shared: Comparison | None = records[-1].cache.pop(COMPARISON, None)
-    question = (bk_length, tuple(ns), tuple(about), tuple((taxonomy or {}).items()))
+    question = (bk_length, tuple(ns), tuple(about))
     found = {}
     for i, j in combinations(range(len(records)), 2):
         kept = records[j].cache[SERIES]
@@ -185,7 +180,7 @@ def pairs_in_series(
         if of is not records[i]:
             newest = shared is not None and j == len(records) - 1
             one = PairInSeries(
-                partial(pair_attack, logs[i], logs[j], bk_length, ns, known, taxonomy),
+                partial(pair_attack, logs[i], logs[j], bk_length, ns, known),
                 partial(shared.audited, records, records[i], bk_length, ns) if shared is not None and newest else None,
             )
             kept[key] = records[i], one

@@ -69,7 +69,6 @@ class SeriesAudit(Audit):
             pairs["bk_length"],
             ns,
             knowledge_of(context.build.carries, pairs["bk_on"]),
-            pairs["taxonomy"],
             pairs["bk_on"],
         )
         found = series_of(len(records), compared, pairs["bk_length"], ns, self.few).json()

@@ -31,8 +31,6 @@ class Amun(Mechanism):
     variant: amun.Design = "filtering"
     prior: Prior = "closed-window"
     time_correlation: amun.Correlation = "independent"
-    replicas: amun.Replicas = "maximum"
-    compression: amun.Compression = "equation-4"
     releases: int | None = Field(default=None, ge=1)
     """Releases that the per-cell delta is to cover together; None: each release alone."""
     cases_per_person: int = Field(default=1, ge=1)
@@ -49,10 +47,8 @@ class Amun(Mechanism):
             self.variant,
             self.prior,
             self.time_correlation,
-            self.replicas,
-            self.compression,
-            self.releases or 1,
-            self.cases_per_person,
+            releases=self.releases or 1,
+            cases_per_person=self.cases_per_person,
         )
 
     def promise(self) -> Mapping[str, Any]:

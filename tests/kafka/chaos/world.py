@@ -408,7 +408,7 @@ class Pump:
         self._producer.close(timeout=10)
 
 
-KEPT = 'attributes = ["amount"]'
+KEPT = 'attributes = { public = ["amount"] }'
 TOP = 'key = "{key}"\ncheckpoint_key = "{storage}"\nstore = "{store}"\nmin_free_bytes = 0\n'
 
 
@@ -421,7 +421,7 @@ class World:
         self.armoury.mkdir(parents=True)
         top = TOP.format(key=secrets.token_hex(32), storage=secrets.token_hex(32), store=folder / "shared")
         self.site = Witness(
-            broker.bootstrap, name, folder, scenario.publications(), partitions=PARTITIONS, source=KEPT, top=top
+            broker.bootstrap, name, folder, scenario.publications(), partitions=PARTITIONS, process=KEPT, top=top
         )
         self.crashes: Counter[str] = Counter()
         """Last words of processes that ended by themselves, to be started again."""

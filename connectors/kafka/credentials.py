@@ -19,16 +19,31 @@ class Credentials(BaseModel):
     """The name of the table, for messages."""
 
     username: str | None = None
+    """Name of the account. Set it when the server asks for a name and a password."""
     password: SecretStr | None = None
+    """Password of `username`. Set it when an environment variable or the one protected file holds it; it is never
+    printed."""
     password_file: Path | None = None
+    """File that holds the password. Set it when Kubernetes or a vault mounts secrets as files."""
     token: SecretStr | None = None
+    """Bearer token. Set it when the server takes OAuth tokens and this one does not expire while the daemon runs."""
     token_file: Path | None = None
-    """Read again whenever a token is sent, so that whoever renews it only writes the file."""
+    """File that holds the bearer token; it is read again whenever a token is sent. Set it when tokens expire and
+    another program renews them on the disk."""
     ca_file: Path | None = None
+    """Certificate authorities that are trusted, by default those of the system. Set it when the server's certificate
+    comes from a company's own authority."""
     cert_file: Path | None = None
+    """Certificate of this client. Set it when the server identifies clients by certificates (mutual TLS)."""
     key_file: Path | None = None
+    """Private key of `cert_file`. Set it when the server identifies clients by certificates: the key signs for this
+    one."""
     key_password: SecretStr | None = None
+    """Password of `key_file`. Set it when the private key is encrypted and an environment variable holds its
+    password."""
     key_password_file: Path | None = None
+    """File that holds the password of `key_file`. Set it when the private key is encrypted and its password is mounted
+    as a file."""
 
     def secret(self, name: str) -> str | None:
         """Return a secret, from its setting or from its file.

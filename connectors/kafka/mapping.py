@@ -38,34 +38,43 @@ class EventMapping(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     topic: tuple[str, ...] = ()
-    """Only records of these topics; all by default."""
+    """Only records of these topics; all by default. Set it when several source topics need different mappings."""
     table: tuple[str, ...] = ()
-    """Debezium: only changes of these tables, as `orders`, `public.orders`, `shop.orders` or `shop.public.orders`."""
+    """Debezium: only changes of these tables, as `orders`, `public.orders`, `shop.orders` or `shop.public.orders`. Set
+    it when a topic carries changes of several tables."""
     op: tuple[Op, ...] = ()
     """Debezium: only these operations (c create, u update, d delete, r snapshot, t truncate, m message). By default c,
-    u, d and r; with `column` c, u and r."""
+    u, d and r; with `column` c, u and r. Set it when only the creation or the deletion of a row is an event."""
     column: tuple[str, ...] = ()
-    """Debezium: an event for each of these columns that the change gave another value."""
+    """Debezium: an event for each of these columns that the change gave another value. Set it when a status column
+    says which step was done."""
     where: dict[str, Scalar | tuple[Scalar, ...]] = {}
-    """Only records that have these values at these paths (one of them, where a list is given)."""
+    """Only records that have these values at these paths (one of them, where a list is given). Set it when a topic
+    also carries records that are no events, such as drafts."""
     activity: str = Field(min_length=1)
-    """A text with paths in braces: `{table}.{column} set to {value}`. Every value that you put here appears in released
-    activities; name none that says something of a person."""
+    """A text with paths in braces: `{table}.{column} set to {value}`. Every value that you put here appears in
+    released activities. Choose paths with few values that say nothing of a person."""
     case: str = Field(min_length=1)
-    """Path, or a text with paths in braces. Debezium: `row.order_id`, the row after the change, or before a delete."""
+    """Path, or a text with paths in braces. Debezium: `row.order_id`, the row after the change, or before a delete.
+    Choose what all events of one course have in common, such as an order number."""
     time: str | None = Field(default=None, min_length=1)
-    """Path. Debezium: when the database changed (`source.ts_ns`, `ts_us` or `ts_ms`) by default."""
+    """Path. Debezium: when the database changed (`source.ts_ns`, `ts_us` or `ts_ms`) by default. Set it when the row
+    itself says when a step was done, and for every format but debezium."""
     time_unit: Unit | None = None
-    """Of a time that is a number; `source.time_unit` by default, and by name at Debezium's `ts_ms` and its like."""
+    """Unit of a time that is a number; `source.time_unit` by default, and by name at Debezium's `ts_ms` and its like.
+    Set it when mappings read numbers of different units."""
     resource: str | None = Field(default=None, min_length=1)
-    """Path, or a text with paths in braces."""
+    """Path, or a text with paths in braces. Set it when records say which employee or machine did a step, and a
+    publication counts resources."""
     attributes: dict[str, str] = {}
-    """Attribute to path; `case:X` is an attribute of the case."""
+    """Attribute to path; `case:X` is an attribute of the case. Set it when attributes with a role are nested in the
+    record: each of them needs a path."""
     event_id: str | None = Field(default=None, min_length=1)
-    """Path of what names the event, so that a repeat is dropped. Debezium: the place in the database's log by default.
-    """
+    """Path of the name of the event, by which a repeat is dropped. Debezium: the place in the database's log by
+    default. Set it when producers of another format may send a record twice."""
     end: bool = False
-    """The event ends its case."""
+    """The event ends its case. Set it when a certain record, such as the deletion of a row, is the last one of a
+    case."""
 
     @field_validator("topic", "table", "op", "column", mode="before")
     @classmethod

@@ -54,10 +54,14 @@ class RegistryOptions(Credentials):
     table: ClassVar[str] = "source.registry"
 
     url: str = Field(min_length=1)
-    """http:// or https://; several by comma are tried in turn."""
+    """Address of the registry, http:// or https://; several by comma are tried in turn. Choose the address that
+    producers register their schemas at."""
     timeout: float = Field(default=10.0, gt=0, le=300)
-    """Seconds that one request may take; after it the registry counts as away, and is asked again."""
+    """Seconds that one request may take; after it the registry counts as away, and is asked again. Set it when the
+    registry is far away or slow to wake."""
     allow_credentials_without_tls: bool = False
+    """Allows to send credentials over http://, readable by the network. Set it when another layer, such as a service
+    mesh, encrypts requests to the registry."""
 
     @field_validator("url")
     @classmethod

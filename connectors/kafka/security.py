@@ -24,9 +24,17 @@ class Security(Credentials):
     table: ClassVar[str] = "source.security"
 
     protocol: Protocol = "plaintext"
+    """How the broker is reached; `ssl` and `sasl_ssl` encrypt. Set it when the broker listens with TLS or asks for a
+    login."""
     mechanism: SaslMechanism | None = None
+    """How the client logs in (SASL). Set it when `protocol` begins with `sasl`: the broker's administrator says which
+    one."""
     check_hostname: bool = True
+    """Whether the certificate must name the host of `bootstrap`. Set it when brokers are reached by an address that
+    their certificates do not name, and nobody can renew these."""
     allow_sasl_without_tls: bool = False
+    """Allows `sasl_plaintext`, by which the network can read credentials and events. Set it when another layer, such
+    as a service mesh, encrypts the connection."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -26,44 +26,65 @@ class Source(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     topics: tuple[str, ...] = Field(min_length=1)
+    """The topics of the information system that are read. Choose those whose records are events of this process."""
     bootstrap: str = "localhost:9092"
+    """Brokers as host:port, several by comma. Set it when the broker runs on another host than the daemon, as it
+    nearly always does."""
     security: Security = Security()
+    """TLS and credentials: see [source.security]. Set it when the broker asks for TLS or for a password, as every
+    broker outside of a laptop should."""
     format: Format = "auto"
-    """auto: CloudEvents where a record says that it is one (header or content), plain JSON otherwise. avro, protobuf,
-    json-schema: Confluent's wire format, and need `source.registry`. debezium: table changes as JSON, or in any of the
-    three where `source.registry` is set."""
+    """`auto`: CloudEvents where a record says that it is one (header or content), plain JSON otherwise. `avro`,
+    `protobuf`, `json-schema`: Confluent's wire format, and need `source.registry`. `debezium`: table changes as JSON,
+    or in any of the three where `source.registry` is set. Set it when the topic holds binary records or changes of a
+    database."""
     registry: RegistryOptions | None = None
-    """The schema registry."""
+    """The schema registry: see [source.registry]. Set it when records refer to their schema by its id."""
     reader_schema: Path | None = None
-    """Avro: a file with the reader's schema, whose defaults and aliases apply. By default records are read as they were
-    written."""
+    """Avro: a file with the reader's schema, whose defaults and aliases apply. By default records are read as they
+    were written. Set it when producers write several versions of a schema with different names of fields."""
     time_unit: Unit | None = None
-    """Of event times that are numbers (since 1970)."""
+    """Unit of event times that are numbers since 1970. Set it when producers write epoch milliseconds or the like
+    instead of texts with a zone."""
     mapping: tuple[EventMapping, ...] = ()
-    """From records to events: needed for debezium, possible for every other format."""
+    """From records to events: see [[source.mapping]]. Set it when a record is a change of a table (`debezium`), or
+    nests the case, activity and time."""
     snapshots: Literal["skip", "take"] = "skip"
-    """Debezium: what becomes of the rows of a snapshot (op r): not when something happened, but that it is so."""
+    """Debezium: whether the rows of a snapshot (op r) are events. They say that a row exists, not when something
+    happened. Set it when rows that are older than the connector must appear in the log."""
     event_id: str | None = None
-    """Field that names an event, for dropping producers' duplicates; `ce:id` takes the id of a CloudEvent."""
+    """Field that names an event; `ce:id` takes the id of a CloudEvent. Stored as a pseudonym. Set it when producers
+    may send an event twice, so that repeats are dropped."""
     end: str | None = None
-    """Boolean field that is true on the last event of a case."""
+    """Boolean field that is true on the last event of a case. Set it when the information system itself marks the end
+    of a case."""
     max_skew: float = 300.0
-    """An event later than broker time plus this goes to the dlq: one event from 2099 would close every window."""
+    """An event later than the broker's time plus this goes to the dlq: one event from 2099 would close every window.
+    Set it when producers' clocks run ahead by more than five minutes, or planned events carry future times."""
     heartbeat: float = 5.0
-    """An idle partition and the wall clock are reported this often."""
+    """How often an idle partition and the broker's clock are reported. Set it when windows of a few seconds must close
+    although a topic is silent."""
     session_timeout: float = 10.0
-    """A dead member is noticed after this long, and a takeover costs about twice of it."""
+    """A dead member is noticed after this, and a takeover takes about twice as long. Set it when pauses of a busy host
+    trigger takeovers (longer), or a standby must take over sooner (shorter)."""
     delta_retention: float = 7 * 86400.0
-    """How long the delta topic is kept: at least an hour (twice the age of a checkpoint behind the longest build), at
-    most the erasure promise."""
+    """How long the delta topic is kept: at least an hour (twice the age of a checkpoint behind the longest build). Set
+    it when the erasure promise is shorter than a week, or a host may be away for longer."""
     released_retention: float = 7 * 86400.0
+    """How long the topics with releases and their events are kept. Set it when recipients read these topics less often
+    than once a week."""
     replication: int = Field(default=-1, ge=-1)
-    """-1: the broker's default."""
+    """Replicas of the topics that `veilstream topics create` makes; -1 takes the broker's default. Set it when the
+    broker's default is one replica and the loss of a disk must not lose the ledger."""
     min_isr: int | None = Field(default=None, ge=1)
+    """Replicas that must confirm a record of these topics; by default as the broker says. Set it when `replication` is
+    3 and a confirmed charge must survive the loss of a broker: 2."""
     released_events: bool = True
-    """Stream the events of every release to `released-events`, beside the manifest on `releases`."""
+    """Stream the events of every release to `released-events`, beside the manifest on `releases`. Set it when
+    recipients read files alone: `false` saves the broker a copy of every release."""
     dlq_payload: bool = False
-    """Keep the bytes of unusable records in the dlq. Off: they may hold persons' data that nothing protects there."""
+    """Keep the bytes of unusable records in the dlq. They may hold persons' data that nothing protects there. Set it
+    when you must repair bad records and the source topic no longer has them."""
 
     @field_validator("max_skew", "heartbeat", "session_timeout", "delta_retention", "released_retention", mode="before")
     @classmethod

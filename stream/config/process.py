@@ -49,15 +49,17 @@ class Columns(ConfigTable):
     """Names of the columns; the XES names are the defaults."""
 
     case: str = "case:concept:name"
-    """Set it if your file or topic calls the case differently."""
+    """Name of the case. Set it when your file or topic calls the case differently, such as `patient_id`."""
     activity: str = "concept:name"
-    """Set it if the activity has another name."""
+    """Name of the activity. Set it when the activity is in a column such as `event` or `step`."""
     time: str = "time:timestamp"
-    """Set it if the time has another name."""
+    """Name of the time. Set it when the time of an event is in a column such as `timestamp`."""
     resource: str = "org:resource"
-    """Set it if whoever did an event has another name."""
+    """Name of the person or machine that did an event. Set it when the employee of a step is in a column such as
+    `user`."""
     lifecycle: str = "lifecycle:transition"
-    """Set it if the transition of an activity has another name."""
+    """Name of the transition of an activity. Set it when start and end of activities are told apart by a column such
+    as `status`."""
 
     @property
     def changed(self) -> dict[str, str]:
@@ -69,29 +71,34 @@ class Completion(ConfigTable):
     """When a case counts as complete."""
 
     end_activities: tuple[str, ...] = ()
-    """Set it if certain activities end a case: it is complete when one of them is its last event."""
+    """A case is complete when one of these activities is its last event. Set it when certain activities end a case,
+    such as a discharge."""
     end_all: tuple[str, ...] = Field(default=(), max_length=64)
-    """Set it if a case ends once it has had all of certain activities, in any order."""
+    """A case is complete once it has had all of these activities, in any order. Set it when a case ends with several
+    steps whose order differs, such as payment and delivery."""
     inactivity: Duration | None = None
-    """Set it if no event tells that a case is over: it is complete after this much silence."""
+    """A case is complete after this much silence. Set it when no event tells that a case is over."""
     log_end: bool = False
-    """Set it to replay a log of the past: a case is complete when the log has no later event of it."""
+    """Replay only: a case is complete when the log has no later event of it. Set it when a log of the past is replayed
+    in which all cases are over."""
 
 
 class ProcessBudget(ConfigTable):
     """Cap over all publications of the process (their charges add up)."""
 
     max_epsilon: Exact | None = Field(default=None, gt=0)
-    """Set it if several dp publications share one budget: the largest sum of their epsilon."""
+    """The largest sum of epsilon over all publications. Set it when several dp publications share one budget, or a
+    renamed one must not start a new budget."""
     max_delta: Exact | None = Field(default=None, ge=0, lt=1)
-    """The same for delta_dp."""
+    """The largest sum of delta_dp over all publications. Set it when the people in the log were promised a bound on
+    the chance that the dp guarantee fails."""
     accounting: Literal["pure", "zcdp"] = "pure"
-    """How the ledger adds charges up, for its whole life: `pure` adds epsilon and delta_dp. Set `zcdp` if many
-    releases with Gaussian noise (`dp-variants` with `rho`) share a budget: it adds their rho, and allows far more
-    of them."""
+    """How the ledger adds charges up, for its whole life: `pure` adds epsilon and delta_dp, `zcdp` adds rho. Set it
+    when many releases with Gaussian noise (`dp-variants` with `rho`) share a budget: `zcdp` allows far more of
+    them."""
     conversion_delta: Exact | None = Field(default=None, gt=0, lt=1)
-    """zcdp: the delta at which rho is shown and bounded as epsilon; it counts once. Set it if max_delta must be below
-    the 1e-6 of the default."""
+    """zcdp: the delta at which rho is shown and bounded as epsilon; it counts once. Set it when `max_delta` must be
+    below 1e-6, which is the default of this key."""
 
     @model_validator(mode="after")
     def _of_zcdp(self) -> ProcessBudget:
@@ -117,17 +124,21 @@ class AttributeRoles(ConfigTable):
     """The role of each attribute; one that has none is dropped at intake."""
 
     identifier: tuple[str, ...] = ()
-    """Names one person (a citizen number): dropped at intake, never stored, in no topic and no file."""
+    """Attributes that name one person: dropped at intake, in no topic and no file. Set it when events carry a name, an
+    insurance number or the like."""
     sensitive: tuple[str, ...] = ()
-    """Must not be learnt of a person (a diagnosis): bounded by C, and released only if a publication names it
-    (`release_attributes`)."""
+    """Attributes that must not be learnt of a person: bounded by C, and released only if a publication names them
+    (`release_attributes`). Set it when cases carry a diagnosis, a salary or the like."""
     quasi: tuple[str, ...] = ()
-    """May be known of a person (age, postal code): counted in the risk of the source, never released."""
+    """Attributes that others may know of a person: counted in the risk of the source, never released. Set it when
+    cases carry age, sex or postal code."""
     public: tuple[str, ...] = ()
-    """Not about a person: released and counted if a publication names it."""
+    """Attributes that are not about a person: released and counted if a publication names them. Set it when recipients
+    need a ward, a product or a region of each case."""
     person: tuple[str, ...] = Field(default=(), max_length=1)
-    """Tells whose case it is. Set it if people can have several cases: `cases = "completed"` counts the cases of a
-    person by it. Only its pseudonym is stored; it is never released."""
+    """The attribute that says whose case it is: `cases = "completed"` counts the cases of a person by it. Only its
+    pseudonym is stored, and it is never released. Set it when one person can have several cases, such as several stays
+    in a hospital."""
 
     @model_validator(mode="before")
     @classmethod
@@ -160,37 +171,41 @@ class Process(ConfigTable):
     """One log: its name, its columns, the roles of its attributes."""
 
     name: str = "log"
-    """Lower-case letters, digits, hyphens; part of the names of topics and metrics. Set it for each process of a
-    broker or a ledger."""
+    """Lower-case letters, digits, hyphens; part of the names of topics and metrics. Set it when a broker or a
+    Prometheus serves several processes."""
     sensitive: tuple[str, ...] = ()
-    """Short for `attributes.sensitive`."""
+    """Short for `attributes.sensitive`. Set it when sensitive attributes are the only ones that have a role; the flag
+    `--sensitive` means the same."""
     attributes: AttributeRoles = AttributeRoles()
-    """Roles of the attributes: see process.attributes."""
+    """Roles of the attributes: see [process.attributes]. Set it when events carry attributes about a person, or
+    attributes that recipients need."""
     columns: Columns = Columns()
-    """Names of the columns: see process.columns."""
+    """Names of the columns: see [process.columns]. Set it when file or topic does not use the names of XES."""
     completion: Completion = Completion()
-    """When a case is complete: see process.completion. `"log_end"` is short for `{ log_end = true }`."""
+    """When a case is complete: see [process.completion]; `"log_end"` is short for `{ log_end = true }`. Set it when
+    cohorts or `cases = "completed"` release cases once they are over."""
     lifecycle: Lifecycle | None = None
-    """Set it if activities have transitions (column `lifecycle`): which of them are events: `complete`, `start`, or
-    `both`, as `A+start` and `A+complete`. An event without a transition counts as complete. By default all are
-    events, under their activity."""
+    """Which transitions are events: `complete`, `start`, or `both` (as `A+start` and `A+complete`). An event without a
+    transition counts as complete. By default all are events, under their activity. Set it when each activity is
+    recorded by its start and by its end."""
     timezone: str | None = None
-    """Set it if times carry no zone, or for `mechanism.clock = "log"`, which counts by the hours of a place
-    (`Europe/Berlin`)."""
+    """Zone of times that carry none (`Europe/Berlin`). Set it when an export has local times without an offset, or
+    when `mechanism.clock = "log"` counts days of a place."""
     budget: ProcessBudget = ProcessBudget()
-    """Bounds over all publications: see process.budget."""
+    """Bounds over all publications: see [process.budget]. Set it when several dp publications are about the same
+    people."""
     retention: Duration | None = None
-    """Set it if the state must not grow for ever, or data must be deleted in time: a complete case leaves the state
-    this long after its last event."""
+    """A complete case leaves the state this long after its last event. Set it when data must be deleted in time, or
+    when the state must not grow for ever."""
     raw_resources: bool = False
-    """Set it if resources are no people (machines): keep and publish their names. By default they are pseudonyms from
-    ingest on, in topics and state too."""
+    """Keep and publish the names of resources. By default they are pseudonyms from ingest on, in topics and state too.
+    Set it when resources are machines or departments, not people."""
     resource_roles: str | dict[str, tuple[str, ...]] | None = None
-    """Set it for publications with `resources = "roles"`, which show roles instead of employees: an attribute of
-    events (`"org:role"`), or the resources of each role (`{ nurse = ["Ann", "Ben"] }`)."""
+    """An attribute of events that holds the role (`"org:role"`), or the resources of each role (`{ nurse = ["Ann",
+    "Ben"] }`). Set it when a publication shows roles instead of employees (`resources = "roles"`)."""
     earliest: AwareDatetime | None = None
-    """Set it if some events have dates like 1900-01-01: events before this time are ignored; the daemon sends them to
-    the dlq, a replay leaves them out."""
+    """Events before this time are ignored: the daemon sends them to the dlq, a replay leaves them out. Set it when the
+    information system writes 1900-01-01 or the like where it knows no date."""
 
     _moment = field_validator("earliest")(kept_moment)
 

@@ -46,51 +46,61 @@ class Publication(ConfigTable):
     """One stream of releases: window, mechanism, audit, gate."""
 
     name: str
-    """Folder and label of its releases."""
+    """Folder and label of its releases. Choose a name that recipients recognise; a renamed publication is a new series
+    from release 1."""
     audience: str = AUDIENCE
-    """Set it if releases go to different recipients who do not share them. All releases of one audience are audited
-    and gated as one series."""
+    """The recipients. All releases of one audience are audited and gated as one series. Set it when releases go to
+    recipients who do not share them with each other."""
     window: dict[str, Any]
-    """When a release is taken: see publication.window."""
+    """When a release is taken: see publication.window. Choose a trigger that fits how often recipients need a release;
+    fewer and larger releases hide each person better."""
     mechanism: dict[str, Any]
-    """`{ kind = .., parameters }`: see below."""
+    """`{ kind = .., parameters }`: see the tables of the kinds below. Choose `tlkc-cohorts` for true cases in groups,
+    `dp-variants` or `dp-synthetic` for noisy counts (docs/choosing-parameters.md)."""
     audit: dict[str, Any] = Field(default={})
-    """Keys of publication.audit; further measures as tables of their own: `risk = { .. }`."""
+    """Keys of publication.audit; further measures as tables of their own: `risk = { .. }`, or `risk = false` for none.
+    Set it when the adversary knows more than two events, or when a measure takes too long."""
     gate: GatePolicy = GatePolicy()
-    """Bounds that a release must hold: see publication.gate."""
+    """Bounds that a release must hold: see publication.gate. Set it when a release must not leave unless it keeps a
+    bound."""
     cases: Literal["all", "completed"] = "all"
-    """Set `completed` if a dp series must go on for ever: each release is about the cases that completed since the
-    last one, each case counts once, and one charge pays for the whole series. Later events of a case are lost. With
-    `all` every release is about everything so far, and charges add up."""
+    """`all`: every release is about everything so far, and charges add up. `completed`: each release is about the
+    cases that completed since the last one, each case counts once, one charge pays for the whole series, and later
+    events of a case are lost. Set it when a dp series must go on for ever."""
     accumulate: Literal["none", "sum", "tree"] = "none"
-    """Set it with `cases = "completed"` if recipients want one log over everything published so far; it costs no
-    further charge. `sum` adds noisy counts up; `tree` divides epsilon so that noise grows less over a declared
-    horizon."""
+    """A second log over everything published so far, without a further charge: `sum` adds noisy counts up; `tree`
+    divides epsilon so that noise grows less over a declared horizon. Set it when recipients of a series with `cases =
+    "completed"` want one log instead of many."""
     horizon: int | None = Field(default=None, ge=1, le=MOST_RELEASES)
-    """Set it with `accumulate`: the number of releases that the accumulated log is planned for."""
+    """The number of releases that the accumulated log is planned for. Set it when `accumulate` is `tree`, or when you
+    know how many releases will be added up."""
     late: Late = "next_release"
-    """Set it if events arrive after the cut that should have shown them: `next_release` shows them then, `drop` leaves
-    them out, `dlq` also writes them there."""
+    """What happens to events behind the cut that should have shown them: `next_release` shows them then, `drop` leaves
+    them out, `dlq` also writes them there. Set it when late events must not change what earlier releases said, or when
+    somebody must look at them."""
     formats: tuple[Format, ...] = Field(default=("xes",), min_length=1)
-    """Set it if recipients do not read XES: the files of a release."""
+    """The files of a release. Set it when recipients read tables (`csv`, `parquet`) instead of XES."""
     release_attributes: tuple[str, ...] = ()
-    """Set it if recipients need attributes of cases: sensitive and public ones. Numeric sensitive ones leave as
-    classes, and values of fewer than K cases as `other`."""
+    """Attributes of cases that are released: sensitive and public ones. Numeric sensitive ones leave as classes, and
+    values of fewer than K cases as `other`. Set it when recipients compare groups of cases, such as diagnoses or
+    wards."""
     resources: Literal["none", "roles", "pseudonyms"] | None = None
-    """Set it if the mechanism counts resources (`attribute = "ar"` or `"re"`): `roles` of at least K resources
-    (process.resource_roles), or a pseudonym for each employee. Otherwise no resource is released."""
+    """`roles` of at least K resources (process.resource_roles), or `pseudonyms` for each employee. Otherwise no
+    resource is released. Set it when recipients study handovers, so that the mechanism counts resources (`attribute =
+    "ar"` or `"re"`)."""
     start: AwareDatetime | None = None
-    """Set it if windows must begin at a known moment, such as the start of recording: windows are counted from it, and
-    there is none before it."""
+    """The moment from which windows are counted; there is none before it. Set it when windows begin with the start of
+    recording, or when a dp publication is replayed."""
     publish_after: Duration | None = None
-    """dp: set it if builds take longer than 15m: a release is published this long after its cut, so that the time of a
-    build tells nothing; one that takes longer is withheld."""
+    """dp: a release is published this long after its cut, 15m by default, so that the time of a build tells nothing;
+    one that takes longer is withheld. Set it when builds take longer than 15 minutes, or when recipients need a
+    release sooner."""
     approval: Literal["none", "required"] = "none"
-    """Set `required` if a person must look at each release: one that passes the gate is charged, sealed and held
-    outside of the public folder, until `veilstream approve`."""
+    """`required`: a release that passes the gate is charged, sealed and held outside of the public folder until
+    `veilstream approve`. Set it when an officer must look at each release before it leaves."""
     hold: Literal["block", "supersede"] = "block"
-    """Set it with `approval`: while a release is held, `block` takes no later one, and `supersede` replaces it by the
-    next candidate."""
+    """While a release is held for approval, `block` takes no later one, and `supersede` replaces it by the next
+    candidate. Set it when an officer may take longer than a window and only the newest release matters."""
 
     _moment = field_validator("start")(kept_moment)
 

@@ -1,6 +1,6 @@
 """The configuration reference, made from the models that check a file: `python -m stream.config.reference`.
 
-Names, types and defaults are those of the models; the meanings are the docstrings under their fields.
+Names, types and defaults are those of the models; meanings and situations are the docstrings under their fields.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, is_dataclass
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, is_dataclass
 from dataclasses import fields as fields_of
 from fractions import Fraction
 from itertools import pairwise
@@ -36,7 +36,7 @@ One TOML file; environment over file, flags over both; unknown keys are errors. 
 file and warns of claims that cannot hold. In the environment `__` nests: `VEILSTREAM_PROCESS__NAME=clinic`; lists come
 by comma, lists and tables also as JSON (`VEILSTREAM_PUBLICATION=[{..}]`); with `_FILE` behind its name a setting is
 read from a file (`VEILSTREAM_KEY_FILE`). Durations are written `30s`, `5m`, `1h`, `7d`. The defaults serve most
-processes; "set it if" names the situation in which somebody needs a key.
+processes; the last column names the situation in which somebody sets a key, or how to choose one that has no default.
 """
 
 TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
@@ -61,7 +61,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 WINDOW_TABLES: tuple[tuple[str, type], ...] = (
     ("publication.window", Window),
     ("publication.window.events_per_case", EventsPerCase),
-    ("publication.first, or first of publication.window", First),
+    ("publication.window.first", First),
 )
 
 DURATIONS = {
@@ -81,29 +81,33 @@ DURATIONS = {
     "min_interval",
 }
 
-MEANINGS: Mapping[str, Mapping[str, str]] = {
-    "publication.gate": {
-        "min_ka": "set it for a bound on one release alone: least KA, the cases that match what somebody knows",
-        "min_fa": "set it if recipients keep earlier releases: least FA, the cases of one after the F-attack",
-        "min_ca": "the same: least CA, the cases of this release after the C-attack",
-        "min_ba": "the same: least BA, the new cases of this release after the B-attack",
-        "max_tpl": "dp: set it to bound what a series tells of one state: largest temporal privacy leakage, under "
-        "replacement (2 epsilon a release at least)",
-        "max_epsilon": 'dp: largest sum of epsilon of the publication (`cases = "completed"`: largest charge)',
-        "max_delta": "dp: largest sum of delta_dp of the publication",
-        "max_uniqueness": "largest share of unique cases of the release (needs audit.risk)",
-        "max_minimality": "set it if recipients read the source of this program: most sets of items that leave fewer "
-        "than K cases to somebody who knows the rules of `local`",
-        "min_utility": "set it if a poor release is worse than none: least data utility (needs audit.utility)",
-        "min_series": "set it if recipients keep all releases: least cases left by attacks on a series (needs "
-        "audit.series)",
-        "on_violation": "what follows a broken bound: no release (`withhold`), a warning, or fewer events until the "
-        "bound holds (`repair`)",
-        "charge_withheld": "dp: set it to allow bounds that read the release: every attempt is then paid for",
-        "public_cut": "dp: set it if the moments of releases are no secret: allows windows that read the data; the "
-        "promise then says so",
-    },
-}
+SITUATION = re.compile(r"\b(?=Set it when |Choose )")
+"""A description ends with the situation in which somebody sets the key. A key without a default is set by everybody:
+there it says how to choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """One key of the reference."""
+
+    table: str
+    key: str
+    type: str
+    default: str
+    meaning: str
+    situation: str
+
+    @property
+    def required(self) -> bool:
+        """Whether the key has no default."""
+        return self.default == REQUIRED
+
+    def markdown(self) -> str:
+        """Return the row of the table."""
+        return f"| `{self.key}` | `{self.type}` | {self.default} | {self.meaning} | {self.situation} |"
+
+
+REQUIRED = "required"
 
 
 def main() -> None:
@@ -113,30 +117,52 @@ def main() -> None:
 
 def page() -> str:
     """Return the whole page, in Markdown."""
-    parts = [HEAD, *(_section(title, model) for title, model in TABLES)]
-    parts += [_window_section(title, table) for title, table in WINDOW_TABLES]
-    for kind, mechanism in sorted(mechanisms.kinds().items()):
-        parts.append(_section(f'publication.mechanism, kind = "{kind}"', mechanism, skip={"kind"}))
-    for name, audit in sorted(audits.kinds().items()):
-        where = "publication.audit" if name == audits.MAIN else f"publication.audit.{name}"
-        parts.append(_section(where, audit))
+    parts = [HEAD]
+    for title, about, rows in tables():
+        head = ["| key | type | default | meaning | set it when |", "| --- | --- | --- | --- | --- |"]
+        lines = [*head, *(row.markdown() for row in rows)] if rows else ["No keys."]
+        parts.append("\n".join([f"## {title}", "", about, "", *lines, ""]))
     return "\n".join(parts)
 
 
-def _section(title: str, model: type[BaseModel], skip: set[str] | frozenset[str] = frozenset()) -> str:
-    words = {**MEANINGS.get(title, {}), **dict(_docstrings(model))}
-    rows = [
-        f"| `{name}` | `{_type(name, field.annotation)}` | {_default(name, field)} | {words.get(name, '')} |"
-        for name, field in model.model_fields.items()
-        if name not in skip
-    ]
-    about = inspect.cleandoc(model.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-    return _table(title, about, rows)
+def tables() -> Iterator[tuple[str, str, list[KeyRow]]]:
+    """Yield each table of the configuration: its title, its description and its keys."""
+    for title, model in TABLES:
+        yield title, _description(model), list(_model_rows(title, model))
+    for title, table in WINDOW_TABLES:
+        yield title, _description(table), list(_window_rows(title, table))
+    for kind, mechanism in sorted(mechanisms.kinds().items()):
+        title = f'publication.mechanism, kind = "{kind}"'
+        rows = [row for row in _model_rows(title, mechanism) if row.key != "kind"]
+        yield title, _description(mechanism), rows
+    for name, audit in sorted(audits.kinds().items()):
+        title = "publication.audit" if name == audits.MAIN else f"publication.audit.{name}"
+        yield title, _description(audit), list(_model_rows(title, audit))
 
 
-def _table(title: str, about: str, rows: list[str]) -> str:
-    head = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
-    return "\n".join([f"## {title}", "", about, "", *(head + rows if rows else ["No keys."]), ""])
+def _description(table: type) -> str:
+    return inspect.cleandoc(table.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _model_rows(title: str, model: type[BaseModel]) -> Iterator[KeyRow]:
+    texts = dict(_docstrings(model))
+    for name, field in model.model_fields.items():
+        meaning, situation = _divided(texts.get(name, ""))
+        yield KeyRow(title, name, _type(name, field.annotation), _default(name, field), meaning, situation)
+
+
+def _window_rows(title: str, table: type) -> Iterator[KeyRow]:
+    texts = dict(_docstrings(table))
+    for field in fields_of(table):
+        default = REQUIRED if field.default is MISSING else _default(field.name, field)
+        meaning, situation = _divided(texts.get(field.name, ""))
+        yield KeyRow(title, field.name, _window_type(field), default, meaning, situation)
+
+
+def _divided(text: str) -> tuple[str, str]:
+    """Divide a description into the meaning and the situation; either may be empty."""
+    meaning, *situations = SITUATION.split(text, maxsplit=1)
+    return meaning.strip(), " ".join(situations).strip()
 
 
 def _docstrings(model: type) -> Iterator[tuple[str, str]]:
@@ -172,7 +198,7 @@ def _default(name: str, field: Any) -> str:
     if callable(field.default_factory):
         return "`{}`"
     if value is PydanticUndefined:
-        return "required"
+        return REQUIRED
     if isinstance(value, BaseModel):
         return "the table's own"
     if value is None:
@@ -180,15 +206,6 @@ def _default(name: str, field: Any) -> str:
     if name in DURATIONS:
         return f"`{int(value / (1e9 if isinstance(value, int) else 1))}s`"
     return f"`{value}`" if isinstance(value, Fraction) else f"`{value!r}`"
-
-
-def _window_section(title: str, table: type) -> str:
-    words = dict(_docstrings(table))
-    rows = []
-    for key in fields_of(table):
-        default = "required" if key.default is MISSING else _default(key.name, key)
-        rows.append(f"| `{key.name}` | `{_window_type(key)}` | {default} | {words.get(key.name, '')} |")
-    return _table(title, inspect.cleandoc(table.__doc__ or "").split("\n\n")[0].replace("\n", " "), rows)
 
 
 def _window_type(key: Any) -> str:

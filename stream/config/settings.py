@@ -49,36 +49,43 @@ class Endpoint(ConfigTable):
     """Address at which a daemon serves its metrics: none without a port."""
 
     port: int | None = Field(default=None, ge=0, le=65535)
-    """Set it to serve metrics. 0 takes any free port; with `run --role all` the coordinator takes the next one."""
+    """Port of the metrics; 0 takes any free one, and with `run --role all` the coordinator takes the next one. Set it
+    when Prometheus shall scrape the daemon."""
     host: str = Field(default="127.0.0.1", min_length=1)
-    """Set it if Prometheus runs on another host. Figures derive from source data, so the default is loopback."""
+    """Address of the metrics. Their figures derive from source data, so the default is loopback. Set it when
+    Prometheus runs on another host or in another container."""
 
 
 class EngineSettings(ConfigTable):
     """Releases are built by the mechanisms on the cases in memory, or by an engine that plans on tables of variants."""
 
     kind: Literal["embedded", "duckdb", "spark"] = "embedded"
-    """Set it if the cases do not fit in memory: `duckdb` on one host, `spark` on a cluster (docs/scale.md). `embedded`
-    builds in this process."""
+    """The builder of releases: `embedded` builds in this process, `duckdb` on one host, `spark` on a cluster
+    (docs/scale.md). Set it when the cases of a release do not fit in memory."""
     memory: str | None = Field(default=None, min_length=1)
-    """Set it if other programs need memory too: the most that duckdb, or an executor of spark, may use (`2GB`)."""
+    """The most that duckdb, or an executor of spark, may use (`2GB`). Set it when other programs on the host need
+    memory while a release is built."""
 
 
 class LogFile(ConfigTable):
     """How the log file of `replay` and `publish` is written; what is not declared is detected."""
 
     time_format: str | None = Field(default=None, min_length=1)
-    """Set it if times are read wrongly: a strptime format, or day-first, month-first, year-first, excel, excel-1904,
-    s, ms, us, ns (CSV and Parquet)."""
+    """A strptime format, or day-first, month-first, year-first, excel, excel-1904, s, ms, us, ns (CSV and Parquet).
+    Set it when `inspect` shows that dates were read wrongly, such as the third of April as the fourth of March."""
     encoding: str | None = Field(default=None, min_length=1)
-    """Set it if letters of a CSV file are read wrongly: utf-8, cp1252 ..."""
+    """Encoding of a CSV file: utf-8, cp1252 ... Set it when umlauts or accents of a CSV file arrive as other
+    letters."""
     separator: str | None = Field(default=None, min_length=1)
-    """Set it if columns of a CSV file are read wrongly: one character, or comma, semicolon, tab, bar."""
+    """One character, or comma, semicolon, tab, bar. Set it when the columns of a CSV file run together or are split in
+    the wrong places."""
     object_type: str | None = Field(default=None, min_length=1)
-    """Set it for an object-centric log (OCEL 2.0): the type of the objects that are the cases."""
+    """The type of the objects that are the cases of an object-centric log (OCEL 2.0). Set it when the log has several
+    types, such as orders and items, and one of them is to be the case."""
     skip_bad_rows: bool | None = None
-    """Set it if some rows cannot be read and may be missing: they are left out and written to operator/bad-rows.csv.
-    By default they refuse the log; mechanisms that promise epsilon always leave them out."""
+    """Leave out rows that cannot be read, and write them to operator/bad-rows.csv. By default they refuse the log;
+    mechanisms that promise epsilon always leave them out. Set it when an export has a few damaged rows and nobody can
+    repair it."""
 
     @classmethod
     def of(cls, reading: Reading) -> LogFile:
@@ -90,35 +97,43 @@ class Settings(ConfigTable):
     """A whole configuration file."""
 
     process: Process = Process()
-    """The log: see [process]."""
+    """The log: see [process]. Set it when the log has a name, columns, roles or completions of its own, as nearly
+    every log has."""
     publication: tuple[Publication, ...] = ()
-    """The streams of releases: see [[publication]]."""
+    """The streams of releases: see [[publication]]. Set it when something is to be released: one table for each group
+    of recipients or each schedule."""
     file: LogFile = LogFile()
-    """How a log file is written: see [file]."""
+    """How a log file is written: see [file]. Set it when `replay` or `publish` reads an export that is not detected
+    correctly."""
     source: Source | None = None
-    """Daemon only: where events come from."""
+    """Where events come from: see [source]. Set it when the daemon reads the events from Kafka; a replay needs
+    none."""
     key: SecretStr | None = None
-    """Set it if the key comes from a vault, or several hosts need the same one: the pseudonym key in hexadecimal
-    (VEILSTREAM_KEY_FILE). By default the operator's folder holds one."""
+    """The pseudonym key: 64 hexadecimal digits, best from VEILSTREAM_KEY_FILE. By default the operator's folder holds
+    one. Set it when the key comes from a vault, or when several hosts must give a case the same pseudonym."""
     checkpoint_key: SecretStr | None = None
-    """Set it to encrypt checkpoints and mirror on the disk: 64 hexadecimal digits (VEILSTREAM_CHECKPOINT_KEY_FILE)."""
+    """The key that encrypts checkpoints and mirror: 64 hexadecimal digits, best from VEILSTREAM_CHECKPOINT_KEY_FILE.
+    Set it when others can read the disk, its snapshots or its backups."""
     checkpoint_key_former: SecretStr | None = None
-    """Set it while you replace `checkpoint_key`: the key before it, which is only read. Remove it when `veilstream
-    migrate` finds nothing under it."""
+    """The key before `checkpoint_key`, which is only read. Set it when you replace `checkpoint_key`, until `veilstream
+    migrate` finds nothing under the old one."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
-    """Daemon only: set it if an orchestrator asks for /healthz and /readyz (on loopback; 0 takes any free port)."""
+    """Daemon: port of /healthz and /readyz on loopback; 0 takes any free one. Set it when an orchestrator such as
+    Kubernetes restarts processes that do not answer."""
     store: str | None = Field(default=None, min_length=1)
-    """Set it if recipients read from elsewhere, for example a bucket: fsspec URL of the public folder,
-    `<output>/public` by default."""
+    """fsspec URL of the public folder, `<output>/public` by default. Set it when recipients read from elsewhere, for
+    example from a bucket."""
     metrics: Endpoint = Endpoint()
-    """Daemon only: metrics for Prometheus, see [metrics]."""
+    """Daemon: metrics for Prometheus, see [metrics]. Set it when releases and budget are watched by Prometheus."""
     engine: EngineSettings = EngineSettings()
-    """The builder of releases, see [engine]; `replay --engine` overrides it."""
+    """The builder of releases, see [engine]; `replay --engine` overrides it. Set it when a release is larger than the
+    memory of the host."""
     min_free_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
-    """Set it to twice the size of a release if releases are large: space that must be free before one is built."""
+    """Space that must be free before a release is built. Set it when a release is larger than 32 MB: to twice its
+    size."""
     checkpoint_every: int = Field(default=20_000, ge=1)
-    """Set it lower if a restart takes too long, higher if the disk is slow: events between two checkpoints (a cut
-    makes one too)."""
+    """Events between two checkpoints; a cut makes one too. Set it when a restart takes too long (lower), or when
+    checkpoints keep a slow disk busy (higher)."""
 
     @field_validator("key", "checkpoint_key", "checkpoint_key_former")
     @classmethod

@@ -76,15 +76,20 @@ class EventsPerCase:
     __pydantic_config__ = READING
 
     x: Count
-    """Events by which a case grows."""
+    """Events by which a case grows. Choose the window size of the experiment that you repeat; the paper takes 1 to
+    4."""
     mode: Mode = "exactly"
-    """`exactly`: an open case with fewer pending events waits; `up_to`: it grows by what it has."""
+    """`exactly`: an open case with fewer pending events waits (S1); `up_to`: it grows by what it has (S2). Set it when
+    open cases with few new events must not wait."""
     fraction: Share = 1.0
-    """The rule fires alone when this share of the open cases is ready."""
+    """The rule fires alone when this share of the open cases is ready. Set it when a few silent cases would hold every
+    release back."""
     max_wait: Duration | None = None
-    """It fires at the latest after this time."""
+    """It fires at the latest after this time. Set it when recipients need a release although cases have stopped
+    growing."""
     lockstep: Flag = False
-    """Replay only: all cases advance together after the end of the log."""
+    """Replay only: all cases advance together after the end of the log, in at most five releases. Set it when you
+    repeat the experiments of temporal-privacy-leakage-2022 with real releases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +105,23 @@ class First:
     __pydantic_config__ = READING
 
     events_fraction: Share | None = None
-    """Replay only: this share of the events of the log."""
+    """Replay only: this share of the events of the log. Set it when you compare series that begin with the same part
+    of different logs."""
     cases_fraction: Share | None = None
-    """Replay only: this share of its cases."""
+    """Replay only: this share of the cases of the log. Set it when the later releases of a replay must bring a known
+    share of new cases."""
     paper_split: OpenShare | None = None
-    """Replay only: the events up to the time of the one at this share of the file, as in the papers."""
+    """Replay only: the events up to the time of the one at this share of the file. Set it when you repeat the
+    experiments of the leakage paper, which split at 0.5."""
     until: Moment | None = None
-    """All events up to this moment."""
+    """All events up to this moment. Set it when history up to a date is to be released as one, before regular windows
+    begin."""
     new_cases: Count | None = None
-    """As soon as there are this many cases."""
+    """As soon as there are this many cases. Set it when the first release must hold more cases than a window brings,
+    since it has no earlier group to hide in."""
     new_events: Count | None = None
-    """As soon as there are this many events."""
+    """As soon as there are this many events. Set it when `new_events` triggers the later releases and the first one
+    needs more of them."""
 
     def __post_init__(self) -> None:
         """Check that exactly one condition is set."""
@@ -142,35 +153,42 @@ class Window:
     __pydantic_config__ = READING
 
     new_cases: Count | None = None
-    """Set it for releases of a certain size: cut right after the event that brings this many unseen cases since the
-    last cut."""
+    """Cut right after the event that brings this many unseen cases since the last cut. Set it when each release must
+    bring a group of a known size, as `min_ba` and K need it."""
     new_events: Count | None = None
-    """The same for accepted events."""
+    """Cut after this many accepted events. Set it when recipients follow cases that run for months, so that new events
+    matter more than new cases."""
     completed_cases: Count | None = None
-    """The same for cases that completed."""
+    """Cut when this many cases have completed. Set it when cohorts release completed cases, and cases take long."""
     events_per_case: Annotated[EventsPerCase, BeforeValidator(_as_table)] | None = None
-    """Set it to repeat the scenarios S1 and S2 of the papers: `{ x, mode = "exactly" or "up_to", fraction, max_wait,
-    lockstep }`."""
+    """Each case grows by the same number of events: see publication.window.events_per_case. Set it when you repeat the
+    scenarios S1 and S2 of the papers."""
     every: Duration | None = None
-    """Set it for releases on a calendar: tumbling windows, counted from `start`, else aligned to 1970-01-01 UTC."""
+    """Tumbling windows, counted from `start`, else aligned to 1970-01-01 UTC. Set it when releases follow a calendar,
+    such as each week."""
     time: Clock = "event"
-    """How `every` is measured: `"event"` by the times of events; set `"wall"` if releases must come on time whatever
-    arrives (needed by dp releases with `cases = "completed"`)."""
+    """How `every` is measured: by the times of events (`event`) or by the broker's clock (`wall`). Set it when
+    releases must come on time whatever arrives; dp releases with `cases = "completed"` need `wall`."""
     manual: Flag = False
-    """Set it if a person decides: cut on `veilstream release`."""
+    """Cut on `veilstream release`. Set it when a person decides about the moment of each release."""
     allowed_lateness: Lateness = 0
-    """Event time only: set it if events arrive late: a window waits this long for them."""
+    """Event time only: a window waits this long for late events. Set it when events reach the topic hours after they
+    happened."""
     idle_timeout: Duration | None = None
-    """Event time only: set it if a partition can be silent: after this time it no longer holds windows back."""
+    """Event time only: after this time a silent partition no longer holds windows back. Set it when a partition has no
+    events at night or at weekends."""
     first: First | None = None
-    """Set it if the first release must hold a certain part: `{ events_fraction, cases_fraction, paper_split, until,
-    new_cases or new_events = .. }`."""
+    """The condition for the first release: see publication.window.first. Set it when the first release must hold
+    another part of the log than each later window."""
     min_interval: Duration | None = None
-    """Guard: set it if counting triggers can fire too often: least time between two cuts."""
+    """Guard: least time between two cuts. Set it when a burst of events would make counting triggers fire every
+    minute."""
     min_new_cases: Count | None = None
-    """Guard: set it if a release of few new cases is not worth its cost: least new cases of a cut."""
+    """Guard: least new cases of a cut. Set it when a release on a calendar with few new cases would not hide them, or
+    is not worth its charge."""
     skip_if_unchanged: Flag = False
-    """Guard: set it if `every` can pass without an event: no release where nothing is new."""
+    """Guard: no release where nothing is new. Set it when windows of `every` pass without an event, at night or on
+    holidays."""
 
     @property
     def alone(self) -> bool:

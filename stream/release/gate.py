@@ -58,19 +58,46 @@ class GatePolicy(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     min_ka: int | None = Field(default=None, ge=1, le=MOST)
+    """Least KA: the cases of a release that match the knowledge of an adversary. Set it when recipients see one
+    release alone and must not single a case out in it."""
     min_fa: int | None = Field(default=None, ge=1, le=MOST)
+    """Least FA: the cases of an earlier release that remain after the F-attack. Set it when recipients keep earlier
+    releases and compare them with a new one."""
     min_ca: int | None = Field(default=None, ge=1, le=MOST)
+    """Least CA: the cases of this release that remain after the C-attack. Set it when recipients who keep earlier
+    releases may know that a case was in one of them."""
     min_ba: int | None = Field(default=None, ge=1, le=MOST)
+    """Least BA: the new cases of this release that remain after the B-attack. Set it when somebody may know that a
+    case began only after an earlier release."""
     max_tpl: Exact | None = Field(default=None, gt=0)
+    """dp: largest temporal privacy leakage, under replacement (2 epsilon a release at least). Set it when the states
+    of a case depend on each other, so that a series tells more of one state than each release."""
     max_epsilon: Exact | None = Field(default=None, gt=0)
+    """dp: largest sum of epsilon of the publication (`cases = "completed"`: largest charge). Set it when a dp
+    publication must end before its privacy loss is too large."""
     max_delta: Exact | None = Field(default=None, ge=0, lt=1)
+    """dp: largest sum of delta_dp of the publication. Set it when the chance that the dp guarantee fails outright must
+    stay small over all releases."""
     max_uniqueness: float | None = Field(default=None, ge=0, le=1)
+    """Largest share of unique cases of the release (needs audit.risk). Set it when an officer bounds the
+    re-identification risk by uniqueness."""
     max_minimality: int | None = Field(default=None, ge=0, le=MOST)
+    """Most sets of items that leave fewer than K cases to somebody who knows the rules of `local`. Set it when
+    recipients can read the source of this program: 0 for a promise, more for fewer suppressed events."""
     min_utility: float | None = Field(default=None, ge=0, le=1)
+    """Least data utility (needs audit.utility). Set it when a poor release misleads its readers and none is better."""
     min_series: int | None = Field(default=None, ge=1, le=MOST)
+    """Least cases that attacks on a series leave (needs audit.series). Set it when recipients keep three or more
+    releases and combine them."""
     on_violation: Literal["withhold", "warn", "repair"] = "withhold"
+    """What follows a broken bound: no release (`withhold`), a warning (`warn`), or fewer events until the bound holds
+    (`repair`). Set it when releases must come on time (`repair`), or when bounds are only tried out (`warn`)."""
     charge_withheld: bool = False
+    """dp: every attempt is paid for, whether it leaves or not. Set it when a bound reads a dp release, such as
+    `min_utility`: whether it was withheld then tells of the data."""
     public_cut: bool = False
+    """dp: allows windows that read the data; the promise then says so. Set it when the moments of dp releases are no
+    secret, for example because the number of new cases is published anyway."""
 
     @property
     def anonymity_bounds(self) -> dict[Measure, int]:

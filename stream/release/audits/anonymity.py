@@ -38,18 +38,22 @@ class CorrespondenceAudit(Audit):
     reads: ClassVar[Reads] = "raw"
 
     bk_length: int = Field(default=2, ge=1, le=32)
-    """Longest background knowledge."""
+    """Longest background knowledge, in events. Set it when somebody may know more than two events of a person."""
     n: tuple[Annotated[int, Field(ge=0, le=MOST_N)], ...] = Field(default=(0, 1), min_length=1)
-    """Events removed from a case, at most; a gate takes the least over all."""
+    """Events removed from a case, at most; a gate takes the least over all. Set it when a mechanism without cohorts
+    removes more than one event of a case."""
     method: Method = "exact"
-    """How crack sizes are counted; all but `exact` are there to compare (docs/limitations.md)."""
+    """How crack sizes are counted; all but `exact` are there to compare (docs/limitations.md). Set it when figures
+    must be comparable with those of the correspondence paper."""
     minimum: Minimum = "realisable"
     """The least value that is at least 1 (`realisable`); or, for reports, the least over what matches in one of the
-    releases (`all`) or in both (`common`)."""
+    releases (`all`) or in both (`common`). Set it when a report repeats the minima of the correspondence paper."""
     against: Literal["all", "last"] | int = "all"
-    """All earlier releases, the last one, or how many of the last."""
+    """All earlier releases, the last one (`last`), or how many of the last. Set it when recipients keep only so many
+    releases, or audits of a long series take too long."""
     bk_on: tuple[Literal["activity", "resource", "relative_time"], ...] | None = None
-    """Knowledge of the adversary, among the columns that releases carry; by default all but times."""
+    """Knowledge of the adversary, among the columns that releases carry; by default all but times. Set it when nobody
+    outside knows who did a step, or somebody may know times."""
 
     @field_validator("against")
     @classmethod

@@ -39,15 +39,19 @@ class Leakage(Audit):
     reads: ClassVar[Reads] = "raw"
 
     scenario: Scenario = "certain"
-    """Between two releases a case grows by exactly `window` events (`certain`) or by at most so many (`uncertain`)."""
+    """Between two releases a case grows by exactly `window` events (`certain`) or by at most so many (`uncertain`).
+    Set it when cases grow at different speeds: `uncertain`."""
     window: int = Field(default=1, ge=1, le=MOST_EVENTS)
-    """Events by which a case grows between two releases."""
+    """Events by which a case grows between two releases. Set it when a window of the publication brings more than one
+    event of each open case."""
     states: str = "prefix"
-    """prefix, last, suffix-K, set or multiset; all but `prefix` need a query at that level (docs/limitations.md)."""
+    """The state of a case: prefix, last, suffix-K, set or multiset; all but `prefix` need a query at that level
+    (docs/limitations.md). Set it when recipients only see the last activities of a case or its set."""
     least_cases: int = Field(default=1, ge=1)
-    """Transitions of fewer cases count as no correlation."""
+    """Transitions of fewer cases count as no correlation. Set it when single odd cases look like certain
+    correlations."""
     complete_only: bool = False
-    """Only complete traces count."""
+    """Only complete traces count. Set it when open cases would make early steps look like ends."""
 
     @field_validator("states")
     @classmethod

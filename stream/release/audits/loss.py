@@ -35,7 +35,7 @@ class LossAudit(Audit):
     reads: ClassVar[Reads] = "raw"
 
     warn_below: float = Field(default=0.8, ge=0, le=1)
-    """Share of events below which the audit warns."""
+    """Share of events below which the audit warns. Set it when a mining question tolerates more loss, or less."""
 
     @property
     def looks_back(self) -> int:

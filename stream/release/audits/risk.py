@@ -58,11 +58,23 @@ class Risk(Audit):
     reads: ClassVar[Reads] = "raw"
 
     points: tuple[Annotated[int | str, AfterValidator(checked)], ...] = (1, 2, 4, "100%")
+    """Events known of a case: numbers or shares of its length. Set it when an officer asks for the risk of a certain
+    adversary, such as one who knows ten events."""
     draws: int = Field(default=5, ge=1)
+    """Random draws of these events that are averaged. Set it when the standard deviation in the audit is too large to
+    decide by (higher)."""
     source: bool = True
+    """Whether the uniqueness of the source is measured too. Set it when the source is huge and only the risk of the
+    release matters: `false`."""
     projections: tuple[Projection, ...] = ("A", "E")
+    """What the adversary knows of an event of the source, A to F (docs/glossary.md). Set it when a report repeats the
+    table of the re-identification paper."""
     resolution: Unit = "minutes"
+    """Accuracy to which times of the source are floored. Set it when an adversary knows the hour or the day of an
+    event, not the minute."""
     adversary: Literal["random", "greedy"] = "random"
+    """Known events are drawn at random, or chosen as those that single out fastest (`greedy`). Set it when the worst
+    informed neighbour counts, not the average one: `greedy`."""
 
     @property
     def looks_back(self) -> int:

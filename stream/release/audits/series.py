@@ -30,7 +30,11 @@ class SeriesAudit(Audit):
     after: ClassVar[tuple[str, ...]] = ("anonymity",)
 
     last: int = Field(default=3, ge=2)
+    """How many earlier releases take part; the cost grows with the square. Set it when recipients keep and combine
+    more than three releases."""
     few: int = Field(default=60, ge=0)
+    """Up to so many candidates are all tried, of more only the worst of every pair (`complete` is then false). Set it
+    when the audit is not complete and an exact least number is worth the time."""
 
     @property
     def looks_back(self) -> int:

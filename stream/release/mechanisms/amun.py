@@ -28,12 +28,23 @@ class Amun(Mechanism):
 
     kind: Literal["amun"] = "amun"
     delta: float = Field(gt=0, lt=1, allow_inf_nan=False)
+    """Largest rise in the chance of a right guess about one count or one time (guessing advantage). Choose the
+    advantage that you can defend before the people in the log; the paper shows 0.01 to 0.5."""
     variant: amun.Design = "filtering"
+    """`sampling` copies and deletes cases, `filtering` also drops rare variants first, `oversampling` deletes none.
+    Set it when rare variants must stay (`sampling`), or no count may shrink (`oversampling`)."""
     prior: Prior = "closed-window"
+    """How the adversary's prior belief is estimated: `closed-window`, equation 1 in whole units; `paper-tables`, what
+    reproduces Tables 2 and 3. Set it when you compare results with the tables of the paper."""
     time_correlation: amun.Correlation = "independent"
+    """`linear` divides the noise of times over the longest trace (proposition A.7), `independent` does not (equation
+    3). Set it when the times of a case depend on each other, so that one guess helps the next."""
     releases: int | None = Field(default=None, ge=1)
-    """Releases that the per-cell delta is to cover together; None: each release alone."""
+    """Releases that the per-cell delta is to cover together; by default each release alone. Set it when recipients get
+    several releases about the same cases."""
     cases_per_person: int = Field(default=1, ge=1)
+    """Cases of one person that the promise covers together. Set it when a person can have several cases, such as
+    several stays in a hospital."""
 
     @model_validator(mode="after")
     def _terms_can_be_kept(self) -> Amun:

@@ -20,6 +20,8 @@ class _SharedTraces(Mechanism):
     """Base of the baselines: activities are all that an adversary knows, and K cases share each trace."""
 
     K: int = Field(ge=1)
+    """Cases that must share each released trace. Choose the group size of the mechanism that you compare this one
+    with."""
 
     @property
     def perspective(self) -> tuple[str, ...]:

@@ -30,12 +30,26 @@ class DpLog(Mechanism):
 
     kind: Literal["dp-log"] = "dp-log"
     epsilon: Exact = Field(gt=0)
+    """Privacy loss of one release: smaller is stricter. Choose the total first (`gate.max_epsilon`), then divide it by
+    the number of releases."""
     delta_dp: Exact = Field(gt=0, lt=1)
+    """Chance with which the promise of epsilon may fail. Choose well below one over the number of people in the
+    log."""
     time_share: Exact = Field(default=Fraction(1, 2), gt=0, lt=1)
+    """Share of epsilon that times get; variants get the rest. Set it when recipients study durations (higher), or only
+    need the paths (lower)."""
     max_duration: Duration = 30 * UNITS["d"]
+    """Bound on elapsed times: noise is in proportion to it. Set it when cases take longer than 30 days, or all are
+    much shorter and deserve less noise."""
     start: tuple[AwareDatetime, AwareDatetime] | None = None
+    """Public range of case starts; without it every case starts at 1970-01-01. Set it when recipients need calendar
+    dates and the range is known without looking at the data."""
     max_events: int = Field(default=20, ge=1)
+    """Times of a case that are released; of further ones half of their bound is. Set it when cases have more than 20
+    events and their late times matter."""
     cases_per_person: int = Field(default=1, ge=1)
+    """Cases of one person that the promise covers together. Set it when a person can have several cases, such as
+    several stays in a hospital."""
 
     @model_validator(mode="after")
     def _bounds_hold(self) -> DpLog:

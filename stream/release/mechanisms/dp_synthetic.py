@@ -43,34 +43,48 @@ class DpSynthetic(Mechanism):
 
     kind: Literal["dp-synthetic"] = "dp-synthetic"
     epsilon: Exact = Field(gt=0)
+    """Privacy loss of one release: smaller is stricter. Choose the total first (`gate.max_epsilon`), then divide it by
+    the number of releases."""
     delta_dp: Exact = Field(gt=0, lt=1)
+    """Chance with which the promise of epsilon may fail. Choose well below one over the number of people in the
+    log."""
     cases_per_person: int = Field(default=1, ge=1)
+    """Cases of one person that the promise covers together. Set it when a person can have several cases, such as
+    several stays in a hospital."""
     activities: tuple[str, ...] | None = None
-    """labels that may leave; events of others are dropped. Without it a share of epsilon selects frequent ones"""
+    """Labels that may leave; events of others are dropped. Without it a fifth of epsilon selects frequent ones. Set it
+    when the labels are public, for example from a process model: rare ones then come through too."""
     max_labels: int = Field(default=8, ge=1)
-    """without `activities`: a case counts for its first so many distinct labels"""
+    """Without `activities`: a case counts for its first so many distinct labels. Set it when cases have many more than
+    eight different activities (higher), or two or three (lower, for less noise)."""
     shares: dict[str, Exact] | None = None
-    """of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`. By default a fifth for labels and
-    three tenths for times where these stages run; of the rest a tenth for variants, and half of what is left each for
-    the model and the weights; below epsilon .5 of the rest .05 for variants, .75 for the model, .2 for the weights"""
+    """Shares of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`. By default a fifth for labels
+    and three tenths for times where these stages run; of the rest a tenth for variants, and half of what is left each
+    for model and weights; below epsilon .5 of the rest .05, .75 and .2. Set it when recipients need one figure most,
+    such as durations or the frequent variants."""
     order: int | None = Field(default=None, ge=1)
-    """labels of a case that say what follows, at most: by default 2. A release goes no further than 1 where the noisy
+    """Labels of a case that say what follows, at most: by default 2. A release goes no further than 1 where the noisy
     counts of single labels are too weak. With `accumulate` the default is 1 where epsilon is less than a hundredth for
-    each declared activity"""
+    each declared activity. Set it when a step depends on more than the two before it, and the log is large."""
     case_weight: int = Field(default=3, ge=1)
-    """the most that one case adds to a level of the model: steps of longer cases weigh less"""
+    """The most that one case adds to a level of the model: steps of longer cases weigh less. Set it when most cases
+    have far more than ten steps (higher), or fewer (lower, for less noise)."""
     traces: int = Field(default=1_000, ge=1)
-    """traces of the model that cases are counted for, each case for the nearest one"""
+    """Traces of the model that cases are counted for, each case for the nearest one. Set it when a log has far more
+    than a thousand typical paths, or a build takes too long."""
     max_length: int = Field(default=200, ge=1)
-    """of a trace of the model"""
+    """Longest trace of the model. Set it when true cases have more than 200 events."""
     sample: int = Field(default=20_000, ge=1)
-    """traces drawn from the model, among which `traces` are chosen"""
+    """Traces drawn from the model, among which `traces` are chosen. Set it when a build takes too long (lower), or
+    when rare paths of a large log are missing (higher)."""
     candidates: str | None = None
-    """a log whose traces are counted too: public, such as a normative model's, or an earlier release"""
+    """A log whose traces are counted too: it must be public, such as a normative model's, or an earlier release. Set
+    it when you know paths that cases are supposed to follow."""
     max_duration: Duration | None = None
-    """of a step. Without it no times leave"""
+    """Longest time of a step; without it no times leave. Set it when recipients study how long steps take."""
     start: tuple[AwareDatetime, AwareDatetime] | None = None
-    """range of case starts. Without it every case starts at 1970-01-01"""
+    """Public range of case starts; without it every case starts at 1970-01-01. Set it when recipients need calendar
+    dates and the range is known without looking at the data."""
 
     @field_validator("shares", mode="before")
     @classmethod

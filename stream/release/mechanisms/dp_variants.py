@@ -38,9 +38,17 @@ class DpVariants(Mechanism):
 
     kind: Literal["dp-variants"] = "dp-variants"
     epsilon: Exact | None = Field(default=None, gt=0)
+    """Privacy loss of one release: smaller is stricter. Set it when charges add up as epsilon, as they do unless the
+    ledger counts rho."""
     delta_dp: Exact = Field(gt=0, lt=1)
+    """Chance with which the promise may fail; it decides how rare a released variant may be. Choose well below one
+    over the number of people in the log."""
     cases_per_person: int = Field(default=1, ge=1)
+    """Cases of one person that the promise covers together. Set it when a person can have several cases, such as
+    several stays in a hospital."""
     rho: Exact | None = Field(default=None, gt=0)
+    """Gaussian noise of this rho (zCDP) instead of epsilon. Set it when many releases share a budget
+    (`process.budget.accounting = "zcdp"`)."""
 
     @model_validator(mode="after")
     def _terms_can_be_kept(self) -> DpVariants:

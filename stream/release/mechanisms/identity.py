@@ -17,8 +17,14 @@ class Identity(Mechanism):
 
     kind: Literal["identity"] = "identity"
     knowledge: Structure = "seq"
+    """Whether releases show sets, counts, sequences, or sequences with times. Set it when the attacks on an
+    unprotected log are measured for another kind of knowledge."""
     attribute: Attribute = "ac"
+    """Items are activities (`ac`), resources (`re`) or both (`ar`). Set it when you measure what resources give away
+    without protection."""
     T: Unit = "minutes"
+    """Accuracy of relative times with `knowledge = "rel"`. Set it when the log has times of another accuracy than
+    minutes."""
 
     @property
     def perspective(self) -> tuple[str, ...]:

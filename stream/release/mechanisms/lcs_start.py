@@ -30,10 +30,18 @@ class LcsStart(Mechanism):
 
     kind: Literal["lcs-start"] = "lcs-start"
     attribute: Attribute = "ac"
+    """Items are activities (`ac`), resources (`re`) or both (`ar`). Set it when recipients study who works with
+    whom."""
     L: int = Field(default=2, ge=1)
+    """Items that an adversary knows of a case. Set it when colleagues or relatives may know more than two events."""
     K: int = Field(default=20, ge=1)
+    """Cases that must match. Set it when your policy asks for another group size than 20."""
     C: float = Field(default=0.5, gt=0, le=1)
+    """Largest share of one value of a sensitive attribute among the cases that match. Set it when half of a group
+    sharing a diagnosis already tells too much (lower)."""
     bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
+    """Upper edges of the classes of a numeric sensitive attribute; its quartiles without. Set it when classes have a
+    meaning, such as age groups of a statistic."""
 
     @model_validator(mode="after")
     def _ascending(self) -> Self:

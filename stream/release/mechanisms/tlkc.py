@@ -42,50 +42,68 @@ class TlkcMechanism(Mechanism):
     """A mechanism whose releases satisfy TLKC-privacy (tlkc-privacy-extended-2021, Def. 14)."""
 
     knowledge: Structure = "seq"
-    """Knowledge of the adversary about a case: which items; how often each; in which order; order and relative time."""
+    """Knowledge of the adversary about a case: which items (`set`); how often each (`mult`); in which order (`seq`);
+    order and relative time (`rel`). Set it when somebody may know when steps happened (`rel`), or nobody knows their
+    order (`set`)."""
     attribute: Attribute = "ac"
-    """Items are activities (`ac`), resources (`re`) or both (`ar`)."""
+    """Items are activities (`ac`), resources (`re`) or both (`ar`). Set it when recipients study who works with
+    whom."""
     T: Unit = "minutes"
-    """Accuracy of relative times."""
+    """Accuracy of relative times. Set it when recipients read durations of whole hours or days, or an adversary knows
+    times only so exactly."""
     clock: Clock = "utc"
     """By which clock relative days and hours begin: UTC, or `log`, that of the log (of process.timezone, where events
-    come from a stream)."""
+    come from a stream). Set it when days and hours of a place matter, such as night shifts."""
     L: int = Field(default=2, ge=1)
-    """Items that an adversary knows."""
+    """Items that an adversary knows of a case. Set it when colleagues or relatives may know more than two events."""
     K: int = Field(default=20, ge=1)
-    """Cases that must match."""
+    """Cases that must match. Set it when your policy asks for another group size than 20: 5 to 10 for trusted
+    researchers."""
     C: float = Field(default=0.5, gt=0, le=1)
-    """Largest share of one value of a sensitive attribute among the cases that match."""
+    """Largest share of one value of a sensitive attribute among the cases that match. Set it when half of a group
+    sharing a diagnosis already tells too much (lower)."""
     also: tuple[Structure, ...] = ()
-    """Weaker knowledge against which C holds too (K does by itself); by default all of it for `local` and cohorts."""
+    """Weaker knowledge against which C holds too (K does by itself); by default all of it for `local` and cohorts. Set
+    it when `exact` must also protect sensitive values from somebody who does not know the order."""
     times: Literal["ordinal", "microaggregated"] = "ordinal"
-    """Times of a release: only the order; or means over at least K cases, dealt out at random among
-    the cases that bear them (starts in whole T; elapsed times by directly-follows pair)."""
+    """Times of a release: only the order; or means over at least K cases, dealt out at random among the cases that
+    bear them (starts in whole T; elapsed times by directly-follows pair). Set it when recipients need a performance
+    map."""
     suppression: Suppression = "exact"
-    """How events are chosen; `local` shortens single cases, the others take items from all."""
+    """How events are chosen; `local` shortens single cases, the others take items from all. Set it when more events
+    must stay (`local`), or when you compare with the paper (`greedy`)."""
     algorithm: Literal[1, 2] = 2
-    """`greedy`, `pruned`: the paper's Algorithm 1 or 2."""
+    """`greedy`, `pruned`: the paper's Algorithm 1 or 2. Set it when you repeat the experiments of the TLKC paper with
+    Algorithm 1."""
     theta: float = Field(default=0.5, gt=0, le=1)
-    """Algorithm 1: share of the cases that makes a trace frequent."""
+    """Algorithm 1: share of the cases that makes a trace frequent. Set it when you repeat the paper's experiments with
+    another threshold of frequent traces."""
     alpha: float = Field(default=0.5, ge=0, le=1)
-    """Algorithm 2: weight of the privacy gain."""
+    """Algorithm 2: weight of the privacy gain. Set it when you repeat the paper's experiments that weigh privacy more
+    than utility."""
     beta: float = Field(default=0.5, ge=0, le=1)
-    """Algorithm 2: weight of the utility loss; 1 - `alpha`."""
+    """Algorithm 2: weight of the utility loss; 1 - `alpha`. Set it when you change `alpha`, since both add up to 1."""
     capping: bool = True
-    """`mult`: cap how often an item occurs in a case where that is enough, instead of removing it."""
+    """`mult`: cap how often an item occurs in a case where that is enough, instead of removing it. Set it when results
+    must equal those of the paper, which removes items as a whole: `false`."""
     bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
-    """Upper edges of the classes of a numeric sensitive attribute; its quartiles without."""
+    """Upper edges of the classes of a numeric sensitive attribute; its quartiles without. Set it when classes have a
+    meaning, such as age groups of a statistic; cohorts need it for each numeric attribute."""
     work: float = Field(default=20.0, gt=0)
-    """Seconds of branch and bound of `exact` before it falls back to `pruned` with a warning."""
+    """Seconds of branch and bound of `exact` before it falls back to `pruned` with a warning. Set it when that warning
+    appears and more events would be worth the wait."""
     effort: int = Field(default=0, ge=0)
-    """`local`: number of proposals of the search; each costs less than a plain run."""
+    """`local`: number of proposals of the search; each costs less than a plain run. Set it when a release may take
+    minutes longer and must keep as many events as possible."""
     value_aware: bool = False
-    """`local`: shorten the fewest holders of a value; tells who they are."""
+    """`local`: shorten the fewest holders of a value; tells who they are. Set it when you study what this attack would
+    gain, never for anything that is published."""
     seed: int = 0
-    """`local`: seed of the search."""
+    """`local`: seed of the search. Set it when you examine how much a result of `effort` depends on chance."""
     max_minimality: int | None = Field(default=None, ge=0)
     """`local`: suppress more, until at most so many sets of items leave fewer than K cases to somebody who knows the
-    rules of suppression; by default as many as `gate.max_minimality` allows."""
+    rules of suppression; by default as many as `gate.max_minimality` allows. Set it when releases shall aim at fewer
+    such sets than the gate refuses."""
 
     @model_validator(mode="before")
     @classmethod
@@ -213,7 +231,9 @@ class Tlkc(TlkcMechanism):
 
     kind: Literal["tlkc"] = "tlkc"
     repair_by: Mode = "events"
-    """Items that `gate.on_violation = "repair"` suppresses: `events` of single cases first, or whole `items` only."""
+    """Items that `gate.on_violation = "repair"` suppresses: `events` of single cases first, or whole `items` only. Set
+    it when recipients know the rules of the repair and could conclude from a hidden event: `items`
+    (docs/fcb-safe.md)."""
 
     def problem(self, exposure: Exposure) -> TlkcProblem:
         """Return the log of a cut with these bounds, as the model takes it."""

@@ -70,15 +70,6 @@ class Fault:
         return [cls(np.asarray(rows, dtype=np.int64), cause, reason)]
 
 
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    """A row that was left out: its place, the cause, and its fields as they are written."""
-
-    place: str
-    cause: str
-    text: str
-
-
 @dataclass(slots=True)
 class BadRows:
     """The rows of one log that cannot be read.
@@ -97,7 +88,8 @@ class BadRows:
     """Describe the first bad row, as the refusal of a log does."""
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[str]] = field(default_factory=dict)
-    rows: list[BadRow] = field(default_factory=list)
+    rows: list[tuple[str, str, str]] = field(default_factory=list)
+    """Place and cause of each kept row, and its fields as they are written."""
 
     def __len__(self) -> int:
         """Return the number of bad rows."""
@@ -112,7 +104,7 @@ class BadRows:
         if len(examples) < MOST_EXAMPLES:
             examples.append(place())
         if self.keep_rows:
-            self.rows.append(BadRow(place(), cause, text()))
+            self.rows.append((place(), cause, text()))
 
     def refused(self, rows: int) -> InputError:
         """Return the error that refuses a log of so many rows because of these."""
@@ -128,7 +120,7 @@ class BadRows:
         self.examples = {
             cause: [place.replace(path, name) for place in places] for cause, places in self.examples.items()
         }
-        self.rows = [BadRow(row.place.replace(path, name), row.cause, row.text) for row in self.rows]
+        self.rows = [(place.replace(path, name), cause, text) for place, cause, text in self.rows]
 
     def by_cause(self) -> dict[str, dict[str, Any]]:
         """Return the counts as JSON: `{cause: {"rows": 48, "examples": ["log.csv: line 3", ...]}}`."""
@@ -150,8 +142,7 @@ class BadRows:
     def written(self) -> Iterator[list[str]]:
         """Yield the file of rows that were left out, record by record."""
         yield ["where", "why", "row"]
-        for row in self.rows:
-            yield [row.place, row.cause, row.text]
+        yield from map(list, self.rows)
 
 
 def short_places(places: Iterable[str]) -> str:

@@ -154,8 +154,8 @@ def _release(log: EventLog, settings: AmunSettings, draw: NoiseSource) -> AmunRe
     instances = np.repeat(np.arange(annotated.log.n_cases, dtype=np.int64), sampled.copies)
     _, events = places_of(annotated.log.starts, instances)
     shared = epsilon / _shares(sampled.copies, settings)[annotated.log.case_of_event]
-    times = noise_times(annotated.group, annotated.relative, shared, events, draw)
-    released, order = _assemble(annotated, instances, times.relative, settings, draw)
+    noisy_times, silent = noise_times(annotated.group, annotated.relative, shared, events, draw)
+    released, order = _assemble(annotated, instances, noisy_times, settings, draw)
     return AmunRelease(
         log=released,
         origin=nonempty[np.flatnonzero(kept)][instances[order]],
@@ -163,7 +163,7 @@ def _release(log: EventLog, settings: AmunSettings, draw: NoiseSource) -> AmunRe
         epsilon_counts=settings.epsilon_counts,
         epsilon_times=epsilon,
         private=draw.private,
-        operator=_findings(annotated, kept, sampled, epsilon, times.silent, settings),
+        operator=_findings(annotated, kept, sampled, epsilon, silent, settings),
     )
 
 

@@ -8,14 +8,12 @@ is an integer on it, and what follows is integer arithmetic only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from models.compiled import kernel
-from models.content_free import content_free
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND
 from models.dp.guessing import Floats
 from models.dp.noise import NoiseSource, grid_down
@@ -31,29 +29,28 @@ FURTHEST_MS = 1 << 60
 """Noise that would carry a relative time further is cut there: the multiplication by the range must fit 64 bits."""
 
 
-@content_free()
-@dataclass(frozen=True, slots=True)
-class NoisyTimes:
-    """Noisy times.
+def noise_times(
+    group: Ints, relative: Ints, epsilon: Floats, copy_of: Ints, draw: NoiseSource
+) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Return noised relative times of released events, and which of them got no noise.
 
-    Attributes
+    The guarantee per value: exp(eps_t |x - y| / range), definition 2.4.
+
+    Parameters
     ----------
-    relative : int64[E]
+    group, relative : int64[E]
+        Group and relative time (ms) of each source event.
+    epsilon : float64[E]
+        eps_t of each instance of a source event.
+    copy_of : int64[R]
+        Source event of each released event.
+
+    Returns
+    -------
+    int64[R]
         Milliseconds, noised, before clamping.
-    silent : bool[E]
-        True if a group has no range and so no noise.
-    """
-
-    relative: Ints
-    silent: npt.NDArray[np.bool_]
-
-
-def noise_times(group: Ints, relative: Ints, epsilon: Floats, copy_of: Ints, draw: NoiseSource) -> NoisyTimes:
-    """Noised relative times of released events.
-
-    `group`, `relative`, `epsilon` describe the source events (int64[E], int64[E], float64[E]: eps_t of each instance);
-    `copy_of` names the source event of each released event (int64[R]). The guarantee per value:
-    exp(eps_t |x - y| / range), definition 2.4.
+    bool[R]
+        Whether the group has no range, and so no noise.
     """
     least, extent = group_extent(group, relative)
     steps = (relative - least) * LATTICE // np.maximum(extent, 1)
@@ -62,7 +59,7 @@ def noise_times(group: Ints, relative: Ints, epsilon: Floats, copy_of: Ints, dra
     noise = np.zeros(0, dtype=np.int64)
     if len(noisy):
         noise = draw.laplace_each(np.nextafter(LATTICE / grid_down(epsilon), np.inf), noisy)
-    return NoisyTimes(_off_the_lattice(copy_of, least, extent, steps, noise), silent)
+    return _off_the_lattice(copy_of, least, extent, steps, noise), silent
 
 
 @kernel

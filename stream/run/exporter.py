@@ -62,15 +62,36 @@ LABELS = {
 }
 
 
+SITUATION = "Look at it when "
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One metric. `unit` is the base unit, which the name ends with (before `_total`)."""
+    """One metric. `unit` is the base unit, which the name ends with (before `_total`).
+
+    `text` says what the metric is, and ends with the situation in which somebody looks at it.
+    """
 
     name: str
     kind: Literal["gauge", "counter", "histogram"]
     labels: tuple[str, ...]
     unit: str
-    help: str
+    text: str
+
+    @property
+    def help(self) -> str:
+        """What the metric is, as a scrape says it."""
+        return self.text.partition(SITUATION)[0].strip()
+
+    @property
+    def situation(self) -> str:
+        """When somebody looks at it."""
+        _, start, situation = self.text.partition(SITUATION)
+        return start + situation
+
+    def markdown(self) -> str:
+        """Return the row of docs/metrics.md."""
+        return f"| `{self.name}` | {self.kind} | {', '.join(self.labels)} | {self.help} | {self.situation} |"
 
 
 def _rows() -> Iterator[Definition]:
@@ -87,47 +108,168 @@ def _stream() -> Iterator[Definition]:
         return Definition(PREFIX + name, kind, labels, unit, text)
 
     partition = ("process", "partition")
-    yield row("counter", "ingest_events_total", "events", "Source events that this ingest worker made durable.")
-    yield row("gauge", "ingest_lag_records", "records", "Source records not yet taken, at the last report.", partition)
     yield row(
-        "counter", "dlq_records_total", "records", "Records sent to the dead-letter queue.", ("process", "reason")
+        "counter",
+        "ingest_events_total",
+        "events",
+        "Source events that this ingest worker made durable. Look at it when a worker may be slower than its topic.",
+    )
+    yield row(
+        "gauge",
+        "ingest_lag_records",
+        "records",
+        "Source records not yet taken, at the last report. Look at it when releases lack the newest "
+        "events, or to decide on further workers.",
+        partition,
+    )
+    yield row(
+        "counter",
+        "dlq_records_total",
+        "records",
+        "Records sent to the dead-letter queue. Look at it when a producer was changed, since its "
+        "records may no longer be readable.",
+        ("process", "reason"),
     )
     yield row(
         "counter",
         "ingest_left_out_total",
         "records",
-        "Sound records that became no event: of no mapping, unchanged, snapshot, tombstone, transition not asked for.",
+        "Sound records that became no event: of no mapping, unchanged, snapshot, tombstone, transition "
+        "not asked for. Look at it when events of a table are missing although nothing is in the dlq.",
         ("process", "reason"),
     )
-    yield row("counter", "events_total", "events", "Events that the fold accepted.")
-    yield row("counter", "duplicate_events_total", "events", "Events that the fold dropped as repeats.")
-    yield row("counter", "foreign_events_total", "events", "Events under another pseudonym key, rejected.")
-    yield row("counter", "refused_events_total", "events", "Events of erased or retired cases, rejected.")
-    yield row("gauge", "open_cases", "cases", "Cases in the state.")
-    yield row("gauge", "pending_events", "events", "Accepted events that no release exposes yet.", PUBLICATION)
-    yield row("gauge", "late_events", "events", "Events left out because they came after their window.", PUBLICATION)
-    yield row("gauge", "watermark_timestamp_seconds", "seconds", "Latest event time, since 1970.", partition)
-    yield row("gauge", "gap_partitions", "partitions", "Source partitions with missing offsets; nothing is released.")
+    yield row(
+        "counter",
+        "events_total",
+        "events",
+        "Events that the fold accepted. Look at it when the daemon may receive nothing any more.",
+    )
+    yield row(
+        "counter",
+        "duplicate_events_total",
+        "events",
+        "Events that the fold dropped as repeats. Look at it when a producer sends again after a failure.",
+    )
+    yield row(
+        "counter",
+        "foreign_events_total",
+        "events",
+        "Events under another pseudonym key, rejected. Look at it when a host was set up with a key of "
+        "its own by mistake.",
+    )
+    yield row(
+        "counter",
+        "refused_events_total",
+        "events",
+        "Events of erased or retired cases, rejected. Look at it when a person was erased and the "
+        "information system still sends events.",
+    )
+    yield row(
+        "gauge",
+        "open_cases",
+        "cases",
+        "Cases in the state. Look at it when the coordinator's memory grows, and `process.retention` may be missing.",
+    )
+    yield row(
+        "gauge",
+        "pending_events",
+        "events",
+        "Accepted events that no release exposes yet. Look at it when recipients ask how much the next "
+        "release will bring.",
+        PUBLICATION,
+    )
+    yield row(
+        "gauge",
+        "late_events",
+        "events",
+        "Events left out because they came after their window. Look at it when `allowed_lateness` may be "
+        "too short for a source.",
+        PUBLICATION,
+    )
+    yield row(
+        "gauge",
+        "watermark_timestamp_seconds",
+        "seconds",
+        "Latest event time, since 1970. Look at it when an event-time window does not close: one "
+        "partition may stand still.",
+        partition,
+    )
+    yield row(
+        "gauge",
+        "gap_partitions",
+        "partitions",
+        "Source partitions with missing offsets; nothing is released. Look at it when releases stop "
+        "after a topic was truncated or deleted.",
+    )
     yield row(
         "gauge",
         "broker_contact_timestamp_seconds",
         "seconds",
-        "When the broker last answered this process, since 1970 (daemon).",
+        "When the broker last answered this process, since 1970 (daemon). "
+        "Look at it when nothing moves and the network may be the cause.",
     )
     yield row(
         "gauge",
         "unreadable_partitions",
         "partitions",
-        "Partitions of this process that stopped at a record batch that cannot be decoded (daemon).",
+        "Partitions of this process that stopped at a record batch that cannot be decoded (daemon). Look "
+        "at it when a partition stands still behind a damaged disk or a foreign codec.",
     )
-    yield row("gauge", "delta_timestamp_seconds", "seconds", "Broker's time of the last folded delta, since 1970.")
-    yield row("gauge", "checkpoint_timestamp_seconds", "seconds", "When the state was last saved, since 1970.")
-    yield row("gauge", "checkpoint_bytes", "bytes", "Size of the newest checkpoint, with the changes behind it.")
-    yield row("gauge", "free_bytes", "bytes", "Space left where the coordinator writes.", ("process", "place"))
-    yield row("gauge", "free_bound_bytes", "bytes", "Space that a release needs (`min_free_bytes`).")
-    yield row("gauge", "last_event_timestamp_seconds", "seconds", "When an event was accepted last, since 1970.")
-    yield row("gauge", "coordinator_active", "", "1 where this process decides releases, 0 where it stands by.")
-    yield row("gauge", "build_info", "", "1, with the version of the program.", ("process", "version"))
+    yield row(
+        "gauge",
+        "delta_timestamp_seconds",
+        "seconds",
+        "Broker's time of the last folded delta, since 1970. Look at it when the coordinator may have "
+        "fallen behind the ingest workers.",
+    )
+    yield row(
+        "gauge",
+        "checkpoint_timestamp_seconds",
+        "seconds",
+        "When the state was last saved, since 1970. Look at it when a restart would have to read many deltas again.",
+    )
+    yield row(
+        "gauge",
+        "checkpoint_bytes",
+        "bytes",
+        "Size of the newest checkpoint, with the changes behind it. Look at it when you plan disk space, "
+        "or checkpoints become slow.",
+    )
+    yield row(
+        "gauge",
+        "free_bytes",
+        "bytes",
+        "Space left where the coordinator writes. Look at it when the disk fills: releases stop before it is full.",
+        ("process", "place"),
+    )
+    yield row(
+        "gauge",
+        "free_bound_bytes",
+        "bytes",
+        "Space that a release needs (`min_free_bytes`). Look at it when free space is judged: below this "
+        "bound no release is built.",
+    )
+    yield row(
+        "gauge",
+        "last_event_timestamp_seconds",
+        "seconds",
+        "When an event was accepted last, since 1970. Look at it when the information system may have stopped sending.",
+    )
+    yield row(
+        "gauge",
+        "coordinator_active",
+        "",
+        "1 where this process decides releases, 0 where it is on standby. Look at it when a failover "
+        "happened: exactly one host must show 1.",
+    )
+    yield row(
+        "gauge",
+        "build_info",
+        "",
+        "1, with the version of the program. "
+        "Look at it when hosts are upgraded one by one, and one may run the old program.",
+        ("process", "version"),
+    )
 
 
 def _releases() -> Iterator[Definition]:
@@ -140,65 +282,243 @@ def _releases() -> Iterator[Definition]:
     ) -> Definition:
         return Definition(PREFIX + name, kind, (*PUBLICATION, *more), unit, text)
 
-    yield row("verdict", "", "1 for the verdict on all releases together, 0 for the other words.", more=("verdict",))
-    yield row("releases_total", "releases", "Releases sealed since this process started.", "counter", ("mechanism",))
-    yield row("withheld_total", "attempts", "Attempts withheld since this process started.", "counter")
-    yield row("withheld_reasons_total", "reasons", "Reasons of withheld attempts.", "counter", ("reason",))
-    yield row("warned_reasons_total", "reasons", "Reasons that a gate only warned of.", "counter", ("reason",))
-    yield row("withheld_streak_attempts", "attempts", "Attempts withheld since the last release, by the ledger.")
-    yield row("release_timestamp_seconds", "seconds", "When the latest release was sealed, since 1970.")
+    yield row(
+        "verdict",
+        "",
+        "1 for the verdict on all releases together, 0 for the other words. Look at it when an officer "
+        "asks whether recipients may keep what they have.",
+        more=("verdict",),
+    )
+    yield row(
+        "releases_total",
+        "releases",
+        "Releases sealed since this process started. Look at it when you compare how often publications release.",
+        "counter",
+        ("mechanism",),
+    )
+    yield row(
+        "withheld_total",
+        "attempts",
+        "Attempts withheld since this process started. Look at it when recipients wait although windows close.",
+        "counter",
+    )
+    yield row(
+        "withheld_reasons_total",
+        "reasons",
+        "Reasons of withheld attempts. Look at it when a gate withholds, to learn which bound is broken.",
+        "counter",
+        ("reason",),
+    )
+    yield row(
+        "warned_reasons_total",
+        "reasons",
+        'Reasons that a gate only warned of. Look at it when bounds are tried out with `on_violation = "warn"`.',
+        "counter",
+        ("reason",),
+    )
+    yield row(
+        "withheld_streak_attempts",
+        "attempts",
+        "Attempts withheld since the last release, by the ledger. Look at it when single withheld "
+        "attempts are normal and only a row of them is a fault.",
+    )
+    yield row(
+        "release_timestamp_seconds",
+        "seconds",
+        "When the latest release was sealed, since 1970. Look at it when recipients ask how old their release is.",
+    )
     yield row(
         "release_awaited_timestamp_seconds",
         "seconds",
-        "Since when a release is awaited, since 1970: the latest one, else when series or process began.",
+        "Since when a release is awaited, since 1970: the latest one, else when series or process began. "
+        "Look at it when a new publication has published nothing yet.",
     )
     yield row(
         "release_expected_seconds",
         "seconds",
-        "Time between releases: `every` (daemon), else the mean of the last 20 (a week before two).",
+        "Time between releases: `every` (daemon), else the mean of the last 20 (a week before two). Look "
+        "at it when an alert on a missing release needs a pace to compare with.",
     )
-    yield row("waiting_overdue_seconds", "seconds", "How long a sealed release waits past its moment (daemon).")
-    yield row("held_releases", "releases", "Sealed releases that wait for a person's approval.")
-    yield row("held_age_seconds", "seconds", "How long the oldest of them has waited; 0 where none does.")
-    yield row("decision_seconds", "seconds", "From a cut to its durable decision.", "histogram")
-    yield row("stage_seconds", "seconds", "Duration of a stage of the latest release.", more=("stage",))
-    yield row("released_cases", "cases", "Cases in the latest release (not reported for dp releases).")
-    yield row("released_events", "events", "Events in the latest release (not reported for dp releases).")
-    yield row("suppressed_cases", "cases", "Cases that the mechanism left out of the latest release.")
-    yield row("suppressed_events", "events", "Events that the mechanism left out of the latest release.")
+    yield row(
+        "waiting_overdue_seconds",
+        "seconds",
+        "How long a sealed release waits past its moment (daemon). Look at it when a dp release was "
+        "sealed and is not published in time.",
+    )
+    yield row(
+        "held_releases",
+        "releases",
+        "Sealed releases that wait for a person's approval. Look at it when officers share the work of approving.",
+    )
+    yield row(
+        "held_age_seconds",
+        "seconds",
+        "How long the oldest of them has waited; 0 if none waits. "
+        "Look at it when an officer may have forgotten an approval.",
+    )
+    yield row(
+        "decision_seconds",
+        "seconds",
+        "From a cut to its durable decision. Look at it when releases come later than recipients were promised.",
+        "histogram",
+    )
+    yield row(
+        "stage_seconds",
+        "seconds",
+        "Duration of a stage of the latest release. Look at it when a release takes long, to learn "
+        "whether mechanism, audit or disk is slow.",
+        more=("stage",),
+    )
+    yield row(
+        "released_cases",
+        "cases",
+        "Cases in the latest release (not reported for dp releases). Look at it when a release is "
+        "smaller than recipients expect.",
+    )
+    yield row(
+        "released_events",
+        "events",
+        "Events in the latest release (not reported for dp releases). Look at it when you follow how "
+        "much of the log recipients see.",
+    )
+    yield row(
+        "suppressed_cases",
+        "cases",
+        "Cases that the mechanism left out of the latest release. Look at it when whole cases disappear: "
+        "bounds may be too strict for this log.",
+    )
+    yield row(
+        "suppressed_events",
+        "events",
+        "Events that the mechanism left out of the latest release. Look at it when models mined from "
+        "releases lack activities.",
+    )
 
 
 def _anonymity() -> Iterator[Definition]:
     def row(name: str, unit: str, text: str, *more: str) -> Definition:
         return Definition(PREFIX + name, "gauge", (*PUBLICATION, *more), unit, text)
 
-    yield row("anonymity_cases", "cases", "Least anonymity of the latest release by attack and n.", "attack", "n")
-    yield row("anonymity_worst_cases", "cases", "Least anonymity as the gate reads it.", "attack")
-    yield row("anonymity_bound_cases", "cases", "Bound of the gate (min_ka and so on).", "attack")
-    yield row("cracked_ratio", "ratio", "Highest proportion cracked (FC, CC, BC) against an earlier release.", "attack")
-    yield row("series_worst_cases", "cases", "Least anonymity left over a series of releases.")
-    yield row("uniqueness_ratio", "ratio", "Highest share of unique cases, by what is known of them.", "direction")
-    yield row("uniqueness_bound_ratio", "ratio", "Bound of the gate (max_uniqueness).")
-    yield row("utility_data_ratio", "ratio", "Data utility of the latest release.")
-    yield row("utility_graph_ratio", "ratio", "F1 of the directly-follows graph of the latest release.")
-    yield row("utility_bound_ratio", "ratio", "Bound of the gate (min_utility).")
+    yield row(
+        "anonymity_cases",
+        "cases",
+        "Least anonymity of the latest release by attack and n. Look at it when you ask how much an "
+        "adversary gains who allows for removed events.",
+        "attack",
+        "n",
+    )
+    yield row(
+        "anonymity_worst_cases",
+        "cases",
+        "Least anonymity as the gate reads it. Look at it when anonymity approaches the bound, before a "
+        "gate withholds.",
+        "attack",
+    )
+    yield row(
+        "anonymity_bound_cases",
+        "cases",
+        "Bound of the gate (min_ka and so on). Look at it when anonymity is judged: a figure below this "
+        "line broke the gate.",
+        "attack",
+    )
+    yield row(
+        "cracked_ratio",
+        "ratio",
+        "Highest proportion cracked (FC, CC, BC) against an earlier release. Look at it when an officer "
+        "asks which share of a group the attacks exclude.",
+        "attack",
+    )
+    yield row(
+        "series_worst_cases",
+        "cases",
+        "Least anonymity left over a series of releases. Look at it when recipients keep many releases, "
+        "and pairs alone look fine.",
+    )
+    yield row(
+        "uniqueness_ratio",
+        "ratio",
+        "Highest share of unique cases, by what is known of them. Look at it when you compare the risk "
+        "of a release with that of its source.",
+        "direction",
+    )
+    yield row(
+        "uniqueness_bound_ratio",
+        "ratio",
+        "Bound of the gate (max_uniqueness). Look at it when uniqueness is judged: a share above this "
+        "line broke the gate.",
+    )
+    yield row(
+        "utility_data_ratio",
+        "ratio",
+        "Data utility of the latest release. Look at it when recipients doubt that frequencies of "
+        "variants are still true.",
+    )
+    yield row(
+        "utility_graph_ratio",
+        "ratio",
+        "F1 of the directly-follows graph of the latest release. Look at it when recipients draw process "
+        "maps from releases.",
+    )
+    yield row(
+        "utility_bound_ratio",
+        "ratio",
+        "Bound of the gate (min_utility). Look at it when utility is judged: a release below this line is withheld.",
+    )
 
 
 def _budget() -> Iterator[Definition]:
     def row(name: str, unit: str, text: str, *more: str) -> Definition:
         return Definition(PREFIX + name, "gauge", (*PUBLICATION, *more), unit, text)
 
-    yield row("leakage_epsilon", "epsilon", "Largest BPL, FPL, TPL over the releases (replacement).", "direction")
-    yield row("leakage_bound_epsilon", "epsilon", "Bound of the gate (max_tpl).")
-    yield row("budget_spent_epsilon", "epsilon", "Epsilon charged so far, withheld attempts included.")
-    yield row("budget_limit_epsilon", "epsilon", "Limit of the gate (max_epsilon).")
-    yield row("budget_spent_delta", "delta", "Delta charged so far, withheld attempts included.")
-    yield row("budget_limit_delta", "delta", "Limit of the gate (max_delta).")
-    yield row("budget_left_releases", "releases", "Further releases that every limit of epsilon and delta can pay.")
+    yield row(
+        "leakage_epsilon",
+        "epsilon",
+        "Largest BPL, FPL, TPL over the releases (replacement). Look at it when a dp series grows "
+        "longer, since leakage grows with it.",
+        "direction",
+    )
+    yield row(
+        "leakage_bound_epsilon",
+        "epsilon",
+        "Bound of the gate (max_tpl). Look at it when leakage is judged: above this line a series ends.",
+    )
+    yield row(
+        "budget_spent_epsilon",
+        "epsilon",
+        "Epsilon charged so far, withheld attempts included. Look at it when you decide how many dp "
+        "releases may still follow.",
+    )
+    yield row(
+        "budget_limit_epsilon",
+        "epsilon",
+        "Limit of the gate (max_epsilon). Look at it when the epsilon that is left is computed: limit less spending.",
+    )
+    yield row(
+        "budget_spent_delta",
+        "delta",
+        "Delta charged so far, withheld attempts included. Look at it when delta rather than epsilon ends a dp series.",
+    )
+    yield row(
+        "budget_limit_delta",
+        "delta",
+        "Limit of the gate (max_delta). Look at it when the delta that is left is computed: limit less spending.",
+    )
+    yield row(
+        "budget_left_releases",
+        "releases",
+        "Further releases that every limit of epsilon and delta can pay. Look at it when a budget runs "
+        "out and recipients must be told in time.",
+    )
     for unit in ("epsilon", "delta"):
-        text = f"{unit.capitalize()} charged by all publications, former ones included."
+        text = (
+            f"{unit.capitalize()} charged by all publications, former ones included. Look at it when several "
+            f"publications or renamed ones spend the {unit} of the same people."
+        )
         yield Definition(f"{PREFIX}process_budget_spent_{unit}", "gauge", PROCESS, unit, text)
-        text = f"Limit over all publications (process.budget.max_{unit})."
+        text = (
+            f"Limit over all publications (process.budget.max_{unit}). Look at it when the {unit} that all "
+            "publications together have left is computed."
+        )
         yield Definition(f"{PREFIX}process_budget_limit_{unit}", "gauge", PROCESS, unit, text)
 
 
@@ -220,9 +540,9 @@ def page() -> str:
         "bound that is not set) has no series. The endpoint also serves `process_*` (memory, open files, start);",
         "a textfile lacks them: a node exporter has its own. What an alert means, and what to do: docs/runbooks.",
         "",
-        "| metric | type | labels | meaning |",
-        "| --- | --- | --- | --- |",
-        *(f"| `{one.name}` | {one.kind} | {', '.join(one.labels)} | {one.help} |" for one in DEFINITIONS),
+        "| metric | type | labels | meaning | look at it when |",
+        "| --- | --- | --- | --- | --- |",
+        *(one.markdown() for one in DEFINITIONS),
         "",
         "| label | values |",
         "| --- | --- |",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from stream.commands import _reference as options_page
 from stream.config.reference import tables
+from stream.run.exporter import DEFINITIONS
+from tests.conftest import ROOT
 from tests.docs.situations import faults, repeated
 
 KEYS = [row for _, _, rows in tables() for row in rows]
@@ -22,6 +25,37 @@ def test_every_key_names_the_situation_in_which_somebody_sets_it() -> None:
 def test_no_two_keys_have_the_same_situation() -> None:
     """A sentence that suits two keys was copied, or the keys set the same thing."""
     assert repeated((row.key, row.situation) for row in KEYS) == []
+
+
+def test_every_option_names_the_situation_in_which_somebody_passes_it() -> None:
+    """Also an option of one command alone. A situation whose option is gone would be noticed by nobody."""
+    rows = list(options_page.options())
+    wrong = [f"{row.command} {row.option} has no description" for row in rows if not row.meaning]
+    for row in rows:
+        wrong += [f"{row.command} {row.option} {fault}" for fault in faults(row.option, row.situation, *PASSED)]
+    assert wrong == []
+    asked = {f"{row.command} {row.option}" for row in rows} | {row.option for row in rows}
+    assert options_page.SITUATIONS.keys() <= asked
+    assert repeated((row.option, row.situation) for row in rows) == []
+
+
+PASSED = ("Pass it when ", "Pass it with ", "Pass it before ", "Pass it to ", "Pass `")
+
+
+def test_the_page_of_options_is_current() -> None:
+    """docs/options.md is what the commands say today."""
+    committed = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    assert committed == options_page.page(), "run `python -m stream.commands._reference > docs/options.md`"
+
+
+def test_every_metric_names_the_situation_in_which_somebody_looks_at_it() -> None:
+    """That each of them is on a dashboard is in tests/deploy/test_grafana_dashboards.py."""
+    wrong = [f"{one.name} has no description" for one in DEFINITIONS if not one.help]
+    for one in DEFINITIONS:
+        name = one.name.removeprefix("veilstream_")
+        wrong += [f"{one.name} {fault}" for fault in faults(name, one.situation, "Look at it when ")]
+    assert wrong == []
+    assert repeated((one.name, one.situation) for one in DEFINITIONS) == []
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def _checked(
     """
     for what, ids in (("event", [event[0] for event in events]), ("object", [thing[0] for thing in things])):
         if len(set(ids)) != len(ids):
-            place = next(place for place, one in enumerate(ids) if one in ids[:place])
+            place = next(place for place, object_id in enumerate(ids) if object_id in ids[:place])
             raise InputError(f"{path}: {what} {place + 1} has the id of an earlier {what}")
     types = dict(things)
     numbers = {event[0]: place for place, event in enumerate(events)}
@@ -275,18 +275,22 @@ def _of_xml(path: Path) -> Objects:
     version_1_seen: list[str] = []
 
     def start(tag: str, attributes: list[str]) -> None:
-        own = dict(zip(attributes[::2], attributes[1::2], strict=True))
+        attribute = dict(zip(attributes[::2], attributes[1::2], strict=True))
         # OCEL 1.0 begins with globals, and writes ids and times as elements of their own.
         version_1_seen.extend(["global"] if tag == "global" and places == ["log"] else [])
         if version_1_seen:
             places.append(tag)
             return
         if places == ["log", "events"] and tag == "event":
-            events.append((_needed(own, "id"), _needed(own, "type"), _needed(own, "time")))
+            events.append((_needed(attribute, "id"), _needed(attribute, "type"), _needed(attribute, "time")))
         elif places == ["log", "objects"] and tag == "object":
-            things.append((_needed(own, "id"), _needed(own, "type")))
-        elif places[1:3] == ["events", "event"] and tag in ("relationship", "relobj", "object") and "object-id" in own:
-            pairs.append((events[-1][0], own["object-id"]))
+            things.append((_needed(attribute, "id"), _needed(attribute, "type")))
+        elif (
+            places[1:3] == ["events", "event"]
+            and tag in ("relationship", "relobj", "object")
+            and "object-id" in attribute
+        ):
+            pairs.append((events[-1][0], attribute["object-id"]))
         places.append(tag)
 
     for _ in elements(path, start, lambda _: places.__delitem__(-1)):
@@ -379,13 +383,15 @@ def _check_tables(base: sqlite3.Connection, path: Path, names: Sequence[str], *,
     A view could compute its rows for ever, a virtual table or a generated column run code of the schema.
     """
     for name in names:
-        found = base.execute("SELECT type, sql FROM sqlite_master WHERE lower(name) = lower(?)", (name,)).fetchone()
-        if found is None:
+        definition = base.execute(
+            "SELECT type, sql FROM sqlite_master WHERE lower(name) = lower(?)", (name,)
+        ).fetchone()
+        if definition is None:
             if needed:
                 raise InputError(f"{path}: no OCEL 2.0 in SQLite (no such table: {name})")
             continue
         columns = base.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
-        virtual = found[0] != "table" or str(found[1]).upper().startswith("CREATE VIRTUAL")
+        virtual = definition[0] != "table" or str(definition[1]).upper().startswith("CREATE VIRTUAL")
         if virtual or any(column[6] for column in columns):
             raise InputError(
                 f"{path}: {name!r} is no plain table of stored values; write its rows to a table of that name"

@@ -47,9 +47,9 @@ def _load_quickly(cache: Any) -> None:
     cache.load_overload = load_overload
 
 
-def _alike(given: Any) -> Any:
+def _alike(numba_type: Any) -> Any:
     """Return int64 for all types that would compile to the same code: a constant or a narrower integer."""
-    plain = _TYPES.unliteral(given)
+    plain = _TYPES.unliteral(numba_type)
     return _TYPES.int64 if isinstance(plain, _TYPES.Integer) and plain.signed else plain
 
 
@@ -60,7 +60,7 @@ def _compiled_once(dispatcher: Any) -> Any:
     doubled the first start.
     """
     template = dispatcher.get_call_template
-    dispatcher.get_call_template = lambda args, kws: template(tuple(_alike(one) for one in args), kws)
+    dispatcher.get_call_template = lambda args, kws: template(tuple(_alike(argument) for argument in args), kws)
     return dispatcher
 
 
@@ -87,9 +87,9 @@ def _ours(folder: str) -> bool:
     trusted = {0, os.geteuid(), os.stat(__file__).st_uid}
     path = Path(folder).resolve()
     for place in (path, *path.parents):
-        found = place.stat()
-        replaceable = bool(found.st_mode & stat.S_IWOTH) and not (found.st_mode & stat.S_ISVTX and place != path)
-        if replaceable or found.st_uid not in trusted:
+        status = place.stat()
+        replaceable = bool(status.st_mode & stat.S_IWOTH) and not (status.st_mode & stat.S_ISVTX and place != path)
+        if replaceable or status.st_uid not in trusted:
             log.warning("%s: other users can write here, so compiled code is not kept in %s (chmod o-w)", place, folder)
             return False
     return True

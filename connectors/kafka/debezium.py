@@ -114,5 +114,5 @@ def _tables(source: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(table, str):
         return ()
     db, schema = source.get("db"), source.get("schema")
-    more = [f"{one}.{table}" for one in (schema, db) if one]
+    more = [f"{prefix}.{table}" for prefix in (schema, db) if prefix]
     return (table, *more, *([f"{db}.{schema}.{table}"] if db and schema else []))

@@ -205,14 +205,14 @@ def decode_one_by_one(events_of: Callable[[SourceMessage], Sequence[SourceEvent]
         left_out: dict[int, str] = {}
         for place, message in enumerate(messages):
             try:
-                found = events_of(message)
+                decoded = events_of(message)
             except Poison as poison:
                 refused[place] = poison.kind
             except LeftOut as left:
                 left_out[place] = left.kind
             else:
-                places += [place] * len(found)
-                events += found
+                places += [place] * len(decoded)
+                events += decoded
         columns = zip(*events, strict=True) if events else ()
         return DecodedBatch(places, *columns, refused=refused, left_out=left_out)
 

@@ -112,8 +112,8 @@ class LogClient:
 
         asked = {TopicPartition(*place): OffsetSpec.EARLIEST for place in places}
         with self._lock:
-            found = self._run(lambda admin: admin.list_partition_offsets(asked))
-        return {(partition.topic, partition.partition): int(answer.offset) for partition, answer in found.items()}
+            answers = self._run(lambda admin: admin.list_partition_offsets(asked))
+        return {(partition.topic, partition.partition): int(answer.offset) for partition, answer in answers.items()}
 
     def lineages(self, places: Collection[Place]) -> dict[Place, Lineage]:
         """Return the logs of some partitions, without those that do not exist.
@@ -128,11 +128,11 @@ class LogClient:
             while True:
                 leaders = self._leaders({topic for topic, _ in places})
                 existing = [(place, leaders[place]) for place in sorted(places) if place in leaders]
-                found = self._run(partial(self._ask_lineages, existing))
-                if None not in found.values():
-                    return {place: lineage for place, lineage in found.items() if lineage is not None}
+                lineages = self._run(partial(self._ask_lineages, existing))
+                if None not in lineages.values():
+                    return {place: lineage for place, lineage in lineages.items() if lineage is not None}
                 if time.monotonic() > deadline:
-                    silent = [f"{topic}/{number}" for (topic, number), lineage in found.items() if lineage is None]
+                    silent = [f"{topic}/{number}" for (topic, number), lineage in lineages.items() if lineage is None]
                     raise UnavailableError(f"{', '.join(silent)}: no leader answers; check the brokers")
                 time.sleep(0.2)
 
@@ -196,18 +196,18 @@ class LogClient:
         return {place: await self._lineage(place, leader) for place, leader in places}
 
     async def _lineage(self, place: Place, leader: Leader) -> Lineage | None:
-        found = await self._end_of(place, leader, leader.epoch)
-        if found is None:
+        epoch_end = await self._end_of(place, leader, leader.epoch)
+        if epoch_end is None:
             return None
-        epoch, end = found
+        epoch, end = epoch_end
         if epoch < 0:  # a broker that keeps no epochs
             return Lineage(leader.topic, (), None)
         epochs: list[tuple[int, int]] = []
         while epoch > 0 and len(epochs) < MOST_EPOCHS:
-            found = await self._end_of(place, leader, epoch - 1)
-            if found is None:
+            epoch_end = await self._end_of(place, leader, epoch - 1)
+            if epoch_end is None:
                 return None
-            below, begin = found  # the epoch before ends where this one begins
+            below, begin = epoch_end  # the epoch before ends where this one begins
             if epochs and begin == epochs[-1][1]:
                 break  # the answer to an epoch before the first one repeats the question: this one never was
             epochs.append((epoch, begin))

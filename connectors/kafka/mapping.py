@@ -127,13 +127,13 @@ class MappedRecord(NamedTuple):
         return find(self.body, path)
 
     def _about(self, path: str) -> Any:
-        root, _, rest = path.partition(".")
+        root, _, path_below = path.partition(".")
         if root == "header":
-            value = dict(self.message.headers or ()).get(rest)
+            value = dict(self.message.headers or ()).get(path_below)
             return ABSENT if value is None else value.decode("utf-8", "replace")
         if root == "key":
             value = self.key()
-            return ABSENT if value is None else find(value, rest) if rest else value
+            return ABSENT if value is None else find(value, path_below) if path_below else value
         if path == "topic":
             return self.message.topic
         if path == "timestamp" and self.message.timestamp is not None:
@@ -186,11 +186,11 @@ class CompiledMappings:
         change = debezium.change(body) if self.changes else None
         if change is not None and change.op == "r" and not self.snapshots:
             raise LeftOut("snapshot")
-        found = MappedRecord(message, body if change is None else change.body, change, key)
-        matching = [rule for rule in self.compiled if rule.matches(found)]
+        record = MappedRecord(message, body if change is None else change.body, change, key)
+        matching = [rule for rule in self.compiled if rule.matches(record)]
         if not matching:
             raise LeftOut("no_mapping")
-        events = [event for rule in matching for event in rule.events(found)]
+        events = [event for rule in matching for event in rule.events(record)]
         if not events:
             raise LeftOut("unchanged")
         return events
@@ -215,13 +215,13 @@ class _Rule:
     case: Callable[[Callable[[str], Any]], Any]
     resource: Callable[[Callable[[str], Any]], Any] | None
 
-    def matches(self, found: MappedRecord) -> bool:
-        wanted, change = self.mapping, found.change
-        if wanted.topic and found.message.topic not in wanted.topic:
+    def matches(self, record: MappedRecord) -> bool:
+        wanted, change = self.mapping, record.change
+        if wanted.topic and record.message.topic not in wanted.topic:
             return False
         if change is not None and not self._takes(change):
             return False
-        return all(_is_one(found.get(path), value) for path, value in wanted.where.items())
+        return all(_is_one(record.get(path), value) for path, value in wanted.where.items())
 
     def _takes(self, change: debezium.RowChange) -> bool:
         wanted = self.mapping
@@ -229,17 +229,17 @@ class _Rule:
             return False
         return change.op in (wanted.op or (_CHANGES if wanted.column else _ROWS))
 
-    def events(self, found: MappedRecord) -> Iterator[SourceEvent]:
-        if not self.mapping.column or found.change is None:
-            yield self._event(found, None)
+    def events(self, record: MappedRecord) -> Iterator[SourceEvent]:
+        if not self.mapping.column or record.change is None:
+            yield self._event(record, None)
             return
         for column in self.mapping.column:
-            if found.change.changed(column):
-                yield self._event(found, column)
+            if record.change.changed(column):
+                yield self._event(record, column)
 
-    def _event(self, found: MappedRecord, column: str | None) -> SourceEvent:
+    def _event(self, record: MappedRecord, column: str | None) -> SourceEvent:
         def get(path: str) -> Any:
-            return found.get(path, column)
+            return record.get(path, column)
 
         activity = self.activity(get)
         if activity is ABSENT or not activity:
@@ -250,7 +250,7 @@ class _Rule:
             self._time(get),
             None if self.resource is None else optional_name(self.resource(get)),
             self._attributes(get),
-            self._event_id(found, get, column),
+            self._event_id(record, get, column),
             self.mapping.end,
         )
 
@@ -276,7 +276,7 @@ class _Rule:
                 result.setdefault(level, {})[name.removeprefix(CASE_PREFIX)] = value
         return result or None
 
-    def _event_id(self, found: MappedRecord, get: Callable[[str], Any], column: str | None) -> str | None:
+    def _event_id(self, record: MappedRecord, get: Callable[[str], Any], column: str | None) -> str | None:
         """Return an id that a repeat of the event has again.
 
         Events of one record are different events: the id of each contains its mapping and its column.
@@ -284,7 +284,7 @@ class _Rule:
         if self.mapping.event_id is not None:
             base = optional_name(get(self.mapping.event_id))
         else:
-            base = None if found.change is None else found.change.position()
+            base = None if record.change is None else record.change.position()
         if base is None:
             return None
         return "\x1f".join((base, self.own, column or ""))
@@ -310,15 +310,15 @@ def compile_mappings(
     """
     compiled = tuple(
         _Rule(
-            _digest(one),
-            one,
+            _digest(mapping),
+            mapping,
             parse,
             unit,
-            Template.parse(one.activity).fill,
-            getter(one.case),
-            None if one.resource is None else getter(one.resource),
+            Template.parse(mapping.activity).fill,
+            getter(mapping.case),
+            None if mapping.resource is None else getter(mapping.resource),
         )
-        for one in mappings
+        for mapping in mappings
     )
     return CompiledMappings(compiled, changes, snapshots)
 
@@ -330,7 +330,7 @@ def _digest(mapping: EventMapping) -> str:
 
 
 def _is_one(value: Any, wanted: Scalar | tuple[Scalar, ...]) -> bool:
-    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in _listed(wanted))
+    return any(value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in _listed(wanted))
 
 
 def _listed(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
@@ -345,10 +345,10 @@ def case_name(value: Any) -> str:
     Poison
         "schema", for anything else; blanks name no case.
     """
-    found = optional_name(value)
-    if not found or not found.strip():
+    name = optional_name(value)
+    if not name or not name.strip():
         raise Poison("schema")
-    return found
+    return name
 
 
 def optional_name(value: Any) -> str | None:

@@ -73,16 +73,16 @@ class Template:
             If a brace is left open or a path is empty.
         """
         texts, paths, begin, current = [], [], 0, ""
-        for found in _FIELD.finditer(text):
-            current += text[begin : found.start()]
-            begin = found.end()
-            if found[0] in ("{{", "}}"):
-                current += found[0][0]
-            elif not found[1] or not found[1].strip():
+        for match in _FIELD.finditer(text):
+            current += text[begin : match.start()]
+            begin = match.end()
+            if match[0] in ("{{", "}}"):
+                current += match[0][0]
+            elif not match[1] or not match[1].strip():
                 raise InputError(f"template {text!r}: a brace without a path; write {{{{ for a brace")
             else:
                 texts.append(current)
-                paths.append(found[1].strip())
+                paths.append(match[1].strip())
                 current = ""
         texts.append(current + text[begin:])
         return cls(tuple(texts), tuple(paths))
@@ -148,9 +148,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, Sequence):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, UUID):
         return str(value)
     raise ValueError(f"a value of type {type(value).__name__}")
@@ -163,8 +163,8 @@ def unit_of(path: str) -> str | None:
     """Return the unit that the name of a time contains: Kafka's `@timestamp`, Debezium's `__source_ts_ms`."""
     if path == "@timestamp":
         return "ms"
-    found = _DEBEZIUM.search(path)
-    return None if found is None else found[1]
+    match = _DEBEZIUM.search(path)
+    return None if match is None else match[1]
 
 
 def nanoseconds(value: Any, parse: Callable[[str], int], unit: str | None) -> int:

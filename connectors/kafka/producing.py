@@ -56,9 +56,9 @@ def source_events(log: EventLog, columns: Mapping[str, str]) -> Iterator[tuple[i
 
 def timestamp(time_ns: int) -> str:
     """Return a time as ISO 8601 in UTC, with as many digits as it has."""
-    seconds, rest = divmod(time_ns, SECOND)
+    seconds, nanoseconds = divmod(time_ns, SECOND)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{text}.{rest:09d}".rstrip("0").rstrip(".") + "Z" if rest else text + "Z"
+    return f"{text}.{nanoseconds:09d}".rstrip("0").rstrip(".") + "Z" if nanoseconds else text + "Z"
 
 
 def _plain(value: Any) -> Any:
@@ -158,8 +158,8 @@ def _as_kafka_python(error: Exception) -> Exception:
     from kafka import errors
 
     kind = getattr(errors, type(error).__name__, errors.KafkaError)
-    found: Exception = kind() if issubclass(kind, errors.KafkaError) else errors.KafkaError()
-    return found
+    translated: Exception = kind() if issubclass(kind, errors.KafkaError) else errors.KafkaError()
+    return translated
 
 
 def _send_in_time(

@@ -57,22 +57,24 @@ def compiled(schema: str, references: Mapping[str, str]) -> Callable[[bytes], An
         for file in files.file:
             pool.Add(file)
         messages = pool.FindFileByName(MAIN)
-        names = [one.name for one in next(file for file in files.file if file.name == MAIN).message_type]
+        names = [
+            message_type.name for message_type in next(file for file in files.file if file.name == MAIN).message_type
+        ]
         kinds = [messages.message_types_by_name[name] for name in names]
     except (KeyError, TypeError, ValueError):
         raise Poison("bad_schema") from None
-    known: dict[tuple[int, ...], Any] = {}
+    classes: dict[tuple[int, ...], Any] = {}
 
     def kind(indexes: tuple[int, ...]) -> Any:
-        if indexes not in known:
+        if indexes not in classes:
             try:
-                found = kinds[indexes[0]]
+                message_type = kinds[indexes[0]]
                 for index in indexes[1:]:
-                    found = found.nested_types[index]
+                    message_type = message_type.nested_types[index]
             except IndexError:
                 raise Poison("message_index") from None
-            known[indexes] = message_factory.GetMessageClass(found)
-        return known[indexes]
+            classes[indexes] = message_factory.GetMessageClass(message_type)
+        return classes[indexes]
 
     def decode(body: bytes) -> Any:
         indexes, begin = message_indexes(body)
@@ -171,15 +173,15 @@ def message_indexes(body: bytes) -> tuple[tuple[int, ...], int]:
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:
-    found = 0
+    number = 0
     for shift in range(0, 35, 7):
         if at >= len(body):
             break
         byte = body[at]
         at += 1
-        found |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         if not byte & 0x80:
-            return (found >> 1) ^ -(found & 1), at
+            return (number >> 1) ^ -(number & 1), at
     raise Poison("message_index")
 
 
@@ -230,13 +232,13 @@ def _field(message: Any, field: Any, depth: int) -> Any:
     if entry is not None and entry.GetOptions().map_entry:
         values = entry.fields_by_name["value"]
         return {str(key): _single(values, value[key], depth) for key in value}
-    return [_single(field, one, depth) for one in value]
+    return [_single(field, item, depth) for item in value]
 
 
 def _single(field: Any, value: Any, depth: int) -> Any:
     if field.message_type is not None:
         return _value(value, depth + 1)
     if field.enum_type is not None:
-        known: Mapping[int, Any] = field.enum_type.values_by_number
-        return known[value].name if value in known else value
+        enum_values: Mapping[int, Any] = field.enum_type.values_by_number
+        return enum_values[value].name if value in enum_values else value
     return value

@@ -66,9 +66,9 @@ class RegistryOptions(Credentials):
     @field_validator("url")
     @classmethod
     def _plain(cls, value: str) -> str:
-        for one in value.split(","):
+        for url in value.split(","):
             try:
-                parts = urlsplit(one.strip())
+                parts = urlsplit(url.strip())
                 fine = parts.scheme in ("http", "https") and bool(parts.hostname)
                 _ = parts.port
             except ValueError:
@@ -253,16 +253,16 @@ class Schemas:
 
     def _collect(self, named: Iterable[Any], into: dict[str, str]) -> None:
         """Collect the referenced schemas, those that others need first."""
-        for one in named:
-            if one.name in into:
+        for reference in named:
+            if reference.name in into:
                 continue
             if len(into) >= MOST_REFERENCES:
                 raise Poison("bad_schema")
-            into[one.name] = ""  # known to be on its way: a circle ends here
-            found = self._asked(partial(self._client.get_version, one.subject, one.version), "bad_schema")
-            self._collect(found.schema.references or (), into)
-            del into[one.name]
-            into[one.name] = found.schema.schema_str
+            into[reference.name] = ""  # known to be on its way: a circle ends here
+            version = self._asked(partial(self._client.get_version, reference.subject, reference.version), "bad_schema")
+            self._collect(version.schema.references or (), into)
+            del into[reference.name]
+            into[reference.name] = version.schema.schema_str
 
     def _asked(self, question: Callable[[], Any], missing: str) -> Any:
         """Return the registry's answer; Poison(`missing`) if it knows none, UnavailableError for every other failure.

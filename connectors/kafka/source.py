@@ -145,21 +145,21 @@ class Source(BaseModel):
             raise ValueError('format = "debezium" needs at least one [[source.mapping]]: what is an event of a change?')
         if self.mapping and (self.event_id or self.end):
             raise ValueError("with [[source.mapping]], set event_id and end in each mapping")
-        for number, one in enumerate(self.mapping, 1):
-            self._mapping(number, one)
+        for number, mapping in enumerate(self.mapping, 1):
+            self._mapping(number, mapping)
         return self
 
-    def _mapping(self, number: int, one: EventMapping) -> None:
+    def _mapping(self, number: int, mapping: EventMapping) -> None:
         """ValueError where a mapping asks for what its format does not have."""
         if self.format != "debezium":
-            asked = [name for name in ("table", "op", "column") if getattr(one, name)]
+            asked = [name for name in ("table", "op", "column") if getattr(mapping, name)]
             if asked:
                 raise ValueError(f'mapping {number}: {asked[0]} is for format = "debezium"; use where and paths')
-            if one.time is None:
+            if mapping.time is None:
                 raise ValueError(f"mapping {number}: time is missing (the path of the event time)")
-        if unknown := sorted(set(one.topic) - set(self.topics)):
+        if unknown := sorted(set(mapping.topic) - set(self.topics)):
             raise ValueError(f"mapping {number}: topic {unknown[0]!r} is none of source.topics")
-        if len(set(one.names)) < len(one.names):
+        if len(set(mapping.names)) < len(mapping.names):
             raise ValueError(f"mapping {number}: an attribute appears twice, as X and as case:X; keep one")
 
     @property

@@ -164,9 +164,9 @@ def check(client: Any, wanted: Sequence[TopicPlan]) -> list[TopicProblem]:
             problems.append(TopicProblem(f"topic {plan.name}: missing; run `veilstream topics create`", fatal=True))
         else:
             counts[plan.name] = count
-    there = [plan for plan in wanted if plan.name in counts]
-    configs = _configs(client, there) if there else {}
-    for plan in there:
+    existing = [plan for plan in wanted if plan.name in counts]
+    configs = _configs(client, existing) if existing else {}
+    for plan in existing:
         config = configs.get(plan.name, {})
         unread = sorted({*plan.config, COMPRESSION} - config.keys())
         if unread:
@@ -217,14 +217,14 @@ def partitions(client: Any, names: Sequence[str]) -> dict[str, int]:
     VeilstreamError
         If the broker does not let us see one.
     """
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name, count in _counts(client, names).items():
         if count is None:
             raise InputError(
                 f"topic {name}: missing on the broker; run `veilstream topics create`, or correct the name"
             )
-        found[name] = count
-    return found
+        counts[name] = count
+    return counts
 
 
 def _counts(client: Any, names: Sequence[str]) -> dict[str, int | None]:

@@ -26,33 +26,33 @@ Array = Any
 
 
 @kernel
-def lcs_table(one: Array, two: Array, table: Array) -> int:
+def lcs_table(first: Array, second: Array, table: Array) -> int:
     """Length of a longest common subsequence; `table[i, j]` for the suffixes from i and j."""
-    for i in range(len(one) - 1, -1, -1):
-        table[i, len(two)] = 0
-        for j in range(len(two) - 1, -1, -1):
-            if i == len(one) - 1:
+    for i in range(len(first) - 1, -1, -1):
+        table[i, len(second)] = 0
+        for j in range(len(second) - 1, -1, -1):
+            if i == len(first) - 1:
                 table[i + 1, j] = 0
-            if one[i] == two[j]:
-                table[i, j] = table[i + 1, j + 1] + 1 if i + 1 < len(one) and j + 1 < len(two) else 1
+            if first[i] == second[j]:
+                table[i, j] = table[i + 1, j + 1] + 1 if i + 1 < len(first) and j + 1 < len(second) else 1
             else:
-                below = table[i + 1, j] if i + 1 < len(one) else 0
-                right = table[i, j + 1] if j + 1 < len(two) else 0
+                below = table[i + 1, j] if i + 1 < len(first) else 0
+                right = table[i, j + 1] if j + 1 < len(second) else 0
                 table[i, j] = max(below, right)
-    return table[0, 0] if len(one) and len(two) else 0
+    return table[0, 0] if len(first) and len(second) else 0
 
 
 @kernel
-def common(one: Array, two: Array, table: Array) -> Array:
+def common(first: Array, second: Array, table: Array) -> Array:
     """One longest common subsequence (the leftmost choice)."""
-    length = lcs_table(one, two, table)
+    length = lcs_table(first, second, table)
     result = np.empty(length, dtype=np.int32)
     i = j = n = 0
     while n < length:
-        if one[i] == two[j]:
-            result[n] = one[i]
+        if first[i] == second[j]:
+            result[n] = first[i]
             n, i, j = n + 1, i + 1, j + 1
-        elif i + 1 < len(one) and table[i + 1, j] >= table[i, j]:
+        elif i + 1 < len(first) and table[i + 1, j] >= table[i, j]:
             i += 1
         else:
             j += 1

@@ -78,7 +78,7 @@ def walk(
     L: int,
     K: int,
     share_of: int,
-    whole: int,
+    heaviest_row: int,
 ) -> tuple[Array, int, int, int]:
     """Find the first violating candidate, depth first.
 
@@ -125,7 +125,7 @@ def walk(
             for item in range(n_items):
                 support = counts[depth, item]
                 worst = share[item].max()
-                if support > 0 and (support < K or worst > share_of * support // whole):
+                if support > 0 and (support < K or worst > share_of * support // heaviest_row):
                     path[depth] = item
                     return path, depth + 1, support, worst
             path[depth] = -1
@@ -226,9 +226,9 @@ def first_violation(
     bounds = starts_of(lengths[present])
     weight = np.ones(len(present), dtype=np.int64) if cases is None else cases[present]
     total = int(weight.sum())
-    whole = max((int(np.bincount(row[row >= 0], weight[row >= 0]).max(initial=0)) for row in values), default=0)
-    if total < K or whole * C.denominator > C.numerator * total:
-        return Violation((), total, whole)
+    worst_count = max((int(np.bincount(row[row >= 0], weight[row >= 0]).max(initial=0)) for row in values), default=0)
+    if total < K or worst_count * C.denominator > C.numerator * total:
+        return Violation((), total, worst_count)
     longest = int(np.diff(bounds).max())
     share = _share(C, total)
     path, depth, support, worst = walk(

@@ -28,7 +28,7 @@ def exposing(
     alive = np.ones((deepest + 1, targets), dtype=np.bool_)
     counts = np.zeros((deepest, n_items, outside.shape[0]), dtype=np.int64)
     found_size = np.zeros(64, dtype=np.int64)
-    found = np.zeros((64, deepest), dtype=np.int64)
+    found_paths = np.zeros((64, deepest), dtype=np.int64)
     must = np.zeros((64, outside.shape[0]), dtype=np.bool_)
     filled = 0
     for row in range(n):
@@ -47,11 +47,11 @@ def exposing(
         if count.max() == 0:
             continue
         if filled == len(found_size):
-            found_size, found, must = _longer(found_size, found, must)
+            found_size, found_paths, must = _longer(found_size, found_paths, must)
         extend = _goes_on(count, outside, least, length, size, alive[depth], alive[size])
         if _peeled(count, outside, least, length, size, alive[depth], must[filled]):
             found_size[filled] = size
-            found[filled, :size] = path[:size]
+            found_paths[filled, :size] = path[:size]
             filled += 1
         if extend:
             sizes[size] = _follow(
@@ -60,17 +60,17 @@ def exposing(
             depth = size
             _by_group(rows[depth], places[depth], sizes[depth], starts, codes, kept, group, counts[depth])
             path[depth] = -1
-    return found_size[:filled], found[:filled], must[:filled]
+    return found_size[:filled], found_paths[:filled], must[:filled]
 
 
 @kernel
-def _longer(found_size: Array, found: Array, must: Array) -> tuple[Array, Array, Array]:
+def _longer(found_size: Array, found_paths: Array, must: Array) -> tuple[Array, Array, Array]:
     room = 2 * len(found_size)
     more_size = np.zeros(room, dtype=np.int64)
-    more = np.zeros((room, found.shape[1]), dtype=np.int64)
+    more = np.zeros((room, found_paths.shape[1]), dtype=np.int64)
     more_must = np.zeros((room, must.shape[1]), dtype=np.bool_)
     more_size[: len(found_size)] = found_size
-    more[: len(found_size)] = found
+    more[: len(found_size)] = found_paths
     more_must[: len(found_size)] = must
     return more_size, more, more_must
 

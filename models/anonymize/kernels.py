@@ -132,12 +132,12 @@ def _worst(shares: Ints) -> int:
 
 
 @kernel
-def _shared(paths: Codes, parent: int, at: int, known: int) -> int:
+def _shared(paths: Codes, parent: int, at: int, shared_depth: int) -> int:
     """Length of the common prefix with the parent whose states are on the stack."""
-    for d in range(known):
+    for d in range(shared_depth):
         if paths[parent, d] != paths[at, d]:
             return d
-    return known
+    return shared_depth
 
 
 @content_free()
@@ -217,16 +217,16 @@ def extend(
     shares = np.zeros((n_items, n_values), dtype=np.int64)
     written = 0
     at = first
-    known = 0
+    shared_depth = 0
     for parent in range(first, len(paths)):
         if written + n_items > len(out.parent):
             return parent, written
         _candidates(parent, parents.deletions, parents.child_start, parents.child_item, hits)
         if hits.max() < depth:
             continue
-        known = _shared(paths, parent, at, known)
+        shared_depth = _shared(paths, parent, at, shared_depth)
         at = parent
-        for d in range(known, depth):
+        for d in range(shared_depth, depth):
             sizes[d + 1] = _advance(
                 paths[parent, d],
                 stack_rows[d],
@@ -236,7 +236,7 @@ def extend(
                 stack_ends[d + 1],
                 occurrences,
             )
-        known = depth
+        shared_depth = depth
         _count(
             stack_rows[depth],
             stack_ends[depth],

@@ -60,20 +60,20 @@ def containing(starts: Array, codes: Array, ban_starts: Array, ban_codes: Array)
     masks = _masks(ban_starts, ban_codes)
     items = _masks(starts, codes)
     ends = np.zeros(len(masks), dtype=np.int64)
-    found = np.empty(1024, dtype=np.int64)
+    traces = np.empty(1024, dtype=np.int64)
     filled = 0
     for b in range(len(masks)):
-        if filled + len(items) > len(found):
-            longer = np.empty(2 * len(found) + len(items), dtype=np.int64)
-            longer[:filled] = found[:filled]
-            found = longer
+        if filled + len(items) > len(traces):
+            longer = np.empty(2 * len(traces) + len(items), dtype=np.int64)
+            longer[:filled] = traces[:filled]
+            traces = longer
         ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
         for row in range(len(items)):
             if masks[b] & ~items[row] == 0 and contains(codes, everything, starts[row], starts[row + 1], ban):
-                found[filled] = row
+                traces[filled] = row
                 filled += 1
         ends[b] = filled
-    return ends, found[:filled]
+    return ends, traces[:filled]
 
 
 @kernel

@@ -130,10 +130,10 @@ def attempt(
         amount = int(events[kept].sum())
         if amount < least:
             return None
-        found = minimal_violations(projected(view, kept), bounds)
-        if not len(found):
+        violations = minimal_violations(projected(view, kept), bounds)
+        if not len(violations):
             return SafeState(priority, bans, kept, amount, rounds)
-        new, holders = _new_bans(view, kept, found, bounds, value_aware)
+        new, holders = _new_bans(view, kept, violations, bounds, value_aware)
         bans = bans.plus(new, holders)
         project_onto(reach, priority, bans, new, kept)
     raise AssertionError("every round removes an event")
@@ -165,12 +165,12 @@ def moved(priority: Ints, item: int, place: int) -> Ints:
 
 
 def _new_bans(
-    view: TraceView, kept: Kept, found: Violations, bounds: TlkcBounds, value_aware: bool
+    view: TraceView, kept: Kept, violations: Violations, bounds: TlkcBounds, value_aware: bool
 ) -> tuple[list[tuple[int, ...]], list[frozenset[int] | None]]:
-    candidates = found.candidates()
+    candidates = violations.candidates()
     if not value_aware:
         return candidates, []
-    reasons = [int(reason) for level in found.levels for reason in level.reason]
+    reasons = [int(reason) for level in violations.levels for reason in level.reason]
     return candidates, [
         fewest_holders(view, kept, candidate, bounds) if reason == ABOVE_C else None
         for candidate, reason in zip(candidates, reasons, strict=True)

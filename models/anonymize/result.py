@@ -87,8 +87,8 @@ class Anonymized:
     @property
     def relative_ns(self) -> Ints:
         """Time of each released event to the start of its source case, truncated to T, in nanoseconds."""
-        known = self.knowledge
-        return relative_times(self.source, known.T, known.clock)[self.kept] * NANOSECONDS[known.T]
+        knowledge = self.knowledge
+        return relative_times(self.source, knowledge.T, knowledge.clock)[self.kept] * NANOSECONDS[knowledge.T]
 
     @property
     def events(self) -> int:

@@ -155,8 +155,8 @@ def refuse_identifying(
         if name in (bins or {}):
             continue
         column = log.case_values(name)
-        known = column.codes[column.codes >= 0]
-        distinct, holding = len(np.unique(known)), total(column.codes >= 0, cases)
+        present_codes = column.codes[column.codes >= 0]
+        distinct, holding = len(np.unique(present_codes)), total(column.codes >= 0, cases)
         if holding >= ENOUGH_CASES and distinct >= NEARLY_UNIQUE * holding:
             raise InputError(
                 f"attribute {name!r} has {distinct} values in {holding} cases, so it names single cases: give it "
@@ -203,16 +203,16 @@ def refuse_infeasible(
         raise FewerThanKError(f"K = {bounds.K} is infeasible: the log has {n_cases} cases")
     for name, column in classes.items():
         here = column.codes >= 0
-        known = column.codes[here]
-        if not len(known):
+        present_codes = column.codes[here]
+        if not len(present_codes):
             continue
         weight = None if cases is None else cases[here]
-        share = Fraction(int(amounts(known, weight).max()), n_cases)
+        share = Fraction(int(amounts(present_codes, weight).max()), n_cases)
         if share <= bounds.C:
             continue
-        kinds = len(np.unique(known))
+        kinds = len(np.unique(present_codes))
         why = f"one value of {name} belongs to {share.numerator * n_cases // share.denominator} of {n_cases} cases"
-        if total(known >= 0, weight) == n_cases and bounds.C * kinds < 1:
+        if total(present_codes >= 0, weight) == n_cases and bounds.C * kinds < 1:
             why = f"{name} has {kinds} values, so one of them has at least 1/{kinds} of the cases"
         raise InfeasibleError(
             f"C = {float(bounds.C):g} is infeasible: {why} ({float(share):.4f}); cases with "

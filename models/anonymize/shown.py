@@ -123,11 +123,11 @@ class ShownItems:
         numbers, trace_starts, traces = self.newest
         row = np.full(len(self.case) + 1, -1, dtype=np.int64)
         row[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
-        known = np.asarray([self.item.get(value, -2) for value in alphabet], dtype=np.int64)
+        item_of_value = np.asarray([self.item.get(value, -2) for value in alphabet], dtype=np.int64)
         case = np.repeat(np.arange(len(case_ids)), np.diff(starts))
         most = self.events(case_ids, alphabet, case, item)
         result = np.zeros(len(item), dtype=np.bool_)
-        embed(starts, known[item] if len(item) else item, most, row[names], trace_starts, traces, result)
+        embed(starts, item_of_value[item] if len(item) else item, most, row[names], trace_starts, traces, result)
         return result
 
     def events(self, case_ids: Sequence[str], alphabet: Sequence[Any], case: Ints, item: Ints) -> Ints:
@@ -144,8 +144,8 @@ class ShownItems:
         codes = np.asarray([self.item.get(value, -1) for value in alphabet], dtype=np.int64)[item]
         keys = names * SPREAD + codes
         place = np.searchsorted(self.keys, keys)
-        found = (names >= 0) & (codes >= 0) & (place < len(self.keys))
-        found[found] = self.keys[place[found]] == keys[found]
+        is_listed = (names >= 0) & (codes >= 0) & (place < len(self.keys))
+        is_listed[is_listed] = self.keys[place[is_listed]] == keys[is_listed]
         result = np.zeros(len(keys), dtype=np.int64)
-        result[found] = self.counts[place[found]]
+        result[is_listed] = self.counts[place[is_listed]]
         return result

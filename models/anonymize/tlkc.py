@@ -527,7 +527,7 @@ def _greedy(problem: TlkcProblem, options: SuppressionOptions) -> list[int]:
     if options.algorithm == 2:
         weights = Weights(Fraction(str(options.alpha)), Fraction(str(options.beta)))
         return algorithm_2(candidates, cases_with(seen), seen.n_cases, weights)
-    known = problem.knowledge
-    ordered = replace(known, structure="rel" if known.structure == "rel" else "seq")
+    knowledge = problem.knowledge
+    ordered = replace(knowledge, structure="rel" if knowledge.structure == "rel" else "seq")
     frequent = maximal_frequent(view(problem.log, ordered, {}, problem.cases), options.theta)
     return algorithm_1(candidates, frequent, len(seen.alphabet))

@@ -73,14 +73,14 @@ def written(log: EventLog, sensitive: Sequence[str] = ()) -> EventLog:
     sensitive
         names of the attributes to convert.
     """
-    own, of_events = dict(log.case_attributes), dict(log.event_attributes)
-    for columns in (own, of_events):
+    of_cases, of_events = dict(log.case_attributes), dict(log.event_attributes)
+    for columns in (of_cases, of_events):
         columns.update([(name, attribute(columns[name])) for name in sensitive if name in columns])
     typed = replace(
         log,
         activity=_labels(log.activity, empty=REPLACEMENT),
         resource=_labels(log.resource, empty=None),
-        case_attributes=own,
+        case_attributes=of_cases,
         event_attributes=of_events,
     )
     # a case has one value, of its own or of its last event: they are of one type only when put together
@@ -93,11 +93,11 @@ def attribute(column: Column) -> Column:
 
     All become booleans, ints or floats if every value is one, and texts otherwise.
     """
-    known = [value for value in column.values if not (isinstance(value, float) and math.isnan(value))]
-    kinds = {_kind(value) for value in known}
+    present_values = [value for value in column.values if not (isinstance(value, float) and math.isnan(value))]
+    kinds = {_kind(value) for value in present_values}
     if len(kinds) == 1 and kinds <= {bool, int}:
         return _merged(column, column.values)
-    if kinds and kinds <= {int, float} and all(_fits(value) for value in known):
+    if kinds and kinds <= {int, float} and all(_fits(value) for value in present_values):
         return _merged(column, [float(value) for value in column.values])
     return _merged(column, [text_of(value) or None for value in column.values])
 

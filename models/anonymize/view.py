@@ -79,9 +79,9 @@ class TraceView:
         """Item code of each event, int32[E]."""
         items = np.empty(self.case_starts[-1], dtype=np.int32)
         for begin, end in case_blocks(self.case_starts):
-            own = slice(self.case_starts[begin], self.case_starts[end])
+            part = slice(self.case_starts[begin], self.case_starts[end])
             traces = np.repeat(self.starts[self.row_of_case[begin:end]], np.diff(self.case_starts[begin : end + 1]))
-            items[own] = self.codes[traces + self.slot_of_event[own]]
+            items[part] = self.codes[traces + self.slot_of_event[part]]
         return items
 
     @cached_property
@@ -89,12 +89,12 @@ class TraceView:
         """How many earlier events of its case have the same item, int32[E]."""
         ordinals = np.empty(self.case_starts[-1], dtype=np.int32)
         for begin, end in case_blocks(self.case_starts):
-            own = slice(self.case_starts[begin], self.case_starts[end])
+            part = slice(self.case_starts[begin], self.case_starts[end])
             case = np.repeat(np.arange(end - begin), np.diff(self.case_starts[begin : end + 1]))
-            key = case * max(len(self.alphabet), 1) + self.item_of_event[own]
+            key = case * max(len(self.alphabet), 1) + self.item_of_event[part]
             order = np.argsort(key, kind="stable")
             ordered = key[order]
-            ordinals[own][order] = np.arange(len(key)) - np.searchsorted(ordered, ordered)
+            ordinals[part][order] = np.arange(len(key)) - np.searchsorted(ordered, ordered)
         return ordinals
 
     def decode(self, candidate: Iterable[int]) -> tuple[Any, ...]:
@@ -221,12 +221,12 @@ def _distinct(codes: Codes, ends: Ints, classes: Codes) -> tuple[Ints, Ints]:
     """
     codes = codes.astype(np.int32, copy=False)
     width = codes.itemsize
-    traces, own = codes.tobytes(), np.ascontiguousarray(classes.T).tobytes()
+    traces, class_bytes = codes.tobytes(), np.ascontiguousarray(classes.T).tobytes()
     held = len(classes) * width
     index: dict[bytes, int] = {}
     row_of_case = np.fromiter(
         (
-            index.setdefault(own[at : at + held] + traces[a:b], len(index))
+            index.setdefault(class_bytes[at : at + held] + traces[a:b], len(index))
             for at, (a, b) in zip(
                 itertools.count(0, held) if held else itertools.repeat(0),
                 itertools.pairwise((ends * width).tolist()),

@@ -292,10 +292,10 @@ def _heavy_classes(view: TraceView, bounds: TlkcBounds) -> tuple[Codes, int]:
     harmless = bounds.most(view.n_cases)[min(bounds.K, view.n_cases)]
     used = 0
     for number, names in enumerate(view.classes):
-        known = view.values[number] >= 0
-        total = _sums(view.values[number][known], view.weight[known], len(names))
+        has_value = view.values[number] >= 0
+        total = _sums(view.values[number][has_value], view.weight[has_value], len(names))
         heavy = total > harmless
         rank = np.where(heavy, used + np.cumsum(heavy) - 1, -1).astype(np.int32)
-        values[number, known] = rank[view.values[number][known]]
+        values[number, has_value] = rank[view.values[number][has_value]]
         used += int(heavy.sum())
     return values, max(used, 1)

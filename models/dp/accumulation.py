@@ -77,12 +77,12 @@ class Shape:
 
         Levels are ordered from the releases upwards. `number` is one number or an array.
         """
-        found: list[Whole] = []
+        digits: list[Whole] = []
         for _ in range(self.levels - 1):
-            found.append(number % self.arity)
+            digits.append(number % self.arity)
             number = number // self.arity
-        found.append(number)
-        return found
+        digits.append(number)
+        return digits
 
     def closes(self, level: int, number: int) -> bool:
         """Whether a node of the level ends with that release."""
@@ -157,7 +157,7 @@ class Counts:
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
         """Only the keys of the mask, a choice that reads noisy counts."""
         self.keys = [key for key, kept in zip(self.keys, mask.tolist(), strict=True) if kept]
-        self.sums, self.noises, self.open = (one[:, mask] for one in (self.sums, self.noises, self.open))
+        self.sums, self.noises, self.open = (array[:, mask] for array in (self.sums, self.noises, self.open))
 
     def add(self, number: int, true: Ints, draw: NoiseSource) -> Ints:
         """Take in the true counts of release `number`, int64[keys]; return its own noisy counts."""
@@ -167,8 +167,8 @@ class Counts:
             if self.shape.lost(level, self.last, number):
                 self._lift(level)
                 self.open[level] = 0
-        own = true + draw.laplace(self.scale, len(true))
-        self._draw(0, own)
+        noisy_counts = true + draw.laplace(self.scale, len(true))
+        self._draw(0, noisy_counts)
         for level in range(1, self.shape.levels):
             self.open[level] += true
             if self.shape.closes(level, number):
@@ -176,7 +176,7 @@ class Counts:
                 self._draw(level, self.open[level] + draw.laplace(self.scale, len(true)))
                 self.open[level] = 0
         self.last = number
-        return own
+        return noisy_counts
 
     def _draw(self, level: int, noisy: Ints) -> None:
         self.sums[level] += noisy
@@ -280,13 +280,13 @@ def _distribution(scale: float, draws: int) -> tuple[Floats, float]:
         chance = (1 - a) / (1 + a) * a ** np.abs(np.arange(-reach, reach + 1, dtype=np.float64))
         return chance, a**reach
     half, error = _distribution(scale, draws // 2)
-    whole, error = np.convolve(half, half), 2 * error
+    total, error = np.convolve(half, half), 2 * error
     if draws % 2:
-        one, more = _distribution(scale, 1)
-        whole, error = np.convolve(whole, one), error + more
-    kept = np.flatnonzero(whole >= 1e-40)
+        single, more = _distribution(scale, 1)
+        total, error = np.convolve(total, single), error + more
+    kept = np.flatnonzero(total >= 1e-40)
     out = int(kept[0])
-    return whole[out : len(whole) - out], error + 2 * out * 1e-40
+    return total[out : len(total) - out], error + 2 * out * 1e-40
 
 
 def _chernoff(scale: float, draws: int, allowed: float) -> int:

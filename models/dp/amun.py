@@ -85,8 +85,10 @@ class AmunSettings:
     @property
     def epsilon_counts(self) -> float:
         """eps_d of one count cell."""
-        whole = epsilon_of_oversampling(self.delta) if self.variant == "oversampling" else epsilon_of_counts(self.delta)
-        return whole / (self.releases * self.cases_per_person)
+        total_epsilon = (
+            epsilon_of_oversampling(self.delta) if self.variant == "oversampling" else epsilon_of_counts(self.delta)
+        )
+        return total_epsilon / (self.releases * self.cases_per_person)
 
 
 @content_free("log", "settings", "private")
@@ -145,8 +147,8 @@ def release(
 def _release(log: EventLog, settings: AmunSettings, draw: NoiseSource) -> AmunRelease:
     nonempty = np.flatnonzero(log.lengths > 0)
     bare = replace(log, event_attributes={}, case_attributes={})  # no attribute is released
-    whole = len(nonempty) == log.n_cases
-    annotated, kept = filtered(annotate(bare if whole else bare.select_cases(nonempty)), settings)
+    no_case_is_empty = len(nonempty) == log.n_cases
+    annotated, kept = filtered(annotate(bare if no_case_is_empty else bare.select_cases(nonempty)), settings)
     epsilon = event_epsilons(annotated, settings)
     sampled = sample_cases(annotated.dafsa, annotated.variant_of_case, _needed(annotated, settings, draw), draw)
     if not sampled.copies.any():

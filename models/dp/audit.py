@@ -124,18 +124,18 @@ def audit(pair: NeighbourPair, runs: int, *, delta: float = 0.0, alpha: float = 
         return _counted(pair.one, pair.many_one, half), _counted(pair.other, pair.many_other, half)
 
     chosen = _candidates(*counted(), half, delta, events)
-    one, other = counted()
+    first, other = counted()
     error = alpha / max(4 * len(chosen), 1)
     best = Finding(pair.name, 0.0, False, "", runs)
     for event, forward in chosen:
-        here, there = (one, other) if forward else (other, one)
+        first_counts, second_counts = (first, other) if forward else (other, first)
         possible = pair.possible_other if forward else pair.possible_one
-        likely = lower_bound(here[event], half, error) - delta
+        likely = lower_bound(first_counts[event], half, error) - delta
         if likely <= 0.0:
             continue
         if possible is not None and not possible(event):
             return Finding(pair.name, math.inf, True, _shown(event), runs)
-        bound = math.log(likely / upper_bound(there[event], half, error))
+        bound = math.log(likely / upper_bound(second_counts[event], half, error))
         if bound > best.epsilon:
             best = Finding(pair.name, bound, False, _shown(event), runs)
     return best
@@ -207,9 +207,9 @@ def seen_epsilon(
     half, error, rare = runs // 2, alpha / (4 * events), (1.0 - sure) / 2.0
 
     def refuted(epsilon: float) -> bool:
-        there = float(expit(-epsilon * steps))
-        least = int(binom.ppf(rare, half, 1.0 - there))
-        most = int(binom.ppf(1.0 - rare, half, there))
+        chance_with_other = float(expit(-epsilon * steps))
+        least = int(binom.ppf(rare, half, 1.0 - chance_with_other))
+        most = int(binom.ppf(1.0 - rare, half, chance_with_other))
         likely = lower_bound(least, half, error) - delta
         return likely > 0.0 and math.log(likely / upper_bound(most, half, error)) > claimed * steps
 
@@ -234,16 +234,16 @@ def _counted(observe: Observe, many: Many | None, runs: int) -> Counter[Hashable
 
 
 def _candidates(
-    one: Counter[Hashable], other: Counter[Hashable], runs: int, delta: float, events: int
+    first: Counter[Hashable], other: Counter[Hashable], runs: int, delta: float, events: int
 ) -> list[tuple[Hashable, bool]]:
     """Return the events with the largest plausible ratio, and the direction in which it is large."""
 
-    def score(event: Hashable, here: Counter[Hashable], there: Counter[Hashable]) -> float:
+    def score(event: Hashable, here: Counter[Hashable], counts_with_other: Counter[Hashable]) -> float:
         likely = lower_bound(here[event], runs, 0.05) - delta
-        return math.log(likely / upper_bound(there[event], runs, 0.05)) if likely > 0.0 else -math.inf
+        return math.log(likely / upper_bound(counts_with_other[event], runs, 0.05)) if likely > 0.0 else -math.inf
 
-    scored = [(score(e, one, other), repr(e), e, True) for e in one]
-    scored += [(score(e, other, one), repr(e), e, False) for e in other]
+    scored = [(score(e, first, other), repr(e), e, True) for e in first]
+    scored += [(score(e, other, first), repr(e), e, False) for e in other]
     scored.sort(key=lambda row: row[:2], reverse=True)
     return [(event, forward) for _, _, event, forward in scored[:events]]
 

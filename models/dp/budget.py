@@ -131,9 +131,9 @@ def parallel(charges: Iterable[Charge]) -> Charge:
     ----------
     McSherry 2009, theorem 4.
     """
-    known = list(charges)
+    all_charges = list(charges)
     return Charge(
-        max((one.epsilon for one in known), default=Fraction(0)),
-        max((one.delta for one in known), default=Fraction(0)),
-        max((one.rho for one in known), default=Fraction(0)),
+        max((charge.epsilon for charge in all_charges), default=Fraction(0)),
+        max((charge.delta for charge in all_charges), default=Fraction(0)),
+        max((charge.rho for charge in all_charges), default=Fraction(0)),
     )

@@ -119,11 +119,13 @@ def _children(parent: Ints, label: Ints, final: npt.NDArray[np.bool_]) -> Ints:
     for node in range(len(label) - 1, 0, -1):
         below[node], later[node] = 2 * classes[node] + final[node], classes[parent[node]]
         slot = hash((label[node], below[node], later[node])) % len(table)
-        found = table[slot]
-        while found and (label[found] != label[node] or below[found] != below[node] or later[found] != later[node]):
+        same_node = table[slot]
+        while same_node and (
+            label[same_node] != label[node] or below[same_node] != below[node] or later[same_node] != later[node]
+        ):
             slot = (slot + 1) % len(table)
-            found = table[slot]
-        if not found:
+            same_node = table[slot]
+        if not same_node:
             table[slot] = node
         classes[parent[node]] = table[slot]
     return classes

@@ -51,9 +51,9 @@ def system_words(size: int) -> Words:
 def fractions(scales: npt.NDArray[np.float64]) -> tuple[Words, Words]:
     """(t, k), uint64 both, with scale = t / 2^k exactly, t <= 2^56 and k <= 62, for scales in [2^-10, 2^56]."""
     mantissa, exponent = np.frexp(scales)
-    whole = np.ldexp(mantissa, MANTISSA).astype(np.uint64)
+    integer_mantissa = np.ldexp(mantissa, MANTISSA).astype(np.uint64)
     shift = exponent.astype(np.int64) - MANTISSA
-    return whole << np.maximum(shift, 0).astype(np.uint64), np.maximum(-shift, 0).astype(np.uint64)
+    return integer_mantissa << np.maximum(shift, 0).astype(np.uint64), np.maximum(-shift, 0).astype(np.uint64)
 
 
 def discrete_laplace(scales: npt.NDArray[np.float64], which: Ints, words: Callable[[int], Words]) -> Ints:

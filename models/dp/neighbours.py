@@ -74,14 +74,14 @@ def pairs(run: Run, stage: Stage | None = None, *, times: bool = True, rule: boo
     return [_pair(name, run, base, other, steps, rule) for name, other, steps in neighbours]
 
 
-def _pair(name: str, run: Run, one: EventLog, other: EventLog, steps: int, rule: bool) -> NeighbourPair:
-    around = one.n_cases
+def _pair(name: str, run: Run, log: EventLog, other: EventLog, steps: int, rule: bool) -> NeighbourPair:
+    around = log.n_cases
     return NeighbourPair(
         name,
-        lambda: _outcome(run, one, around),
+        lambda: _outcome(run, log, around),
         lambda: _outcome(run, other, around),
         steps,
-        _only_its_variants(one) if rule else None,
+        _only_its_variants(log) if rule else None,
         _only_its_variants(other) if rule else None,
     )
 

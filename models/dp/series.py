@@ -69,19 +69,19 @@ def release_variants(
     least = least_count(terms.epsilon / shape.levels, terms.delta_dp / 2, person)
     kept = _Variants.go_on(state, shape, scale_for(person * shape.levels, terms.epsilon), number)
     true = kept.counted(log, source)
-    own = kept.counts.add(number, true, source)
-    shown = np.flatnonzero((true > 0) & (own >= least))
-    if _events(kept.variants, shown, own) > MAX_EVENTS:
+    noisy_counts = kept.counts.add(number, true, source)
+    shown = np.flatnonzero((true > 0) & (noisy_counts >= least))
+    if _events(kept.variants, shown, noisy_counts) > MAX_EVENTS:
         raise BoundError("the noisy counts add up to too many events: raise epsilon or lower delta_dp")
     release = StrictRelease(
-        kept.log(shown, own, source),
+        kept.log(shown, noisy_counts, source),
         terms,
         least,
         source.private,
-        coverage(true, NoisyCounts(shown, own[shown], least)),
+        coverage(true, NoisyCounts(shown, noisy_counts[shown], least)),
     )
-    whole, public = kept.accumulated(terms, shape, source)
-    return Accumulated(release, whole, kept.state(), public)
+    accumulated, public = kept.accumulated(terms, shape, source)
+    return Accumulated(release, accumulated, kept.state(), public)
 
 
 @content_free()
@@ -112,13 +112,13 @@ class _Variants:
         self.alphabet = list(place)
         codes = [place[str(label)] for label in simple.alphabet]
         here = [tuple(codes[label] for label in variant) for variant in simple.variants]
-        known = {variant: code for code, variant in enumerate(self.variants)}
-        fresh = [variant for variant in here if variant not in known]
+        code_of_variant = {variant: code for code, variant in enumerate(self.variants)}
+        fresh = [variant for variant in here if variant not in code_of_variant]
         self.counts.extend(fresh, draw, backlog=True)
         self.variants = self.counts.keys
-        known = {variant: code for code, variant in enumerate(self.variants)}
+        code_of_variant = {variant: code for code, variant in enumerate(self.variants)}
         true = np.zeros(len(self.variants), dtype=np.int64)
-        rows = np.asarray([known[variant] for variant in here], dtype=np.int64)
+        rows = np.asarray([code_of_variant[variant] for variant in here], dtype=np.int64)
         np.add.at(true, rows[simple.variant], simple.count)
         return true
 

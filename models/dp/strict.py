@@ -253,7 +253,7 @@ def coverage(true: Ints, noisy: NoisyCounts) -> dict[str, Any]:
     """How much of the log the released variants stand for. Read off raw data: for the operator only."""
     total, variants = int(true.sum()), int((true > 0).sum())
     covered = int(true[noisy.variants].sum())
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "variants": {"in": variants, "out": len(noisy.variants)},
         "cases": {"in": total, "covered": covered, "out": int(noisy.counts.sum())},
         "coverage_variants": len(noisy.variants) / variants if variants else None,
@@ -262,11 +262,11 @@ def coverage(true: Ints, noisy: NoisyCounts) -> dict[str, Any]:
         "warnings": [],
     }
     if total and covered < total / 2:
-        found["warnings"].append(
+        document["warnings"].append(
             f"low coverage: the released variants stand for {covered} of {total} cases "
             f"({len(noisy.variants)} of {variants} variants reach the threshold of {noisy.threshold})"
         )
-    return found
+    return document
 
 
 class _Times:

@@ -88,9 +88,9 @@ class Shares:
         `SMALL` the parts are a twentieth, three quarters and a fifth.
         """
         selected, timed = Fraction(int(labels), 5), Fraction(3 * int(times), 10)
-        rest = (1 - selected - timed) / 20
+        part = (1 - selected - timed) / 20
         variants, model, weights = (2, 9, 9) if epsilon >= SMALL else (1, 15, 4)
-        return cls(selected, rest * variants, rest * model, rest * weights, timed)
+        return cls(selected, part * variants, part * model, part * weights, timed)
 
     @classmethod
     def adding_up(cls, *, times: bool) -> Shares:
@@ -99,8 +99,8 @@ class Shares:
         A fifth goes to times if bounds are declared. Of the rest seven tenths go to the model, from which both logs are
         drawn, and three tenths to the weights.
         """
-        rest = Fraction(4 if times else 5, 5)
-        return cls(Fraction(0), Fraction(0), rest * 7 / 10, rest * 3 / 10, 1 - rest)
+        remaining = Fraction(4 if times else 5, 5)
+        return cls(Fraction(0), Fraction(0), remaining * 7 / 10, remaining * 3 / 10, 1 - remaining)
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, labels: bool, times: bool) -> Shares:
@@ -206,10 +206,10 @@ class StageBudget:
     def rho(self, stage: str) -> Fraction:
         """Return the part of stage `variants` or `model` in the rho of both."""
         both = self.variants + self.model
-        whole: Fraction = rho_of(both, self.delta_rho) * getattr(self, stage) / both
-        if not whole:
+        stage_rho: Fraction = rho_of(both, self.delta_rho) * getattr(self, stage) / both
+        if not stage_rho:
             raise InputError("epsilon is too small: noise of the model does not fit 64 bits; raise epsilon")
-        return whole
+        return stage_rho
 
     def frequent(self, terms: Terms) -> Gaussian:
         """Return the rule by which variants leave."""
@@ -237,12 +237,14 @@ class StageBudget:
     def thresholds(self, terms: Terms, design: Design) -> dict[str, int]:
         """Least noisy counts of labels and of variants, where a stage selects: public."""
         person = terms.cases_per_person
-        found = {}
+        thresholds = {}
         if self.labels:
-            found["label_threshold"] = labels.rule_of(self.labels, self.delta_labels, design.max_labels, person).least
+            thresholds["label_threshold"] = labels.rule_of(
+                self.labels, self.delta_labels, design.max_labels, person
+            ).least
         if self.variants:
-            found["threshold"] = self.frequent(terms).threshold
-        return found
+            thresholds["threshold"] = self.frequent(terms).threshold
+        return thresholds
 
 
 def release_synthetic(
@@ -293,9 +295,9 @@ def chosen_labels(
     if design.activities is not None:
         alphabet = tuple(sorted(set(design.activities)))
     else:
-        whole = VariantCounts.of(only(log, (str(value) for value in log.activity.values)), cases=cases)
+        all_variants = VariantCounts.of(only(log, (str(value) for value in log.activity.values)), cases=cases)
         alphabet = labels.select(
-            whole, budget.labels, budget.delta_labels, design.max_labels, draw, terms.cases_per_person
+            all_variants, budget.labels, budget.delta_labels, design.max_labels, draw, terms.cases_per_person
         )
     kept = only(log, alphabet)
     return alphabet, kept, VariantCounts.of(kept, alphabet, cases)
@@ -323,10 +325,10 @@ def residual_model(
     draw: NoiseSource,
 ) -> list[contexts.ContextLevel]:
     """Stage 2: noisy levels of the cases whose variant stage 1 did not give."""
-    rest, counts = table.without(frequent)
+    other_cases, counts = table.without(frequent)
     each = [budget.rho("model") / design.order] * design.order
     return contexts.measure(
-        rest, counts, len(table.alphabet), each, design.case_weight, draw, terms.cases_per_person, enough
+        other_cases, counts, len(table.alphabet), each, design.case_weight, draw, terms.cases_per_person, enough
     )
 
 
@@ -356,14 +358,14 @@ def candidate_list(
     """
     extended = (*alphabet, *sorted({label for trace in design.given for label in trace} - set(alphabet)))
     place = {label: code for code, label in enumerate(extended)}
-    given = [tuple(place[label] for label in trace) for trace in design.given]
-    listed = list(dict.fromkeys([*frequent, *given]))
+    public_traces = [tuple(place[label] for label in trace) for trace in design.given]
+    listed = list(dict.fromkeys([*frequent, *public_traces]))
     first = thinned(levels[0])
     drawn = contexts.Model.of([first, *levels[1:]], len(alphabet)).sample(design.sample, design.max_length, draw)
     weights = contexts.step_weights(list(drawn), len(alphabet), design.case_weight)
-    rest = contexts.cases(first, drawn, len(alphabet), weights)
-    drawn, rest = like_level(drawn, rest, levels[0], len(alphabet), design, draw)
-    cases = sum(frequent.values()) + rest
+    residual_cases = contexts.cases(first, drawn, len(alphabet), weights)
+    drawn, residual_cases = like_level(drawn, residual_cases, levels[0], len(alphabet), design, draw)
+    cases = sum(frequent.values()) + residual_cases
     scale = scale_for(terms.cases_per_person, budget.weights)
     most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
     return listed + candidates.representative(drawn, listed, most), extended, drawn
@@ -388,8 +390,8 @@ def like_level(
         return dict(drawn), cases
     prior = np.asarray(list(some.values()), dtype=np.float64) * cases / sum(some.values())
     near = Spread(tuple(some), np.zeros(len(some), dtype=np.int64), prior)
-    found = fitted(prior, [follows(near, level, labels, design.case_weight)])
-    return dict(near.whole(found * design.sample / found.sum(), draw)), float(found.sum())
+    fitted_counts = fitted(prior, [follows(near, level, labels, design.case_weight)])
+    return dict(near.whole(fitted_counts * design.sample / fitted_counts.sum(), draw)), float(fitted_counts.sum())
 
 
 def _fitted(

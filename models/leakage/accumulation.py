@@ -38,7 +38,7 @@ __all__ = ["TemporalLeakage", "batch", "composition", "epsilon_of", "leakage_ste
 
 def epsilon_of(value: float | int | str | Fraction, name: str = "epsilon") -> Fraction:
     """`value` as an exact number (a float by the decimals it prints as); InputError unless positive and finite."""
-    given = value
+    original_value = value
     if not isinstance(value, Fraction):
         try:
             decimal = Decimal(str(value).strip())
@@ -47,7 +47,7 @@ def epsilon_of(value: float | int | str | Fraction, name: str = "epsilon") -> Fr
         except InvalidOperation:
             value = Fraction(0)
     if value <= 0:
-        raise InputError(f"{name} = {str(given)[:40]} is not a positive, finite number")
+        raise InputError(f"{name} = {str(original_value)[:40]} is not a positive, finite number")
     return value
 
 
@@ -139,8 +139,8 @@ class TemporalLeakage:
         if last and not self.forward[-1].extreme:
             self._end_run(last)
         else:
-            own = self.bpl[-1] - self.sum_epsilon
-            self.lead = own if self.lead is None else max(self.lead, own)
+            lead = self.bpl[-1] - self.sum_epsilon
+            self.lead = lead if self.lead is None else max(self.lead, lead)
         later = self.sum_epsilon - self.sums[self.run]
         for i in range(self.run - 1, -1, -1):
             value = self._apply(self.forward[i], later) + self.epsilon[i]

@@ -63,9 +63,9 @@ def allocate(backward: LeakageStep, forward: LeakageStep, alpha: Fraction) -> Al
     first = _root(gap, bound)
     last, lower = bound - float(backward(first)), alpha * LEAST_STEP
     while lower < alpha:
-        found = _kept(backward, forward, alpha, _down(first, lower), _down(last, lower))
-        if found is not None:
-            return found
+        kept = _kept(backward, forward, alpha, _down(first, lower), _down(last, lower))
+        if kept is not None:
+            return kept
         lower *= 2
     return Allocation(alpha, Fraction(0), Fraction(0), Fraction(0))
 

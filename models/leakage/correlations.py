@@ -51,17 +51,17 @@ class Correlation:
 def correlation(system: TransitionSystem, direction: Direction, scenario: Scenario, x: int) -> Correlation:
     """Return the correlation of one step; InputError for x < 1 or an unknown scenario."""
     check(scenario, x)
-    one, distance = _one_step(system, direction)
+    single_step, distance = _one_step(system, direction)
     tree = system.space.function.tree
     reach = np.minimum(distance, x) if tree else np.full(len(distance), x, dtype=np.int64)
     kept = np.arange(len(reach))
     if scenario == "certain":
-        rows = _power(one, x)
+        rows = _power(single_step, x)
         if tree and direction == "backward":
             kept = np.flatnonzero(distance >= x)
             rows = rows[kept]
     else:
-        rows = _mixture(one, reach)
+        rows = _mixture(single_step, reach)
     return Correlation(stochastic(rows), system.states[kept], system.states)
 
 
@@ -102,24 +102,24 @@ def _distances(system: TransitionSystem, states: Ints, direction: Direction) -> 
     return height[states]
 
 
-def _power(one: csr_matrix, x: int) -> csr_matrix:
+def _power(single_step: csr_matrix, x: int) -> csr_matrix:
     from scipy import sparse
 
-    result = sparse.identity(one.shape[0], format="csr")
+    result = sparse.identity(single_step.shape[0], format="csr")
     for bit in f"{x:b}":
         result = _bounded(result @ result)
         if bit == "1":
-            result = _bounded(result @ one)
+            result = _bounded(result @ single_step)
     return result
 
 
-def _mixture(one: csr_matrix, reach: Ints) -> csr_matrix:
+def _mixture(single_step: csr_matrix, reach: Ints) -> csr_matrix:
     """Mean of the powers 0..reach[s] in row s."""
     from scipy import sparse
 
-    power = total = sparse.identity(one.shape[0], format="csr")
+    power = total = sparse.identity(single_step.shape[0], format="csr")
     for distance in range(1, int(reach.max(initial=0)) + 1):
-        power = _bounded(power @ one)
+        power = _bounded(power @ single_step)
         total = _bounded(total + sparse.diags((reach >= distance).astype(np.float64)) @ power)
     return (sparse.diags(1.0 / (reach + 1.0)) @ total).tocsr()
 
@@ -142,11 +142,11 @@ def steps(system: TransitionSystem, scenario: Scenario, x: int) -> tuple[Leakage
 
 
 def _general(system: TransitionSystem, direction: Direction, scenario: Scenario, x: int) -> LeakageStep:
-    found = correlation(system, direction, scenario, x)
-    result = step(found.rows)
+    computed = correlation(system, direction, scenario, x)
+    result = step(computed.rows)
     if result.witness is not None:
         first, second = result.witness
-        result.witness = (int(found.states[first]), int(found.states[second]))
+        result.witness = (int(computed.states[first]), int(computed.states[second]))
     return result
 
 

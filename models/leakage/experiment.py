@@ -144,8 +144,8 @@ def _chain(
     settings: SimulationSettings,
     items: Column,
 ) -> ChainCurves:
-    found = paths(log, settings.states, ended, items)
-    systems = [_system(found, some, settings) for some in shown]
+    state_paths = paths(log, settings.states, ended, items)
+    systems = [_system(state_paths, some, settings) for some in shown]
     if settings.newest:
         systems = [systems[-1]] * len(systems)
     pairs = [steps(system, settings.scenario, settings.window) for system in systems]
@@ -160,8 +160,8 @@ def _chain(
     )
 
 
-def _system(found: Paths, shown: Ints, settings: SimulationSettings) -> TransitionSystem:
-    return transition_system(found, shown, least_cases=settings.least_cases, complete_only=settings.complete_only)
+def _system(state_paths: Paths, shown: Ints, settings: SimulationSettings) -> TransitionSystem:
+    return transition_system(state_paths, shown, least_cases=settings.least_cases, complete_only=settings.complete_only)
 
 
 def _curves(

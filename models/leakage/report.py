@@ -209,11 +209,13 @@ def _allocation(last: Sequence[tuple[Any, Any]], alpha: Fraction, releases: int)
     The correlations are AL_B and AL_F of the newest automaton, by chain. The result is the least budget of all chains,
     since less epsilon never leaks more.
     """
-    found = [allocate(*steps, alpha) for steps in last]
+    allocations = [allocate(*steps, alpha) for steps in last]
     return {
         "alpha": float(alpha),
-        "unknown_horizon": _down(min(one.constant for one in found)),
-        "known_horizon": [_down(min(e)) for e in zip(*(one.series(releases) for one in found), strict=True)],
+        "unknown_horizon": _down(min(allocation.constant for allocation in allocations)),
+        "known_horizon": [
+            _down(min(e)) for e in zip(*(allocation.series(releases) for allocation in allocations), strict=True)
+        ],
         "geometric": [_down(geometric(alpha, Fraction(1, 2), i)) for i in range(1, releases + 1)],
     }
 

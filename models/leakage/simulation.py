@@ -62,7 +62,7 @@ def paths(log: EventLog, function: StateFunction, ended: npt.NDArray[np.bool_], 
 
 
 def transition_system(
-    found: Paths, shown: Ints, *, least_cases: int = 1, complete_only: bool = False
+    state_paths: Paths, shown: Ints, *, least_cases: int = 1, complete_only: bool = False
 ) -> TransitionSystem:
     """Return the automaton of a release that shows the first `shown[c]` positions of case c (0: not started).
 
@@ -74,11 +74,13 @@ def transition_system(
         Only complete traces count.
     """
     if complete_only:
-        ends = np.asarray(found.space.ends, dtype=np.bool_)
-        shown = np.where(ends[found.state[found.offsets[:-1] + shown]], shown, 0)
-    position = np.arange(len(found.state)) - np.repeat(found.offsets[:-1], found.full + 1)
-    moves = np.flatnonzero((position >= 1) & (position <= np.repeat(shown, found.full + 1)))
-    system = from_moves(found.space, found.state[moves - 1], found.state[moves], int((shown > 0).sum()))
+        ends = np.asarray(state_paths.space.ends, dtype=np.bool_)
+        shown = np.where(ends[state_paths.state[state_paths.offsets[:-1] + shown]], shown, 0)
+    position = np.arange(len(state_paths.state)) - np.repeat(state_paths.offsets[:-1], state_paths.full + 1)
+    moves = np.flatnonzero((position >= 1) & (position <= np.repeat(shown, state_paths.full + 1)))
+    system = from_moves(
+        state_paths.space, state_paths.state[moves - 1], state_paths.state[moves], int((shown > 0).sum())
+    )
     return system if least_cases == 1 else system.at_least(least_cases)
 
 

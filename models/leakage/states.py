@@ -121,10 +121,10 @@ class StateSpace:
 
     def follow(self, state: State, activity: str) -> State:
         """Return the state after `activity`, numbered when it first occurs."""
-        known = self.successors.get((state, activity))
-        if known is None:
-            known = self.successors[state, activity] = self._new(state, activity)
-        return known
+        successor = self.successors.get((state, activity))
+        if successor is None:
+            successor = self.successors[state, activity] = self._new(state, activity)
+        return successor
 
     def _new(self, state: State, activity: str) -> State:
         if not self.function.tree:

@@ -152,8 +152,8 @@ class LeakageStep:
         if self.rows is None:
             return self
         first, last = _best_point(self.rows, 1.0), _best_point(self.rows, 1e15)
-        found = [first, *_between(self.rows, first, last), last]
-        return LeakageStep(points=list(dict.fromkeys(found)), witness=self.witness)
+        all_points = [first, *_between(self.rows, first, last), last]
+        return LeakageStep(points=list(dict.fromkeys(all_points)), witness=self.witness)
 
 
 def _between(rows: Floats, left: Point, right: Point) -> list[Point]:

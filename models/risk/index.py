@@ -141,12 +141,12 @@ class TraceIndex:
         if self.postings is None or len(take) != self.n_cases or np.any((take < 0) | (take > self.lengths)):
             raise InputError("take must name, for each case, between 0 and all of its points")
         posted = self.postings
-        known = Revealed(self.points, self.starts, self.group_items, take, self.twin, posted.alone)
+        revealed = Revealed(self.points, self.starts, self.group_items, take, self.twin, posted.alone)
         unique = np.empty(self.n_cases, dtype=np.bool_)
         drawn = np.concatenate(([0], np.cumsum(take)))
         for begin, end in _blocks(drawn, DRAWN):
             unique_cases(
-                known,
+                revealed,
                 rng.random(int(drawn[end] - drawn[begin])),
                 posted.base,
                 posted.offsets,
@@ -186,13 +186,13 @@ class TraceIndex:
     def _changed(self, log: EventLog, raw: list[Whole], raw_cases: list[Whole], former: Ints) -> Flags:
         """Cases whose points or attributes are not what they were."""
         changed = former < 0
-        known = np.flatnonzero(~changed)
-        changed[known] = log.lengths[known] != self.lengths[former[known]]
-        for own, before in zip(raw_cases, self._raw_cases, strict=False):
-            known = np.flatnonzero(~changed)
-            changed[known] = own[known] != before[former[known]]
-        for own, before in zip(raw, self._raw, strict=False):
-            mark_different(*alike(own, before), log.starts, self.starts, former, changed)
+        unchanged = np.flatnonzero(~changed)
+        changed[unchanged] = log.lengths[unchanged] != self.lengths[former[unchanged]]
+        for column, before in zip(raw_cases, self._raw_cases, strict=False):
+            unchanged = np.flatnonzero(~changed)
+            changed[unchanged] = column[unchanged] != before[former[unchanged]]
+        for column, before in zip(raw, self._raw, strict=False):
+            mark_different(*alike(column, before), log.starts, self.starts, former, changed)
         return changed
 
 
@@ -212,11 +212,11 @@ def _blocks(drawn: Ints, most: int) -> Iterator[tuple[int, int]]:
         begin = end
 
 
-def alike(one: Whole, other: Whole) -> tuple[Whole, Whole]:
+def alike(first: Whole, other: Whole) -> tuple[Whole, Whole]:
     """Both as int32, or both as int64 where one is."""
-    if one.dtype == other.dtype:
-        return one, other
-    return one.astype(np.int64), other.astype(np.int64)
+    if first.dtype == other.dtype:
+        return first, other
+    return first.astype(np.int64), other.astype(np.int64)
 
 
 def twins(points: Codes, starts: Ints, group: Ints) -> Flags:
@@ -233,7 +233,7 @@ def _counted_twins(points: Codes, starts: Ints, group: Ints) -> Flags:
     """Count the twins by the points themselves."""
     data, width = np.ascontiguousarray(points).tobytes(), points.itemsize * points.shape[1]
     ends = (starts * width).tolist()
-    keys = [(data[a:b], own) for a, b, own in zip(ends, ends[1:], group.tolist(), strict=False)]
+    keys = [(data[a:b], group_of_case) for a, b, group_of_case in zip(ends, ends[1:], group.tolist(), strict=False)]
     counts = Counter(keys)
     return np.asarray([counts[key] > 1 for key in keys], dtype=np.bool_)
 
@@ -260,16 +260,18 @@ def post(points: Codes, starts: Ints, group: Ints, size: int) -> Postings:
 
 def _begins(counts: Codes) -> Codes:
     """Begin of each, and the end of the last one."""
-    found = np.zeros(len(counts) + 1, dtype=np.int32)
-    np.cumsum(counts, out=found[1:])
-    return found
+    begins = np.zeros(len(counts) + 1, dtype=np.int32)
+    np.cumsum(counts, out=begins[1:])
+    return begins
 
 
 # Compiled kernels that make an index: in time linear in the events, without a sort of them.
 
 
 @kernel
-def mark_different(own: Whole, before: Whole, starts: Ints, starts_before: Ints, former: Ints, changed: Flags) -> None:
+def mark_different(
+    column: Whole, before: Whole, starts: Ints, starts_before: Ints, former: Ints, changed: Flags
+) -> None:
     """Mark the cases with a changed event.
 
     Of a case that is not marked yet, as many events are known from before (case `former[c]`).
@@ -279,7 +281,7 @@ def mark_different(own: Whole, before: Whole, starts: Ints, starts_before: Ints,
             continue
         behind = starts_before[former[case]] - starts[case]
         for event in range(starts[case], starts[case + 1]):
-            if own[event] != before[event + behind]:
+            if column[event] != before[event + behind]:
                 changed[case] = True
                 break
 
@@ -328,19 +330,19 @@ def place_cases(
         word, bit = case >> 6, np.uint64(1) << np.uint64(case & 63)
         for event in range(starts[case], starts[case + 1]):
             for column in range(points.shape[1]):
-                one = item[event, column]
-                cases[free[one]] = case
-                free[one] += 1
-                if row[one] >= 0:
-                    bits[row[one], word] |= bit
+                point = item[event, column]
+                cases[free[point]] = case
+                free[point] += 1
+                if row[point] >= 0:
+                    bits[row[point], word] |= bit
                 if support[base[points[event, column]]] == 1:
                     alone[event] = True
         if group[case] >= 0:
-            one = base[group[case]]
-            cases[free[one]] = case
-            free[one] += 1
-            if row[one] >= 0:
-                bits[row[one], word] |= bit
+            point = base[group[case]]
+            cases[free[point]] = case
+            free[point] += 1
+            if row[point] >= 0:
+                bits[row[point], word] |= bit
 
 
 @kernel
@@ -351,28 +353,28 @@ def digests(points: Codes, starts: Ints, group: Ints, digest: Words) -> None:
     """
     prime, fold = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
     for case in range(len(group)):
-        found = np.uint64(group[case] + 1)
+        value = np.uint64(group[case] + 1)
         for event in range(starts[case], starts[case + 1]):
             for column in range(points.shape[1]):
-                found = (found ^ np.uint64(points[event, column] + 1)) * prime
-                found ^= found >> fold
-        digest[case] = found
+                value = (value ^ np.uint64(points[event, column] + 1)) * prime
+                value ^= value >> fold
+        digest[case] = value
 
 
 @kernel
 def mark_equal(points: Codes, starts: Ints, group: Ints, digest: Words, order: Ints, twin: Flags) -> bool:
     """Mark the cases that another one equals. `order`: cases by digest. False where two that share a digest differ."""
     for place in range(1, len(order)):
-        one, two = order[place - 1], order[place]
-        if digest[one] != digest[two]:
+        first, second = order[place - 1], order[place]
+        if digest[first] != digest[second]:
             continue
-        length = starts[one + 1] - starts[one]
-        if group[one] != group[two] or starts[two + 1] - starts[two] != length:
+        length = starts[first + 1] - starts[first]
+        if group[first] != group[second] or starts[second + 1] - starts[second] != length:
             return False
         for k in range(length):
             for column in range(points.shape[1]):
-                if points[starts[one] + k, column] != points[starts[two] + k, column]:
+                if points[starts[first] + k, column] != points[starts[second] + k, column]:
                     return False
-        twin[one] = True
-        twin[two] = True
+        twin[first] = True
+        twin[second] = True
     return True

@@ -37,24 +37,24 @@ def posted(item: int, case: int, offsets: Whole, postings: Whole, row: Whole, bi
 
 
 @kernel
-def another_listed(own: int, items: Ints, size: int, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> bool:
+def another_listed(case: int, items: Ints, size: int, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> bool:
     """Whether a case other than `own` has all items, walking the posting list of the first (rarest) one."""
     for place in range(offsets[items[0]], offsets[items[0] + 1]):
         other = postings[place]
-        if other == own:
+        if other == case:
             continue
-        found = True
+        has_all = True
         for k in range(1, size):
             if not posted(items[k], other, offsets, postings, row, bits):
-                found = False
+                has_all = False
                 break
-        if found:
+        if has_all:
             return True
     return False
 
 
 @kernel
-def another_dense(own: int, items: Ints, size: int, row: Whole, bits: Words) -> bool:
+def another_dense(case: int, items: Ints, size: int, row: Whole, bits: Words) -> bool:
     """Find another case if the rarest item, and so every item, is a bitset.
 
     Intersect word by word and stop at the first survivor. Most words are empty after two items.
@@ -65,8 +65,8 @@ def another_dense(own: int, items: Ints, size: int, row: Whole, bits: Words) -> 
             if left == np.uint64(0):
                 break
             left &= bits[row[items[k]], word]
-        if word == own >> 6:
-            left &= ~(np.uint64(1) << np.uint64(own & 63))
+        if word == case >> 6:
+            left &= ~(np.uint64(1) << np.uint64(case & 63))
         if left != np.uint64(0):
             return True
     return False
@@ -101,7 +101,7 @@ def rarest_first(items: Ints, size: int, offsets: Whole) -> None:
 
 @kernel
 def contained_elsewhere(
-    own: int, items: Ints, size: int, cases: int, offsets: Whole, postings: Whole, row: Whole, bits: Words
+    case: int, items: Ints, size: int, cases: int, offsets: Whole, postings: Whole, row: Whole, bits: Words
 ) -> bool:
     """Whether another case contains all items; no items at all are contained in every case."""
     if size == 0:
@@ -110,8 +110,8 @@ def contained_elsewhere(
     if offsets[items[0] + 1] - offsets[items[0]] <= 1:
         return False
     if row[items[0]] >= 0:
-        return another_dense(own, items, size, row, bits)
-    return another_listed(own, items, size, offsets, postings, row, bits)
+        return another_dense(case, items, size, row, bits)
+    return another_listed(case, items, size, offsets, postings, row, bits)
 
 
 @content_free()
@@ -132,7 +132,7 @@ class Revealed(NamedTuple):
 
 @kernel
 def unique_cases(
-    known: Revealed, uniforms: npt.NDArray[np.float64], base: Whole, offsets: Whole, postings: Whole, row: Whole,
+    revealed: Revealed, uniforms: npt.NDArray[np.float64], base: Whole, offsets: Whole, postings: Whole, row: Whole,
     bits: Words, begin: int, unique: Flags,
 ) -> None:  # fmt: skip
     """Evaluate equation 2 for one draw, of the cases from `begin` on that fit into `unique`.
@@ -141,7 +141,7 @@ def unique_cases(
     shuffle that consumes `take[c]` of the uniforms. A case with a twin is never unique, whatever it reveals, and a
     case that reveals an event that no other case has always is: neither is looked up.
     """
-    points, starts, group, take, twin, alone = known
+    points, starts, group, take, twin, alone = revealed
     width = points.shape[1]
     longest = 1
     for case in range(begin, begin + len(unique)):

@@ -100,10 +100,10 @@ def chosen_event_attributes(log: EventLog, names: Sequence[str]) -> tuple[str, .
     The resource column is `resource`, also if its XES name is given, unless an event attribute has that name.
     InputError for an attribute that the log does not have.
     """
-    found = tuple(dict.fromkeys(_event_attribute(log, name) for name in names))
-    if RESOURCE in found and not np.any(log.resource.codes >= 0):
+    chosen = tuple(dict.fromkeys(_event_attribute(log, name) for name in names))
+    if RESOURCE in chosen and not np.any(log.resource.codes >= 0):
         raise InputError("the log has no resource that could be known as an event attribute")
-    return found
+    return chosen
 
 
 def _event_attribute(log: EventLog, name: str) -> str:
@@ -130,10 +130,10 @@ def default_case_attributes(log: EventLog, sensitive: Sequence[str] = ()) -> tup
     `Age`, the paper's choice). Sensitive attributes are left out: the adversary wants to learn them and does not
     know them.
     """
-    own = tuple(name for name, column in log.case_attributes.items() if np.any(column.codes >= 0))
-    if not own:
-        own = tuple(name for name, column in log.event_attributes.items() if _once_a_case(log, column))
-    return tuple(name for name in own if name not in sensitive)
+    present = tuple(name for name, column in log.case_attributes.items() if np.any(column.codes >= 0))
+    if not present:
+        present = tuple(name for name, column in log.event_attributes.items() if _once_a_case(log, column))
+    return tuple(name for name in present if name not in sensitive)
 
 
 def _informative(column: Column) -> bool:
@@ -228,15 +228,17 @@ class PointCoder:
 
     def _stable(self, name: str, column: Column) -> Codes:
         """Codes by value, equal in every log; missing is -1, a value like any other ("none" in the paper's Table 2)."""
-        known = self._values.setdefault(name, {})
-        table = np.asarray([known.setdefault(value, len(known)) for value in column.values] + [-1], dtype=np.int32)
+        code_of_value = self._values.setdefault(name, {})
+        table = np.asarray(
+            [code_of_value.setdefault(value, len(code_of_value)) for value in column.values] + [-1], dtype=np.int32
+        )
         return table[column.codes]
 
     def _code(self, kind: str, raw: Sequence[Whole], rows: int, moment: int | None = None) -> Codes:
-        known, codes = self._kinds.setdefault(kind, _RowCodes(moment)), np.empty(rows, dtype=np.int32)
+        row_codes, codes = self._kinds.setdefault(kind, _RowCodes(moment)), np.empty(rows, dtype=np.int32)
         for begin in range(0, rows, BLOCK):
             part = slice(begin, min(begin + BLOCK, rows))
-            codes[part] = known.code([column[part] for column in raw], part.stop - begin, self.size)
+            codes[part] = row_codes.code([column[part] for column in raw], part.stop - begin, self.size)
             self.size = max(self.size, int(codes[part].max(initial=-1)) + 1)
         return codes
 
@@ -268,16 +270,16 @@ class _RowCodes:
             if place:
                 number &= (1 << HALF) - 1
                 number |= code.astype(np.int64) << HALF
-            known = self._folded.setdefault(place, _Numbers())
-            code = known.code(number, free if place == last else known.size)
+            numbers = self._folded.setdefault(place, _Numbers())
+            code = numbers.code(number, free if place == last else numbers.size)
         return code
 
     def _value(self, place: int, column: Whole) -> Whole:
         """Return a moment by its code; values of other columns are codes already."""
         if place != self._moment:
             return column
-        known = self._moments
-        return known.code(column.astype(np.int64), known.size)
+        moments = self._moments
+        return moments.code(column.astype(np.int64), moments.size)
 
 
 class _Numbers:
@@ -296,9 +298,9 @@ class _Numbers:
         distinct, which = grouped(numbers - least, int(numbers.max(initial=0)) - least + 1)
         distinct += least
         place = np.searchsorted(self._numbers, distinct)
-        known = np.append(self._numbers, 0)[place] == distinct
-        known &= place < self.size
-        fresh = distinct[~known]
+        is_numbered = np.append(self._numbers, 0)[place] == distinct
+        is_numbered &= place < self.size
+        fresh = distinct[~is_numbered]
         if len(fresh):
             joined = np.concatenate((self._numbers, fresh))
             order = np.argsort(joined, kind="stable")  # two runs in order: merged in one pass

@@ -103,7 +103,7 @@ def estimate(codes: Ints, size: int, runs: int = 5, seed: int = 0) -> Population
     rng = np.random.default_rng(seed)
     model = fit(codes, rng)
     shares = np.asarray([_unique_share(model, size, rng) for _ in range(runs)])
-    own = _unique_share_of(_keys(codes, model))
+    sample_share = _unique_share_of(_keys(codes, model))
     resampled = float(np.mean([_unique_share(model, sample, rng) for _ in range(runs)]))
     chance = probabilities(model, codes, rng)
     return Population(
@@ -111,9 +111,9 @@ def estimate(codes: Ints, size: int, runs: int = 5, seed: int = 0) -> Population
         runs=runs,
         unique_mean=float(shares.mean()),
         unique_sd=float(shares.std(ddof=1)) if runs > 1 else 0.0,
-        sample_unique=own,
+        sample_unique=sample_share,
         record_unique=float(np.mean(np.exp((size - 1) * np.log1p(-np.minimum(chance, 1 - 1e-12))))),
-        fit_error=abs(resampled - own),
+        fit_error=abs(resampled - sample_share),
         information_error=model.information_error,
     )
 
@@ -162,13 +162,13 @@ def probabilities(model: Copula, codes: Ints, rng: np.random.Generator) -> Float
 
 def _prime(k: int) -> int:
     """Return the k-th prime, from 2: square roots of distinct primes are independent over the rationals."""
-    found: list[int] = []
+    primes: list[int] = []
     number = 2
-    while len(found) <= k:
-        if all(number % prime for prime in found):
-            found.append(number)
+    while len(primes) <= k:
+        if all(number % prime for prime in primes):
+            primes.append(number)
         number += 1
-    return found[k]
+    return primes[k]
 
 
 def _ordered(column: Column) -> Ints:
@@ -202,13 +202,13 @@ def _information(first: Ints, second: Ints) -> float:
     return float(np.sum(joint[cells] * np.log(joint[cells] / expected[cells])))
 
 
-def _pair(first: Ints, second: Ints, one: Floats, two: Floats, rng: np.random.Generator) -> float:
+def _pair(first: Ints, second: Ints, first_bounds: Floats, second_bounds: Floats, rng: np.random.Generator) -> float:
     """Return the correlation whose simulated samples have the mutual information of the data.
 
     The sign is that of the rank correlation. The same normals serve every trial correlation, so the bisection is of one
     monotone curve.
     """
-    if len(one) <= 2 or len(two) <= 2:
+    if len(first_bounds) <= 2 or len(second_bounds) <= 2:
         return 0.0
     target = _information(first, second)
     normals = rng.standard_normal((FITS, 2, len(first)))
@@ -216,13 +216,13 @@ def _pair(first: Ints, second: Ints, one: Floats, two: Floats, rng: np.random.Ge
     low, high = 0.0, 1.0
     for _ in range(BISECTIONS):
         rho = (low + high) / 2
-        found = np.mean([_simulated(x, y, sign * rho, one, two) for x, y in normals])
-        low, high = (rho, high) if found < target else (low, rho)
+        information = np.mean([_simulated(x, y, sign * rho, first_bounds, second_bounds) for x, y in normals])
+        low, high = (rho, high) if information < target else (low, rho)
     return sign * (low + high) / 2
 
 
-def _simulated(x: Floats, y: Floats, rho: float, one: Floats, two: Floats) -> float:
-    return _information(_bin(x, one), _bin(rho * x + np.sqrt(1 - rho * rho) * y, two))
+def _simulated(x: Floats, y: Floats, rho: float, first_bounds: Floats, second_bounds: Floats) -> float:
+    return _information(_bin(x, first_bounds), _bin(rho * x + np.sqrt(1 - rho * rho) * y, second_bounds))
 
 
 def _bin(normals: Floats, cuts: Floats) -> Ints:

@@ -41,16 +41,16 @@ def measure_each(
     projections: Iterable[Projection], measure: Callable[[Projection], Uniqueness], clock: Callable[[], float]
 ) -> tuple[list[Uniqueness], list[float]]:
     """Measure each projection, with its seconds by `clock`."""
-    found: list[Uniqueness] = []
+    measured: list[Uniqueness] = []
     seconds: list[float] = []
     for projection in projections:
         begin = clock()
-        found.append(measure(projection))
+        measured.append(measure(projection))
         seconds.append(clock() - begin)
-    return found, seconds
+    return measured, seconds
 
 
-def with_time_note(found: Sequence[Uniqueness], time_basis: str | None) -> list[Uniqueness]:
+def with_time_note(measured: Sequence[Uniqueness], time_basis: str | None) -> list[Uniqueness]:
     """Add a note to projection A if the times of the measured release are nobody's.
 
     Parameters
@@ -62,9 +62,9 @@ def with_time_note(found: Sequence[Uniqueness], time_basis: str | None) -> list[
     """
     note = ARTIFICIAL_TIMES.get(time_basis or "")
     if note is None:
-        return list(found)
-    result = list(found)
-    for place, each in enumerate(found):
+        return list(measured)
+    result = list(measured)
+    for place, each in enumerate(measured):
         if each.projection == "A" and each.status == "ok":
             result[place] = replace(each, notes=(*each.notes, note))
     return result
@@ -86,7 +86,7 @@ def estimate_population(log: EventLog, measured: Uniqueness, size: int, seed: in
 
 
 def document(
-    found: Sequence[Uniqueness], seconds: Sequence[float], resolution: str, population: Mapping[str, Any] | None
+    measured: Sequence[Uniqueness], seconds: Sequence[float], resolution: str, population: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
     """Return the documented JSON of `veilstream risk`.
 
@@ -99,7 +99,7 @@ def document(
     population
         The estimate for a population; None if it was not asked for.
     """
-    rows = [each.as_json() | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]
+    rows = [each.as_json() | {"seconds": spent} for each, spent in zip(measured, seconds, strict=True)]
     if len(rows) == 1:
         return {**rows[0], "population": population}
     attributes_alone = [row["case_uniqueness"] for row in rows if row["case_uniqueness"] is not None]
@@ -113,11 +113,11 @@ def document(
     }
 
 
-def sentences(found: Sequence[Uniqueness], population: Mapping[str, Any] | None) -> list[str]:
+def sentences(measured: Sequence[Uniqueness], population: Mapping[str, Any] | None) -> list[str]:
     """Return what is said below the table: gaps, notes, known attributes, and the estimate for a population."""
-    lines = [f"{each.projection}: {each.reason}" for each in found if each.reason]
-    lines += [note for each in found for note in each.notes]
-    first = found[0]
+    lines = [f"{each.projection}: {each.reason}" for each in measured if each.reason]
+    lines += [note for each in measured for note in each.notes]
+    first = measured[0]
     lines.append(
         f"known attributes: of cases {', '.join(first.case_attributes) or 'none'}; "
         f"of events {', '.join(first.event_attributes) or 'none'}"

@@ -347,7 +347,7 @@ def variant_uniqueness(
     if draws < 1:
         raise InputError(f"draws = {draws}: at least one draw is needed")
     events = (RESOURCE,) if "resource" in table.knowledge.carries else ()
-    found = Uniqueness(
+    uniqueness = Uniqueness(
         projection=projection,
         resolution="seconds",
         semantics="joint",
@@ -360,17 +360,17 @@ def variant_uniqueness(
         case_attributes=tuple(case_attributes),
     )
     if reason := lacking(projection, events, case_attributes):
-        return replace(found, status="not available", reason=reason)
+        return replace(uniqueness, status="not available", reason=reason)
     if projection == "F":
-        return found
+        return uniqueness
     index = TraceIndex.build(table.log, view(projection, events, case_attributes))
     index.twin |= table.count > 1
     share = table.log.n_cases / table.n_cases  # what is measured is of the rows
     measured = tuple(
-        replace(one, unique_mean=one.unique_mean * share, unique_sd=one.unique_sd * share)
-        for one in measure(index, amounts, draws, np.random.default_rng(seed))
+        replace(point, unique_mean=point.unique_mean * share, unique_sd=point.unique_sd * share)
+        for point in measure(index, amounts, draws, np.random.default_rng(seed))
     )
-    return replace(found, points=measured, notes=beyond(index, amounts))
+    return replace(uniqueness, points=measured, notes=beyond(index, amounts))
 
 
 def _by_attributes(table: VariantTable, attributes: Sequence[str]) -> float:

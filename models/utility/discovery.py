@@ -68,7 +68,7 @@ def _precision(log: EventLog, net: Any, initial: Any, final: Any) -> float:
     """
     from pm4py.objects.petri_net.utils.align_utils import get_visible_transitions_eventually_enabled_by_marking
 
-    step, known = _step(net, final), {t.label for t in net.transitions}
+    step, labels = _step(net, final), {t.label for t in net.transitions}
     start = get_visible_transitions_eventually_enabled_by_marking(net, initial)
     following = _following(log)
     states: dict[tuple[str, ...], State | None] = {(): (initial, frozenset(t.label for t in start))}
@@ -76,7 +76,7 @@ def _precision(log: EventLog, net: Any, initial: Any, final: Any) -> float:
     for prefix in sorted(following, key=len):
         if prefix:
             state = states[prefix[:-1]]
-            states[prefix] = step(state[0], prefix[-1]) if state and prefix[-1] in known else state
+            states[prefix] = step(state[0], prefix[-1]) if state and prefix[-1] in labels else state
         state = states[prefix]
         if state is not None:
             cases = following[prefix].total()
@@ -104,7 +104,7 @@ def _step(net: Any, final: Any) -> Callable[[Any, str], State | None]:
 
     hidden = get_places_shortest_path_by_hidden(net, HIDDEN_DEPTH)
     of_label = {t.label: t for t in sorted(net.transitions, key=lambda t: str(t.name))}
-    known: dict[tuple[frozenset[Any], str], State | None] = {}
+    states: dict[tuple[frozenset[Any], str], State | None] = {}
 
     def replayed(marking: Any, activity: str) -> State | None:
         fits, _, _, _, reached, enabled, *_ = token_replay.apply_trace(
@@ -117,9 +117,9 @@ def _step(net: Any, final: Any) -> Callable[[Any, str], State | None]:
 
     def step(marking: Any, activity: str) -> State | None:
         key = frozenset(marking.items()), activity
-        if key not in known:
-            known[key] = replayed(marking, activity)
-        return known[key]
+        if key not in states:
+            states[key] = replayed(marking, activity)
+        return states[key]
 
     return step
 

@@ -65,7 +65,10 @@ class KeptDistances:
         """float64[rows, columns] of texts spelt in the letters `items`; what is not known is `computed`."""
         if len(self.letters) + len(items) > MOST_LETTERS:
             self.letters, self.rows, self.columns = {}, {}, {}
-        spelt = {ord(own): self.letters.setdefault(item, letter(len(self.letters))) for item, own in items.items()}
+        spelt = {
+            ord(former_letter): self.letters.setdefault(item, letter(len(self.letters)))
+            for item, former_letter in items.items()
+        }
         names1, names2 = ([text.translate(spelt) for text in texts] for texts in (rows, columns))
         place1, place2 = _places(self.rows, names1), _places(self.columns, names2)
         old1, old2 = np.flatnonzero(place1 >= 0), np.flatnonzero(place2 >= 0)
@@ -107,21 +110,23 @@ def data_utility(
         raise InputError("data utility compares two logs with at least one case each")
     first, second = perspective(original, carries, T), perspective(released, carries, T)
     codes: dict[Hashable, str] = {}
-    here = counted(_texts(original.starts, first, codes), cases[0])
-    there = counted(_texts(released.starts, second, codes), cases[1])
+    original_counts = counted(_texts(original.starts, first, codes), cases[0])
+    released_counts = counted(_texts(released.starts, second, codes), cases[1])
     if kept is None:
-        return 1.0 - earth_movers_distance(here, there)
-    return 1.0 - earth_movers_distance(here, there, partial(kept.move_on, items=codes, computed=distances))
+        return 1.0 - earth_movers_distance(original_counts, released_counts)
+    return 1.0 - earth_movers_distance(
+        original_counts, released_counts, partial(kept.move_on, items=codes, computed=distances)
+    )
 
 
 def counted(variants: Iterable[H], cases: Ints | None) -> Counter[H]:
     """How many cases have each variant. `cases`: how many each stands for (None: one)."""
     if cases is None:
         return Counter(variants)
-    found: Counter[H] = Counter()
+    counts: Counter[H] = Counter()
     for variant, count in zip(variants, cases.tolist(), strict=True):
-        found[variant] += count
-    return found
+        counts[variant] += count
+    return counts
 
 
 def data_utility_at_least(
@@ -142,23 +147,28 @@ def data_utility_at_least(
     codes: dict[Hashable, str] = {}
     texts = _texts(original.starts, perspective(original, carries, T), codes)
     others = _texts(released.starts, perspective(released, carries, T), codes)
-    here, there = Counter(texts), Counter(others)
-    row, column = ({text: place for place, text in enumerate(sorted(counts))} for counts in (here, there))
-    known = {(row[texts[case]], column[text]) for case, text in zip(origin, others, strict=True) if case >= 0}
-    equal = {(row[text], column[text]) for text in here.keys() & there.keys()}
-    masses = _shares(here, sorted(here)), _shares(there, sorted(there))
-    arcs = sorted(known | equal | set(zip(*(part.tolist() for part in corner_arcs(*masses)), strict=True)))
+    original_counts, released_counts = Counter(texts), Counter(others)
+    row, column = (
+        {text: place for place, text in enumerate(sorted(counts))} for counts in (original_counts, released_counts)
+    )
+    kept_pairs = {(row[texts[case]], column[text]) for case, text in zip(origin, others, strict=True) if case >= 0}
+    equal = {(row[text], column[text]) for text in original_counts.keys() & released_counts.keys()}
+    masses = _shares(original_counts, sorted(original_counts)), _shares(released_counts, sorted(released_counts))
+    arcs = sorted(kept_pairs | equal | set(zip(*(part.tolist() for part in corner_arcs(*masses)), strict=True)))
     rows, columns = np.asarray(arcs, dtype=np.int64).T
-    return 1.0 - min(max(solve(*masses, (rows, columns), _paired(sorted(here), sorted(there), arcs))[0], 0.0), 1.0)
+    return 1.0 - min(
+        max(solve(*masses, (rows, columns), _paired(sorted(original_counts), sorted(released_counts), arcs))[0], 0.0),
+        1.0,
+    )
 
 
-def _paired(here: list[str], there: list[str], arcs: list[tuple[int, int]]) -> Floats:
+def _paired(first_texts: list[str], second_texts: list[str], arcs: list[tuple[int, int]]) -> Floats:
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cpdist
 
-    first, second = [here[row] for row, _ in arcs], [there[column] for _, column in arcs]
-    found = cpdist(first, second, scorer=Levenshtein.normalized_distance, dtype=np.float64, workers=1)
-    return np.asarray(found, dtype=np.float64)
+    first, second = [first_texts[row] for row, _ in arcs], [second_texts[column] for _, column in arcs]
+    paired_distances = cpdist(first, second, scorer=Levenshtein.normalized_distance, dtype=np.float64, workers=1)
+    return np.asarray(paired_distances, dtype=np.float64)
 
 
 def earth_movers_distance(first: Counter[str], second: Counter[str], cost_of: Distances | None = None) -> float:
@@ -166,11 +176,11 @@ def earth_movers_distance(first: Counter[str], second: Counter[str], cost_of: Di
 
     Both are normalised to 1. `cost_of` returns their `distances`.
     """
-    here, there = sorted(first), sorted(second)
+    first_keys, second_keys = sorted(first), sorted(second)
     if first == second:
         return 0.0
-    cost = (cost_of or distances)(here, there)
-    return min(max(least_cost(_shares(first, here), _shares(second, there), cost), 0.0), 1.0)
+    cost = (cost_of or distances)(first_keys, second_keys)
+    return min(max(least_cost(_shares(first, first_keys), _shares(second, second_keys), cost), 0.0), 1.0)
 
 
 def distances(rows: Sequence[str], columns: Sequence[str]) -> Floats:
@@ -204,5 +214,5 @@ def letter(number: int) -> str:
     return chr(point)
 
 
-def _places(known: dict[str, int], names: Sequence[str]) -> npt.NDArray[np.int64]:
-    return np.asarray([known.get(name, -1) for name in names], dtype=np.int64)
+def _places(place_of_name: dict[str, int], names: Sequence[str]) -> npt.NDArray[np.int64]:
+    return np.asarray([place_of_name.get(name, -1) for name in names], dtype=np.int64)

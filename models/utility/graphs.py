@@ -97,12 +97,12 @@ def _graph(log: EventLog, column: Column, weight: Ints | None) -> DirectlyFollow
         edges.add(
             codes[first].astype(np.int64) * size + codes[first + 1], None if weight is None else weight[first], took
         )
-    found, counts, hours = edges.found()
-    names = [(column.values[edge // size], column.values[edge % size]) for edge in found.tolist()]
-    there = np.zeros(size + 1, dtype=np.bool_)
-    there[codes] = True  # a missing value is the place behind the last one
+    edge_codes, counts, hours = edges.found()
+    names = [(column.values[edge // size], column.values[edge % size]) for edge in edge_codes.tolist()]
+    is_used = np.zeros(size + 1, dtype=np.bool_)
+    is_used[codes] = True  # a missing value is the place behind the last one
     return DirectlyFollowsGraph(
-        frozenset(column.values[code] for code in np.flatnonzero(there[:-1]).tolist()),
+        frozenset(column.values[code] for code in np.flatnonzero(is_used[:-1]).tolist()),
         dict(zip(names, counts.tolist(), strict=True)),
         dict(zip(names, hours.tolist(), strict=True)),
     )
@@ -132,14 +132,16 @@ def handover(
     """
     if not same_names(original, released):
         return None
-    here, there = cases
-    return agreement(directly_follows(original, "resource", here), directly_follows(released, "resource", there))
+    original_cases, released_cases = cases
+    return agreement(
+        directly_follows(original, "resource", original_cases), directly_follows(released, "resource", released_cases)
+    )
 
 
 def same_names(original: EventLog, released: EventLog) -> bool:
     """Whether some resource of the release bears a name that the original knows."""
-    here, there = (set(log.resource.decode()) - {None} for log in (original, released))
-    return not here.isdisjoint(there)
+    original_names, released_names = (set(log.resource.decode()) - {None} for log in (original, released))
+    return not original_names.isdisjoint(released_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +161,13 @@ class EdgeDistance:
 def edge_distance(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) -> EdgeDistance:
     """Table 6 of differentially-private-release-2023: counts of edges, and sums of hours per edge / 720."""
     edges = sorted(original.count.keys() | released.count.keys(), key=repr)
-    here, there = (_weights(graph.count, edges) for graph in (original, released))
+    original_weights, released_weights = (_weights(graph.count, edges) for graph in (original, released))
     months, later = (_weights(graph.hours, edges) / HOURS_PER_MONTH for graph in (original, released))
     return EdgeDistance(
-        _wasserstein(here, there), _wasserstein(months, later), _mean_error(here, there), _mean_error(months, later)
+        _wasserstein(original_weights, released_weights),
+        _wasserstein(months, later),
+        _mean_error(original_weights, released_weights),
+        _mean_error(months, later),
     )
 
 
@@ -201,12 +206,16 @@ def bottlenecks(original: EventLog, released: EventLog, of: int = 5) -> Bottlene
     The original is projected on the activities that the release has, and both graphs are annotated with the mean
     duration of each edge. It is meaningless if the release carries no times: the caller decides.
     """
-    here = _means(directly_follows(project(original, released)))
-    there = _means(directly_follows(released))
-    shared = sorted(here.keys() & there.keys(), key=repr)
-    slow, slower = _slowest(here, of), _slowest(there, of)
-    pairs = np.asarray([(here[edge], there[edge]) for edge in shared], dtype=np.float64).reshape(-1, 2)
-    return Bottlenecks(len(here), len(there), len(shared), _spearman(pairs), len(slow & slower), len(slow))
+    original_means = _means(directly_follows(project(original, released)))
+    released_means = _means(directly_follows(released))
+    shared = sorted(original_means.keys() & released_means.keys(), key=repr)
+    slow, slower = _slowest(original_means, of), _slowest(released_means, of)
+    pairs = np.asarray([(original_means[edge], released_means[edge]) for edge in shared], dtype=np.float64).reshape(
+        -1, 2
+    )
+    return Bottlenecks(
+        len(original_means), len(released_means), len(shared), _spearman(pairs), len(slow & slower), len(slow)
+    )
 
 
 def ordinal(log: EventLog) -> bool:
@@ -221,8 +230,8 @@ def ordinal(log: EventLog) -> bool:
 def project(original: EventLog, released: EventLog) -> EventLog:
     """Return the original's events whose activity the release has."""
     used = {released.activity.values[code] for code in np.unique(released.activity.codes)}
-    known = np.asarray([value in used for value in original.activity.values], dtype=bool)
-    return original.select_events(known[original.activity.codes], drop_empty=True)
+    is_used = np.asarray([value in used for value in original.activity.values], dtype=bool)
+    return original.select_events(is_used[original.activity.codes], drop_empty=True)
 
 
 def _means(graph: DirectlyFollowsGraph) -> dict[Edge, float]:

@@ -81,18 +81,20 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
     events = amounts(source.activity.codes, of_events(cases, source.starts), size)
     holding = _cases_with(source, size, cases)
     place = {name: code for code, name in enumerate(names)}
-    there: Counter[str] = Counter()
-    known = released.activity.codes >= 0
+    released_events: Counter[str] = Counter()
+    has_activity = released.activity.codes >= 0
     each = of_events(weights, released.starts)
     counts = amounts(
-        released.activity.codes[known], None if each is None else each[known], len(released.activity.values)
+        released.activity.codes[has_activity],
+        None if each is None else each[has_activity],
+        len(released.activity.values),
     )
     for name, count in zip(released.activity.values, counts.tolist(), strict=True):
         if name in place:
-            there[name] += count
+            released_events[name] += count
     rows = tuple(
-        ActivityLoss(str(name), int(holding[code]), int(events[code]), there[name])
-        for code, name in sorted(enumerate(names), key=lambda one: (-int(holding[one[0]]), str(one[1])))
+        ActivityLoss(str(name), int(holding[code]), int(events[code]), released_events[name])
+        for code, name in sorted(enumerate(names), key=lambda coded: (-int(holding[coded[0]]), str(coded[1])))
         if events[code]
     )
     often = [row for row in rows if row.cases >= FREQUENT * total(source.lengths >= 0, cases)]
@@ -111,8 +113,8 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
 
 def _cases_with(log: EventLog, size: int, cases: Ints | None) -> Ints:
     """Cases that show each activity."""
-    known = log.activity.codes >= 0
-    pairs = distinct((log.case_of_event * size + log.activity.codes)[known], log.n_cases * size)
+    has_activity = log.activity.codes >= 0
+    pairs = distinct((log.case_of_event * size + log.activity.codes)[has_activity], log.n_cases * size)
     return amounts(pairs % size, None if cases is None else cases[pairs // size], size)
 
 

@@ -82,12 +82,12 @@ def mining(
     cases : optional
         How many cases each case of either log represents; by default one. Cases that represent several have no times.
     """
-    found = discovery or {}
+    discovered = discovery or {}
     return Mining(
         similarity,
         log_dfg_error(source, released, cases),
-        found.get("fitness"),
-        found.get("precision"),
+        discovered.get("fitness"),
+        discovered.get("precision"),
         median_throughput(source) if cases[0] is None else None,
         median_throughput(released) if timed else None,
     )

@@ -65,12 +65,16 @@ def likeness(
     InputError
         For an original without cases.
     """
-    here: Variants = counted(original.traces(), cases[0])
-    there: Variants = counted(released.traces(), cases[1])
-    if not here:
+    original_variants: Variants = counted(original.traces(), cases[0])
+    released_variants: Variants = counted(released.traces(), cases[1])
+    if not original_variants:
         raise InputError("similarity compares a release with an original of at least one case")
-    exact = max(len(here), len(there)) <= most
-    return Likeness(similarity(here, there, most=most, seed=seed), dfg_error(here, there), exact)
+    exact = max(len(original_variants), len(released_variants)) <= most
+    return Likeness(
+        similarity(original_variants, released_variants, most=most, seed=seed),
+        dfg_error(original_variants, released_variants),
+        exact,
+    )
 
 
 def similarity(original: Variants, released: Variants, *, most: int = MOST, seed: int = 0) -> float:
@@ -81,17 +85,22 @@ def similarity(original: Variants, released: Variants, *, most: int = MOST, seed
         raise InputError("a similarity needs at least two variants a side")
     draws = np.random.default_rng(seed)
     letters: dict[Hashable, str] = {}
-    here, there = (_as_text(_sampled(variants, most, draws), letters) for variants in (original, released))
-    return 1.0 - earth_movers_distance(here, there)
+    original_texts, released_texts = (
+        _as_text(_sampled(variants, most, draws), letters) for variants in (original, released)
+    )
+    return 1.0 - earth_movers_distance(original_texts, released_texts)
 
 
 def dfg_error(original: Variants, released: Variants) -> float:
     """Total variation distance of the two distributions of directly-follows pairs, with start and end."""
-    here, there = _follows(original), _follows(released)
-    if not here or not there:
-        return 0.0 if here == there else 1.0
-    first, second = sum(here.values()), sum(there.values())
-    return 0.5 * sum(abs(here[pair] / first - there[pair] / second) for pair in here.keys() | there.keys())
+    original_edges, released_edges = _follows(original), _follows(released)
+    if not original_edges or not released_edges:
+        return 0.0 if original_edges == released_edges else 1.0
+    first, second = sum(original_edges.values()), sum(released_edges.values())
+    return 0.5 * sum(
+        abs(original_edges[pair] / first - released_edges[pair] / second)
+        for pair in original_edges.keys() | released_edges.keys()
+    )
 
 
 def log_dfg_error(
@@ -114,23 +123,25 @@ def _steps(log: EventLog, labels: dict[Any, int], cases: Ints | None) -> tuple[I
     `likeness`.
     """
     code = np.asarray([*(labels[value] + 2 for value in log.activity.values), 1], dtype=np.int64)
-    found = KeyTotals((len(labels) + 2) ** 2)
+    totals = KeyTotals((len(labels) + 2) ** 2)
     for begin, end in case_blocks(log.starts):
         starts = log.starts[begin : end + 1]
-        own = np.insert(code[log.activity.codes[starts[0] : starts[-1]]], starts - starts[0], 0)  # borders of cases
-        steps = own[:-1] * (len(labels) + 2) + own[1:]
+        padded_codes = np.insert(
+            code[log.activity.codes[starts[0] : starts[-1]]], starts - starts[0], 0
+        )  # borders of cases
+        steps = padded_codes[:-1] * (len(labels) + 2) + padded_codes[1:]
         # a case has one more of them than events
-        found.add(steps, None if cases is None else np.repeat(cases[begin:end], np.diff(starts) + 1))
-    return found.found()[:2]
+        totals.add(steps, None if cases is None else np.repeat(cases[begin:end], np.diff(starts) + 1))
+    return totals.found()[:2]
 
 
 def _follows(variants: Variants) -> Counter[tuple[Hashable, Hashable]]:
-    found: Counter[tuple[Hashable, Hashable]] = Counter()
+    edge_counts: Counter[tuple[Hashable, Hashable]] = Counter()
     for variant, count in variants.items():
         steps = [("start",), *((label, None) for label in variant), ("end",)]
         for pair in itertools.pairwise(steps):
-            found[pair] += count
-    return found
+            edge_counts[pair] += count
+    return edge_counts
 
 
 def _sampled(variants: Variants, most: int, draws: np.random.Generator) -> list[tuple[tuple[Hashable, ...], float]]:

@@ -39,7 +39,7 @@ _OPTIMAL = 1
 _IMPORTING = threading.Lock()
 
 
-def least_cost(here: Floats, there: Floats, cost: Floats) -> float:
+def least_cost(supply: Floats, demand: Floats, cost: Floats) -> float:
     """Return the cost of the cheapest transport plan.
 
     Parameters
@@ -57,12 +57,12 @@ def least_cost(here: Floats, there: Floats, cost: Floats) -> float:
         If the solver stops before the optimum.
     """
     if cost.size <= DENSE:
-        return _over(np.arange(cost.size, dtype=np.int64), here, there, cost)[0]
-    rows, columns = corner_arcs(here, there)
-    free = np.zeros(len(here)), np.zeros(len(there))
+        return _over(np.arange(cost.size, dtype=np.int64), supply, demand, cost)[0]
+    rows, columns = corner_arcs(supply, demand)
+    free = np.zeros(len(supply)), np.zeros(len(demand))
     arcs = np.union1d(_nearest(cost, *free, np.inf), rows * cost.shape[1] + columns)
     for _ in range(ROUNDS):
-        total, u, v = _over(arcs, here, there, cost)
+        total, u, v = _over(arcs, supply, demand, cost)
         improving = _nearest(cost, u, v, -TOLERANCE)
         if not len(improving):
             return total
@@ -70,18 +70,18 @@ def least_cost(here: Floats, there: Floats, cost: Floats) -> float:
     raise VeilstreamError(f"the transport of {cost.shape[0]} to {cost.shape[1]} variants did not reach its optimum")
 
 
-def _over(arcs: Ints, here: Floats, there: Floats, cost: Floats) -> tuple[float, Floats, Floats]:
+def _over(arcs: Ints, supply: Floats, demand: Floats, cost: Floats) -> tuple[float, Floats, Floats]:
     rows, columns = np.divmod(arcs, cost.shape[1])
-    return solve(here, there, (rows, columns), cost[rows, columns])
+    return solve(supply, demand, (rows, columns), cost[rows, columns])
 
 
-def solve(here: Floats, there: Floats, arcs: Arcs, cost: Floats) -> tuple[float, Floats, Floats]:
+def solve(supply: Floats, demand: Floats, arcs: Arcs, cost: Floats) -> tuple[float, Floats, Floats]:
     """Least cost over the given arcs only (rows, columns; each once; some plan must exist), and its potentials."""
     sources, targets = (ends.astype(np.uint64) for ends in arcs)
-    masses = here, there * here.sum() / there.sum()  # in the order in which `ot.emd` rounds
+    masses = supply, demand * supply.sum() / demand.sum()  # in the order in which `ot.emd` rounds
     *_, total, u, v, code = _simplex().emd_c_sparse(*masses, sources, targets, cost.astype(np.float64), PIVOTS)
     if code != _OPTIMAL:
-        raise VeilstreamError(f"the transport of {len(here)} to {len(there)} variants failed (code {code})")
+        raise VeilstreamError(f"the transport of {len(supply)} to {len(demand)} variants failed (code {code})")
     return float(total), u, v
 
 
@@ -108,8 +108,8 @@ def _simplex() -> Any:
 
 def _packages() -> list[tuple[str, list[str]]]:
     """Return the packages that contain the simplex, and their folders."""
-    found = importlib.util.find_spec("ot")
-    places = [] if found is None else list(found.submodule_search_locations or ())
+    spec = importlib.util.find_spec("ot")
+    places = [] if spec is None else list(spec.submodule_search_locations or ())
     return [("ot", places), ("ot.lp", [os.path.join(place, "lp") for place in places])]
 
 
@@ -121,8 +121,8 @@ def _nearest(cost: Floats, u: Floats, v: Floats, below: float) -> Ints:
     rows, columns = cost.shape
     of_row, of_column = np.full((rows, NEIGHBOURS + 1), -1), np.full((columns, NEIGHBOURS + 1), -1)
     _least_of_each(cost, u, v, below, of_row, of_column)
-    found = np.concatenate((of_row.ravel(), of_column.ravel()))
-    return np.unique(found[found >= 0])
+    arcs = np.concatenate((of_row.ravel(), of_column.ravel()))
+    return np.unique(arcs[arcs >= 0])
 
 
 @kernel
@@ -151,11 +151,11 @@ def _least_of_each(cost, u, v, below, of_row, of_column):  # type: ignore[no-unt
                 column_most[j] = column_cost[j, column_at[j]]
 
 
-def corner_arcs(here: Floats, there: Floats) -> Arcs:
+def corner_arcs(supply: Floats, demand: Floats) -> Arcs:
     """Arcs (rows, columns; some may appear twice) of the north-west corner plan: with them a plan always exists."""
-    first, second = np.cumsum(here), np.cumsum(there)
+    first, second = np.cumsum(supply), np.cumsum(demand)
     corners = np.concatenate((first, second))
     sides: tuple[Literal["left"], Literal["right"]] = ("left", "right")
-    rows = [np.minimum(np.searchsorted(first, corners, side=side), len(here) - 1) for side in sides]
-    columns = [np.minimum(np.searchsorted(second, corners, side=side), len(there) - 1) for side in sides]
+    rows = [np.minimum(np.searchsorted(first, corners, side=side), len(supply) - 1) for side in sides]
+    columns = [np.minimum(np.searchsorted(second, corners, side=side), len(demand) - 1) for side in sides]
     return np.concatenate(rows), np.concatenate(columns)

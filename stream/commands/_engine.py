@@ -165,13 +165,13 @@ class _EngineRun:
         mechanism = self._asked.mechanism
         exposure = self._counted()
         problem = single.tlkc_problem(mechanism, exposure)
-        found: Mapping[str, Any] = {}
+        violations: Mapping[str, Any] = {}
         if self._asked.list_violations:
             if problem is None:
                 raise InputError(f"--list-violations is for --mechanism tlkc, not {mechanism.kind}")
-            found = {"violations": single.violation_documents(problem)}
+            violations = {"violations": single.violation_documents(problem)}
         if target is None:
-            return found
+            return violations
         self._tell("mechanism")
         build, seconds = single.release_once(mechanism, exposure, keep_resources=self._asked.keep_resources)
         if self._asked.released:
@@ -179,7 +179,7 @@ class _EngineRun:
 
             build = replace(build, not_guaranteed=(*build.not_guaranteed, beside(self._asked.released)))
         self._write(target, exposure, build)
-        return {**single.summary(mechanism, exposure, build, seconds), **found}
+        return {**single.summary(mechanism, exposure, build, seconds), **violations}
 
     def _counted(self) -> Exposure:
         """Return the table of variants as a mechanism takes it."""

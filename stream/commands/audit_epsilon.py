@@ -71,8 +71,8 @@ def command(
     if counts and (mechanism != "dp-variants" or pipeline):
         raise InputError("--counts is of dp-variants, without --pipeline")
     epsilon = ("0.1" if pipeline else "1") if epsilon is None else epsilon
-    given: dict[str, Any] = {"epsilon": epsilon, "delta_dp": delta_dp, "delta": delta, "variant": variant}
-    built = _mechanism(mechanism, given if rho is None else given | {"rho": rho})
+    parameters: dict[str, Any] = {"epsilon": epsilon, "delta_dp": delta_dp, "delta": delta, "variant": variant}
+    built = _mechanism(mechanism, parameters if rho is None else parameters | {"rho": rho})
     if cases not in ("all", "completed"):
         raise InputError(f"--cases {cases!r} is not one of all, completed")
     if cases != "all" and not pipeline:
@@ -91,16 +91,16 @@ def command(
     return 3 if document["verdict"] == "refuted" else 0
 
 
-def _mechanism(kind: str, given: Mapping[str, Any]) -> Mechanism:
+def _mechanism(kind: str, parameters: Mapping[str, Any]) -> Mechanism:
     from stream.release.single import mechanism_of
 
     if kind not in TAKES:
         raise InputError(f"--mechanism {kind!r} is not one of {', '.join(TAKES)}")
     # The logs of the audit have two or three labels, and a small sample shows as much of the model as a large one.
-    if "rho" in given:
-        return mechanism_of(kind, {"rho": given["rho"], "delta_dp": given["delta_dp"]})
-    own = {"activities": ["A", "B", "C"], "sample": 200, "traces": 20} if kind == "dp-synthetic" else {}
-    return mechanism_of(kind, {name: given[name] for name in TAKES[kind]} | own)
+    if "rho" in parameters:
+        return mechanism_of(kind, {"rho": parameters["rho"], "delta_dp": parameters["delta_dp"]})
+    further = {"activities": ["A", "B", "C"], "sample": 200, "traces": 20} if kind == "dp-synthetic" else {}
+    return mechanism_of(kind, {name: parameters[name] for name in TAKES[kind]} | further)
 
 
 def _claim(built: Mechanism) -> Charge:
@@ -173,7 +173,7 @@ def _findings(
 ) -> list[tuple[NeighbourPair, Finding, Power, float | None]]:
     from models.dp.audit import audit, power, seen_epsilon
 
-    found = []
+    findings = []
     with progress() as bar:
         task = bar.add_task("neighbouring logs", total=len(staged))
         for pair, claim in zip(staged, claims, strict=True):
@@ -181,9 +181,9 @@ def _findings(
             finding = audit(pair, runs, delta=delta, alpha=each)
             seen = power(runs, float(claim.epsilon), delta=delta, alpha=each, steps=pair.steps)
             at = seen_epsilon(runs, float(claim.epsilon), delta=delta, alpha=each, steps=pair.steps)
-            found.append((pair, finding, seen, at if claim.epsilon else None))
+            findings.append((pair, finding, seen, at if claim.epsilon else None))
             bar.advance(task)
-    return found
+    return findings
 
 
 def _delta(claim: Charge, pair: NeighbourPair) -> float:
@@ -231,9 +231,9 @@ def _document(
     claimed = float(claim.epsilon) if claim.epsilon else None
     if pipeline:
         _refuse_blindness(claim, staged, runs, alpha)
-    found = _findings(staged, claims, runs, alpha)
-    unbounded = any(finding.unbounded for _, finding, _, _ in found)
-    refuted = claimed is not None and any(finding.refutes(claimed, pair.steps) for pair, finding, _, _ in found)
+    findings = _findings(staged, claims, runs, alpha)
+    unbounded = any(finding.unbounded for _, finding, _, _ in findings)
+    refuted = claimed is not None and any(finding.refutes(claimed, pair.steps) for pair, finding, _, _ in findings)
     verdict = (
         "refuted" if refuted else "unbounded" if unbounded else "consistent" if claimed is not None else "no claim"
     )
@@ -257,9 +257,9 @@ def _document(
                     "excess_seen_95": None if at is None or not claimed else at / claimed - 1.0,
                 },
             }
-            for pair, finding, seen, at in found
+            for pair, finding, seen, at in findings
         ],
-        "epsilon_lower": None if unbounded else max(finding.epsilon / pair.steps for pair, finding, _, _ in found),
+        "epsilon_lower": None if unbounded else max(finding.epsilon / pair.steps for pair, finding, _, _ in findings),
         "unbounded": unbounded,
         "verdict": verdict,
     }
@@ -299,8 +299,8 @@ def _table(document: Mapping[str, Any]) -> None:
         )
         tables().print(f"power at {document['runs']} runs: {event} refutes the claim")
         excess = [row["power"]["excess_seen_95"] for row in document["pairs"]]
-        if any(one is not None for one in excess):
-            least = min(one for one in excess if one is not None)
+        if any(value is not None for value in excess):
+            least = min(value for value in excess if value is not None)
             seen = f"a true epsilon {100 * least:.0f} % above the claim is refuted with chance .95"
         else:
             seen = "no excess over the claim is refuted with chance .95; raise --runs"

@@ -22,14 +22,14 @@ def command(
     from stream.config.lint import notes, warnings
 
     loaded = sources.load(file)
-    found, hints = warnings(loaded), notes(loaded)
+    doubts, hints = warnings(loaded), notes(loaded)
     body = {
         "file": str(file),
         "valid": True,
         "process": loaded.process.name,
         "publications": [publication.name for publication in loaded.publication],
         "config_digest": loaded.digest,
-        "warnings": found,
+        "warnings": doubts,
         "notes": hints,
     }
     if json:
@@ -38,7 +38,7 @@ def command(
     console = tables()
     names = ", ".join(publication.name for publication in loaded.publication) or "none"
     console.print(f"{file}: valid; process {loaded.process.name}, publications {names}")
-    for warning in found:
+    for warning in doubts:
         console.print(f"warning: {warning}")
     for note in hints:
         console.print(f"note: {note}")

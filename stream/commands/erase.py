@@ -54,14 +54,14 @@ def command(
             console.print(f"already out in {name}: {', '.join(map(str, numbers))}")
 
 
-def _case_ids(given: bytes) -> list[str]:
+def _case_ids(data: bytes) -> list[str]:
     """Split ids, one a line, without a byte order mark: with it a case would not be found."""
     from models.errors import InputError
 
     try:
-        lines = given.decode("utf-8-sig").split("\n")
+        lines = data.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        number = given.count(b"\n", 0, error.start) + 1
+        number = data.count(b"\n", 0, error.start) + 1
         raise InputError(f"standard input, line {number}: is not UTF-8 text") from None
     cases = [line.rstrip("\r") for line in lines if line.strip()]
     if not cases:

@@ -38,7 +38,7 @@ def _mend(config: Path, output: Path, action: str, json: bool) -> None:
     if json:
         emit_json({"action": action, "gaps": gaps})
         return
-    for one in gaps:
-        first, last = one["missing"]
+    for partition in gaps:
+        first, last = partition["missing"]
         offsets = f"offsets {first} to {last}" if first <= last else f"from offset {first} on"
-        tables().print(f"{action}: {one['src']}/{one['p']}, {offsets}")
+        tables().print(f"{action}: {partition['src']}/{partition['p']}, {offsets}")

@@ -54,7 +54,7 @@ class Correlations:
 def command(
     log: options.Log,
     simulated: SimulatedReleases = SimulatedReleases(),
-    known: Correlations = Correlations(),
+    correlations: Correlations = Correlations(),
     delta_dp: Annotated[float, typer.Option(help="delta of each release; above 0 only composition holds.")] = 0.0,
     bound: Annotated[
         str, typer.Option(metavar="ALPHA", help="Bound on TPL: budgets that keep it; exit 3 if broken.")
@@ -67,10 +67,10 @@ def command(
     """Compute what noised releases of a growing log tell together, in nats (BPL, FPL and TPL)."""
     from models.leakage.report import broken_bound, document, terms
 
-    delta, alpha = terms(delta_dp, bound, known.method)
+    delta, alpha = terms(delta_dp, bound, correlations.method)
     if plot is not None:
         _check_plot(plot, delta)
-    settings = _settings(simulated, known, seed)
+    settings = _settings(simulated, correlations, seed)
     outcomes = _simulate(log, reading, settings)
     results = [document(each, outcome, delta, alpha) for each, outcome in zip(settings, outcomes, strict=True)]
     if plot is not None:
@@ -86,7 +86,7 @@ def command(
         raise BoundError(broken)
 
 
-def _settings(simulated: SimulatedReleases, known: Correlations, seed: int) -> list[SimulationSettings]:
+def _settings(simulated: SimulatedReleases, correlations: Correlations, seed: int) -> list[SimulationSettings]:
     """Return one simulation for each window."""
     from models.leakage.report import simulations
 
@@ -96,13 +96,13 @@ def _settings(simulated: SimulatedReleases, known: Correlations, seed: int) -> l
         scenario=simulated.scenario,
         releases=simulated.releases,
         split=simulated.split,
-        states=known.states,
-        method=known.method,
-        attributes=known.attribute or [],
-        least_cases=known.least_cases,
-        complete_only=known.complete_only,
-        end_activities=options.split(known.end_activities),
-        newest=known.newest,
+        states=correlations.states,
+        method=correlations.method,
+        attributes=correlations.attribute or [],
+        least_cases=correlations.least_cases,
+        complete_only=correlations.complete_only,
+        end_activities=options.split(correlations.end_activities),
+        newest=correlations.newest,
         seed=seed,
     )
 

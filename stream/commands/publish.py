@@ -39,8 +39,8 @@ def command(
     columns = settings.process.columns
     with progress() as bar:
         # Ingest drops transitions and logs them, once.
-        whole = replace(settings.reading(options.tell), lifecycle=None, on_bad_rows=options.RowsFile())
-        events = options.read_as_declared(log, whole)
+        reading = replace(settings.reading(options.tell), lifecycle=None, on_bad_rows=options.RowsFile())
+        events = options.read_as_declared(log, reading)
         task = bar.add_task("publishing", total=events.n_events)
         sent = publish_log(
             events,

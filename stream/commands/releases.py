@@ -28,7 +28,7 @@ def command(
     history = read(folder)
     rows, verdicts = history.rows, history.verdicts()
     if json:
-        emit_json({"folder": str(folder), "verdicts": [one.as_json() for one in verdicts], "attempts": rows})
+        emit_json({"folder": str(folder), "verdicts": [verdict.as_json() for verdict in verdicts], "attempts": rows})
         return exit_code(verdicts)
     show_verdicts(verdicts)
     console = tables()

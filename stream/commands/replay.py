@@ -217,15 +217,15 @@ SIGNS = {"withheld": "x", "rejected": "x", "held": "?", "waits": "?"}
 
 
 def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
-    found = outcome.verdicts()
-    show_verdicts(found)
+    verdicts = outcome.verdicts()
+    show_verdicts(verdicts)
     console = tables()
     lines = list(outcome.rows())
     for name in dict.fromkeys(line[0] for line in lines):
-        own = [(SIGNS.get(line[1], line[1]), *line[2:-1]) for line in lines if line[0] == name]
-        console.print(filled(HEAD, own, title=name, left=3))
+        rows_of_publication = [(SIGNS.get(line[1], line[1]), *line[2:-1]) for line in lines if line[0] == name]
+        console.print(filled(HEAD, rows_of_publication, title=name, left=3))
         show_reasons(console, ((str(line[1]), line[2], line[-1]) for line in lines if line[0] == name))
-    if any(not (one.released or one.withheld or one.waiting or one.held) for one in found):
+    if any(not (verdict.released or verdict.withheld or verdict.waiting or verdict.held) for verdict in verdicts):
         console.print(f"the log has {outcome.cases} cases; the window of a publication says how many a release needs")
     for warning in outcome.warnings():
         console.print(f"warning: {warning}", style="yellow")

@@ -57,10 +57,10 @@ def command(
         emit_json(data)
     else:
         typer.echo(f"report: {output}", err=True)
-        for one in data["verdicts"]:
-            if one["exit_code"]:
-                typer.echo(one["line"], err=True)
-    return max((int(one["exit_code"]) for one in data["verdicts"]), default=3)
+        for verdict in data["verdicts"]:
+            if verdict["exit_code"]:
+                typer.echo(verdict["line"], err=True)
+    return max((int(verdict["exit_code"]) for verdict in data["verdicts"]), default=3)
 
 
 def _write(path: Path, text: str) -> None:

@@ -42,22 +42,22 @@ def command(
     result = verify(folder, store or None, keys)
     nothing = _nothing_sealed(folder, result)
     if json:
-        emit_json({"folder": str(folder), **result.document(), "verdicts": [one.as_json() for one in nothing]})
+        emit_json({"folder": str(folder), **result.document(), "verdicts": [verdict.as_json() for verdict in nothing]})
         return 3 if nothing or not result.holds else 0
     console = tables()
-    total = sum(one.releases for one in result.publications)
+    total = sum(publication.releases for publication in result.publications)
     if nothing:
         show_verdicts(nothing)
         console.print("its ledger was read without a fault; there is no release to compare with it")
     elif result.holds:
-        files = sum(one.files for one in result.publications)
+        files = sum(publication.files for publication in result.publications)
         console.print(f"[+] HOLDS: {total} releases, {files} files, as the ledger sealed them", style="green")
     else:
         count = len(result.problems)
         console.print(f"[x] DOES NOT HOLD: {count} problem{'s' * (count != 1)}", style="red")
         wrong = grid("publication", "number", "kind", "what does not hold", left=4)
-        for one in result.problems:
-            wrong.add_row(one.publication, str(one.sequence or ""), one.kind, one.text)
+        for problem in result.problems:
+            wrong.add_row(problem.publication, str(problem.sequence or ""), problem.kind, problem.text)
         console.print(wrong)
     rows = [[row.name, *(_told(getattr(row, name)) for name in COUNTS)] for row in result.publications]
     console.print(filled(("publication", *COUNTS), rows, title="", left=1))
@@ -74,7 +74,10 @@ def _nothing_sealed(folder: Path, result: VerifyResult) -> list[Verdict]:
     """Return the verdicts of a sound folder in which no release was ever sealed: nothing was there to be checked."""
     from stream.operator.history import verdicts_of
 
-    if not result.holds or any(one.releases or one.held or one.waiting or one.burned for one in result.publications):
+    if not result.holds or any(
+        publication.releases or publication.held or publication.waiting or publication.burned
+        for publication in result.publications
+    ):
         return []
     return verdicts_of(folder)
 

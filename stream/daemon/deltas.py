@@ -206,7 +206,7 @@ class DeltaWriter:
             names = _remembered(resources, self._resource_names, self.pseudonyms.resource)
             resources = [None if name is None else names[name] for name in resources]
         if self.person is not None:
-            attributes = [with_person(one, self.person, self.pseudonyms.person) for one in attributes]
+            attributes = [with_person(values, self.person, self.pseudonyms.person) for values in attributes]
         if event_ids.count(None) < len(event_ids):
             event_ids = [None if name is None else self.pseudonyms.event(name) for name in event_ids]
         cases = _remembered(batch.case, self._case_names, self.pseudonyms.case)

@@ -108,13 +108,13 @@ def _waited() -> dict[str, float]:
     A process that waits for a CPU is not asleep: it still sends heartbeats when it gets one. A stopped or paused
     process waits for nothing.
     """
-    found = {}
+    seconds_of_thread = {}
     for counts in TASKS.glob("*/schedstat"):
         try:
-            found[counts.parent.name] = int(counts.read_text().split()[1]) / 1e9
+            seconds_of_thread[counts.parent.name] = int(counts.read_text().split()[1]) / 1e9
         except (OSError, ValueError, IndexError):
             continue  # the thread ended meanwhile
-    return found
+    return seconds_of_thread
 
 
 HOST = "127.0.0.1"

@@ -39,8 +39,8 @@ class _Once(logging.Filter):
             return True
         if record.exc_info and isinstance(record.exc_info[1], VeilstreamError):
             self._refused = True
-        given = record.args if isinstance(record.args, tuple) else ()
-        if any(getattr(one, "retriable", False) is True for one in given):
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        if any(getattr(argument, "retriable", False) is True for argument in arguments):
             record.levelno, record.levelname = logging.WARNING, "WARNING"
         return not self._refused
 

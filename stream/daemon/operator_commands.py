@@ -74,13 +74,15 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     delta = status.get("delta")
     if delta and (lost := delta.get("lost")):
         return _mend_delta(settings, source, status, lost, action)
-    missing = [cast(Gap, one) for one in status["partitions"] if one["missing"]]
+    missing = [cast(Gap, partition) for partition in status["partitions"] if partition["missing"]]
     if not missing:
         raise InputError(f"{output}: its coordinator reports no gap")
     if action == "rewind":
-        _rewind(settings, source, {(one["src"], one["p"]): one["missing"][0] for one in missing})
-    for one in missing:
-        arguments = {"action": action, "src": one["src"], "p": one["p"]}
+        _rewind(
+            settings, source, {(partition["src"], partition["p"]): partition["missing"][0] for partition in missing}
+        )
+    for partition in missing:
+        arguments = {"action": action, "src": partition["src"], "p": partition["p"]}
         send(settings, source, Command(name="gap", arguments=arguments))
     return missing
 
@@ -93,7 +95,10 @@ def _mend_delta(settings: Settings, source: Source, status: Status, lost: LostDe
     """
     partitions = status["partitions"]
     if action == "rewind" and partitions:
-        behind = {(one["src"], one["p"]): (one["missing"] or [one["last"] + 1])[0] for one in partitions}
+        behind = {
+            (partition["src"], partition["p"]): (partition["missing"] or [partition["last"] + 1])[0]
+            for partition in partitions
+        }
         _rewind(settings, source, behind)
     # of no source partition: their own gaps are decided by themselves
     arguments = {"action": action, "delta": lost["log"], "position": status["position"], "src": "", "p": -1}

@@ -54,10 +54,10 @@ class WorkerStatusFile:
 
 def stopped_partitions(output: Path, now: float) -> list[str]:
     """Return the partitions that the running workers of a folder cannot read, each as `topic/number at offset N`."""
-    found: set[str] = set()
+    stopped: set[str] = set()
     for path in (OperatorLayout(output).faust("ingest")).glob("status-*.json"):
         with suppress(OSError, msgspec.DecodeError):  # replaced or removed at this moment
             status = msgspec.json.decode(path.read_bytes(), type=WorkerStatus)
             if abs(now - status.at) <= MISSED * status.heartbeat:
-                found.update(status.unreadable)
-    return sorted(found)
+                stopped.update(status.unreadable)
+    return sorted(stopped)

@@ -89,9 +89,9 @@ def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure) -> Build:
 def counted(engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], tell: Tell = silent) -> VariantTable:
     """Return the table that the mechanism plans on. InputError for what the mechanism cannot do on a table."""
     asked = CountQuery(mechanism.variants_by(), sensitive, bins=getattr(mechanism, "bins", {}))
-    found = engine.count(asked, tell)
-    mechanism.check_unit(found.unit)
-    return found.table
+    counted_variants = engine.count(asked, tell)
+    mechanism.check_unit(counted_variants.unit)
+    return counted_variants.table
 
 
 def _rows(engine: Engine, plan: VariantPlan, cases: tuple[str, ...]) -> Ints:

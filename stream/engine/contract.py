@@ -92,8 +92,8 @@ class Draws:
         import hashlib
         import hmac
 
-        own = hmac.new(self.key, purpose.encode(), hashlib.sha256).digest().ljust(BLOCK, b"\0")
-        return bytes(byte ^ 0x36 for byte in own), bytes(byte ^ 0x5C for byte in own)
+        purpose_key = hmac.new(self.key, purpose.encode(), hashlib.sha256).digest().ljust(BLOCK, b"\0")
+        return bytes(byte ^ 0x36 for byte in purpose_key), bytes(byte ^ 0x5C for byte in purpose_key)
 
     def of(self, purpose: str, case: str) -> str:
         """Return the draw of a case for a purpose, 64 hexadecimal digits."""

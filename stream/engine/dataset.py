@@ -66,21 +66,21 @@ def _left_over(system: Any, root: str, target: str) -> list[str]:
     """
     try:
         system.invalidate_cache()
-        found = {*system.find(root), *([root] if system.isfile(root) else [])}
+        names = {*system.find(root), *([root] if system.isfile(root) else [])}
     except OSError as error:
         raise InputError(
             f"{target}: cannot be listed ({type(error).__name__}); look at the address and its rights"
         ) from error
-    inside = {name: name.removeprefix(root).strip("/") for name in found if name.strip("/") != root.strip("/")}
+    inside = {name: name.removeprefix(root).strip("/") for name in names if name.strip("/") != root.strip("/")}
     if MANIFEST in inside.values():
         raise InputError(f"{target}: there is a release already; name another folder with -o")
-    if len(inside) < len(found) and system.isfile(root) and system.size(root):
+    if len(inside) < len(names) and system.isfile(root) and system.size(root):
         raise InputError(f"{target}: exists already; name another folder with -o")
     if not inside:
         return []
     if "/" not in root.strip("/"):
         raise InputError(f"{target}: a whole bucket, and it is not empty; name a folder in it with -o")
-    if MARKER not in inside.values() or not all(one == MARKER or _PART.fullmatch(one) for one in inside.values()):
+    if MARKER not in inside.values() or not all(name == MARKER or _PART.fullmatch(name) for name in inside.values()):
         raise InputError(f"{target}: holds files that are no release of ours; name another folder with -o")
     return sorted(inside, key=lambda name: (inside[name] == MARKER, name))
 
@@ -88,10 +88,10 @@ def _left_over(system: Any, root: str, target: str) -> list[str]:
 def _refuse_overlap(target: str, source: str) -> None:
     import fsspec
 
-    (own, out), (other, read) = located(target), located(source)
-    if type(own) is not type(other):
+    (target_system, out), (other, read) = located(target), located(source)
+    if type(target_system) is not type(other):
         return
-    if isinstance(own, fsspec.implementations.local.LocalFileSystem):
+    if isinstance(target_system, fsspec.implementations.local.LocalFileSystem):
         out, read = os.path.realpath(out), os.path.realpath(read)
     out, read = out.strip("/"), read.strip("/")
     fixed = re.split(r"[*?\[]", read)[0]
@@ -231,20 +231,20 @@ def _upload(folder: Path, target: str, names: list[str]) -> None:
     left, and go first.
     """
     system, root = located(target)
-    left, own = _left_over(system, root, target), secrets.token_hex(16).encode()
-    system.pipe_file(f"{root}/{MARKER}", own)
+    left, token = _left_over(system, root, target), secrets.token_hex(16).encode()
+    system.pipe_file(f"{root}/{MARKER}", token)
     for name in left:
         if not name.endswith(f"/{MARKER}"):
             system.rm_file(name)
     for name in names:
         if name == MANIFEST:
-            _refuse_other(system, root, target, own)
+            _refuse_other(system, root, target, token)
         system.put_file(str(folder / name), f"{root}/{name}")
     system.rm_file(f"{root}/{MARKER}")
 
 
-def _refuse_other(system: Any, root: str, target: str, own: bytes) -> None:
+def _refuse_other(system: Any, root: str, target: str, token: bytes) -> None:
     """RefusedError where another run writes to the same prefix: parts of both lie there, and none is a release."""
     system.invalidate_cache()
-    if system.exists(f"{root}/{MANIFEST}") or system.cat_file(f"{root}/{MARKER}") != own:
+    if system.exists(f"{root}/{MANIFEST}") or system.cat_file(f"{root}/{MARKER}") != token:
         raise RefusedError(f"{target}: another run has written to this; name another folder with -o")

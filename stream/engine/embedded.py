@@ -35,16 +35,18 @@ class Embedded:
     def count(self, asked: CountQuery, tell: Tell = silent) -> Counted:
         """Return the table of the log. InputError for an attribute that it lacks or that names cases."""
         tell("variants")
-        known = asked.knowledge
-        unit = coarser_unit(self._log, known.T) if known.structure == "rel" else None
+        knowledge = asked.knowledge
+        unit = coarser_unit(self._log, knowledge.T) if knowledge.structure == "rel" else None
         names = tuple(dict.fromkeys((*asked.sensitive, *asked.public)))
         log = self._log
         if asked.written:
             refuse_identifying(log, names, asked.bins)
             log = written(log, names)
-        own = {name: log.case_values(name) for name in asked.sensitive}
-        classes = class_columns(log, asked.sensitive, asked.bins) if asked.classes and asked.written else own
-        table, self._row = variant_table(log, known, classes)
+        sensitive_columns = {name: log.case_values(name) for name in asked.sensitive}
+        classes = (
+            class_columns(log, asked.sensitive, asked.bins) if asked.classes and asked.written else sensitive_columns
+        )
+        table, self._row = variant_table(log, knowledge, classes)
         self._public = {name: log.case_values(name) for name in asked.public}
         return Counted(table, unit)
 

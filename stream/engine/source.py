@@ -161,15 +161,17 @@ def local_minutes(minutes: Ints, name: str, where: str, *, texts: bool) -> tuple
     if len(minutes) and int(minutes[0]) * MINUTE < pd.Timestamp(WHOLE_MINUTES_SINCE, 1, 1).value:
         raise InputError(f"{where}: times before {WHOLE_MINUTES_SINCE} in {name} are read by --engine embedded only")
     if texts:
-        begin, own = datetime(1970, 1, 1), zone(name)  # noqa: DTZ001 - the zone follows
-        moments = [nanoseconds((begin + timedelta(minutes=one)).replace(tzinfo=own)) for one in minutes.tolist()]
+        begin, time_zone = datetime(1970, 1, 1), zone(name)  # noqa: DTZ001 - the zone follows
+        moments = [
+            nanoseconds((begin + timedelta(minutes=minute)).replace(tzinfo=time_zone)) for minute in minutes.tolist()
+        ]
         return minutes, np.asarray(moments, dtype=np.int64), np.zeros(len(minutes), dtype=np.bool_)
     local = pd.DatetimeIndex(minutes * MINUTE)
     first = np.ones(len(local), dtype=bool)
     moved = local.tz_localize(zone(name), ambiguous=first, nonexistent="shift_forward")
-    there = local.tz_localize(zone(name), ambiguous=first, nonexistent="NaT")
+    localized = local.tz_localize(zone(name), ambiguous=first, nonexistent="NaT")
     moment = moved.tz_convert("UTC").tz_localize(None).as_unit("ns").to_numpy().astype(np.int64)
-    return minutes, moment, np.asarray(there.isna())
+    return minutes, moment, np.asarray(localized.isna())
 
 
 def units_coarser_than(T: Unit) -> list[tuple[Unit, int]]:
@@ -218,11 +220,11 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(?=[^/])")
 def url_of(path: Path | str) -> str:
     """Return the path as text; a URL that a path has taken a slash from (`s3:/bucket/x`) as a URL again."""
     text = str(path)
-    found = _URL.match(text)
-    if found is None or "://" in text[: found.end()]:
+    match = _URL.match(text)
+    if match is None or "://" in text[: match.end()]:
         return text
-    begin = "file:///" if found[1] == "file" else f"{found[1]}://"
-    return f"{begin}{text[found.end() :]}"
+    begin = "file:///" if match[1] == "file" else f"{match[1]}://"
+    return f"{begin}{text[match.end() :]}"
 
 
 def is_url(text: str) -> bool:
@@ -264,7 +266,7 @@ class DataFiles:
 
     def free(self, name: str) -> str:
         """Return a name like this that no column has, in any letters."""
-        taken = {one.casefold() for one in self.header}
+        taken = {name.casefold() for name in self.header}
         while name in taken:
             name += "_"
         return name
@@ -307,12 +309,12 @@ class DataFiles:
     def column(self, attribute: str) -> tuple[str | None, str | None]:
         """Return the columns of an attribute: the case's own, and that of events. InputError if there is neither."""
         taken = {self.names.case, self.names.activity, self.names.time, self.names.resource}
-        own, of_events = f"{CASE_PREFIX}{attribute}", attribute
-        found = tuple(name if name in self.header and name not in taken else None for name in (own, of_events))
-        if found == (None, None):
-            known = sorted({name.removeprefix(CASE_PREFIX) for name in self.header if name not in taken})
-            raise InputError(f"attribute {attribute!r} is not in the log; it has {', '.join(known) or 'none'}")
-        return found[0], found[1]
+        of_cases, of_events = f"{CASE_PREFIX}{attribute}", attribute
+        columns = tuple(name if name in self.header and name not in taken else None for name in (of_cases, of_events))
+        if columns == (None, None):
+            available = sorted({name.removeprefix(CASE_PREFIX) for name in self.header if name not in taken})
+            raise InputError(f"attribute {attribute!r} is not in the log; it has {', '.join(available) or 'none'}")
+        return columns[0], columns[1]
 
 
 def clamp_microseconds() -> tuple[int, int]:
@@ -352,8 +354,8 @@ def opened(path: Path | str, reading: Reading) -> DataFiles:
     note = said(header, reading.columns, names)
     if note:
         reading.say(note)
-    whole = [f"{text.split('://')[0]}://{file}" if is_url(text) else file for file in files]
-    return DataFiles(text, kind, tuple(whole), names, types, partitions, reading, dialect)
+    full_paths = [f"{text.split('://')[0]}://{file}" if is_url(text) else file for file in files]
+    return DataFiles(text, kind, tuple(full_paths), names, types, partitions, reading, dialect)
 
 
 def _listed(text: str) -> tuple[Any, list[str]]:
@@ -361,17 +363,17 @@ def _listed(text: str) -> tuple[Any, list[str]]:
     system, root = located(text)
     try:
         if any(sign in root for sign in "*?["):
-            found = system.glob(root)
+            files = system.glob(root)
         elif system.isdir(root):
-            found = system.find(root)
+            files = system.find(root)
         else:
-            found = [root] if system.exists(root) else []
+            files = [root] if system.exists(root) else []
     except OSError as error:
         raise InputError(
             f"{text}: cannot be listed ({type(error).__name__}); look at the address and its rights"
         ) from error
     stem = root.rstrip("/")
-    shown = [file for file in found if not _hidden(file.removeprefix(stem)) and _kind(file)]
+    shown = [file for file in files if not _hidden(file.removeprefix(stem)) and _kind(file)]
     return system, sorted(shown)
 
 
@@ -403,10 +405,10 @@ def _kind(file: str) -> str | None:
 
 def _partitions(files: Iterable[str], text: str) -> tuple[str, ...]:
     """Return the columns in the names of folders (`year=2024/`), which every file must have."""
-    found = {tuple(part.partition("=")[0] for part in file.split("/")[:-1] if "=" in part) for file in files}
-    if len(found) > 1:
+    keys_of_files = {tuple(part.partition("=")[0] for part in file.split("/")[:-1] if "=" in part) for file in files}
+    if len(keys_of_files) > 1:
         raise InputError(f"{text}: files lie in folders of other partitions than the first; name one data set")
-    return found.pop() if found else ()
+    return keys_of_files.pop() if keys_of_files else ()
 
 
 def _parquet_types(system: Any, files: list[str], text: str) -> dict[str, Any]:
@@ -422,10 +424,10 @@ def _parquet_types(system: Any, files: list[str], text: str) -> dict[str, Any]:
             raise InputError(f"{file}: not a readable Parquet file; fetch it again") from error
         if len(set(schema.names)) < len(schema.names):
             raise InputError(f"{file}: two columns have one name; rename one")
-        own = {name: _plain(schema.field(name).type) for name in schema.names}
-        if place and own != types:
+        file_types = {name: _plain(schema.field(name).type) for name in schema.names}
+        if place and file_types != types:
             raise InputError(f"{file}: other columns than the first file of {text}; write them alike")
-        types = own
+        types = file_types
     return types
 
 
@@ -443,10 +445,10 @@ def _csv_types(files: list[str], reading: Reading, text: str) -> tuple[dict[str,
 
     if is_url(text):
         raise InputError(f"{text}: CSV is read from files of this machine only; store Parquet, or fetch it")
-    found = [dialect_of(Path(file), reading) for file in files]
-    first = found[0]
-    for file, own in zip(files, found, strict=True):
-        if own != first:
+    dialects = [dialect_of(Path(file), reading) for file in files]
+    first = dialects[0]
+    for file, dialect in zip(files, dialects, strict=True):
+        if dialect != first:
             raise InputError(f"{file}: written otherwise than the first file of {text}; only --engine embedded can")
     if not first.encoding.lower().startswith(("utf-8", "utf8", "ascii")) or first.blank:
         raise InputError(f"{text}: written in {first.encoding}, or with blanks; only --engine embedded can")

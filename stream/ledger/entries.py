@@ -287,8 +287,8 @@ def read_entry(line: bytes) -> Entry:
     msgspec.DecodeError
         If the bytes are no entry.
     """
-    found = _DECODER.decode(line)
-    return found.to_entry() if isinstance(found, _RawNote) else found
+    entry = _DECODER.decode(line)
+    return entry.to_entry() if isinstance(entry, _RawNote) else entry
 
 
 def charge_key(cut: str, redraw: int) -> str:

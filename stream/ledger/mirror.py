@@ -115,10 +115,10 @@ class Mirror:
         self.blobs.delete(mirror_name(publication, temporary))
 
     def _opened(self, sealed: bytes) -> bytes:
-        found = unseal(sealed, self.keys, RELEASE)
-        if found.version != VERSION:
-            raise Damaged(f"has version {found.version}, not {VERSION}")
-        return found.body
+        unsealed = unseal(sealed, self.keys, RELEASE)
+        if unsealed.version != VERSION:
+            raise Damaged(f"has version {unsealed.version}, not {VERSION}")
+        return unsealed.body
 
     def restore(self, name: str, account: Account, operator: OperatorFolder, *, required: bool) -> None:
         """Compare the mirror of one publication with its ledger, and put back what either side has lost.
@@ -140,14 +140,14 @@ class Mirror:
         restored = []
         for number in [*account.standing, *account.held]:
             body = account.seals[number].body
-            here = operator.release(name, number).exists()
-            there = mirror_name(name, body.operator) in present
-            if not here and there:
+            is_local = operator.release(name, number).exists()
+            is_mirrored = mirror_name(name, body.operator) in present
+            if not is_local and is_mirrored:
                 self.bring(name, number, body.operator, operator)
-            elif here and not there:
+            elif is_local and not is_mirrored:
                 self.put_release(name, body.operator, operator.release(name, number))
                 restored.append(number)
-            elif not here and required:
+            elif not is_local and required:
                 raise RefusedError(
                     f"release {number} of {name}: its files for the operator (audit, variants, memory) are neither in "
                     f"{operator.path} nor in the mirror {self.blobs.where}; restore a backup of the output folder of "
@@ -207,10 +207,10 @@ class Mirror:
                 self.blobs.delete(name)
 
     def _mark(self, files: Mapping[str, bytes]) -> str:
-        whole = hashlib.sha256(f"{self.blobs.where}\n{self.keys.id}\n".encode())
+        digest = hashlib.sha256(f"{self.blobs.where}\n{self.keys.id}\n".encode())
         for name, data in sorted(files.items()):
-            whole.update(f"{name} {len(data)}\n".encode() + data)
-        return whole.hexdigest()
+            digest.update(f"{name} {len(data)}\n".encode() + data)
+        return digest.hexdigest()
 
     # checkpoints
 
@@ -240,7 +240,7 @@ class Mirror:
             except (Damaged, msgspec.DecodeError) as damage:
                 faults.append(f"{name}: {damage}")
         if slots:
-            newest, number = max(slots, key=lambda one: one[0].position)
+            newest, number = max(slots, key=lambda slot: slot[0].position)
             self._next = (number + 1) % SLOTS
             return newest.state
         if faults:

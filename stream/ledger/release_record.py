@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 # a CPU second of every process that writes a release.
 
 
-def integers(values: Ints | Codes, there: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+def integers(values: Ints | Codes, is_valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """int64 or int32, as the values are; null where one is not `there`."""
     import pyarrow as pa
 
     kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, len(values), [_bitmap(there), pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(kind, len(values), [_bitmap(is_valid), pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def texts(values: Sequence[str | None]) -> pa.Array:
@@ -42,15 +42,15 @@ def texts(values: Sequence[str | None]) -> pa.Array:
     if len(ends) and ends[-1] > np.iinfo(np.int32).max:
         return pa.array(values, type=pa.string())  # more than one array holds
     offsets = np.concatenate(([0], ends)).astype(np.int32)
-    there = None if None not in values else np.asarray([value is not None for value in values], dtype=np.bool_)
-    buffers = [_bitmap(there), pa.py_buffer(offsets), pa.py_buffer(b"".join(written))]
+    is_valid = None if None not in values else np.asarray([value is not None for value in values], dtype=np.bool_)
+    buffers = [_bitmap(is_valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(written))]
     return pa.Array.from_buffers(pa.string(), len(written), buffers)
 
 
-def _bitmap(there: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+def _bitmap(is_valid: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
     import pyarrow as pa
 
-    return None if there is None or there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    return None if is_valid is None or is_valid.all() else pa.py_buffer(np.packbits(is_valid, bitorder="little"))
 
 
 class StoredRelease(Protocol):
@@ -159,8 +159,8 @@ class ReleaseRecord:
         ticks = self.log.time // NANOSECONDS[self.T]
         distinct, codes = np.unique(ticks, return_inverse=True)
         column = Column(codes.astype(np.int32), tuple(distinct.tolist()))
-        rest = tuple(name for name in names if name != "relative_time")
-        return joint([perspective(self.log, (name,)) for name in rest] + [column])
+        other_names = tuple(name for name in names if name != "relative_time")
+        return joint([perspective(self.log, (name,)) for name in other_names] + [column])
 
     def simple(self, carries: Sequence[str] | None = None) -> SimpleLog:
         """Return the simple log of the release over those items and the joint sensitive value."""
@@ -263,9 +263,9 @@ def _table(path: Path, columns: list[str] | None = None) -> pa.Table:
 def without_cases(record: ReleaseRecord, erased: set[str]) -> ReleaseRecord:
     """Return the record without the erased cases."""
     keep = np.asarray([case not in erased for case in record.case_ids], dtype=np.bool_)
-    rest = record.log.select_cases(keep)
+    remaining = record.log.select_cases(keep)
     return ReleaseRecord(
-        record.sequence, rest, record.carries, record.T, record.sensitive, publication=record.publication
+        record.sequence, remaining, record.carries, record.T, record.sensitive, publication=record.publication
     )
 
 

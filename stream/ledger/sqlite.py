@@ -257,9 +257,9 @@ def _asked(path: Path, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
     mode = "mode=ro&immutable=1" if alone else "mode=ro"
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as db:
-            found = ask(db)
+            answer = ask(db)
     except sqlite3.DatabaseError as error:
         if alone and log.exists():
             return _asked(path, ask)
         raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error
-    return _asked(path, ask) if alone and log.exists() else found
+    return _asked(path, ask) if alone and log.exists() else answer

@@ -151,8 +151,8 @@ def _take_ledger(tar: tarfile.TarFile, path: Path) -> list[Entry]:
         copy = Path(folder) / path.name
         uri = f"{path.resolve().as_uri()}?mode=ro"
         try:
-            with closing(sqlite3.connect(uri, uri=True)) as one, closing(sqlite3.connect(copy)) as two:
-                one.backup(two)
+            with closing(sqlite3.connect(uri, uri=True)) as original, closing(sqlite3.connect(copy)) as duplicate:
+                original.backup(duplicate)
         except sqlite3.DatabaseError as error:
             raise RefusedError(f"{path}: the ledger cannot be read ({error})") from None
         tar.add(copy, path.name)
@@ -181,14 +181,14 @@ def _about(path: Path, source: Path) -> About:
 def _refuse_behind(ledger: Path, output: Path, url: str | None) -> None:
     view = read_view(ledger)
     # A release that was held when the backup was made, and is in the store now, was decided on since.
-    known = view.seals.keys() - {(seal.publication, seal.sequence) for seal in view.held}
+    sealed = view.seals.keys() - {(seal.publication, seal.sequence) for seal in view.held}
     names = view.accounts.keys() - {""}
     public = output / "public"
     names |= {path.name for path in public.iterdir() if path.is_dir()} if public.is_dir() else set()
     store = open_store(url or output)
     for name in sorted(names):
         for number in store.releases(name):
-            if (name, number) not in known:
+            if (name, number) not in sealed:
                 raise RefusedError(
                     f"release {number} of {name} is in the store but not in this backup: the backup is behind; "
                     "restore a newer one"

@@ -141,8 +141,8 @@ def audit(output: Path, publication: str, sequence: int) -> AuditDocument:
 
 def _read_audit(output: Path, publication: str, sequence: int, kind: Any) -> AuditDocument:
     path = OperatorLayout(output).audit(publication, sequence)
-    found: AuditDocument = read_json(path, kind) if os.path.isfile(path) else {}
-    return found
+    audit: AuditDocument = read_json(path, kind) if os.path.isfile(path) else {}
+    return audit
 
 
 def read_json(path: Path | str, kind: Any = Any) -> Any:

@@ -136,20 +136,20 @@ def _put_release(place: mirror.Mirror, name: str, body: bytes) -> None:
 
 
 def _release(sealed: bytes, keys: Keys) -> Sealed:
-    found = unseal(sealed, keys, mirror.RELEASE, plain_too=True)
-    if found.version > mirror.VERSION:
-        raise Damaged(f"has version {found.version}, newer than {mirror.VERSION}, this program's")
-    return found.body, found.version, found.protection
+    unsealed = unseal(sealed, keys, mirror.RELEASE, plain_too=True)
+    if unsealed.version > mirror.VERSION:
+        raise Damaged(f"has version {unsealed.version}, newer than {mirror.VERSION}, this program's")
+    return unsealed.body, unsealed.version, unsealed.protection
 
 
 def _generation(path: Path, keys: Keys, write: Callable[[bytes], None]) -> _Step:
     """Return a whole state with the changes in the log beside it; a rewritten state contains them."""
 
     def read() -> Sealed:
-        found = checkpoint.generation_at(path, keys, plain_too=True)
-        if found.fault:
-            raise Damaged(f"has a log that cannot be read to its end ({found.fault})")
-        return found.state, found.version, found.protection
+        generation = checkpoint.generation_at(path, keys, plain_too=True)
+        if generation.fault:
+            raise Damaged(f"has a log that cannot be read to its end ({generation.fault})")
+        return generation.state, generation.version, generation.protection
 
     item, state = _opened(str(path), STATE_VERSION, keys, read)
     return _Step(item, lambda: write(seal(renewed(state), keys, checkpoint.FORMAT, STATE_VERSION)))

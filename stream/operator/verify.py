@@ -223,7 +223,7 @@ class _Publication:
         folder = self.layout.held(self.name, seal.temporary)
         for name, right in [
             (MANIFEST, seal.manifest),
-            *((str(one["path"]), one["sha256"]) for one in seal.files),
+            *((str(file["path"]), file["sha256"]) for file in seal.files),
         ]:
             path = folder / name
             if not path.is_file():
@@ -258,10 +258,10 @@ class _Publication:
             if name not in present:
                 self._wrong("missing", f"{name} is gone", number)
                 continue
-            found, size = self.tree.digest(f"{folder}/{name}")
+            digest, size = self.tree.digest(f"{folder}/{name}")
             self.checked.files += 1
             self.checked.bytes += size
-            if (found, size) != (file["sha256"], file["bytes"]):
+            if (digest, size) != (file["sha256"], file["bytes"]):
                 self._wrong("bytes", f"{name} is not what was sealed", number)
         for name in sorted(present - {str(file["path"]) for file in sealed} - also):
             self._wrong("unknown", f"{name} is named by no seal", number)
@@ -292,7 +292,7 @@ class _Publication:
         totals = self.account.at_seal[number]
         counted = {totals.process_seals, totals.charged_seals}
         if chain.get("releases") not in counted:
-            said = " or ".join(str(one) for one in sorted(counted))
+            said = " or ".join(str(number) for number in sorted(counted))
             self._wrong("chain", f"counts {chain.get('releases')} releases of the process, the ledger {said}", number)
 
     def _budget(self, number: int, manifest: Mapping[str, Any]) -> None:
@@ -303,15 +303,15 @@ class _Publication:
                 self._wrong("budget", "was charged, and its manifest says nothing of it", number)
             return
         totals = self.account.at_seal[number]
-        own, process = totals.spent, totals.process_spent
-        rho = (("rho", paid), ("spent", own), ("process", process)) if self.account.accounting.kind == "zcdp" else ()
+        spent, process = totals.spent, totals.process_spent
+        rho = (("rho", paid), ("spent", spent), ("process", process)) if self.account.accounting.kind == "zcdp" else ()
         for name, charged in rho:
             stated, true = (budget.get("zcdp") or {}).get(name), shown((charged or Charge()).rho)
             if stated != true:
                 self._wrong("budget", f"says rho {stated} ({name}), the ledger {true}", number)
         loss = self._accounting(budget).loss
-        paid, own, process = loss(paid or Charge()), loss(own), loss(process)
-        amounts = [(budget, paid, "costs"), (budget["spent"], own, "says as spent")]
+        paid, spent, process = loss(paid or Charge()), loss(spent), loss(process)
+        amounts = [(budget, paid, "costs"), (budget["spent"], spent, "says as spent")]
         if "process" in budget:  # not in manifests of programs before
             amounts.append((budget["process"]["spent"], process, "says as spent by the process"))
         for said, right, what in amounts:
@@ -319,8 +319,8 @@ class _Publication:
                 if said.get(unit) not in (shown(amount), float(amount)):
                     self._wrong("budget", f"{what} {said.get(unit)} {unit}, the ledger {shown(amount)}", number)
         limit = budget.get("limit")
-        if limit is not None and float(own.epsilon) > limit:
-            self._wrong("budget", f"was sealed with {shown(own.epsilon)} spent, above its limit {limit}", number)
+        if limit is not None and float(spent.epsilon) > limit:
+            self._wrong("budget", f"was sealed with {shown(spent.epsilon)} spent, above its limit {limit}", number)
 
     def _accounting(self, budget: Mapping[str, Any]) -> Accounting:
         """How charges of the ledger are shown in a manifest, which states a delta of conversion of its own."""
@@ -394,10 +394,10 @@ def _unknown(
         if not path.is_dir() or path.name not in accounts:
             result.notes.append(f"operator/{path.name}: not veilstream's, or of no entry of the ledger")
             continue
-        known = {release_folder(number) for number in accounts[path.name].seals} | {HELD}
+        expected = {release_folder(number) for number in accounts[path.name].seals} | {HELD}
         result.notes += _left_held(path, accounts[path.name])
-        for entry in sorted(one.name for one in path.iterdir() if not one.name.startswith(".")):
-            if entry not in known:
+        for entry in sorted(child.name for child in path.iterdir() if not child.name.startswith(".")):
+            if entry not in expected:
                 result.problems.append(
                     VerifyProblem("unknown", f"operator/{path.name}/{entry} is named by no seal", path.name)
                 )
@@ -407,10 +407,10 @@ def _left_held(folder: Path, account: Account) -> list[str]:
     """Bytes among the held ones of which no release waits."""
     seals = account.seals.items()
     waiting = {seal.body.temporary for number, seal in seals if account.state(number) != "rejected"}
-    found = sorted(path.name for path in (folder / HELD).iterdir()) if (folder / HELD).is_dir() else []
+    names = sorted(path.name for path in (folder / HELD).iterdir()) if (folder / HELD).is_dir() else []
     return [
         f"operator/{folder.name}/{HELD}/{name}: of no held release; the next start sets it aside"
-        for name in found
+        for name in names
         if name not in waiting
     ]
 
@@ -435,10 +435,10 @@ class _Tree:
         """Return the names in a folder; empty if there is no such folder."""
         path = f"{self._base}/{folder}".rstrip("/")
         try:
-            found = os.listdir(path) if self.local else self._fs.ls(path, detail=False)
+            paths = os.listdir(path) if self.local else self._fs.ls(path, detail=False)
         except FileNotFoundError:
             return []
-        return sorted(str(one).rstrip("/").rsplit("/", 1)[-1] for one in found)
+        return sorted(str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths)
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""
@@ -453,12 +453,12 @@ class _Tree:
 
     def digest(self, path: str) -> tuple[str, int]:
         """SHA-256 and size."""
-        found, size = hashlib.sha256(), 0
+        checksum, size = hashlib.sha256(), 0
         with self._reaching(path), self._open(path) as stream:
             for block in _blocks(stream):
-                found.update(block)
+                checksum.update(block)
                 size += len(block)
-        return found.hexdigest(), size
+        return checksum.hexdigest(), size
 
     def _reaching(self, path: str) -> AbstractContextManager[None]:
         return nullcontext() if self.local else reaching(f"{self._base}/{path}")
@@ -492,7 +492,7 @@ def _readable(path: Path) -> bool:
 
 def _json(body: bytes) -> dict[str, Any] | None:
     try:
-        found = msgspec.json.decode(body)
+        document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None

@@ -43,10 +43,10 @@ def withdraw(folder: Path, pid: int, *names: str) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
+        content: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return found
+    return content
 
 
 def _write(folder: Path, pid: int, what: dict[str, Any]) -> None:

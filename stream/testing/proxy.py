@@ -89,10 +89,10 @@ class Proxy:
             await self._flows.wait()
             if self._refuses:
                 return
-            there, back = await asyncio.open_connection(*self._target)
+            from_target, back = await asyncio.open_connection(*self._target)
             self._open.add(back)
             try:
-                ways = [asyncio.ensure_future(self._pass(*way)) for way in ((reader, back), (there, writer))]
+                ways = [asyncio.ensure_future(self._pass(*way)) for way in ((reader, back), (from_target, writer))]
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
                 for way in ways:
                     way.cancel()

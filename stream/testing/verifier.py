@@ -49,7 +49,11 @@ class Left:
         if seal["body"].get("held_at") is None:
             return ""
         key = (seal["publication"], seal["sequence"])
-        said = [one["body"]["decision"] for one in self.of("approval") if (one["publication"], one["sequence"]) == key]
+        said = [
+            entry["body"]["decision"]
+            for entry in self.of("approval")
+            if (entry["publication"], entry["sequence"]) == key
+        ]
         return next((word for word in said if word != "refused"), "held")
 
 
@@ -113,8 +117,8 @@ def _bytes(left: Left) -> Iterator[str]:
         folder = left.releases[key]
         sealed = {file["path"]: file["sha256"] for file in seal["body"]["files"]}
         sealed["manifest.json"] = seal["body"]["manifest"]
-        found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-        if sealed != found:
+        digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+        if sealed != digests:
             yield f"release {key} is not what was sealed"
 
 
@@ -186,7 +190,7 @@ def _held(left: Left) -> Iterator[str]:
         folder = left.output / "operator" / key[0] / "held" / seal["body"]["temporary"]
         if ruling != "held":
             continue
-        for name, sealed in [(one["path"], one["sha256"]) for one in seal["body"]["files"]]:
+        for name, sealed in [(file["path"], file["sha256"]) for file in seal["body"]["files"]]:
             path = folder / name
             if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sealed:
                 yield f"release {key} is held, and {name} is not what was sealed"
@@ -200,10 +204,10 @@ def _half_way(left: Left) -> Iterator[str]:
             yield f"release {key} was sealed and is not there"
         if key not in published:
             yield f"release {key} was never marked as published"
-        own = left.output / "operator" / key[0] / f"{key[1]:06d}"
+        operator_folder = left.output / "operator" / key[0] / f"{key[1]:06d}"
         for name in ("audit.json", "variants.parquet"):
-            if not (own / name).is_file():
-                yield f"{own / name} is missing"
+            if not (operator_folder / name).is_file():
+                yield f"{operator_folder / name} is missing"
     for folder in left.output.glob("public/*/.*.tmp"):
         yield f"{folder} was left behind"
     waiting = {seal["body"]["temporary"] for seal in left.of("seal") if left.ruling(seal) == "held"}
@@ -211,9 +215,9 @@ def _half_way(left: Left) -> Iterator[str]:
         if folder.name not in waiting:
             yield f"{folder} was left behind"
     for seal in left.of("seal"):
-        own = left.output / "operator" / seal["publication"] / f"{seal['sequence']:06d}"
-        if left.ruling(seal) in ("rejected", "superseded") and (own / "variants.parquet").exists():
-            yield f"{own} still names the cases of a rejected release"
+        operator_folder = left.output / "operator" / seal["publication"] / f"{seal['sequence']:06d}"
+        if left.ruling(seal) in ("rejected", "superseded") and (operator_folder / "variants.parquet").exists():
+            yield f"{operator_folder} still names the cases of a rejected release"
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:

@@ -21,4 +21,4 @@ def visible_json(document: bytes) -> bytes:
     """
     if document.isascii() and b"\x7f" not in document:
         return document
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", document.decode()).encode()
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", document.decode()).encode()

@@ -38,12 +38,12 @@ Floats = npt.NDArray[np.float64]
 
 def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
     """int64[V]: place of the nearest candidate of each variant, the first of the nearest ones."""
-    there = [_text(candidate) for candidate in candidates]
-    found = [
-        _distances([_text(variant) for variant in variants[begin : begin + CHUNK]], there).argmin(axis=1)
+    candidate_texts = [_text(candidate) for candidate in candidates]
+    nearest_of_chunk = [
+        _distances([_text(variant) for variant in variants[begin : begin + CHUNK]], candidate_texts).argmin(axis=1)
         for begin in range(0, len(variants), CHUNK)
     ]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int64)
+    return np.concatenate([np.zeros(0, dtype=np.int64), *nearest_of_chunk]).astype(np.int64)
 
 
 def reweigh(
@@ -103,12 +103,12 @@ def _pool(drawn: Mapping[Variant, int]) -> tuple[list[Variant], Floats]:
     return ranked[:POOL], weights[:POOL]
 
 
-def _distances(here: Sequence[str], there: Sequence[str]) -> Floats:
+def _distances(first: Sequence[str], second: Sequence[str]) -> Floats:
     """Levenshtein distance over the longer length, float64[here, there]: equal fractions give equal floats."""
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cdist
 
-    return np.asarray(cdist(here, there, scorer=Levenshtein.normalized_distance, dtype=np.float64, workers=1))
+    return np.asarray(cdist(first, second, scorer=Levenshtein.normalized_distance, dtype=np.float64, workers=1))
 
 
 def _text(variant: Variant) -> str:

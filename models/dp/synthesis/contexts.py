@@ -179,27 +179,27 @@ def measure(
         cells += draw.gaussian(scale, cells.size).reshape(cells.shape)
         levels.append(ContextLevel(opened, cells, np.full(len(opened), scale / LAPLACE)))
         if order == 1 and len(rhos) > 1 and enough is not None and not enough(levels[0]):
-            rest = sum(rhos[1:], start=Fraction(0))
-            again = measure(variants, counts, labels, [rest], bound, draw, cases_per_person)
+            remaining_rho = sum(rhos[1:], start=Fraction(0))
+            again = measure(variants, counts, labels, [remaining_rho], bound, draw, cases_per_person)
             return [_together(levels[0], again[0], rhos)]
         opened = _next_contexts(levels, labels)
     return levels
 
 
-def _together(one: ContextLevel, other: ContextLevel, rhos: Sequence[Fraction]) -> ContextLevel:
+def _together(first: ContextLevel, other: ContextLevel, rhos: Sequence[Fraction]) -> ContextLevel:
     """Two measurements of one level, weighted by the rho of each: the noise is that of both rhos at once."""
     part = float(rhos[0] / sum(rhos))
-    cells = np.rint(part * one.cells + (1 - part) * other.cells).astype(np.int64)
-    return ContextLevel(one.contexts, cells, one.scale * part**0.5)
+    cells = np.rint(part * first.cells + (1 - part) * other.cells).astype(np.int64)
+    return ContextLevel(first.contexts, cells, first.scale * part**0.5)
 
 
 def true_cells(steps: VariantSteps, weights: Ints, opened: Ints, order: int) -> Ints:
     """int64[C, A + 1]: weights of the steps by context (of the sorted keys `opened`) and label."""
-    keys, whole = steps.keys(order)
-    row, found = _rows(opened, keys)
-    found &= whole
+    keys, fits_order = steps.keys(order)
+    row, is_open = _rows(opened, keys)
+    is_open &= fits_order
     cells = np.zeros((len(opened), steps.labels + 1), dtype=np.int64)
-    np.add.at(cells, (row[found], steps.after[found]), weights[found])
+    np.add.at(cells, (row[is_open], steps.after[is_open]), weights[is_open])
     return cells
 
 
@@ -215,8 +215,8 @@ def _next_contexts(levels: list[ContextLevel], labels: int) -> Ints:
     level, radix = levels[-1], labels + 1
     row, label = np.nonzero(level.cells[:, :labels] >= DROP * level.scale[:, None])
     keys = level.contexts[row] * radix + label
-    _, known = _rows(level.contexts, keys % radix ** len(levels))
-    return np.sort(keys[known])
+    _, is_open = _rows(level.contexts, keys % radix ** len(levels))
+    return np.sort(keys[is_open])
 
 
 @content_free("labels")
@@ -257,16 +257,16 @@ class Model:
             if limits is None:
                 at_once = np.zeros_like(cells)
                 at_once[:, labels] = 1.0
-                own = np.divide(cells, total, out=at_once, where=total > 0)
+                chance = np.divide(cells, total, out=at_once, where=total > 0)
             else:
                 shorter, _ = _rows(contexts[-1], level.contexts % radix ** (order - 1))
                 cells = np.minimum(cells, limits[shorter])
                 weight, total = SMOOTH * noise, cells.sum(axis=1, keepdims=True)
-                own = (cells + weight * chances[-1][shorter]) / (total + weight)
+                chance = (cells + weight * chances[-1][shorter]) / (total + weight)
             limits = cells
             rows.append(sum(map(len, contexts)))
             contexts.append(level.contexts)
-            chances.append(own)
+            chances.append(chance)
         return cls(tuple(contexts), tuple(rows), np.concatenate(chances), labels)
 
     def sample(self, size: int, longest: int, draw: NoiseSource) -> dict[Variant, int]:
@@ -292,18 +292,18 @@ class Model:
             traces[live, place] = label
             keys = [label, *(_longer(key[going], label, radix) for key in keys[:-1])]
         lengths = (traces >= 0).sum(axis=1)
-        found: dict[Variant, int] = {}
+        drawn_counts: dict[Variant, int] = {}
         for trace, length in zip(traces[:, : lengths.max(initial=0)].tolist(), lengths.tolist(), strict=True):
             variant = tuple(trace[:length])
-            found[variant] = found.get(variant, 0) + 1
-        return found
+            drawn_counts[variant] = drawn_counts.get(variant, 0) + 1
+        return drawn_counts
 
     def _deepest(self, keys: list[Ints]) -> Ints:
         """Row of `chances` of the longest opened context of each trace."""
         best = self.rows[0] + np.searchsorted(self.contexts[0], keys[0])
         for key, contexts, first in zip(keys[1:], self.contexts[1:], self.rows[1:], strict=True):
-            row, found = _rows(contexts, key)
-            best = np.where(found, first + row, best)
+            row, is_open = _rows(contexts, key)
+            best = np.where(is_open, first + row, best)
         return best
 
 

@@ -80,7 +80,7 @@ Weigh = Callable[[Sequence[Variant], int, int], Ints]
 
 
 def follows(
-    near: Spread, level: ContextLevel, labels: int, bound: int, known: Mapping[Variant, int] | None = None,
+    near: Spread, level: ContextLevel, labels: int, bound: int, counted: Mapping[Variant, int] | None = None,
     weigh: Weigh = step_weights,
 ) -> Cells:  # fmt: skip
     """Return the cells of the first level that some trace has.
@@ -88,8 +88,8 @@ def follows(
     The cases of the frequent variants, which the model did not see, are added by their noisy counts.
     """
     noisy = level.cells.astype(np.float64).ravel() / UNIT
-    if known:
-        noisy += _steps(list(known), labels, bound, weigh) @ np.asarray(list(known.values()), dtype=np.float64)
+    if counted:
+        noisy += _steps(list(counted), labels, bound, weigh) @ np.asarray(list(counted.values()), dtype=np.float64)
     deviation = np.repeat(level.scale, labels + 1) / UNIT * LAPLACE
     of = _steps(near.traces, labels, bound, weigh)
     taken = np.unique(of.nonzero()[0])
@@ -112,10 +112,10 @@ def _steps(traces: Sequence[Variant], labels: int, bound: int, weigh: Weigh) -> 
     """
     from scipy.sparse import csr_array
 
-    known = [max(trace, default=0) < labels for trace in traces]
-    seen = [trace if there else () for trace, there in zip(traces, known, strict=True)]
+    has_all_labels = [max(trace, default=0) < labels for trace in traces]
+    seen = [trace if is_complete else () for trace, is_complete in zip(traces, has_all_labels, strict=True)]
     steps = VariantSteps.of(seen, labels)
-    weights = weigh(seen, labels, bound) * np.asarray(known, dtype=np.int64) / UNIT
+    weights = weigh(seen, labels, bound) * np.asarray(has_all_labels, dtype=np.int64) / UNIT
     place = steps.before * (labels + 1) + steps.after
     return csr_array((weights[steps.variant], (place, steps.variant)), shape=((labels + 1) ** 2, len(traces)))
 
@@ -133,9 +133,9 @@ def fitted(prior: Floats, cells: Sequence[Cells]) -> Floats:
             slope += part.of.T @ (part.misfit(cases) / part.deviation)
         while rate > 1e-12:
             tried = cases * np.exp(np.clip(-rate * slope, -LARGEST, LARGEST))
-            found = _sum(tried, prior, cells)
-            if found <= best:
-                cases, best = tried, found
+            distance = _sum(tried, prior, cells)
+            if distance <= best:
+                cases, best = tried, distance
                 break
             rate /= 2
         rate *= 1.3

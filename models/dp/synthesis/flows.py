@@ -68,11 +68,11 @@ def circulation(wanted: Floats) -> Floats:
         return 0.5 * float((cells**2).sum()), np.asarray(cells.sum(axis=1) - cells.sum(axis=0))
 
     steps = max(min(MOST_STEPS, MOST_WORK // wanted.size), 10)
-    found = minimize(
+    optimum = minimize(
         dual,
         np.zeros(len(wanted)),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": steps, "maxfun": 2 * steps, "ftol": 0.0, "gtol": 1e-9},
     )
-    return kept(found.x) * unit
+    return kept(optimum.x) * unit

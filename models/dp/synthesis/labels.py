@@ -77,10 +77,10 @@ def first_labels(table: VariantCounts, max_labels: int) -> Ints:
 
 
 def _first(variant: Iterable[int], most: int) -> list[int]:
-    found: dict[int, None] = {}
+    distinct_labels: dict[int, None] = {}
     for label in variant:
-        if label not in found:
-            found[label] = None
-            if len(found) == most:
+        if label not in distinct_labels:
+            distinct_labels[label] = None
+            if len(distinct_labels) == most:
                 break
-    return list(found)
+    return list(distinct_labels)

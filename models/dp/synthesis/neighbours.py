@@ -78,8 +78,8 @@ def stage_pairs(
         "times": "stage times: a step longer than any",
     }
     return [
-        StagePair(NeighbourPair(said[name], _runs(run, one), _runs(run, other)), claim)
-        for name, (run, one, other, claim) in stages.items()
+        StagePair(NeighbourPair(said[name], _runs(run, first), _runs(run, other)), claim)
+        for name, (run, first, other, claim) in stages.items()
         if not only or name in only
     ]
 

@@ -100,8 +100,8 @@ def release_synthetic(
     series = _NoisyCounts.go_on(state, extended, len(alphabet), design, shape, _scales(terms, design, shape), number)
     series.measure(table, number, source)
     series.refill(source)
-    own = series.weigh(table, number, source)
-    shown = _rows(series.traces, own, np.ones(len(own), dtype=np.int64), series.weights.scale)
+    weights_of_cut = series.weigh(table, number, source)
+    shown = _rows(series.traces, weights_of_cut, np.ones(len(weights_of_cut), dtype=np.int64), series.weights.scale)
     if _events(shown) > MAX_EVENTS:
         # To withhold it would tell of nodes that this number draws, and the next attempt would draw them again.
         shown = []
@@ -115,8 +115,8 @@ def release_synthetic(
         "warnings": [f"{dropped} of {log.n_events} events have labels that are not declared"] if dropped else [],
     }
     release = StrictRelease(released, terms, 0, source.private, operator)
-    whole, public = series.accumulated(source)
-    return Accumulated(release, whole, series.state(), public)
+    accumulated, public = series.accumulated(source)
+    return Accumulated(release, accumulated, series.state(), public)
 
 
 @content_free("labels")
@@ -161,14 +161,16 @@ class _NoisyCounts:
         made = [list(alphabet), labels, design.order, design.case_weight]
         if state is not None and state["made"] == made:
             cells = [
-                Counts.from_state(one, _flat(opened, labels), shape, scales[0])
-                for one, opened in zip(state["cells"], state["opened"], strict=True)
+                Counts.from_state(cell_state, _flat(opened, labels), shape, scales[0])
+                for cell_state, opened in zip(state["cells"], state["opened"], strict=True)
             ]
             traces = [tuple(trace) for trace in state["traces"]]
             weights = Counts.from_state(state["weights"], list(traces), shape, scales[1])
-            whole = [one for one in cells if one is not None]
-            if weights is not None and len(whole) == len(cells):
-                return cls(alphabet, labels, design, [list(one) for one in state["opened"]], whole, traces, weights)
+            restored = [counts for counts in cells if counts is not None]
+            if weights is not None and len(restored) == len(cells):
+                return cls(
+                    alphabet, labels, design, [list(keys) for keys in state["opened"]], restored, traces, weights
+                )
         begun = [Counts.begin(shape, scales[0], number) for _ in range(design.order)]
         return cls(alphabet, labels, design, [[] for _ in begun], begun, [], Counts.begin(shape, scales[1], number))
 
@@ -186,7 +188,7 @@ class _NoisyCounts:
             self.cells[order - 1].add(number, true.ravel(), draw)
 
     def _open(self, order: int, draw: NoiseSource) -> None:
-        known = set(self.opened[order - 1])
+        opened_keys = set(self.opened[order - 1])
         if order == 1:
             wanted = list(range(self.labels + 1))
         else:
@@ -195,8 +197,8 @@ class _NoisyCounts:
             row, label = np.nonzero(level.cells[:, : self.labels] >= DROP * level.scale[:, None])
             keys = (level.contexts[row] * radix + label).tolist()
             wanted = [key for key in keys if key % radix ** (order - 1) in above]
-        fresh = [key for key in wanted if key not in known]
-        if (len(known) + len(fresh)) * (self.labels + 1) > contexts.MOST_CELLS:
+        fresh = [key for key in wanted if key not in opened_keys]
+        if (len(opened_keys) + len(fresh)) * (self.labels + 1) > contexts.MOST_CELLS:
             raise InputError(f"level {order} of the context model has too many cells: declare fewer activities")
         self.opened[order - 1] += fresh
         self.cells[order - 1].extend(_flat(fresh, self.labels), draw, backlog=False)
@@ -212,9 +214,9 @@ class _NoisyCounts:
     def refill(self, draw: NoiseSource) -> None:
         """Give up candidates that do not rise above their noise; take representatives of the model in their place."""
         place = {label: code for code, label in enumerate(self.alphabet)}
-        given = list(dict.fromkeys(tuple(place[label] for label in trace) for trace in self.design.given))
+        public_traces = list(dict.fromkeys(tuple(place[label] for label in trace) for trace in self.design.given))
         total, noise = self.weights.total, self.weights.scale * np.sqrt(self.weights.draws)
-        public = set(given)
+        public = set(public_traces)
         held = np.asarray([trace in public for trace in self.traces], dtype=np.bool_)
         keep = held | (self.weights.draws < PATIENCE) | (total >= noise)
         self.weights.keep(keep)
@@ -227,7 +229,7 @@ class _NoisyCounts:
         cases = contexts.cases(levels[0], drawn, self.labels, weights)
         scale = self.weights.scale * math.sqrt(sum(self.weights.nodes) + 1)
         most = min(self.design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
-        fresh = [trace for trace in given if trace not in set(self.traces)]
+        fresh = [trace for trace in public_traces if trace not in set(self.traces)]
         listed = self.traces + fresh
         fresh += candidates.representative(drawn, listed, most - len(listed))
         self.weights.extend(fresh, draw, backlog=False)
@@ -252,8 +254,8 @@ class _NoisyCounts:
 
     def _fitted(self, cells: list[tuple[Variant, int]], draw: NoiseSource) -> list[tuple[Variant, int]]:
         """Spread the cases of some cells over drawn traces, and fit them to the first level over all releases too."""
-        near, known = Spread.of(cells, self.traces, self.drawn, draw), dict(cells)
-        counts = np.asarray([known.get(trace, 0) for trace in self.traces], dtype=np.int64)
+        near, count_of_trace = Spread.of(cells, self.traces, self.drawn, draw), dict(cells)
+        counts = np.asarray([count_of_trace.get(trace, 0) for trace in self.traces], dtype=np.int64)
         noise = self.weights.scale * np.sqrt(self.weights.draws)
         follow = follows(near, self._level(1), self.labels, self.design.case_weight, weigh=contexts.case_weights)
         return fit(near, [nearby(near, counts, noise), follow], draw)
@@ -263,7 +265,7 @@ class _NoisyCounts:
         return {
             "made": [list(self.alphabet), self.labels, self.design.order, self.design.case_weight],
             "opened": self.opened,
-            "cells": [one.to_state() for one in self.cells],
+            "cells": [counts.to_state() for counts in self.cells],
             "traces": [list(trace) for trace in self.traces],
             "weights": self.weights.to_state(),
         }

@@ -73,8 +73,8 @@ class Spread:
             kept = min((known or {}).get(trace, count / 2), count) if others else count
             cases = {trace: kept, **{v: (count - kept) * n / sum(others.values()) for v, n in others.items()}}
             rows += [(variant, place[trace], float(n)) for variant, n in cases.items() if n]
-        traces, cells, found = zip(*rows, strict=True) if rows else ((), (), ())
-        return cls(traces, np.asarray(cells, dtype=np.int64), np.asarray(found, dtype=np.float64))
+        traces, cells, weights = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(traces, np.asarray(cells, dtype=np.int64), np.asarray(weights, dtype=np.float64))
 
     def whole(self, cases: Floats, draw: NoiseSource) -> list[tuple[Variant, int]]:
         """Return the traces with whole numbers of cases.

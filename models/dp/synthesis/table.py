@@ -64,5 +64,5 @@ def only(log: EventLog, labels: Iterable[str]) -> EventLog:
     It changes each case by itself; cases without events stay.
     """
     wanted = set(labels)
-    known = np.asarray([str(value) in wanted for value in log.activity.values] + [False], dtype=np.bool_)
-    return log.select_events(known[log.activity.codes])
+    is_wanted = np.asarray([str(value) in wanted for value in log.activity.values] + [False], dtype=np.bool_)
+    return log.select_events(is_wanted[log.activity.codes])

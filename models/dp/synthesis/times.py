@@ -158,9 +158,9 @@ def durations_of(log: EventLog, codes: Ints, labels: int, pairs: Ints, bounds: P
     row = np.minimum(np.searchsorted(pairs, key), len(pairs) - 1)
     cells = np.zeros((len(pairs), len(edges)), dtype=np.int64)
     if len(pairs):
-        known = pairs[row] == key
+        has_row = pairs[row] == key
         place = np.searchsorted(edges, took, side="right") - 1
-        np.add.at(cells, (row[known], place[known]), weights[case[known]])
+        np.add.at(cells, (row[has_row], place[has_row]), weights[case[has_row]])
     return cells
 
 
@@ -173,14 +173,14 @@ def starts_of(log: EventLog, bounds: PublicTimeBounds) -> tuple[Ints, Ints]:
 
 
 def _pairs(released: Sequence[tuple[Variant, int]], labels: int) -> Ints:
-    found = {a * labels + b for variant, _ in released for a, b in itertools.pairwise(variant)}
-    return np.asarray(sorted(found), dtype=np.int64)
+    pair_codes = {a * labels + b for variant, _ in released for a, b in itertools.pairwise(variant)}
+    return np.asarray(sorted(pair_codes), dtype=np.int64)
 
 
 def _codes(log: EventLog, alphabet: Sequence[str]) -> Ints:
     place = {name: code for code, name in enumerate(alphabet)}
-    known = np.asarray([place.get(str(value), -1) for value in log.activity.values] + [-1], dtype=np.int64)
-    return known[log.activity.codes]
+    code_of_value = np.asarray([place.get(str(value), -1) for value in log.activity.values] + [-1], dtype=np.int64)
+    return code_of_value[log.activity.codes]
 
 
 def _noised(cells: Ints, scale: float, draw: NoiseSource) -> npt.NDArray[np.float64]:

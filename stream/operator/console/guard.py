@@ -122,8 +122,8 @@ class Guard:
 
     def _origin(self, request: web.Request) -> str | None:
         """Under which origin the browser knows the console; None if the name is not ours."""
-        given = request.headers.getall("Host", [])
-        return self.address.origin_of(given[0]) if len(given) == 1 else None
+        hosts = request.headers.getall("Host", [])
+        return self.address.origin_of(hosts[0]) if len(hosts) == 1 else None
 
     @web.middleware
     async def signed_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:

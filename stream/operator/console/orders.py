@@ -30,7 +30,7 @@ class Orders:
     @property
     def publications(self) -> list[str]:
         """Publications that an order can name."""
-        return [one.name for one in self.settings.publication]
+        return [publication.name for publication in self.settings.publication]
 
     def give(self, name: str | None, publication: str | None) -> str:
         """Put the order on the delta topic and return a notice for the operator.

@@ -20,9 +20,9 @@ COUNTS = ("seen", "exposed", "pending", "late", "cuts", "cases")
 """Of a publication, as `veilstream status` prints them."""
 
 
-def address_of(one: HeldRelease) -> str:
+def address_of(release: HeldRelease) -> str:
     """Return the page of a held release."""
-    return f"/held/{quote(one.publication, safe='')}/{one.number}"
+    return f"/held/{quote(release.publication, safe='')}/{release.number}"
 
 
 class Pages:
@@ -57,5 +57,5 @@ class Pages:
 
     def error(self, status: int, why: str, *, session: Session | None) -> str:
         """Return the page of an error: what went wrong, and where to go on."""
-        phrases = {known.value: known.phrase for known in HTTPStatus} | {401: "Sign in"}
+        phrases = {status.value: status.phrase for status in HTTPStatus} | {401: "Sign in"}
         return self.render("error", session, status=status, phrase=phrases.get(status, "Error"), why=why, page="")

@@ -81,8 +81,8 @@ def queue(output: Path) -> list[Held]:
     """Every release that waits for a decision, those that wait for longest first."""
     waiting = held(output)
     history = read(output) if waiting else History([], {})
-    now = {one.publication: one.verdict for one in history.verdicts()}
-    return [_shown(output, one, history, now) for one in waiting]
+    now = {verdict.publication: verdict.verdict for verdict in history.verdicts()}
+    return [_shown(output, release, history, now) for release in waiting]
 
 
 def one_of(output: Path, publication: str, number: int) -> Held | None:
@@ -91,7 +91,8 @@ def one_of(output: Path, publication: str, number: int) -> Held | None:
     The name is only compared: no path is made of what a browser sent.
     """
     return next(
-        (one for one in queue(output) if (one.release.publication, one.release.number) == (publication, number)), None
+        (held for held in queue(output) if (held.release.publication, held.release.number) == (publication, number)),
+        None,
     )
 
 
@@ -107,21 +108,21 @@ def _decided(output: Path) -> Iterator[Decided]:
         yield Decided(at, entry.publication, entry.sequence, body.decision, body.by, body.why, body.reasons)
 
 
-def _shown(output: Path, one: HeldRelease, history: History, now: Mapping[str, Word]) -> Held:
-    key = (one.publication, one.number)
+def _shown(output: Path, release: HeldRelease, history: History, now: Mapping[str, Word]) -> Held:
+    key = (release.publication, release.number)
     audit = audit_of(output, *key)
-    path = one.files / MANIFEST
-    digest = hashlib.sha256(path.read_bytes()).hexdigest() if one.manifest else ""
+    path = release.files / MANIFEST
+    digest = hashlib.sha256(path.read_bytes()).hexdigest() if release.manifest else ""
     paper = None
-    if one.manifest:
-        held = [PublishedRelease(one.number, one.manifest, digest)]
+    if release.manifest:
+        held = [PublishedRelease(release.number, release.manifest, digest)]
         paper = statement(held, alone=True, others=other_publications(output, held))
-    then = history.verdicts(leaving=key) if one.manifest and audit else []
-    own = next((verdict for verdict in then if verdict.publication == one.publication), None)
-    others = (verdict for verdict in then if verdict.publication != one.publication)
+    then = history.verdicts(leaving=key) if release.manifest and audit else []
+    verdict_before = next((verdict for verdict in then if verdict.publication == release.publication), None)
+    others = (verdict for verdict in then if verdict.publication != release.publication)
     changed = tuple(verdict for verdict in others if verdict.verdict != now.get(verdict.publication))
-    since, figures, facts = _moment(one.held_since), tuple(_figures(audit)), tuple(_facts(audit))
-    return Held(one, since, own, changed, figures, facts, paper, digest)
+    since, figures, facts = _moment(release.held_since), tuple(_figures(audit)), tuple(_facts(audit))
+    return Held(release, since, verdict_before, changed, figures, facts, paper, digest)
 
 
 def _figures(audit: AuditDocument) -> Iterator[BoundedNumber]:

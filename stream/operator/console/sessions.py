@@ -45,9 +45,9 @@ def read_token(path: Path) -> str:
     return text
 
 
-def same(one: str, other: str) -> bool:
+def same(first: str, other: str) -> bool:
     """Whether two secrets are equal, in a time that tells neither where they differ nor how long they are."""
-    return hmac.compare_digest(_digest(one), _digest(other))
+    return hmac.compare_digest(_digest(first), _digest(other))
 
 
 def _digest(text: str) -> bytes:
@@ -78,17 +78,17 @@ class Sessions:
         name = secrets.token_urlsafe(TOKEN_BYTES)
         self._forget()
         while len(self._found) >= MOST_SESSIONS:
-            del self._found[min(self._found, key=lambda one: self._found[one].used)]
+            del self._found[min(self._found, key=lambda digest: self._found[digest].used)]
         self._found[_digest(name)] = Session(secrets.token_urlsafe(TOKEN_BYTES), self.clock())
         return name
 
     def of(self, name: str) -> Session | None:
         """Return the session of a cookie; None if there is none, or it has been idle too long."""
         self._forget()
-        found = self._found.get(_digest(name))
-        if found is not None:
-            found.used = self.clock()
-        return found
+        session = self._found.get(_digest(name))
+        if session is not None:
+            session.used = self.clock()
+        return session
 
     def leave(self, name: str) -> None:
         """End a session."""
@@ -96,5 +96,5 @@ class Sessions:
 
     def _forget(self) -> None:
         oldest = self.clock() - IDLE_SECONDS
-        for name in [name for name, one in self._found.items() if one.used < oldest]:
+        for name in [name for name, session in self._found.items() if session.used < oldest]:
             del self._found[name]

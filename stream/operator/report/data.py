@@ -235,7 +235,7 @@ def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, 
     measured = [row for row in rows if row["worst"].get(measure) is not None]
     if not measured:
         return None
-    row = min(measured, key=lambda one: cast(int, one["worst"][measure]))
+    row = min(measured, key=lambda entry: cast(int, entry["worst"][measure]))
     value = cast(int, row["worst"][measure])
     against: str | None = None
     knowledge: list[str] = []
@@ -262,9 +262,9 @@ def _where(row: AnonymityRow, measure: Measure, value: int) -> tuple[str | None,
         if true.get(measure) == value:
             return _named(true), list(true.get("worst", {}).get(measure) or [])
     for pair in row["pairs"]:
-        for one in pair["results"]:
-            if one.get(measure) == value and one.get("linker") != "none":
-                return _named(pair), list(one.get("worst", {}).get(measure) or [])
+        for result in pair["results"]:
+            if result.get(measure) == value and result.get("linker") != "none":
+                return _named(pair), list(result.get("worst", {}).get(measure) or [])
     return None, []
 
 
@@ -458,18 +458,20 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
     compared = _comparison(output, {row["publication"] for row in rows})
     names = list(dict.fromkeys((*(row["publication"] for row in (*compared, *rows)), *history.names)))
     verdicts = history.verdicts()
-    verdict_of = {one.publication: one for one in verdicts}
+    verdict_of = {verdict.publication: verdict for verdict in verdicts}
     publications = [
         _publication(output, verdict_of[name], view.account(name), rows, source, show_values) for name in names
     ]
-    process = next((one["process"] for one in publications if one["process"]), None)
+    process = next((publication["process"] for publication in publications if publication["process"]), None)
     return {
         "folder": output.resolve().name,
         "process": process,
         "values_shown": show_values,
         "comparison": compared,
-        "verdicts": [{**one.as_json(), "line": one.line()} for one in verdicts],
-        "happened": happened(view.history, {one["name"]: one["attempts"] for one in publications}),
+        "verdicts": [{**verdict.as_json(), "line": verdict.line()} for verdict in verdicts],
+        "happened": happened(
+            view.history, {publication["name"]: publication["attempts"] for publication in publications}
+        ),
         "publications": publications,
     }
 
@@ -593,7 +595,7 @@ def _anonymity(label: str, document: AuditDocument, labels: ItemNames) -> Anonym
         **{key: value for key, value in measured.items() if key not in ("results", "true_linker")},
         "worst": {name: worst_anonymity(measured, name) for name in MEASURES},
         "pairs": pairs,
-        "true_linker": [_with_labels(one, labels) for one in measured.get("true_linker") or []],
+        "true_linker": [_with_labels(row, labels) for row in measured.get("true_linker") or []],
     }
     return cast(AnonymityRow, row)
 
@@ -605,7 +607,7 @@ def _pair_row(row: PairRow, labels: ItemNames) -> PairRow:
         return shown
     shown["groups"] = {name: _without_value(group) for name, group in (row.get("groups") or {}).items()}
     if "witness" in row:
-        shown["witness"] = [_without_value(one) for one in row["witness"]]
+        shown["witness"] = [_without_value(value) for value in row["witness"]]
     return shown
 
 

@@ -62,16 +62,16 @@ def _figure(
     among: Sequence[float] = (),
 ) -> Figure | None:
     """None if no series has a value: an empty plot has no use."""
-    kept = [one for one in series if any(value is not None for value in one.values)]
+    kept = [drawn for drawn in series if any(value is not None for value in drawn.values)]
     if not kept:
         return None
     sign = "line " if draw is plots.lines else ""
     return Figure(
         title,
         draw(title, labels, kept, unit, bounds, first, **({"among": among} if among else {})),
-        (*((one.name, f"{sign}s{one.colour}") for one in kept), *((bound.text, bound.kind) for bound in bounds)),
-        (first, *(one.name for one in kept)),
-        tuple((label, *(one.values[index] for one in kept)) for index, label in enumerate(labels)),
+        (*((drawn.name, f"{sign}s{drawn.colour}") for drawn in kept), *((bound.text, bound.kind) for bound in bounds)),
+        (first, *(drawn.name for drawn in kept)),
+        tuple((label, *(drawn.values[index] for drawn in kept)) for index, label in enumerate(labels)),
         note,
     )
 
@@ -145,8 +145,8 @@ def timeline(rows: Sequence[Data]) -> Figure | None:
     )
 
 
-def _when(one: tuple[datetime, Data]) -> datetime:
-    return one[0]
+def _when(timed: tuple[datetime, Data]) -> datetime:
+    return timed[0]
 
 
 def cases(publication: Data) -> Figure | None:
@@ -277,7 +277,9 @@ def knowable(entry: Data) -> bool:
 
 def uniqueness(publication: Data) -> list[Figure]:
     """By amount of knowledge for the last release and its source, and the worst of every release."""
-    return _uniqueness(publication, [one for one in publication["risk"] if one["status"] == "ok" and knowable(one)])
+    return _uniqueness(
+        publication, [entry for entry in publication["risk"] if entry["status"] == "ok" and knowable(entry)]
+    )
 
 
 def upper_limit(publication: Data) -> list[Figure]:
@@ -296,7 +298,7 @@ def upper_limit(publication: Data) -> list[Figure]:
 
 def true_times(publication: Data) -> list[Figure]:
     """Draw the share of persons who were found in the last release by true events of theirs."""
-    measured = [one for one in publication["risk"] if one["status"] == "ok" and one.get("true_times")]
+    measured = [entry for entry in publication["risk"] if entry["status"] == "ok" and entry.get("true_times")]
     if not measured:
         return []
     last = measured[-1]
@@ -353,9 +355,9 @@ def utility(publication: Data) -> Figure | None:
     graph = [entry.get("dfg") or {} for entry in measured]
     series = [
         PlotSeries("data utility", [entry.get("data_utility") for entry in measured], 0),
-        PlotSeries("DFG fitness", [one.get("fitness") for one in graph], 1),
-        PlotSeries("DFG precision", [one.get("precision") for one in graph], 2),
-        PlotSeries("DFG F1", [one.get("f1") for one in graph], 3),
+        PlotSeries("DFG fitness", [agreement.get("fitness") for agreement in graph], 1),
+        PlotSeries("DFG precision", [agreement.get("precision") for agreement in graph], 2),
+        PlotSeries("DFG F1", [agreement.get("f1") for agreement in graph], 3),
     ]
     labels, bounds = [entry["label"] for entry in entries], _bound(publication["bounds"], "min_utility")
     return _figure(plots.lines, "Utility by release", "release", labels, series, "1 is best", bounds=bounds)

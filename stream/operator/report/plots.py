@@ -118,8 +118,8 @@ def lines(
         return Markup("")
     places = _places(labels)
     body = _frame(axis, labels, unit, across) + _bound_lines(axis, bounds)
-    for one in series:
-        body += _line(axis, places, labels, one)
+    for drawn in series:
+        body += _line(axis, places, labels, drawn)
     return _plot(title, labels, series, body)
 
 
@@ -142,10 +142,10 @@ def bars(
     room = (WIDTH - LEFT - RIGHT) / max(1, len(labels)) * 0.8
     width = min(WIDEST_BAR, room / max(1, len(series)))
     body = _frame(axis, labels, unit, across)
-    for number, one in enumerate(series):
+    for number, drawn in enumerate(series):
         shift = (number - len(series) / 2) * width
-        for place, value, label in zip(_places(labels), one.values, labels, strict=True):
-            body.append(_bar(axis, place + shift, width, value, f"{one.name}, {label}", one.colour))
+        for place, value, label in zip(_places(labels), drawn.values, labels, strict=True):
+            body.append(_bar(axis, place + shift, width, value, f"{drawn.name}, {label}", drawn.colour))
     return _plot(title, labels, series, body + _bound_lines(axis, bounds))
 
 
@@ -166,7 +166,7 @@ def timeline(title: str, rows: Sequence[tuple[str, Sequence[Mark]]], ends: tuple
         y = index * TIMELINE_ROW + 24
         body.append(element("text", name[:48], class_="tick", x=left - 4, y=y - 11))
         body.append(element("line", class_="grid", x1=left, x2=right, y1=y, y2=y))
-        body += [svg.marker(left + one.share * (right - left), y, one.shape, one.text) for one in marks]
+        body += [svg.marker(left + mark.share * (right - left), y, mark.shape, mark.text) for mark in marks]
     height = len(rows) * TIMELINE_ROW + 20
     first, last = ends
     body.append(element("text", first, class_="unit", x=left - 4, y=height - 6))
@@ -200,7 +200,7 @@ def _sign(width: int, *content: Markup) -> Markup:
 
 def _axis(series: Sequence[PlotSeries], bounds: Sequence[Bound], unit: str, among: Sequence[float] = ()) -> Axis | None:
     """Return the axis that holds all values and bounds; None if no series has a value."""
-    values = [value for one in series for value in one.values if value is not None]
+    values = [value for drawn in series for value in drawn.values if value is not None]
     if not values:
         return None
     values += [bound.value for bound in bounds]
@@ -258,18 +258,18 @@ def _bound_lines(axis: Axis, bounds: Sequence[Bound]) -> list[Markup]:
     return [_rule(bound.kind, LEFT, WIDTH - RIGHT, axis.y(bound.value), bound.text) for bound in bounds]
 
 
-def _line(axis: Axis, places: Sequence[float], labels: Sequence[str], one: PlotSeries) -> list[Markup]:
+def _line(axis: Axis, places: Sequence[float], labels: Sequence[str], drawn: PlotSeries) -> list[Markup]:
     """Unbroken runs of values as lines, and a marker for each value."""
     runs: list[list[str]] = [[]]
     markers: list[Markup] = []
-    for place, value, label in zip(places, one.values, labels, strict=True):
+    for place, value, label in zip(places, drawn.values, labels, strict=True):
         if value is None:
             runs.append([])
             continue
         y = axis.y(value)
         runs[-1].append(f"{place:.1f},{y:.1f}")
-        markers.append(svg.marker(place, y, one.colour, f"{one.name}, {label}: {_number(value)}"))
-    line = [element("polyline", class_=f"line s{one.colour}", points=" ".join(run)) for run in runs if len(run) > 1]
+        markers.append(svg.marker(place, y, drawn.colour, f"{drawn.name}, {label}: {_number(value)}"))
+    line = [element("polyline", class_=f"line s{drawn.colour}", points=" ".join(run)) for run in runs if len(run) > 1]
     return line + markers
 
 
@@ -284,10 +284,10 @@ def _bar(axis: Axis, x: float, width: float, value: float | None, name: str, col
 def _plot(title: str, labels: Sequence[str], series: Sequence[PlotSeries], body: list[Markup]) -> Markup:
     """Return the whole picture, described for a screen reader by the range of each series."""
     ranges = []
-    for one in series:
-        values = [value for value in one.values if value is not None]
+    for drawn in series:
+        values = [value for value in drawn.values if value is not None]
         if values:
-            ranges.append(f"{one.name} from {_number(min(values))} to {_number(max(values))}")
+            ranges.append(f"{drawn.name} from {_number(min(values))} to {_number(max(values))}")
     return svg.picture("plot", f"{title}. {len(labels)} places; {', '.join(ranges)}", WIDTH, HEIGHT, body)
 
 

@@ -106,9 +106,9 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
     series = [_read(path) for path in manifests[publication]]
     if number is None:
         return series
-    chosen = [one for one in series if one.number == number]
+    chosen = [release for release in series if release.number == number]
     if not chosen:
-        have = ", ".join(str(one.number) for one in series)
+        have = ", ".join(str(release.number) for release in series)
         raise InputError(f"{root}: no release {number} of {publication}; there are {have}")
     return chosen
 
@@ -121,8 +121,8 @@ def _nothing_released(folder: Path, publication: str) -> str:
     if not OperatorLayout(folder).root.is_dir():
         return ""
     verdicts = verdicts_of(folder)
-    named = [one for one in verdicts if publication in ("", one.publication)]
-    return "; ".join(one.line() for one in named)
+    named = [verdict for verdict in verdicts if publication in ("", verdict.publication)]
+    return "; ".join(verdict.line() for verdict in named)
 
 
 def other_publications(folder: Path, series: Sequence[PublishedRelease]) -> list[PublishedRelease]:
@@ -135,9 +135,11 @@ def other_publications(folder: Path, series: Sequence[PublishedRelease]) -> list
     last_releases = []
     for place in sorted(path for path in root.iterdir() if path.is_dir()):
         releases = [_read(path) for path in sorted(place.glob("release-*/manifest.json"))]
-        others = [one for one in releases if one.manifest["process"] == process]
+        others = [release for release in releases if release.manifest["process"] == process]
         others = [
-            one for one in others if one.manifest["publication"] != publication and one.manifest.get("budget") is None
+            release
+            for release in others
+            if release.manifest["publication"] != publication and release.manifest.get("budget") is None
         ]
         last_releases += others[-1:]
     return last_releases
@@ -210,11 +212,13 @@ def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequen
         "process": last["process"],
         "publication": last["publication"],
         "audience": last.get("audience"),
-        "releases": [{"sequence": one.number, "manifest_sha256": one.digest} for one in series],
+        "releases": [{"sequence": release.number, "manifest_sha256": release.digest} for release in series],
         "mechanism": last["mechanism"],
         "promise": last["promise"],
         "budget": last.get("budget"),
-        "subtracted_by": [one.manifest["publication"] for one in others] if last.get("budget") is not None else [],
+        "subtracted_by": [release.manifest["publication"] for release in others]
+        if last.get("budget") is not None
+        else [],
         "missing": _missing(series) if not alone else [],
         "chain_holds": _chain(series) if not alone else None,
         "released_by": program,
@@ -232,21 +236,21 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
     head = ("Release", "Published (UTC)", "Cases", "Events", "Variants", "Files")
     rows = [
         (
-            str(one.number),
-            one.manifest["published"][:16].replace("T", " "),
-            *(_count(one.manifest, name) for name in ("cases", "events", "variants")),
-            ", ".join(file["path"] for file in one.manifest["files"]),
+            str(release.number),
+            release.manifest["published"][:16].replace("T", " "),
+            *(_count(release.manifest, name) for name in ("cases", "events", "variants")),
+            ", ".join(file["path"] for file in release.manifest["files"]),
         )
-        for one in series
+        for release in series
     ]
     notes = []
-    if any("counts" not in one.manifest for one in series):
+    if any("counts" not in release.manifest for release in series):
         notes.append("“Not said”: the manifest of a release with noise holds no count of the data.")
-    simulated = [one.number for one in series if one.manifest.get("clock") == "simulated"]
+    simulated = [release.number for release in series if release.manifest.get("clock") == "simulated"]
     if simulated:
         which = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"
         notes.append(f"{which} made from a recorded log; “published” is a moment of a simulated clock.")
-    if any(one.manifest.get("approval") for one in series):
+    if any(release.manifest.get("approval") for release in series):
         whom = "this release" if len(series) == 1 else "each of these releases"
         notes.append(
             f"A person approved {whom} before it left. “Published” is when it was ready for that; it "
@@ -288,11 +292,11 @@ def _together(manifest: Mapping[str, Any], others: Sequence[PublishedRelease]) -
     """
     if manifest.get("budget") is None or not others:
         return
-    same = [one for one in others if one.manifest.get("audience") == manifest.get("audience")]
+    same = [release for release in others if release.manifest.get("audience") == manifest.get("audience")]
     points = []
-    for one in others:
-        name, audience = one.manifest["publication"], one.manifest.get("audience")
-        whose = "the same audience" if one in same else f"audience “{audience}”"
+    for release in others:
+        name, audience = release.manifest["publication"], release.manifest.get("audience")
+        whose = "the same audience" if release in same else f"audience “{audience}”"
         points.append(f"Publication “{name}” for {whose} shows exact counts of cases of this process, without noise.")
     points.append("Who sees both can subtract: the noise then protects nobody any more.")
     if same:
@@ -320,7 +324,7 @@ def _short(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_short(one)}" for key, one in value.items()) or "none"
+        return ", ".join(f"{key}: {_short(item)}" for key, item in value.items()) or "none"
     if isinstance(value, list):
         return ", ".join(map(_short, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -329,8 +333,8 @@ def _short(value: Any) -> str:
 def _promises(series: Sequence[PublishedRelease]) -> Iterator[Section]:
     """One section where all releases promise the same, else one for each wording."""
     wordings: dict[tuple[tuple[str, Any], ...], list[int]] = {}
-    for one in series:
-        wordings.setdefault(tuple(one.manifest["promise"].items()), []).append(one.number)
+    for release in series:
+        wordings.setdefault(tuple(release.manifest["promise"].items()), []).append(release.number)
     for items, numbers in wordings.items():
         promise = dict(items)
         where = f" (release {_ranges(numbers)})" if len(wordings) > 1 else ""
@@ -426,7 +430,7 @@ def _checks(series: Sequence[PublishedRelease], *, alone: bool) -> Section:
     if not alone:
         notes += _on_series(series)
     files = [(file["path"], file["sha256"]) for file in last["files"]] if alone else []
-    rows = [(f"release {one.number}, manifest.json", one.digest) for one in series]
+    rows = [(f"release {release.number}, manifest.json", release.digest) for release in series]
     return Section(
         "How to check it",
         paragraphs=tuple(notes),
@@ -454,17 +458,18 @@ def _on_series(series: Sequence[PublishedRelease]) -> Iterator[str]:
 
 
 def _missing(series: Sequence[PublishedRelease]) -> list[int]:
-    return sorted(set(range(1, series[-1].number + 1)) - {one.number for one in series})
+    return sorted(set(range(1, series[-1].number + 1)) - {release.number for release in series})
 
 
 def _chain(series: Sequence[PublishedRelease]) -> bool | None:
     """Whether each manifest names the digest of the one before; None if there is nothing to compare."""
-    pairs = [(one, two) for one, two in pairwise(series) if "chain" in two.manifest]
+    pairs = [(previous, release) for previous, release in pairwise(series) if "chain" in release.manifest]
     if not pairs:
         return None
     return all(
-        two.manifest["previous"] == one.number and two.manifest["chain"]["previous_manifest"] == one.digest
-        for one, two in pairs
+        release.manifest["previous"] == previous.number
+        and release.manifest["chain"]["previous_manifest"] == previous.digest
+        for previous, release in pairs
     )
 
 

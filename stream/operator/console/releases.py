@@ -41,12 +41,24 @@ class BoundedNumber:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A held release.
+    """A held release with everything that a person needs to decide on it.
 
-    `verdict`: of its publication, if this one left and no other; None if its manifest or its audit is not here;
-    `changed`: verdicts of other publications that would then read otherwise; `paper`: the statement that recipients
-    would get, None if another host has the files; `seen`: sum of the manifest that the page is about, empty without
-    one.
+    Parameters
+    ----------
+    release
+        Number, publication, manifest and files.
+    since
+        When it was held.
+    verdict
+        The verdict on its publication if this release left and no other; None without its manifest or its audit.
+    changed
+        The verdicts on other publications that this release would change.
+    figures, facts
+        Numbers of its audit with their bounds, and further facts.
+    paper
+        The statement that recipients would get; None if another host has the files.
+    seen
+        SHA-256 of the manifest that the page shows; empty without a manifest. The form sends it back.
     """
 
     release: HeldRelease
@@ -66,7 +78,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One decision of the ledger. `reasons`: what the gate had against an approval."""
+    """One decision of the ledger. `reasons`: why the gate refused an approval."""
 
     at: str
     publication: str
@@ -78,26 +90,26 @@ class Decided:
 
 
 def queue(output: Path) -> list[Held]:
-    """Every release that waits for a decision, those that wait for longest first."""
+    """Return every release that waits for a decision, oldest first."""
     waiting = held(output)
     history = read(output) if waiting else History([], {})
     now = {verdict.publication: verdict.verdict for verdict in history.verdicts()}
     return [_shown(output, release, history, now) for release in waiting]
 
 
-def one_of(output: Path, publication: str, number: int) -> Held | None:
+def held_release(output: Path, publication: str, number: int) -> Held | None:
     """Return a held release; None if no such release is held.
 
-    The name is only compared: no path is made of what a browser sent.
+    Publication and number come from a browser. They are only compared, and no path is made of them.
     """
-    return next(
-        (held for held in queue(output) if (held.release.publication, held.release.number) == (publication, number)),
-        None,
-    )
+    for waiting in queue(output):
+        if (waiting.release.publication, waiting.release.number) == (publication, number):
+            return waiting
+    return None
 
 
 def decided(output: Path) -> list[Decided]:
-    """Every decision, the last first."""
+    """Return every decision, newest first."""
     return list(_decided(output))[::-1]
 
 
@@ -117,12 +129,17 @@ def _shown(output: Path, release: HeldRelease, history: History, now: Mapping[st
     if release.manifest:
         held = [PublishedRelease(release.number, release.manifest, digest)]
         paper = statement(held, alone=True, others=other_publications(output, held))
-    then = history.verdicts(leaving=key) if release.manifest and audit else []
-    verdict_before = next((verdict for verdict in then if verdict.publication == release.publication), None)
-    others = (verdict for verdict in then if verdict.publication != release.publication)
-    changed = tuple(verdict for verdict in others if verdict.verdict != now.get(verdict.publication))
+    # The verdicts of all publications if this release left.
+    verdicts_after = history.verdicts(leaving=key) if release.manifest and audit else []
+    verdict_after = None
+    changed = []
+    for verdict in verdicts_after:
+        if verdict.publication == release.publication:
+            verdict_after = verdict
+        elif verdict.verdict != now.get(verdict.publication):
+            changed.append(verdict)
     since, figures, facts = _moment(release.held_since), tuple(_figures(audit)), tuple(_facts(audit))
-    return Held(release, since, verdict_before, changed, figures, facts, paper, digest)
+    return Held(release, since, verdict_after, tuple(changed), figures, facts, paper, digest)
 
 
 def _figures(audit: AuditDocument) -> Iterator[BoundedNumber]:

@@ -1,6 +1,6 @@
-"""The console's addresses, and how long it runs.
+"""The pages of the console, and the server that answers them until it is stopped.
 
-It reads an output folder beside whatever writes there, and the daemon neither needs nor imports it.
+The console reads an output folder while a daemon may write there. The daemon does not import it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,24 @@ RELEASE = r"/held/{publication}/{number:[1-9]\d{0,8}}"
 
 
 class Console:
-    """The handlers of one output folder. `orders`: None if no configuration leads to a running daemon."""
+    """The handlers of one output folder.
+
+    Parameters
+    ----------
+    folder
+        The output folder.
+    guard
+        Checks sessions, origins and forms.
+    orders
+        Sends commands to the daemon; None if the console was started without a configuration.
+    """
 
     def __init__(self, folder: Folder, guard: Guard, orders: Orders | None) -> None:
         self._folder, self._guard, self._orders = folder, guard, orders
         self._report_policy = {"Content-Security-Policy": _policy_of_the_report()}
 
     def application(self) -> web.Application:
-        """Every address, behind the guard."""
+        """Return the application: all addresses, behind the guard."""
         application = web.Application(middlewares=self._guard.middlewares(), client_max_size=MOST_BODY)
         application.add_routes(
             [
@@ -57,67 +67,74 @@ class Console:
         return application
 
     async def overview(self, request: web.Request) -> web.Response:
-        """`/`: verdicts, what is held, the daemon. With the token in the query: a session, and the address without."""
+        """`/`: show verdicts, held releases and the state of the daemon.
+
+        With the token in the query: begin a session, and redirect to the address without the token.
+        """
         if "token" in request.query:
-            return self._entered(request, request.query["token"])
-        shown = await _apart(self._folder.overview)
+            return self._begin_session(request, request.query["token"])
+        shown = await _in_thread(self._folder.overview)
         return self._page(request, "overview", shown=shown, orders=self._orders, words=ORDERS)
 
     async def report(self, request: web.Request) -> web.Response:
-        """`/report`: what `veilstream report` writes, as the folder is now."""
-        if not await _apart(self._folder.has_attempts):
+        """`/report`: show the page that `veilstream report` writes, for the present state of the folder."""
+        if not await _in_thread(self._folder.has_attempts):
             return self._page(request, "nothing", page="report")
-        html = await _apart(self._folder.report)
+        html = await _in_thread(self._folder.report)
         return web.Response(text=html, content_type="text/html", headers=self._report_policy)
 
     async def held(self, request: web.Request) -> web.Response:
-        """`/held`: what waits for a decision."""
-        waiting = await _apart(partial(releases.queue, self._folder.output))
+        """`/held`: list the releases that wait for a decision."""
+        waiting = await _in_thread(partial(releases.queue, self._folder.output))
         return self._page(request, "held", waiting=waiting)
 
     async def release(self, request: web.Request) -> web.Response:
-        """`/held/PUBLICATION/N`: one of them, with the statement to sign and the form."""
-        one = await self._held(request)
-        return self._page(request, "release", page="held", one=one, wrong="", given=dict.fromkeys(FIELDS, ""))
+        """`/held/PUBLICATION/N`: show a held release with the statement to sign and the form."""
+        held = await self._held(request)
+        empty_form = dict.fromkeys(FIELDS, "")
+        return self._page(request, "release", page="held", held=held, wrong="", entered=empty_form)
 
     async def decide(self, request: web.Request) -> web.Response:
-        """Decide on it, as `veilstream approve` and `veilstream reject` do."""
+        """Record a decision, as `veilstream approve` and `veilstream reject` do."""
         session, fields = await self._guard.form(request)
-        one = await self._held(request)
-        given = {name: " ".join(fields.get(name, "").split()) for name in FIELDS}
-        if not one.seen:
+        held = await self._held(request)
+        entered = {name: " ".join(fields.get(name, "").split()) for name in FIELDS}
+        if not held.seen:
             raise web.HTTPConflict(
                 text="The files of this release are not here, so nobody can have read it. Nothing was recorded."
             )
-        if fields.get("seen") != one.seen:
+        # The person has read the page that the browser shows. Its release may have been replaced since.
+        if fields.get("seen") != held.seen:
             raise web.HTTPConflict(text="The release is not the one that your page was about. Read it again.")
-        wrong = _wrong(given, approvable=one.verdict is not None)
+        wrong = _problem_of(entered, approvable=held.verdict is not None)
         if wrong:
-            response = self._page(request, "release", page="held", one=one, wrong=wrong, given=given)
+            response = self._page(request, "release", page="held", held=held, wrong=wrong, entered=entered)
             response.set_status(web.HTTPUnprocessableEntity.status_code)
             return response
-        session.notice, where = await _apart(partial(self._decided, one, given))
+        session.notice, where = await _in_thread(partial(self._carry_out, held, entered))
         return web.Response(status=303, headers={"Location": where})
 
     async def decisions(self, request: web.Request) -> web.Response:
-        """`/decisions`: who decided what, and why."""
-        made = await _apart(partial(releases.decided, self._folder.output))
+        """`/decisions`: list all decisions with name and reason."""
+        made = await _in_thread(partial(releases.decided, self._folder.output))
         return self._page(request, "decisions", made=made)
 
     async def _held(self, request: web.Request) -> releases.Held:
-        asked = request.match_info["publication"], int(request.match_info["number"])
-        one = await _apart(partial(releases.one_of, self._folder.output, *asked))
-        if one is None:
-            raise web.HTTPNotFound(text="No such release is held here. If it was, the decisions say what became of it.")
-        return one
+        publication, number = request.match_info["publication"], int(request.match_info["number"])
+        held = await _in_thread(partial(releases.held_release, self._folder.output, publication, number))
+        if held is None:
+            raise web.HTTPNotFound(
+                text="No such release is held here. If it was, the page of decisions shows its outcome."
+            )
+        return held
 
-    def _decided(self, one: releases.Held, given: Mapping[str, str]) -> tuple[str, str]:
+    def _carry_out(self, held: releases.Held, entered: Mapping[str, str]) -> tuple[str, str]:
         """Carry out a decision; return a notice for the operator, and the page that shows it."""
-        output, release = self._folder.output, one.release
+        output, release = self._folder.output, held.release
         subject = output if self._orders is None else self._orders.settings
-        order: Order = "approve" if given["decision"] == "approve" else "reject"
+        order: Order = "approve" if entered["decision"] == "approve" else "reject"
         made = decide(
-            subject, release.publication, release.number, order, by=given["by"], why=given["why"], output=output
+            subject, release.publication, release.number, order, by=entered["by"], why=entered["why"], output=output
         )
         name = f"Release {made.number} of {made.publication}"
         match made.status:
@@ -132,12 +149,12 @@ class Console:
                 return f"{name} is rejected.", "/decisions"
 
     async def style(self, _request: web.Request) -> web.Response:
-        """`/style.css`: the report's style and the console's."""
+        """`/style.css`: return the styles of report and console."""
         return web.Response(text=self._guard.pages.style, content_type="text/css")
 
     async def sign_in(self, request: web.Request) -> web.Response:
         """`/sign-in`: sign in by pasting the token."""
-        return self._entered(request, (await fields_of(request)).get("token", "").strip())
+        return self._begin_session(request, (await fields_of(request)).get("token", "").strip())
 
     async def sign_out(self, request: web.Request) -> web.Response:
         """`/sign-out`: end the session."""
@@ -152,10 +169,10 @@ class Console:
         session, fields = await self._guard.form(request)
         if self._orders is None:
             raise web.HTTPConflict(text="No running daemon is known here: start the console with -c FILE.")
-        session.notice = await _apart(partial(self._orders.give, fields.get("order"), fields.get("publication")))
+        session.notice = await _in_thread(partial(self._orders.give, fields.get("order"), fields.get("publication")))
         return web.Response(status=303, headers={"Location": "/"})
 
-    def _entered(self, request: web.Request, token: str) -> web.Response:
+    def _begin_session(self, request: web.Request, token: str) -> web.Response:
         guard = self._guard
         name = guard.sessions.enter(token)
         if name is None:
@@ -174,31 +191,31 @@ FIELDS = ("by", "why", "decision")
 OBEYS = "The daemon obeys once it has read up to there."
 
 
-def _wrong(given: Mapping[str, str], *, approvable: bool) -> str:
+def _problem_of(entered: Mapping[str, str], *, approvable: bool) -> str:
     """Return what is missing or wrong in the form of a decision; empty if it is complete."""
-    missing = [text for name, text in ASKED.items() if not given[name]]
+    missing = [text for name, text in FIELD_NAMES.items() if not entered[name]]
     if missing:
         return f"Nothing was recorded: {' and '.join(missing)} missing."
     for name in ("by", "why"):
-        if len(given[name]) > LONGEST:
-            return f"Nothing was recorded: {ASKED[name]} is longer than {LONGEST} characters."
-        if not given[name].isprintable():
-            return f"Nothing was recorded: {ASKED[name]} holds a control character."
-    if given["decision"] == "approve" and not approvable:
+        if len(entered[name]) > LONGEST:
+            return f"Nothing was recorded: {FIELD_NAMES[name]} is longer than {LONGEST} characters."
+        if not entered[name].isprintable():
+            return f"Nothing was recorded: {FIELD_NAMES[name]} holds a control character."
+    if entered["decision"] == "approve" and not approvable:
         return "Nothing was recorded: the audit of this release is not here."
-    return "" if given["decision"] in ("approve", "reject") else "Nothing was recorded: approve or reject."
+    return "" if entered["decision"] in ("approve", "reject") else "Nothing was recorded: approve or reject."
 
 
-ASKED = {"by": "your name", "why": "the reason", "decision": "the decision"}
+FIELD_NAMES = {"by": "your name", "why": "the reason", "decision": "the decision"}
 
 
-async def _apart(work: Callable[[], Got]) -> Got:
-    """In a thread: files and the broker take their time, and other browsers wait for nobody."""
+async def _in_thread(work: Callable[[], Got]) -> Got:
+    """Run work in a thread, since files and the broker are slow and other browsers must not wait."""
     return await asyncio.to_thread(work)
 
 
 def _policy_of_the_report() -> str:
-    """Return the policy of the report: its one style sheet, known by its sum, and styles of bars."""
+    """Return the policy of the report: its style sheet, named by its SHA-256, and style attributes of its bars."""
     style = (report_page.FOLDER / "style.css").read_bytes()
     digest = base64.b64encode(hashlib.sha256(style).digest()).decode()
     style_sources = f"style-src-elem 'sha256-{digest}'; style-src-attr 'unsafe-inline'"
@@ -207,7 +224,18 @@ def _policy_of_the_report() -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that browsers can come to; port 0 chooses one. InputError if it cannot be had."""
+    """Open a socket for browsers.
+
+    Parameters
+    ----------
+    host, port
+        The address. Port 0 chooses a free one.
+
+    Raises
+    ------
+    InputError
+        If the address is taken or not allowed.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
@@ -216,7 +244,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(console: Console, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C; `ready` is called once a browser can come. What was begun is finished first."""
+    """Serve until SIGTERM or Ctrl-C, then finish the requests that were begun.
+
+    `ready` is called as soon as a browser can connect.
+    """
     asyncio.run(_serve(console, listening, ready))
 
 
@@ -236,4 +267,4 @@ async def _serve(console: Console, listening: socket.socket, ready: Callable[[],
 
 
 PATIENCE = 5.0
-"""Seconds that a browser gets to take its answer when the console ends."""
+"""How many seconds requests may still take when the console ends."""

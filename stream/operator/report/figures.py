@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,10 +16,11 @@ from stream.operator.report.plots import Bound, Mark, PlotSeries
 NAMES = {"ka": "KA", "ka1": "KA earlier", "ka2": "KA this", "fa": "FA", "ca": "CA", "ba": "BA"}
 PROPORTIONS = {"fc": "F-attack", "cc": "C-attack", "bc": "B-attack"}
 MOST_EARLIER = 4
-"""Gaps shown side by side, as in Figure 4 of the paper."""
+"""How many earlier releases one plot compares with, as in Figure 4 of the paper."""
 
 COLOURS = 6
-"""Of the style sheet."""
+"""How many colours the style sheet has; further series begin again at the first."""
+
 HAPPENED = {
     "released": 0,
     "released after a repair": 4,
@@ -31,19 +33,32 @@ HAPPENED = {
     "waiting": 2,
     "number lost": 5,
 }
-"""Shape and colour of marks on a timeline."""
+"""Outcome of an attempt to shape and colour of its mark on the timeline."""
 
 Data = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plot, what its colours mean, and the numbers behind it."""
+    """A plot with its legend and a table of its numbers.
+
+    Parameters
+    ----------
+    title
+        The title.
+    svg
+        The plot.
+    legend
+        Name and class in the style sheet of each series and each bound.
+    head, rows
+        The table: names of columns, and one row for each label of the plot.
+    note
+        A sentence below the plot.
+    """
 
     title: str
     svg: Markup
     legend: tuple[tuple[str, str], ...]
-    """(name, class in the style sheet) of each series and each bound."""
     head: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     note: str = ""
@@ -61,28 +76,30 @@ def _figure(
     note: str = "",
     among: Sequence[float] = (),
 ) -> Figure | None:
-    """None if no series has a value: an empty plot has no use."""
-    kept = [drawn for drawn in series if any(value is not None for value in drawn.values)]
-    if not kept:
+    """Return a figure of the series that have values; None if there is none, since an empty plot has no use.
+
+    `draw` is `plots.lines` or `plots.bars`; `first` names the labels, in the plot and as a column of the table.
+    """
+    shown = [line for line in series if any(value is not None for value in line.values)]
+    if not shown:
         return None
+    svg = draw(title, labels, shown, unit, bounds, first, among)
     sign = "line " if draw is plots.lines else ""
-    return Figure(
-        title,
-        draw(title, labels, kept, unit, bounds, first, **({"among": among} if among else {})),
-        (*((drawn.name, f"{sign}s{drawn.colour}") for drawn in kept), *((bound.text, bound.kind) for bound in bounds)),
-        (first, *(drawn.name for drawn in kept)),
-        tuple((label, *(drawn.values[index] for drawn in kept)) for index, label in enumerate(labels)),
-        note,
-    )
+    legend = [(line.name, f"{sign}s{line.colour}") for line in shown]
+    legend += [(bound.text, bound.kind) for bound in bounds]
+    head = (first, *(line.name for line in shown))
+    rows = tuple(zip(labels, *(line.values for line in shown), strict=True))
+    return Figure(title, svg, tuple(legend), head, rows, note)
 
 
 def _least_bounds(bounds: Mapping[str, float]) -> list[Bound]:
-    """min_ka .. min_ba as lines; attacks with the same bound share one."""
-    by_value: dict[float, list[str]] = {}
+    """Return min_ka to min_ba as lines. Measures with the same bound share a line."""
+    names_of_value: dict[float, list[str]] = {}
     for name in ("ka", "fa", "ca", "ba"):
-        if f"min_{name}" in bounds:
-            by_value.setdefault(bounds[f"min_{name}"], []).append(NAMES[name])
-    return [Bound(f"bound of {', '.join(names)}", value) for value, names in by_value.items()]
+        value = bounds.get(f"min_{name}")
+        if value is not None:
+            names_of_value.setdefault(value, []).append(NAMES[name])
+    return [Bound(f"bound of {', '.join(names)}", value) for value, names in names_of_value.items()]
 
 
 def _bound(bounds: Mapping[str, float], key: str) -> list[Bound]:
@@ -107,50 +124,44 @@ def comparison(rows: Sequence[Data]) -> list[Figure]:
 
 
 def kept(publications: Sequence[Data]) -> Figure | None:
-    """Share of the events seen that each release keeps, of every publication on one scale."""
+    """Draw the share of events that each release keeps, for all publications on one scale."""
     measured = [publication for publication in publications if publication["cost"]]
-    labels = list(dict.fromkeys(label for publication in measured for label, _ in publication["cost"]["by_release"]))
-    labels.sort(key=int)
-    series = [
-        PlotSeries(
-            publication["name"],
-            [dict(publication["cost"]["by_release"]).get(label) for label in labels],
-            colour % COLOURS,
-        )
-        for colour, publication in enumerate(measured)
-    ]
+    shares_of = {publication["name"]: dict(publication["cost"]["by_release"]) for publication in measured}
+    labels = sorted({label for shares in shares_of.values() for label in shares}, key=int)
+    series = []
+    for number, (name, shares) in enumerate(shares_of.items()):
+        values = [shares.get(label) for label in labels]
+        series.append(PlotSeries(name, values, number % COLOURS))
     return _figure(plots.lines, "Events kept by release", "release", labels, series, "share of events")
 
 
 def timeline(rows: Sequence[Data]) -> Figure | None:
-    """Everything that happened and has a time, a line a publication."""
-    timed = [(datetime.fromisoformat(row["time"].replace("Z", "+00:00")), row) for row in rows if row["time"]]
+    """Draw all attempts that have a time, one line for each publication."""
+    timed = [row for row in rows if row["time"]]
     if not timed:
         return None
-    first, last = min(timed, key=_when)[0], max(timed, key=_when)[0]
-    span = (last - first).total_seconds() or 1.0
+    moments = [datetime.fromisoformat(row["time"].replace("Z", "+00:00")) for row in timed]
+    first, last = min(moments), max(moments)
+    seconds = (last - first).total_seconds() or 1.0
     marks: dict[str, list[Mark]] = {}
-    for at, row in timed:
-        text = f"{row['publication']} {row['label']}: {row['what']}, {at:%Y-%m-%d %H:%M}"
-        share = (at - first).total_seconds() / span
-        marks.setdefault(row["publication"], []).append(Mark(share, HAPPENED.get(row["what"], 1), text))
-    present = dict.fromkeys(row["what"] for _, row in timed)
-    counts = {name: [row["what"] for _, row in timed if row["publication"] == name] for name in marks}
-    return Figure(
-        "When it happened",
-        plots.timeline("When it happened", list(marks.items()), (f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}")),
-        tuple((what, f"mark s{HAPPENED.get(what, 1)}") for what in present),
-        ("publication", *present),
-        tuple((name, *(happened.count(what) for what in present)) for name, happened in counts.items()),
-    )
-
-
-def _when(timed: tuple[datetime, Data]) -> datetime:
-    return timed[0]
+    outcomes: dict[str, list[str]] = {}
+    for moment, row in zip(moments, timed, strict=True):
+        name, outcome = row["publication"], row["what"]
+        text = f"{name} {row['label']}: {outcome}, {moment:%Y-%m-%d %H:%M}"
+        share = (moment - first).total_seconds() / seconds
+        marks.setdefault(name, []).append(Mark(share, HAPPENED.get(outcome, 1), text))
+        outcomes.setdefault(name, []).append(outcome)
+    kinds = list(dict.fromkeys(row["what"] for row in timed))
+    title = "When it happened"
+    ends = (f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}")
+    legend = tuple((kind, f"mark s{HAPPENED.get(kind, 1)}") for kind in kinds)
+    table = [(name, *(happened.count(kind) for kind in kinds)) for name, happened in outcomes.items()]
+    svg = plots.timeline(title, list(marks.items()), ends)
+    return Figure(title, svg, legend, ("publication", *kinds), tuple(table))
 
 
 def cases(publication: Data) -> Figure | None:
-    """Cases of every release, and those that it left out."""
+    """Draw the cases of every release, and those that it left out."""
     shown = [row for row in publication["attempts"] if row["cases"] is not None]
     series = [
         PlotSeries("released cases", [row["cases"] for row in shown], 0),
@@ -166,15 +177,15 @@ def cases(publication: Data) -> Figure | None:
 
 
 def anonymity(publication: Data) -> Figure | None:
-    """KA of each release, and the least FA, CA, BA against its earlier ones."""
+    """Draw KA of each release, and its least FA, CA and BA against all earlier ones."""
     entries = publication["anonymity"]
     series = [
         PlotSeries(NAMES[name], [entry["worst"][name] for entry in entries], colour)
         for colour, name in enumerate(("ka", "fa", "ca", "ba"))
     ]
     note = (
-        "The smallest number for any n and against any earlier release. Counted twice, by the search for all possible "
-        "partners of a case and by its real partners; the smaller one is shown."
+        "The smallest number for any n and against any earlier release. It is counted twice, with all possible "
+        "partners of a case and with its real partners; the smaller number is shown."
     )
     labels = [entry["label"] for entry in entries]
     title, bounds = "Anonymity before and after attacks", _least_bounds(publication["bounds"])
@@ -183,14 +194,13 @@ def anonymity(publication: Data) -> Figure | None:
 
 def worst_pair(entry: Data) -> Data | None:
     """Return the pair of a release with the least anonymity after an attack."""
-    joined = [pair for pair in entry["pairs"] if any(row["linker"] != "none" for row in pair["results"])]
-    return min(joined, key=_least, default=None)
+    linked_pairs = [pair for pair in entry["pairs"] if any(row["linker"] != "none" for row in pair["results"])]
+    return min(linked_pairs, key=_least_of_pair, default=None)
 
 
-def _least(pair: Data) -> float:
-    return min(
-        (row[name] for row in pair["results"] for name in ("fa", "ca", "ba") if row[name] is not None), default=0
-    )
+def _least_of_pair(pair: Data) -> float:
+    values = [row[name] for row in pair["results"] for name in ("fa", "ca", "ba")]
+    return min((value for value in values if value is not None), default=0)
 
 
 BY_N = (("ka1", 4), ("ka2", 0), ("fa", 1), ("ca", 2), ("ba", 3))
@@ -198,12 +208,13 @@ BY_N = (("ka1", 4), ("ka2", 0), ("fa", 1), ("ca", 2), ("ba", 3))
 
 
 def values_by_n(pairs: Sequence[Data]) -> list[float]:
-    """All values of the pairs, for one axis in the figures of all of them."""
-    return [row[name] for pair in pairs for row in pair["results"] for name, _ in BY_N if row[name] is not None]
+    """Return all values of the pairs, so that their figures can share one axis."""
+    rows = [row for pair in pairs for row in pair["results"]]
+    return [row[name] for row in rows for name, _ in BY_N if row[name] is not None]
 
 
 def by_n(entry: Data, pair: Data, bounds: Mapping[str, float], among: Sequence[float] = ()) -> Figure | None:
-    """Figure 3 of correspondence-attacks-2021: the anonymity values of one pair for each n."""
+    """Draw the anonymity of one pair for each n, as Figure 3 of correspondence-attacks-2021 does."""
     rows = pair["results"]
     labels = [str(row["n"]) for row in rows]
     series = [PlotSeries(NAMES[name], [row[name] for row in rows], colour) for name, colour in BY_N]
@@ -215,11 +226,16 @@ def by_n(entry: Data, pair: Data, bounds: Mapping[str, float], among: Sequence[f
 
 
 def proportions(entry: Data) -> list[Figure]:
-    """Figure 4 of the paper: proportion of cases cracked by n, one plot an attack, one bar an earlier release."""
+    """Draw the proportion of cracked cases by n, as Figure 4 of the paper does.
+
+    Each attack has a plot, and each of the last earlier releases a bar.
+    """
     pairs = entry["pairs"][-MOST_EARLIER:]
     labels = [str(row["n"]) for row in pairs[0]["results"]] if pairs else []
-    apart = [str(pair["earlier"]) for pair in pairs if all(row["linker"] == "none" for row in pair["results"])]
-    note = f"Its cases cannot all be cases of release {', '.join(apart)}, for no n: no bar." if apart else ""
+    unlinked = [str(pair["earlier"]) for pair in pairs if all(row["linker"] == "none" for row in pair["results"])]
+    note = ""
+    if unlinked:
+        note = f"No bar for release {', '.join(unlinked)}: for no n can all of its cases be cases of this release."
     drawn = []
     for name, attack in PROPORTIONS.items():
         series = [
@@ -232,7 +248,7 @@ def proportions(entry: Data) -> list[Figure]:
 
 
 def leakage(publication: Data) -> Figure | None:
-    """BPL, FPL and TPL by release, with the sum of epsilon; sums alone where only composition holds."""
+    """Draw BPL, FPL and TPL by release beside the sum of epsilon; only the sum if nothing but composition holds."""
     measured = publication["leakage"]
     if measured["status"] != "ok":
         return None
@@ -254,7 +270,7 @@ def leakage(publication: Data) -> Figure | None:
 
 
 def budget(publication: Data) -> Figure | None:
-    """Epsilon spent after each charge, withheld attempts included, against the limit."""
+    """Draw the epsilon spent after each charge, including withheld attempts, and the limit."""
     account = publication["budget"]
     if account is None:
         return None
@@ -266,9 +282,9 @@ def budget(publication: Data) -> Figure | None:
 
 
 def knowable(entry: Data) -> bool:
-    """Return whether an audit of risk counts what somebody can know, and no artificial or noisy times.
+    """Return whether an audit of risk counts only what somebody can know, without artificial or noisy times.
 
-    Audits of earlier versions do not say it, and counted all times.
+    Audits of earlier versions have no `basis`. They counted all times that they carried.
     """
     if "basis" in entry:
         return bool(entry["basis"] == "knowable")
@@ -276,14 +292,14 @@ def knowable(entry: Data) -> bool:
 
 
 def uniqueness(publication: Data) -> list[Figure]:
-    """By amount of knowledge for the last release and its source, and the worst of every release."""
+    """Draw unique cases by amount of knowledge for the last release and its source, and the worst of every release."""
     return _uniqueness(
         publication, [entry for entry in publication["risk"] if entry["status"] == "ok" and knowable(entry)]
     )
 
 
 def upper_limit(publication: Data) -> list[Figure]:
-    """Return the same with every released time counted as known: artificial and noisy ones, which nobody knows."""
+    """Draw the same if artificial and noisy times counted as known. Nobody knows these, so it is an upper limit."""
     entries = []
     for entry in publication["risk"]:
         if entry["status"] != "ok":
@@ -311,8 +327,8 @@ def true_times(publication: Data) -> list[Figure]:
         series.append(PlotSeries(name, [share_by_events.get(label) for label in labels], colour))
     title = f"Persons found by true events, release {last['label']}"
     note = (
-        f"{rows[0]['persons']} persons were drawn, and that many of their true events each. Found: exactly one record "
-        "fits, and it is theirs."
+        f"{rows[0]['persons']} persons were drawn, and for each the given number of true events. A person is found if "
+        "exactly one record fits, and it is theirs."
     )
     figure = _figure(plots.lines, title, "events known", labels, series, "share of persons", note=note)
     return [] if figure is None else [figure]
@@ -352,20 +368,16 @@ def utility(publication: Data) -> Figure | None:
     """Draw data utility and agreement of the directly-follows graphs by release."""
     entries = publication["utility"]
     measured = [entry if entry["status"] == "ok" else {} for entry in entries]
-    graph = [entry.get("dfg") or {} for entry in measured]
+    graphs = [entry.get("dfg") or {} for entry in measured]
     series = [
         PlotSeries("data utility", [entry.get("data_utility") for entry in measured], 0),
-        PlotSeries("DFG fitness", [agreement.get("fitness") for agreement in graph], 1),
-        PlotSeries("DFG precision", [agreement.get("precision") for agreement in graph], 2),
-        PlotSeries("DFG F1", [agreement.get("f1") for agreement in graph], 3),
+        PlotSeries("DFG fitness", [graph.get("fitness") for graph in graphs], 1),
+        PlotSeries("DFG precision", [graph.get("precision") for graph in graphs], 2),
+        PlotSeries("DFG F1", [graph.get("f1") for graph in graphs], 3),
     ]
     labels, bounds = [entry["label"] for entry in entries], _bound(publication["bounds"], "min_utility")
     return _figure(plots.lines, "Utility by release", "release", labels, series, "1 is best", bounds=bounds)
 
 
 def _running(values: Sequence[float]) -> list[float]:
-    total, sums = 0.0, []
-    for value in values:
-        total += value
-        sums.append(total)
-    return sums
+    return list(itertools.accumulate(values, initial=0.0))[1:]

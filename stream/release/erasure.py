@@ -69,9 +69,9 @@ def erase(service: AffectedReleases, fold: Fold, cases: Sequence[str]) -> Erasur
         body = ErasedBody(cases=len(cases), tombstones=stones, releases=tuple(releases))
         entry = ErasedEntry(publication=name, body=body)
         service.ledger.append(entry)
-    known = fold.erase(list(cases))
+    known_cases = fold.erase(list(cases))
     finish(service)
-    return {"known": known, "releases": out}
+    return {"known": known_cases, "releases": out}
 
 
 def tombstones(service: AffectedReleases) -> set[bytes]:
@@ -96,12 +96,12 @@ def finish(service: AffectedReleases) -> None:
         _reject_former(former)
     for audience in service.audiences if gone else ():
         held = [{case for case in record.case_ids if case and digest(case) in gone} for record in audience.earlier]
-        known = set().union(*held)
-        if known:
+        known_cases = set().union(*held)
+        if known_cases:
             # All memories before any variants, which say what there is to forget: the memory of one release may name
             # a case that only another one shows.
             for key in audience.seals:
-                audience.forget(key, known)
+                audience.forget(key, known_cases)
         for place, cases in enumerate(held):
             if cases:
                 audience.earlier[place] = _rewritten(service, audience.earlier[place], cases)
@@ -143,7 +143,7 @@ def _reject_former(former: _Former) -> None:
 
 
 def _rewritten(service: AffectedReleases, record: ReleaseRecord, cases: set[str]) -> ReleaseRecord:
-    rest = release_record.without_cases(record, cases)
+    remaining = release_record.without_cases(record, cases)
     path = service.folder.layout.variants(*record.key)
-    rewrite(service.folder.ops, path, partial(release_record.write, record=rest))
-    return rest.released(record.audit, release_record.VariantsFile(path))
+    rewrite(service.folder.ops, path, partial(release_record.write, record=remaining))
+    return remaining.released(record.audit, release_record.VariantsFile(path))

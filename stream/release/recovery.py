@@ -182,8 +182,8 @@ SHOWING = (VARIANTS, MEMORY)
 def shows_cases(pipeline: Holder, number: int) -> bool:
     """Whether something of a rejected release is still here."""
     name, seal = pipeline.name, pipeline.account.seals[number]
-    own, unnamed = pipeline.folder.release(name, number), pipeline.folder.path / name / seal.body.operator
-    left = any((own / file).exists() for file in SHOWING) or unnamed.exists()
+    operator_folder, unnamed = pipeline.folder.release(name, number), pipeline.folder.path / name / seal.body.operator
+    left = any((operator_folder / file).exists() for file in SHOWING) or unnamed.exists()
     return left or pipeline.store.has_held_bytes(name, seal.body.temporary)
 
 
@@ -210,8 +210,8 @@ def _waits(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
 
 
 def _refuse_unknown(pipeline: Pipeline) -> None:
-    known = set(pipeline.account.standing)
-    unknown = [number for number in pipeline.store.releases(pipeline.name) if number not in known]
+    sealed = set(pipeline.account.standing)
+    unknown = [number for number in pipeline.store.releases(pipeline.name) if number not in sealed]
     if unknown:
         raise RefusedError(
             f"release {unknown[0]} of {pipeline.name} is in the store, but the ledger does not know it: "

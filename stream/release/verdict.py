@@ -76,9 +76,9 @@ TOO_FEW_LEFT = (
 )
 
 
-def exit_code(found: Iterable[Verdict]) -> int:
+def exit_code(verdicts_of_publications: Iterable[Verdict]) -> int:
     """Return 3 if a publication has released nothing, or if there is none; else 0."""
-    return max((LOOKS[one.verdict].exit_code for one in found), default=3)
+    return max((LOOKS[verdict.verdict].exit_code for verdict in verdicts_of_publications), default=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +244,13 @@ class _RulesSeen:
             return None
         bound = self.bound if self.bounded == self.releases else None
         least = parameters.get("K")
-        cohorts = [one.get("minimality_below_k") for one in last.get("cohorts") or []]
+        cohorts = [cohort.get("minimality_below_k") for cohort in last.get("cohorts") or []]
         if not cohorts:
             return SuppressionKnowledge(self.worst, self.releases, self.releases - self.measured, bound, least)
-        known = [value for value in cohorts if value is not None]
-        return SuppressionKnowledge(max(known, default=None), len(cohorts), len(cohorts) - len(known), bound, least)
+        measured = [value for value in cohorts if value is not None]
+        return SuppressionKnowledge(
+            max(measured, default=None), len(cohorts), len(cohorts) - len(measured), bound, least
+        )
 
 
 @dataclass(slots=True)
@@ -371,26 +373,26 @@ class PublicationSeries:
     def _of_counts(self, last: AuditDocument) -> Verdict:
         name, smallest, rules = self.publication, self._smallest, self._rules.found(last)
         open_ = tuple(measure.upper() for measure in MEASURES if measure in self._open)
-        known = (smallest, open_, self.released, self.withheld, (), rules)
+        facts = (smallest, open_, self.released, self.withheld, (), rules)
         least = f"; smallest: {smallest.sentence()}" if smallest else ""
         if self._warned is not None:
             why = "; ".join(self._warned["gate"]["reasons"])
             spite = f"release {self._warned['sequence']} left in spite of: {why}{least}"
-            return Verdict(name, "LIMITED", spite, *known)
+            return Verdict(name, "LIMITED", spite, *facts)
         if self._unmeasured is not None:
             why = (self._unmeasured.get("anonymity") or {}).get("reason") or "the audit is switched off"
-            return Verdict(name, "LIMITED", f"attacks over the releases were not measured ({why})", *known)
+            return Verdict(name, "LIMITED", f"attacks over the releases were not measured ({why})", *facts)
         if self._lost:
-            return Verdict(name, "LIMITED", f"{self._missing}{least}", *known)
+            return Verdict(name, "LIMITED", f"{self._missing}{least}", *facts)
         if open_:
-            return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *known)
+            return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *facts)
         asked = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
         which = "1 release" if self.released == 1 else f"{self.released} releases, alone and together"
         if rules is not None and rules.cause:
             return Verdict(
-                name, "LIMITED", f"{which}: none or at least {asked} cases, but {rules.cause}{least}", *known
+                name, "LIMITED", f"{which}: none or at least {asked} cases, but {rules.cause}{least}", *facts
             )
-        return Verdict(name, "SAFE", f"{which}: none or at least {asked} cases{least}", *known)
+        return Verdict(name, "SAFE", f"{which}: none or at least {asked} cases{least}", *facts)
 
 
 def verdicts(
@@ -412,25 +414,25 @@ def verdicts(
     ended
         Publications whose last attempt was the one at the end of a log.
     """
-    found = {name: PublicationSeries(name) for name in dict.fromkeys((*released, *withheld, *(held or {})))}
-    for name, series in found.items():
+    series_of_name = {name: PublicationSeries(name) for name in dict.fromkeys((*released, *withheld, *(held or {})))}
+    for name, series in series_of_name.items():
         for audit in released.get(name, ()):
             series.add(audit)
         for reasons in withheld.get(name, ()):
             series.refuse(reasons, last=name in ended)
         series.held = (held or {}).get(name, 0)
-    return judged(found or {"": PublicationSeries("")})
+    return judged(series_of_name or {"": PublicationSeries("")})
 
 
-def judged(found: Mapping[str, PublicationSeries]) -> list[Verdict]:
+def judged(series_of_name: Mapping[str, PublicationSeries]) -> list[Verdict]:
     """Return the verdict on each publication.
 
     A promise of differential privacy ends if another publication releases without one to the same audience.
     """
-    plain = {name: series.audience for name, series in found.items() if series.voids}
+    plain = {name: series.audience for name, series in series_of_name.items() if series.voids}
     return [
         series.verdict([name for name, audience in plain.items() if audience == series.audience])
-        for series in found.values()
+        for series in series_of_name.values()
     ]
 
 
@@ -443,7 +445,7 @@ def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tu
     epsilon, delta = format_amount(budget["epsilon"], 6), format_amount(budget["delta"], 6)
     each = f"each release is ({epsilon}, {delta})-differentially private"
     spent = f"{_told(budget['spent']['epsilon'])} spent"
-    known = (None, (), *attempts)
+    facts = (None, (), *attempts)
     once = budget.get("scope") == "cases"
     if once:
         total = budget["spent"]
@@ -454,12 +456,12 @@ def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tu
     if void_by:
         others = ", ".join(void_by)
         sentence = f"{each}, but {others} shows the same cases without: it holds for who never sees {others}"
-        return Verdict(name, "DP VOID", sentence, *known, void_by)
+        return Verdict(name, "DP VOID", sentence, *facts, void_by)
     if once:
-        return Verdict(name, "SAFE", each, *known)
+        return Verdict(name, "SAFE", each, *facts)
     if budget["limit"] is None:
-        return Verdict(name, "LIMITED", f"{each}; {spent}, and no limit is set: the loss grows with every one", *known)
-    return Verdict(name, "SAFE", f"{each}; {spent} of {format_amount(budget['limit'], 6)}", *known)
+        return Verdict(name, "LIMITED", f"{each}; {spent}, and no limit is set: the loss grows with every one", *facts)
+    return Verdict(name, "SAFE", f"{each}; {spent} of {format_amount(budget['limit'], 6)}", *facts)
 
 
 def _against(anonymity: AnonymitySection, measure: Measure, value: int) -> int | None:

@@ -109,7 +109,7 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
 
     At K and the usual values beside it, and two that are differentially private.
     """
-    found = []
+    proposed = []
     for least in sorted({K, *LEAST}, reverse=True):
         table = presets.bounds(log, sensitive, least, C)
         bounded, cuts = presets.series_gate(least), presets.window(log, least)
@@ -127,11 +127,11 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
             ("plain-local", "each release alone", _with(again, "tlkc", "local"), {"min_ka": least}),
             ("plain-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), {"min_ka": least}),
         ]
-        found += [
+        proposed += [
             AdviceCandidate(why, presets.publication(f"{name}-{least}", cuts, mechanism, gate), least)
             for name, why, mechanism, gate in rows
         ]
-    return [*found, _when_complete(log, K, sensitive, C), *_dp(log)]
+    return [*proposed, _when_complete(log, K, sensitive, C), *_dp(log)]
 
 
 def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) -> AdviceCandidate:
@@ -222,7 +222,7 @@ def _trial(candidate: AdviceCandidate, outcome: ReplayOutcome, log: EventLog, wa
         wait_days=wait,
         loses=() if released_events is None else tuple(last.get("loss", {}).get("lost", ())),
         data={"covered": last.get("dp", {}).get("coverage_cases")},
-        verdict=next((one.verdict for one in outcome.verdicts()), None),
+        verdict=next((verdict.verdict for verdict in outcome.verdicts()), None),
     )
 
 
@@ -272,12 +272,12 @@ def frontier(trials: Sequence[CandidateTrial]) -> list[CandidateTrial]:
     """
     holding = [t for t in trials if t.proposable and t.kept is not None and t.wait_days is not None]
     best = [
-        one
-        for one in holding
+        trial
+        for trial in holding
         if not any(
-            (other.kept or 0) >= (one.kept or 0)
-            and (other.wait_days or 0) <= (one.wait_days or 0)
-            and (other.kept, other.wait_days) != (one.kept, one.wait_days)
+            (other.kept or 0) >= (trial.kept or 0)
+            and (other.wait_days or 0) <= (trial.wait_days or 0)
+            and (other.kept, other.wait_days) != (trial.kept, trial.wait_days)
             for other in holding
         )
     ]
@@ -316,5 +316,5 @@ def as_toml(settings: Settings, publication: Publication) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -89,7 +89,7 @@ def compare(replay: Replay, outcome: ReplayOutcome, log: EventLog) -> list[Mappi
     """
     starts = _starts(replay, log)
     return [
-        _row(name, [one for other, one in outcome.decisions if other == name], _own(pipeline), starts)
+        _row(name, [decision for other, decision in outcome.decisions if other == name], _own(pipeline), starts)
         for name, pipeline in replay.service.pipelines.items()
     ]
 
@@ -102,14 +102,14 @@ def _own(pipeline: Pipeline) -> list[ReleaseRecord]:
 def _row(
     name: str, decisions: Sequence[Decision], records: Sequence[ReleaseRecord], starts: Mapping[str, float]
 ) -> Mapping[str, Any]:
-    sealed = [one for one in decisions if one.status == "sealed"]
+    sealed = [decision for decision in decisions if decision.status == "sealed"]
     last = sealed[-1].audit if sealed else AuditDocument()
     counts = last.get("counts") or {}
     return {
         "publication": name,
         "releases": len(sealed),
-        "withheld": sum(one.refused for one in decisions),
-        **{measure: least_of_series([one.audit for one in sealed], measure) for measure in MEASURES},
+        "withheld": sum(decision.refused for decision in decisions),
+        **{measure: least_of_series([decision.audit for decision in sealed], measure) for measure in MEASURES},
         "events_kept": _share(counts.get("released"), counts.get("exposed")),
         "utility": (last.get("utility") or {}).get("data_utility"),
         "delay_days": _delay(records, starts),
@@ -117,8 +117,8 @@ def _row(
     }
 
 
-def _share(part: int | None, whole: int | None) -> float | None:
-    return None if part is None or not whole else part / whole
+def _share(part: int | None, total: int | None) -> float | None:
+    return None if part is None or not total else part / total
 
 
 def _starts(replay: Replay, log: EventLog) -> dict[str, float]:

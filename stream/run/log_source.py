@@ -42,10 +42,10 @@ class LogRecords:
         Ranks decide and not positions: records may be of another size than in the run before.
         """
         taken = self.taken
-        for here, record in self.records:
+        for position_of_record, record in self.records:
             if record.last > taken:
                 self.pace(record)
-                yield Arrival(here, record, record.last - taken)
+                yield Arrival(position_of_record, record, record.last - taken)
                 taken = record.last
 
 
@@ -77,7 +77,7 @@ def records_from_log(
     order = np.lexsort((log.row, log.time))
     if resource is not None:
         log = replace(
-            log, resource=Column(log.resource.codes, tuple(resource(str(one)) for one in log.resource.values))
+            log, resource=Column(log.resource.codes, tuple(resource(str(name)) for name in log.resource.values))
         )
     rows = _rows(log, pseudonym, attributes, log_end=log_end)
     for begin in range(0, len(order), batch):  # rows as they are asked for: all of a log at once are 270 bytes each
@@ -102,7 +102,7 @@ def _rows(
     filled = log.lengths > 0
     if log_end:
         ends[log.starts[1:][filled] - 1] = True
-    given = _attributes(log, attributes)
+    attributes_of_event = _attributes(log, attributes)
 
     def rows(events: Ints, first: int) -> list[Row]:
         owners = np.searchsorted(log.starts, events, side="right") - 1
@@ -111,7 +111,16 @@ def _rows(
             _decoded(log.resource, events), ends[events].tolist(), strict=True,
         )  # fmt: skip
         return [
-            Row(rank, names[case], activity, time, resource, given[event] if given else None, None, end)
+            Row(
+                rank,
+                names[case],
+                activity,
+                time,
+                resource,
+                attributes_of_event[event] if attributes_of_event else None,
+                None,
+                end,
+            )
             for rank, (event, case, activity, time, resource, end) in enumerate(columns, start=first)
         ]
 
@@ -127,19 +136,19 @@ def _attributes(log: EventLog, wanted: Sequence[str]) -> list[dict[str, dict[str
     """Return what each event carries: {"case": {...}, "event": {...}}; None for nothing."""
     if not wanted:
         return []
-    given: list[dict[str, dict[str, Any]] | None] = [None] * log.n_events
+    attributes_of_event: list[dict[str, dict[str, Any]] | None] = [None] * log.n_events
     for name in wanted:
         if name in log.event_attributes:
             column = log.event_attributes[name]
             values = [carried(value) for value in column.values]
             for event in np.flatnonzero(column.codes >= 0).tolist():
-                _put(given, event, "event", name, values[column.codes[event]])
+                _put(attributes_of_event, event, "event", name, values[column.codes[event]])
         if name in log.case_attributes:
             column = log.case_attributes[name]
             values = [carried(value) for value in column.values]
             for case in np.flatnonzero((column.codes >= 0) & (log.lengths > 0)).tolist():
-                _put(given, int(log.starts[case]), "case", name, values[column.codes[case]])
-    return given
+                _put(attributes_of_event, int(log.starts[case]), "case", name, values[column.codes[case]])
+    return attributes_of_event
 
 
 def carried(value: Any) -> Any:
@@ -158,8 +167,10 @@ def carried(value: Any) -> Any:
     return value if plain or value != value else str(value)
 
 
-def _put(given: list[dict[str, dict[str, Any]] | None], event: int, level: str, name: str, value: object) -> None:
-    carried = given[event]
+def _put(
+    attributes_of_event: list[dict[str, dict[str, Any]] | None], event: int, level: str, name: str, value: object
+) -> None:
+    carried = attributes_of_event[event]
     if carried is None:
-        carried = given[event] = {}
+        carried = attributes_of_event[event] = {}
     carried.setdefault(level, {})[name] = value

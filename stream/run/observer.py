@@ -172,8 +172,8 @@ class MetricsObserver:
         for name in fold.publications:
             self.metrics.accounted(name, fold.accounting(name))
         partitions = fold.state.partitions
-        latest = {f"{source}/{number}": one.latest for (source, number), one in partitions.items()}
-        self.metrics.partitions(latest, sum(one.gap for one in partitions.values()))
+        latest = {f"{source}/{number}": partition.latest for (source, number), partition in partitions.items()}
+        self.metrics.partitions(latest, sum(partition.gap for partition in partitions.values()))
 
     def _files(self) -> None:
         """Report releases that wait for their moment, and the size of the checkpoint."""

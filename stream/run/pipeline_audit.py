@@ -97,8 +97,8 @@ class Victim:
     def events(self) -> list[tuple[int, int, str]]:
         """(hour, case, activity)."""
         starts = [self.at] if self.second is None else [self.at, self.second]
-        found = [(at + step, case, name) for case, at in enumerate(starts) for step, name in enumerate(self.trace)]
-        return found + [(hour, 0, self.trace[-1]) for hour in self.later]
+        events = [(at + step, case, name) for case, at in enumerate(starts) for step, name in enumerate(self.trace)]
+        return events + [(hour, 0, self.trace[-1]) for hour in self.later]
 
 
 VICTIMS = (
@@ -157,8 +157,8 @@ class Scene:
             ]
         rows = []
         for time, _, case, activity in sorted(events):
-            seconds, rest = divmod(BEGIN_NS + time, 1_000_000_000)
-            moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+            seconds, nanoseconds = divmod(BEGIN_NS + time, 1_000_000_000)
+            moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanoseconds // 1000)
             rows.append(f"{case},{activity},{moment:{TIME_FORMAT}}".encode())
         middle = len(rows) // 2
         further = () if victim is None else victim.lines
@@ -252,7 +252,7 @@ class Run:
                     seen += [(which, decision.status), (which, f"at hour {hours:g}")]
                     if decision.status == "sealed":
                         place = folder / "public" / cut.publication / release_name(decision.sequence)
-                        seen += (_told(which, one) for one in visible(place, self.scene.common))
+                        seen += (_told(which, output) for output in visible(place, self.scene.common))
                         counts.append(_variants(place))
             spent = sum((pipeline.account.spent for pipeline in service.pipelines.values()), Charge())
             spent = self.settings.process.budget.adds.loss(spent)
@@ -346,7 +346,7 @@ def contents(log: EventLog, common: int) -> Iterator[tuple[Any, ...]]:
 
 def pipeline_pairs(settings: Settings, scene: Scene, victims: tuple[Victim, ...] = VICTIMS) -> list[NeighbourPair]:
     """Return the scene without and with each victim, as runs of the pipeline; one step of the claim each."""
-    return [NeighbourPair(one.name, Run(settings, scene, None), Run(settings, scene, one)) for one in victims]
+    return [NeighbourPair(victim.name, Run(settings, scene, None), Run(settings, scene, victim)) for victim in victims]
 
 
 def claimed(settings: Settings, scene: Scene) -> Charge:

@@ -94,7 +94,7 @@ def grid_edges(log: EventLog, names: Sequence[str]) -> dict[str, tuple[float, ..
     names
         The sensitive attributes; those that are not numeric, or not in the log, are left out.
     """
-    found = {}
+    edges = {}
     for name in names:
         if name not in log.case_attributes and name not in log.event_attributes:
             continue  # reported by the check of the configuration against the log
@@ -102,8 +102,8 @@ def grid_edges(log: EventLog, names: Sequence[str]) -> dict[str, tuple[float, ..
         if column.values and all(isinstance(v, int | float) and not isinstance(v, bool) for v in column.values):
             numbers = np.asarray(column.values, dtype=np.float64)
             low, high = np.quantile(numbers[column.codes[column.codes >= 0]], [0.25, 0.75])
-            found[name] = _on_grid(float(low), float(high))
-    return found
+            edges[name] = _on_grid(float(low), float(high))
+    return edges
 
 
 def _on_grid(low: float, high: float) -> tuple[float, ...]:

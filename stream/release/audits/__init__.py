@@ -21,13 +21,13 @@ MAIN = "anonymity"
 @cache
 def kinds() -> Mapping[str, type[Audit]]:
     """Every audit of this package by its name."""
-    found: dict[str, type[Audit]] = {}
+    kinds_by_name: dict[str, type[Audit]] = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Audit) and value.__module__ == module.__name__:
-                found[value.name] = value
-    return found
+                kinds_by_name[value.name] = value
+    return kinds_by_name
 
 
 def audits(table: Mapping[str, Any]) -> tuple[Audit, ...]:
@@ -35,8 +35,8 @@ def audits(table: Mapping[str, Any]) -> tuple[Audit, ...]:
 
     Each comes after those whose results it reads.
     """
-    own = {key: value for key, value in table.items() if key not in kinds() or key == MAIN}
-    if MAIN in own and not isinstance(own[MAIN], bool):
+    main_table = {key: value for key, value in table.items() if key not in kinds() or key == MAIN}
+    if MAIN in main_table and not isinstance(main_table[MAIN], bool):
         raise InputError(f"audit.{MAIN}: its keys belong in the audit table itself")
     chosen: dict[str, Audit] = {}
     for name, kind in kinds().items():
@@ -45,7 +45,7 @@ def audits(table: Mapping[str, Any]) -> tuple[Audit, ...]:
             continue
         if not isinstance(asked, bool | Mapping):
             raise InputError(f"audit.{name}: must be a table of its keys, true or false")
-        parameters = {k: v for k, v in own.items() if k != MAIN} if name == MAIN else asked
+        parameters = {k: v for k, v in main_table.items() if k != MAIN} if name == MAIN else asked
         try:
             chosen[name] = kind.model_validate(parameters if isinstance(parameters, Mapping) else {})
         except ValidationError as error:

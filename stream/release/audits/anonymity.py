@@ -79,11 +79,11 @@ class CorrespondenceAudit(Audit):
             true_linker|null}; `results`: one {earlier, n_actual, results} a pair, if the pair fits the model.
         """
         build, candidate = context.build, context.candidate
-        known = self._known(build.carries)
+        known_columns = self._known(build.carries)
         body: AnonymitySection = {
             "time_basis": "first_published" if build.immutable else build.time_basis,
             "linkable_on": [*build.carries, *build.attributes],
-            "bk_on": list(known),
+            "bk_on": list(known_columns),
             "bk_length": self.bk_length,
             "n": list(self.n),
             "method": self.method,
@@ -101,33 +101,37 @@ class CorrespondenceAudit(Audit):
         chosen = self.chosen(context.earlier)
         for earlier in chosen:
             _one_perspective(earlier, candidate)
-        own = [one for one in chosen if one.publication == candidate.publication]
-        others = [self._other(one, candidate, known) for one in chosen if one.publication != candidate.publication]
-        knowledge = knowledge_of(candidate.carries, known)
-        compared = Comparison(candidate, own, max(self.n), knowledge, alone=not others)
-        real = [self._real(compared, one) for one in own]
-        inserted = insertions(context, own)
+        earlier_of_publication = [record for record in chosen if record.publication == candidate.publication]
+        others = [
+            self._other(record, candidate, known_columns)
+            for record in chosen
+            if record.publication != candidate.publication
+        ]
+        knowledge = knowledge_of(candidate.carries, known_columns)
+        compared = Comparison(candidate, earlier_of_publication, max(self.n), knowledge, alone=not others)
+        real = [self._real(compared, record) for record in earlier_of_publication]
+        inserted = insertions(context, earlier_of_publication)
         fitting = [
-            _fits(context, one, candidate, found.gone, inserted[one.key], found.changed)
-            for one, found in zip(own, real, strict=True)
+            _fits(context, record, candidate, partners_found.gone, inserted[record.key], partners_found.changed)
+            for record, partners_found in zip(earlier_of_publication, real, strict=True)
         ]
         status, reason = _worst([(applies.status, applies.reason), *fitting])
         body["append_only"] = build.immutable or not any(inserted.values())
         if build.immutable:
             body["linker"] = "identity"
-            body["cohorts"] = [one["n_actual"] for one in build.operator.get("cohorts", ())]
+            body["cohorts"] = [cohort["n_actual"] for cohort in build.operator.get("cohorts", ())]
         body["ka"] = self._ka(compared)
         if status == "ok":
-            body["results"] = self._all_exact(context, own, compared)
-        body["true_linker"] = [*map(_true, own, real), *others]
+            body["results"] = self._all_exact(context, earlier_of_publication, compared)
+        body["true_linker"] = [*map(_true, earlier_of_publication, real), *others]
         return {"status": status, "reason": reason, **body}
 
     def beside(self, candidate: ReleaseRecord, others: Sequence[ReleaseRecord]) -> list[TrueLinkerRow]:
         """`true_linker` of a release against releases of other publications, whichever was cut first."""
-        for one in others:
-            _one_perspective(one, candidate)
-        known = self._known(candidate.carries)
-        return [self._other(one, candidate, known) for one in others]
+        for record in others:
+            _one_perspective(record, candidate)
+        known_columns = self._known(candidate.carries)
+        return [self._other(record, candidate, known_columns) for record in others]
 
     @property
     def looks_back(self) -> int | None:
@@ -153,57 +157,64 @@ class CorrespondenceAudit(Audit):
             return None
         alone, table = compared.alone()
         answer = true_linker_of_pair(alone, table, np.arange(cases), self.bk_length, self.n, self.minimum)
-        return min((one.values["ka1"] for one in answer.results if one.values["ka1"] is not None), default=None)
+        return min(
+            (result.values["ka1"] for result in answer.results if result.values["ka1"] is not None), default=None
+        )
 
     def _real(self, compared: Comparison, earlier: ReleaseRecord) -> RealPartners:
         """Return what the real partners leave of an earlier release."""
         partner = partners(earlier, compared.candidate)
-        given, table = compared.pair(earlier)
-        answer = true_linker_of_pair(given, table, partner, self.bk_length, self.n, self.minimum)
+        pair, table = compared.pair(earlier)
+        answer = true_linker_of_pair(pair, table, partner, self.bk_length, self.n, self.minimum)
         gone = int(np.count_nonzero(partner < 0))
         changed = 0 if gone else changes(earlier, compared.candidate, partner)  # asked of cases that are all there
         return RealPartners(len(partner) - gone, gone, changed, _least(answer.results))
 
     def _all_exact(
-        self, context: AuditContext, own: Sequence[ReleaseRecord], compared: Comparison
+        self, context: AuditContext, earlier_of_publication: Sequence[ReleaseRecord], compared: Comparison
     ) -> list[PairSection]:
         """Return the exact attacks on all pairs, from one earlier release to the next if they can be followed."""
         follows = self.method == "exact" and not context.build.immutable
         ns = sorted(set(self.n))
-        found = compared.followed(self.bk_length, ns, self.minimum) if follows else None
-        if found is None:
-            return [self._exact(context, one, compared) for one in own]
+        results_of_pairs = compared.followed(self.bk_length, ns, self.minimum) if follows else None
+        if results_of_pairs is None:
+            return [self._exact(context, record, compared) for record in earlier_of_publication]
         return [
-            _section(one, actual, [_assumed(cast(PairRow, result.json()), actual) for result in results])
-            for one, actual, results in zip(own, (_actual(context, one) for one in own), found, strict=True)
+            _section(record, actual, [_assumed(cast(PairRow, result.json()), actual) for result in results])
+            for record, actual, results in zip(
+                earlier_of_publication,
+                (_actual(context, record) for record in earlier_of_publication),
+                results_of_pairs,
+                strict=True,
+            )
         ]
 
     def _exact(self, context: AuditContext, earlier: ReleaseRecord, compared: Comparison) -> PairSection:
         """Return the exact attacks on a pair that fits the model, by itself."""
         actual = _actual(context, earlier)
         counted = compared.alone_with(earlier, self.bk_length, sorted(set(self.n)), self.method, self.minimum)
-        rows = [cast(PairRow, one.json()) for one in counted.run().results]
+        rows = [cast(PairRow, result.json()) for result in counted.run().results]
         if context.build.immutable:
-            given, table = counted.pair, counted.table
-            links = real_links(given, partners(earlier, context.candidate))
-            rows = [_behind(row, given, table, links) for row in rows]
+            pair, table = counted.pair, counted.table
+            links = real_links(pair, partners(earlier, context.candidate))
+            rows = [_behind(row, pair, table, links) for row in rows]
         else:
             rows = [_assumed(row, actual) for row in rows]
         return _section(earlier, actual, rows)
 
-    def _other(self, earlier: ReleaseRecord, candidate: ReleaseRecord, known: Sequence[str]) -> TrueLinkerRow:
+    def _other(self, earlier: ReleaseRecord, candidate: ReleaseRecord, known_columns: Sequence[str]) -> TrueLinkerRow:
         """Return the real partners of a release of another publication.
 
         Its windows are others, so either release may show cases and events that the other one lacks: no linker is
         asked for, and what the earlier one shows alone is counted as what the later one does (`ba` is the less of
         both).
         """
-        function = knowledge_of(candidate.carries, known)
+        function = knowledge_of(candidate.carries, known_columns)
         counted = []
-        for one, two in ((earlier, candidate), (candidate, earlier)):
-            given = join_releases(simple(one), simple(two), known=function)
-            partner = partners(one, two)
-            answer = true_linker_of_pair(given, next_occurrences(given), partner, self.bk_length, self.n, self.minimum)
+        for first, second in ((earlier, candidate), (candidate, earlier)):
+            pair = join_releases(simple(first), simple(second), known=function)
+            partner = partners(first, second)
+            answer = true_linker_of_pair(pair, next_occurrences(pair), partner, self.bk_length, self.n, self.minimum)
             counted.append(_row(_least(answer.results)))
         forth, back = counted
         survivors = int(np.count_nonzero(partners(earlier, candidate) >= 0))
@@ -227,16 +238,16 @@ def _least(results: Sequence[AttackResult]) -> dict[str, tuple[int | None, list[
     """FA, CA and BA: the least over all n, with the background knowledge that attains it."""
     least: dict[str, tuple[int | None, list[Any] | None]] = {}
     for name in MEASURES:
-        found = [(value, one.worst[name]) for one in results if (value := one.values[name]) is not None]
-        least[name] = min(found, default=(None, None), key=itemgetter(0))
+        values = [(value, result.worst[name]) for result in results if (value := result.values[name]) is not None]
+        least[name] = min(values, default=(None, None), key=itemgetter(0))
     return least
 
 
-def _row(found: Mapping[str, tuple[int | None, list[Any] | None]]) -> TrueLinkerRow:
+def _row(least_values: Mapping[str, tuple[int | None, list[Any] | None]]) -> TrueLinkerRow:
     """FA, CA and BA as `true_linker` shows them; 0 where no background knowledge gives one."""
     least: TrueLinkerRow = {"worst": {}}
     for name in MEASURES:
-        value, least["worst"][name] = found[name]
+        value, least["worst"][name] = least_values[name]
         least[name] = value or 0
     return least
 
@@ -245,7 +256,7 @@ def _true(earlier: ReleaseRecord, real: RealPartners) -> TrueLinkerRow:
     return {"earlier": earlier.sequence, "survivors": real.survivors, **_row(real.least)}
 
 
-def _behind(row: PairRow, given: ReleasePair, table: NextOccurrences, links: Ints) -> PairRow:
+def _behind(row: PairRow, pair: ReleasePair, table: NextOccurrences, links: Ints) -> PairRow:
     """Add the true count at the background knowledge of each minimum to a row.
 
     Immutable cases link to themselves whatever was removed before: the real linker is valid for every n, and true
@@ -253,7 +264,7 @@ def _behind(row: PairRow, given: ReleasePair, table: NextOccurrences, links: Int
     """
     asked = {name: bk for name in MEASURES if (bk := row["worst"].get(name))}
     counts: dict[str, int] = {
-        name: true_counts_of_links(given, table, links, bk, row["n"])[name] for name, bk in asked.items()
+        name: true_counts_of_links(pair, table, links, bk, row["n"])[name] for name, bk in asked.items()
     }
     return {**row, "behind": counts}
 
@@ -267,11 +278,11 @@ def partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints:
     return np.asarray([place.get(case, -1) if case else -1 for case in earlier.case_ids], dtype=np.int64)
 
 
-def knowledge_of(carries: Sequence[str], known: Sequence[str]) -> Callable[[Any], Any] | None:
+def knowledge_of(carries: Sequence[str], known_columns: Sequence[str]) -> Callable[[Any], Any] | None:
     """From a carried item to what background knowledge is about; None if they are the same."""
-    if tuple(carries) == tuple(known):
+    if tuple(carries) == tuple(known_columns):
         return None
-    return parts(tuple(list(carries).index(name) for name in known))
+    return parts(tuple(list(carries).index(name) for name in known_columns))
 
 
 @cache
@@ -299,19 +310,19 @@ def _words(record: ReleaseRecord) -> str:
 
 def inserted_since(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord) -> int:
     """Late events that come, in some release after `earlier` up to `later`, before events released already."""
-    since = takewhile(lambda one: one.key != earlier.key, reversed(context.earlier))
-    own = (one for one in since if one.publication == earlier.publication)
-    counts = [_inserted(one) for one in own if one.sequence <= later.sequence]
+    since = takewhile(lambda record: record.key != earlier.key, reversed(context.earlier))
+    of_publication = (record for record in since if record.publication == earlier.publication)
+    counts = [_inserted(record) for record in of_publication if record.sequence <= later.sequence]
     return sum(counts) + (_late(context.counts) if later is context.candidate else 0)
 
 
-def insertions(context: AuditContext, own: Sequence[ReleaseRecord]) -> dict[tuple[str, int], int]:
+def insertions(context: AuditContext, earlier_of_publication: Sequence[ReleaseRecord]) -> dict[tuple[str, int], int]:
     """`inserted_since` of the candidate, for each of the last releases of its publication, in one pass."""
-    total, found = _late(context.counts), dict[tuple[str, int], int]()
-    for one in reversed(own):
-        found[one.key] = total
-        total += _inserted(one)
-    return found
+    total, inserted = _late(context.counts), dict[tuple[str, int], int]()
+    for record in reversed(earlier_of_publication):
+        inserted[record.key] = total
+        total += _inserted(record)
+    return inserted
 
 
 def _inserted(record: ReleaseRecord) -> int:
@@ -343,9 +354,9 @@ def _fits(
     number = earlier.sequence
     if gone:
         return "cases_dropped", f"{gone} cases of release {number} are not in release {later.sequence}"
-    for one in (earlier, later):
-        if one.sequence in context.erased_releases:
-            return "cases_dropped", f"release {one.sequence} holds a case that was erased since"
+    for record in (earlier, later):
+        if record.sequence in context.erased_releases:
+            return "cases_dropped", f"release {record.sequence} holds a case that was erased since"
     if (earlier.audit.get("counts") or {}).get("suppressed_cases"):
         return "cases_dropped", f"release {number} had dropped cases: a new case may have started before it"
     if inserted and not context.build.immutable:
@@ -360,13 +371,13 @@ def changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
     changed = numbered_changes(earlier, later, partner)
     if changed is None:
         before, after = earlier.log.sensitive(earlier.sensitive).decode(), later.log.sensitive(later.sensitive).decode()
-        changed = sum(one != after[place] for one, place in zip(before, partner, strict=True))
+        changed = sum(item != after[place] for item, place in zip(before, partner, strict=True))
     return changed
 
 
-def _worst(found: Sequence[tuple[str, str]]) -> tuple[str, str]:
+def _worst(states: Sequence[tuple[str, str]]) -> tuple[str, str]:
     """Return the first status that is not ok, with its reason."""
-    return next((one for one in found if one[0] != "ok"), ("ok", ""))
+    return next((state for state in states if state[0] != "ok"), ("ok", ""))
 
 
 def _assumed(row: PairRow, actual: int) -> PairRow:

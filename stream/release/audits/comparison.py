@@ -76,19 +76,19 @@ class Comparison:
         """
         self.candidate, self.later, self.earlier, self.cap = candidate, simple(candidate), list(earlier), cap
         self.known = known
-        for one in earlier:
-            forget(one)
+        for earlier_record in earlier:
+            forget(earlier_record)
         candidate.cache[COMPARISON] = self
         numbering = _numbering(earlier)
         for record in (*earlier, candidate):
             _number(numbering, record)
-        for one in self.earlier[:-1] if alone else ():
-            one.leave_memory()
+        for earlier_record in self.earlier[:-1] if alone else ():
+            earlier_record.leave_memory()
         candidate.cache[NUMBERING] = numbering
         self.numbering = numbering
         self.against: SharedPairs | None = None
         try:
-            self.against = SharedPairs(numbering, _known(candidate), [_known(one) for one in earlier], cap, known)
+            self.against = SharedPairs(numbering, _known(candidate), [_known(record) for record in earlier], cap, known)
         except InputError:
             return  # what all releases need together does not fit; each pair says for itself whether it does
 
@@ -96,8 +96,8 @@ class Comparison:
         """Return the pair and its tables."""
         if self.against is not None:
             return self.against.pair(_known(earlier))
-        given = join_releases(simple(earlier), self.later, known=self.known)
-        return given, next_occurrences(given)
+        pair = join_releases(simple(earlier), self.later, known=self.known)
+        return pair, next_occurrences(pair)
 
     def alone(self) -> tuple[ReleasePair, NextOccurrences]:
         """Return the candidate beside itself, and its tables."""
@@ -112,9 +112,9 @@ class Comparison:
         minimum: Minimum,
     ) -> PairAttack:
         """Count the attacks of the pair by itself."""
-        given, table = self.pair(earlier)
-        linkable = self.edges(earlier, given)
-        return PairAttack(given, bk_length, ns, method, minimum, table, linkable=linkable, least_n=False)
+        pair, table = self.pair(earlier)
+        linkable = self.edges(earlier, pair)
+        return PairAttack(pair, bk_length, ns, method, minimum, table, linkable=linkable, least_n=False)
 
     def followed(self, bk_length: int, ns: Sequence[int], minimum: Minimum) -> list[list[AttackResult]] | None:
         """Count the exact attacks on each earlier release for each n, from one of them to the next.
@@ -128,7 +128,9 @@ class Comparison:
             return self.alone_with(self.earlier[place], bk_length, ns, "exact", minimum)
 
         try:
-            return followed_attacks(self.against, [_known(one) for one in self.earlier], bk_length, ns, minimum, alone)
+            return followed_attacks(
+                self.against, [_known(record) for record in self.earlier], bk_length, ns, minimum, alone
+            )
         except InputError:
             return None
 
@@ -136,19 +138,19 @@ class Comparison:
         self, records: Sequence[ReleaseRecord], earlier: ReleaseRecord, bk_length: int, ns: Sequence[int]
     ) -> PairAttack | None:
         """Count a pair in the series `records` by tables that exist; None if they do not."""
-        if self.against is None or self.cap != ns[-1] or not any(one is earlier for one in self.earlier):
+        if self.against is None or self.cap != ns[-1] or not any(record is earlier for record in self.earlier):
             return None
-        if any(_numbered(self.numbering, one) is None for one in records):
+        if any(_numbered(self.numbering, record) is None for record in records):
             return None  # read back after a restart, and no audit has compared it since
-        given, table = self.against.pair(_known(earlier), [_known(one) for one in records])
-        return PairAttack(given, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, given))
+        pair, table = self.against.pair(_known(earlier), [_known(record) for record in records])
+        return PairAttack(pair, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, pair))
 
-    def edges(self, earlier: ReleaseRecord, given: ReleasePair) -> Edges | None:
+    def edges(self, earlier: ReleaseRecord, pair: ReleasePair) -> Edges | None:
         """Return the linkable pairs, if they are shared; None: each audit lists its own."""
         if self.against is None:
             return None
         try:
-            return self.against.edges(_known(earlier), given)
+            return self.against.edges(_known(earlier), pair)
         except InputError:
             return None
 
@@ -168,29 +170,33 @@ def pairs_in_series(
     """
     for record in records:
         before = record.cache.get(SERIES, {})
-        record.cache[SERIES] = {key: own for key, own in before.items() if any(own[0] is one for one in records)}
+        record.cache[SERIES] = {
+            key: entry for key, entry in before.items() if any(entry[0] is record for record in records)
+        }
     alphabets, logs = _over_all(records, known)
     shared: Comparison | None = records[-1].cache.pop(COMPARISON, None)
     question = (bk_length, tuple(ns), tuple(about))
-    found = {}
+    pairs = {}
     for i, j in combinations(range(len(records)), 2):
         kept = records[j].cache[SERIES]
         key = (records[i].key, alphabets[i], question)
-        of, one = kept.get(key, (None, None))
+        of, pair = kept.get(key, (None, None))
         if of is not records[i]:
             newest = shared is not None and j == len(records) - 1
-            one = PairInSeries(
+            pair = PairInSeries(
                 partial(pair_attack, logs[i], logs[j], bk_length, ns, known),
                 partial(shared.audited, records, records[i], bk_length, ns) if shared is not None and newest else None,
             )
-            kept[key] = records[i], one
-        found[i, j] = one
-    before = next((one.cache[HELD] for one in reversed(records[:-1]) if HELD in one.cache), ())
-    for one in before:
-        if not any(one is other for other in found.values()):
-            one.drop_tables()  # its earlier release is in no series any more
-    records[-1].cache[HELD] = tuple(found.values())
-    return found
+            kept[key] = records[i], pair
+        pairs[i, j] = pair
+    before = next(
+        (record_before.cache[HELD] for record_before in reversed(records[:-1]) if HELD in record_before.cache), ()
+    )
+    for pair in before:
+        if not any(pair is other for other in pairs.values()):
+            pair.drop_tables()  # its earlier release is in no series any more
+    records[-1].cache[HELD] = tuple(pairs.values())
+    return pairs
 
 
 def _over_all(
@@ -208,9 +214,9 @@ def _over_all(
             every.setdefault(symbol, item)
     alphabets, logs = [], []
     for record in records:
-        own, log = _shown(record, known), simple(record)
-        more = {symbol: item for symbol, item in every.items() if symbol not in own}
-        alphabets.append((*own, *more))
+        shown, log = _shown(record, known), simple(record)
+        more = {symbol: item for symbol, item in every.items() if symbol not in shown}
+        alphabets.append((*shown, *more))
         logs.append(replace(log, alphabet=(*log.alphabet, *more.values())) if more else log)
     return alphabets, logs
 
@@ -221,23 +227,25 @@ def _shown(record: ReleaseRecord, known: Callable[[Any], Any] | None) -> Mapping
     if known not in kept:
         items = simple(record).alphabet
         symbols = items if known is None else list(map(known, items))
-        found = dict.fromkeys(symbols)  # in order of appearance
-        found.update(zip(reversed(symbols), reversed(items), strict=True))
-        kept[known] = found
+        shown = dict.fromkeys(symbols)  # in order of appearance
+        shown.update(zip(reversed(symbols), reversed(items), strict=True))
+        kept[known] = shown
     return kept[known]
 
 
 def _numbering(earlier: Sequence[ReleaseRecord]) -> Numbering:
     """Return the numbering of the last release, unless most of its numbers are unused by now."""
-    found: Numbering | None = next((one.cache[NUMBERING] for one in reversed(earlier) if NUMBERING in one.cache), None)
-    if found is None:
+    numbering: Numbering | None = next(
+        (record.cache[NUMBERING] for record in reversed(earlier) if NUMBERING in record.cache), None
+    )
+    if numbering is None:
         return Numbering()
-    used = np.zeros(len(found.variants), dtype=np.bool_)
-    for one in earlier:
-        numbered = _numbered(found, one)
+    used = np.zeros(len(numbering.variants), dtype=np.bool_)
+    for record in earlier:
+        numbered = _numbered(numbering, record)
         if numbered is not None:
             used[numbered.variant] = True
-    return found if len(used) <= 2 * int(used.sum()) + SPARE else Numbering()
+    return numbering if len(used) <= 2 * int(used.sum()) + SPARE else Numbering()
 
 
 def _numbered(numbering: Numbering, record: ReleaseRecord) -> Numbered | None:
@@ -256,9 +264,9 @@ def _known(record: ReleaseRecord) -> NumberedRelease:
 
 def together(earlier: ReleaseRecord, later: ReleaseRecord) -> tuple[Numbering, Numbered, Numbered] | None:
     """Return both releases under one numbering, if they have been compared."""
-    by, one = earlier.cache.get(NUMBERED, (None, None))
+    by, numbered = earlier.cache.get(NUMBERED, (None, None))
     other = None if by is None else _numbered(by, later)
-    return None if one is None or other is None else (by, one, other)
+    return None if numbered is None or other is None else (by, numbered, other)
 
 
 def numbered_partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints | None:
@@ -275,6 +283,6 @@ def numbered_changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints
     both = together(earlier, later)
     if both is None:
         return None
-    _, one, other = both
-    before, after = one.value[one.row_of_case], other.value[other.row_of_case]
+    _, numbered, other = both
+    before, after = numbered.value[numbered.row_of_case], other.value[other.row_of_case]
     return int(np.count_nonzero(before != after[partner]))

@@ -88,8 +88,10 @@ class Leakage(Audit):
         leakage = from_state(state) if state else TemporalLeakage()
         spent = sum((under_replacement(charge.epsilon) for charge in context.charges), Fraction(0))
         log = context.exposure.log
-        found = paths(log, StateFunction.parse(self.states), context.exposure.complete)
-        system = transition_system(found, found.full, least_cases=self.least_cases, complete_only=self.complete_only)
+        state_paths = paths(log, StateFunction.parse(self.states), context.exposure.complete)
+        system = transition_system(
+            state_paths, state_paths.full, least_cases=self.least_cases, complete_only=self.complete_only
+        )
         backward, forward = steps(system, self.scenario, self.window)
         leakage.release(spent - leakage.sum_epsilon, backward, forward)
         return {

@@ -64,11 +64,11 @@ class LossAudit(Audit):
         """
         if not source.n_events or "activity" not in released.carries:
             return {"status": "not_measured", "reason": "nothing is exposed, or no activity leaves"}
-        found = loss(source, released.log, origin, cases)
-        body = asdict(found)
-        body["activities"] = [asdict(row) | {"kept": row.kept} for row in found.activities]
-        body["lost"] = list(found.lost)
-        return {"status": "ok", "reason": "", **body, "warnings": list(self._warnings(found.kept, found.lost, waiting))}
+        lost = loss(source, released.log, origin, cases)
+        body = asdict(lost)
+        body["activities"] = [asdict(row) | {"kept": row.kept} for row in lost.activities]
+        body["lost"] = list(lost.lost)
+        return {"status": "ok", "reason": "", **body, "warnings": list(self._warnings(lost.kept, lost.lost, waiting))}
 
     def _warnings(self, kept: float, lost: tuple[str, ...], waiting: int) -> list[str]:
         said = []

@@ -59,7 +59,7 @@ class SeriesAudit(Audit):
         records = [*context.earlier[-self.last :], context.candidate]
         if len(records) < 3:
             return {"status": "ok", "reason": "a series begins with the third release", **nothing}
-        others = [one for one in records if one.publication != context.candidate.publication]
+        others = [record for record in records if record.publication != context.candidate.publication]
         if others:
             reason = f"release {others[0].sequence} of {others[0].publication} is of other windows"
             return {"status": "not_incremental", "reason": reason, **nothing}
@@ -75,14 +75,14 @@ class SeriesAudit(Audit):
             knowledge_of(context.build.carries, pairs["bk_on"]),
             pairs["bk_on"],
         )
-        found = series_of(len(records), compared, pairs["bk_length"], ns, self.few).json()
-        for one in compared.values():
-            one.keep_small_tables()
-        left = [row[attack] for row in found["results"] for attack in ("fa", "ca", "ba", "bf", "bc")]
+        measured = series_of(len(records), compared, pairs["bk_length"], ns, self.few).json()
+        for pair in compared.values():
+            pair.keep_small_tables()
+        left = [row[attack] for row in measured["results"] for attack in ("fa", "ca", "ba", "bf", "bc")]
         numbers = [number for number in left if number is not None]
         names = [record.sequence for record in records]
-        actual = max([*(one.audit.get("n_actual") or 0 for one in records[:-1]), context.build.n_actual or 0])
-        rows = [{**row, "assumption": "violated"} if row["n"] < actual else row for row in found["results"]]
+        actual = max([*(record.audit.get("n_actual") or 0 for record in records[:-1]), context.build.n_actual or 0])
+        rows = [{**row, "assumption": "violated"} if row["n"] < actual else row for row in measured["results"]]
         return {
             "status": "ok", "reason": "", "worst": min(numbers, default=None), "releases": names,
             "results": rows,

@@ -65,14 +65,14 @@ class Utility(Audit):
             else data_utility_at_least(source, released, context.build.origin, carries)
         )
         graphs = _graphs(source, released, timed=context.build.time_basis != "ordinal")
-        found = {"status": "ok", "reason": "", "data_utility": utility, "exact": exact, "perspective": list(carries)}
+        body = {"status": "ok", "reason": "", "data_utility": utility, "exact": exact, "perspective": list(carries)}
         model = self._model(source, released, carries)
         words = None
         if "activity" in carries:
             timed = context.build.time_basis != "ordinal"
             words = mining(source, released, utility, model["discovery"], timed=timed).as_json()
         return {
-            **found,
+            **body,
             **_carried(graphs, "activity" in carries),
             **model,
             "handover": _handover(source, released, carries),
@@ -95,8 +95,8 @@ def _kept(context: AuditContext, carries: tuple[str, ...]) -> KeptDistances:
     one computes its own.
     """
     name, candidate = f"utility.distances.{carries}", context.candidate
-    own = (record for record in reversed(context.earlier) if record.publication == candidate.publication)
-    last = next(own, None)
+    of_publication = (record for record in reversed(context.earlier) if record.publication == candidate.publication)
+    last = next(of_publication, None)
     kept: KeptDistances = KeptDistances() if last is None else last.cache.pop(name, None) or KeptDistances()
     candidate.cache[name] = kept
     return kept
@@ -107,11 +107,14 @@ def _pairs(source: EventLog, released: EventLog) -> int:
 
 
 def _graphs(source: EventLog, released: EventLog, *, timed: bool) -> Mapping[str, Any]:
-    here, there = directly_follows(source), directly_follows(released)
-    found = {"dfg": agreement(here, there).as_json(), **asdict(edge_distance(here, there))}
+    source_graph, released_graph = directly_follows(source), directly_follows(released)
+    body = {
+        "dfg": agreement(source_graph, released_graph).as_json(),
+        **asdict(edge_distance(source_graph, released_graph)),
+    }
     if not timed:
-        return {**found, "emd_time_months": None, "mae_time_months": None, "bottlenecks": None}
-    return {**found, "bottlenecks": asdict(bottlenecks(source, released))}
+        return {**body, "emd_time_months": None, "mae_time_months": None, "bottlenecks": None}
+    return {**body, "bottlenecks": asdict(bottlenecks(source, released))}
 
 
 def _carried(graphs: Mapping[str, Any], activity: bool) -> Mapping[str, Any]:

@@ -15,15 +15,15 @@ from stream.release.contract import Mechanism
 @cache
 def kinds() -> Mapping[str, type[Mechanism]]:
     """Return every mechanism of this package by its kind."""
-    found: dict[str, type[Mechanism]] = {}
+    kinds_by_name: dict[str, type[Mechanism]] = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Mechanism) and value.__module__ == module.__name__:
                 default = value.model_fields["kind"].default
                 if isinstance(default, str):
-                    found[default] = value
-    return found
+                    kinds_by_name[default] = value
+    return kinds_by_name
 
 
 def mechanism(table: Mapping[str, Any]) -> Mechanism:

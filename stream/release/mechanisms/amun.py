@@ -135,13 +135,13 @@ class Amun(Mechanism):
 
 def _warnings(result: amun.AmunRelease) -> list[str]:
     """Return what the operator should know before using the release (read off raw data)."""
-    found, quiet = result.operator, result.operator["events_without_time_noise"]
+    counts, quiet = result.operator, result.operator["events_without_time_noise"]
     texts = [
-        f"{quiet} of {found['events_released']} events carry no time noise (their transition has one single time)"
+        f"{quiet} of {counts['events_released']} events carry no time noise (their transition has one single time)"
         if quiet
         else "",
-        f"the filter dropped {found['cases_filtered']} of {found['cases']} cases"
-        if found["cases_filtered"] > found["cases"] / 2
+        f"the filter dropped {counts['cases_filtered']} of {counts['cases']} cases"
+        if counts["cases_filtered"] > counts["cases"] / 2
         else "",
     ]
     return [text for text in texts if text]

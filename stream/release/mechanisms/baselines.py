@@ -109,5 +109,5 @@ def _shared(log: EventLog, K: int, *, prefixes: bool = False) -> list[str]:
 def _shortening(K: int) -> Mapping[str, Any]:
     """Return the promise of Baseline-1 for mechanisms that shorten cases."""
     promise = dict(Baseline1(K=K).promise())
-    own = "; that a person's own case is among those that match what is known of it, since events were removed"
-    return {**promise, "not_guaranteed": promise["not_guaranteed"] + own}
+    addition = "; that a person's own case is among those that match what is known of it, since events were removed"
+    return {**promise, "not_guaranteed": promise["not_guaranteed"] + addition}

@@ -117,7 +117,7 @@ class PublishedCohorts:
         cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None, claim: Claim | None = None
     ) -> PublishedCohorts:
         """With the index by case."""
-        index = {name: case for one in cohorts for name, case in one.cases.items()}
+        index = {name: case for cohort in cohorts for name, case in cohort.cases.items()}
         return cls(tuple(cohorts), None if alphabet is None else tuple(alphabet), index, claim)
 
     @classmethod
@@ -128,43 +128,51 @@ class PublishedCohorts:
         kept = memory if isinstance(memory, Memory) else msgspec.convert(memory, Memory)
         if kept.version > VERSION:
             raise RefusedError(f"memory.json of tlkc-cohorts: version {kept.version} is newer than this program")
-        items = None if kept.alphabet is None else [_item(one) for one in kept.alphabet]
+        items = None if kept.alphabet is None else [_item(item) for item in kept.alphabet]
         claim = kept.claim
         if claim is not None and claim.get("knowledge") == "rel":
             claim = {"clock": "utc", **claim}  # earlier versions knew no other
         pending = {
-            (one, two): Pending(cases, events, owed, mean) for one, two, cases, events, owed, mean in kept.pending
+            (first, second): Pending(cases, events, owed, mean)
+            for first, second, cases, events, owed, mean in kept.pending
         }
         return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting, pending=pending)
 
     def memory(self) -> Memory:
         """For memory.json."""
         items = None if self.alphabet is None else list(self.alphabet)
-        pending = [(*pair, one.cases, one.events, one.owed, one.mean) for pair, one in self.pending.items()]
+        pending = [
+            (*pair, waiting_pair.cases, waiting_pair.events, waiting_pair.owed, waiting_pair.mean)
+            for pair, waiting_pair in self.pending.items()
+        ]
         return Memory(list(self.cohorts), items, claim=self.claim, waiting=self.waiting, pending=pending)
 
     @property
     def n_actual(self) -> list[int]:
         """By cohort."""
-        return [one.n_actual for one in self.cohorts]
+        return [cohort.n_actual for cohort in self.cohorts]
 
     @property
     def size(self) -> int:
         """Cases that were ever published."""
-        return sum(one.size for one in self.cohorts)
+        return sum(cohort.size for cohort in self.cohorts)
 
     @property
     def shown(self) -> list[tuple[str, ...]]:
         """The publications that show each cohort."""
-        return [one.shown for one in self.cohorts]
+        return [cohort.shown for cohort in self.cohorts]
 
     def of_publication(self, name: str) -> PublishedCohorts:
         """Return the cohorts that a publication shows."""
-        return PublishedCohorts.of([one for one in self.cohorts if name in one.shown], self.alphabet, self.claim)
+        return PublishedCohorts.of(
+            [cohort for cohort in self.cohorts if name in cohort.shown], self.alphabet, self.claim
+        )
 
     def owned(self, publication: str) -> PublishedCohorts:
         """With cohorts that nobody is said to show ascribed to a publication."""
-        cohorts = [one if one.shown else msgspec.structs.replace(one, shown=(publication,)) for one in self.cohorts]
+        cohorts = [
+            cohort if cohort.shown else msgspec.structs.replace(cohort, shown=(publication,)) for cohort in self.cohorts
+        ]
         return self._with(cohorts)
 
     def taken_over(self, exposure: Exposure) -> PublishedCohorts:
@@ -175,12 +183,12 @@ class PublishedCohorts:
         lengths = dict(zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True))
         name = exposure.publication
         cohorts = [
-            msgspec.structs.replace(one, shown=(*one.shown, name))
-            if name not in one.shown
-            and len(one.cases) == one.size
-            and all(lengths.get(case, 0) >= known.exposed for case, known in one.cases.items())
-            else one
-            for one in self.cohorts
+            msgspec.structs.replace(cohort, shown=(*cohort.shown, name))
+            if name not in cohort.shown
+            and len(cohort.cases) == cohort.size
+            and all(lengths.get(case, 0) >= published.exposed for case, published in cohort.cases.items())
+            else cohort
+            for cohort in self.cohorts
         ]
         return self._with(cohorts)
 
@@ -242,7 +250,7 @@ class PublishedCohorts:
                 activity[a:b],
                 resource[a:b],
                 list(times[a:b]),
-                {name: one[k] for name, one in values.items()},
+                {name: columns[k] for name, columns in values.items()},
                 lengths[k],
             )
             for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
@@ -257,13 +265,16 @@ class PublishedCohorts:
         borne = {
             pair for name, case in self.of_case.items() if name in gone for pair in itertools.pairwise(case.activity)
         }
-        pending = {pair: Pending(mean=one.mean) if pair in borne else one for pair, one in self.pending.items()}
-        rest = [
-            replace_cases(one, {name: case for name, case in one.cases.items() if name not in gone})
-            for one in self.cohorts
+        pending = {
+            pair: Pending(mean=waiting_pair.mean) if pair in borne else waiting_pair
+            for pair, waiting_pair in self.pending.items()
+        }
+        remaining = [
+            replace_cases(cohort, {name: case for name, case in cohort.cases.items() if name not in gone})
+            for cohort in self.cohorts
         ]
         waiting = {name: releases for name, releases in self.waiting.items() if name not in gone}
-        return replace(PublishedCohorts.of(rest, self.alphabet, self.claim), waiting=waiting, pending=pending)
+        return replace(PublishedCohorts.of(remaining, self.alphabet, self.claim), waiting=waiting, pending=pending)
 
     def log(self, exposure: Exposure) -> tuple[EventLog, Ints]:
         """Every published case that the state still holds, and its index in the exposed log."""
@@ -290,7 +301,7 @@ class PublishedCohorts:
 
     def cohort_of(self, exposure: Exposure, origin: Ints) -> Ints:
         """Return the number of the cohort of each published case, int64[len(origin)]."""
-        number = {name: k for k, one in enumerate(self.cohorts) for name in one.cases}
+        number = {name: k for k, cohort in enumerate(self.cohorts) for name in cohort.cases}
         return np.asarray([number[exposure.log.case_ids[case]] for case in origin], dtype=np.int64)
 
     def held(self, exposure: Exposure) -> tuple[int, int]:
@@ -308,24 +319,24 @@ class PublishedCohorts:
         return [
             {
                 "cohort": number,
-                "cases": len(one.cases),
-                "erased": one.size - len(one.cases),
-                "events": sum(len(case.time) for case in one.cases.values()),
-                "n_actual": one.n_actual,
-                **({} if one.below_k is None else {"minimality_below_k": one.below_k}),
+                "cases": len(cohort.cases),
+                "erased": cohort.size - len(cohort.cases),
+                "events": sum(len(case.time) for case in cohort.cases.values()),
+                "n_actual": cohort.n_actual,
+                **({} if cohort.below_k is None else {"minimality_below_k": cohort.below_k}),
             }
-            for number, one in enumerate(self.cohorts, start=1)
+            for number, cohort in enumerate(self.cohorts, start=1)
         ]
 
 
-def replace_cases(one: Cohort, cases: dict[str, PublishedCase]) -> Cohort:
+def replace_cases(cohort: Cohort, cases: dict[str, PublishedCase]) -> Cohort:
     """Return the cohort with fewer cases; its size remains what it was."""
-    return msgspec.structs.replace(one, cases=cases)
+    return msgspec.structs.replace(cohort, cases=cases)
 
 
 def _below_k(fresh: Anonymized) -> int | None:
-    found = fresh.details.get("minimality")
-    return None if found is None else int(found["below_k"])
+    minimality = fresh.details.get("minimality")
+    return None if minimality is None else int(minimality["below_k"])
 
 
 def _item(value: Any) -> Any:
@@ -409,25 +420,25 @@ class TlkcCohorts(TlkcMechanism):
                 drawn, pending = microaggregated_after(fresh.log, self.K, self.T, below, pending, latest=latest)
                 times = drawn.tolist()
             registry = published.joined(exposure, fresh, common, checked, times, pending).held_back(exposure, queue)
-        known = registry.of_publication(exposure.publication)
-        log, origin = known.log(exposure)
+        cohorts = registry.of_publication(exposure.publication)
+        log, origin = cohorts.log(exposure)
         return Build(
             log=log,
             origin=origin,
             carries=(*self.known.carries, *(("relative_time",) if micro else ())),
             time_basis="microaggregated" if micro else "relative" if self.knowledge == "rel" else "ordinal",
             T=self.T,
-            n_actual=max(known.n_actual),
-            held=known.held(exposure),
+            n_actual=max(cohorts.n_actual),
+            held=cohorts.held(exposure),
             immutable=True,
-            cohort=known.cohort_of(exposure, origin),
-            weakened=checked != claim or known.size > log.n_cases,
-            public=_public(known, fresh),
+            cohort=cohorts.cohort_of(exposure, origin),
+            weakened=checked != claim or cohorts.size > log.n_cases,
+            public=_public(cohorts, fresh),
             not_guaranteed=(*self.local_risks, *([OLDER] if checked != claim else []), *((UNTIMED,) if micro else ())),
             operator={
                 **({} if fresh is None else operator_view(fresh)),
-                "cohorts": known.summary(),
-                "late_lost": known.late(exposure),
+                "cohorts": cohorts.summary(),
+                "late_lost": cohorts.late(exposure),
             },
             memory=registry.memory(),
         )
@@ -480,16 +491,16 @@ class TlkcCohorts(TlkcMechanism):
         """
         log = exposure.log.select_cases(queue)
         classes = class_columns(log, exposure.sensitive, self.bins)
-        whole = TlkcProblem(log, self.known, self.bounds, classes, also=self.also)
+        problem = TlkcProblem(log, self.known, self.bounds, classes, also=self.also)
         share = Fraction(str(self.C if self.balance is None else min(self.balance, self.C)))
         if self.suppression == "local" and self.alphabet == "per-cohort":
             patience = Patience(self.patience, last=exposure.last, seed=self.seed)
             waited, want = published.waited(exposure, queue), self._wanted(exposure, published)
-            division = divided(whole, waited, patience, share, self._least_share(len(queue)), want)
-            return whole.only(division.cases), division.choice
-        check_feasible(whole, share)
+            division = divided(problem, waited, patience, share, self._least_share(len(queue)), want)
+            return problem.only(division.cases), division.choice
+        check_feasible(problem, share)
         everyone = np.ones(log.n_cases, dtype=np.bool_)
-        return whole.only(np.flatnonzero(balanced(everyone, list(classes.values()), share))), Choice()
+        return problem.only(np.flatnonzero(balanced(everyone, list(classes.values()), share))), Choice()
 
     def _least_share(self, queue: int) -> float:
         if self.min_share is not None:
@@ -529,12 +540,12 @@ def _checked(published: PublishedCohorts, claim: Claim) -> Claim:
 
 def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
     """Return the parts of an earlier claim that are no longer asked for."""
-    before, now = ({**UNSAID, **one} for one in (before or {}, now))
+    before, now = ({**UNSAID, **parameters} for parameters in (before or {}, now))
     return ", ".join(f"{name} = {value!r}" for name, value in before.items() if now.get(name) != value)
 
 
-def _public(known: PublishedCohorts, fresh: Anonymized | None) -> Mapping[str, Any]:
-    common = {"cohorts": len(known.cohorts), "n_actual": known.n_actual}
+def _public(cohorts: PublishedCohorts, fresh: Anonymized | None) -> Mapping[str, Any]:
+    common = {"cohorts": len(cohorts.cohorts), "n_actual": cohorts.n_actual}
     if fresh is None:
         return {**common, "newest": None}
     lost = fresh.source.lengths - fresh.kept_per_case

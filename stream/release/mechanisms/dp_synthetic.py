@@ -205,10 +205,10 @@ class DpSynthetic(Mechanism):
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
         """Build one release, with the log over everything so far beside it."""
         design = self.series_design()
-        found = series.release_synthetic(
+        accumulated = series.release_synthetic(
             exposure.log, terms=self.terms(), design=design, shape=shape, number=number, state=memory
         )
-        return series_build(found, "ordinal" if design.bounds is None else "noised", self._public(design))
+        return series_build(accumulated, "ordinal" if design.bounds is None else "noised", self._public(design))
 
     def _public(self, design: synthetic.Design) -> dict[str, Any]:
         """Return what the manifest states beside the parameters: nothing of it is read off the data."""
@@ -223,14 +223,14 @@ class DpSynthetic(Mechanism):
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         """Return warnings about the parameters; see `Mechanism.check`."""
         design, terms = self.design(), self.terms()
-        found = large_delta(self.delta_dp)
+        doubts = large_delta(self.delta_dp)
         least = self.budget().thresholds(terms, design).get("label_threshold")
         if least is not None:
-            found.append(
+            doubts.append(
                 f"labels are selected: one leaves where about {least} cases have it among their first "
                 f"{self.max_labels} distinct ones; declare activities where the labels are public"
             )
-        return found
+        return doubts
 
 
 def _public_traces(name: str) -> tuple[Traces, str]:

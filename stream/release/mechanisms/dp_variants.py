@@ -60,8 +60,8 @@ class DpVariants(Mechanism):
     @model_serializer(mode="wrap")
     def _as_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without the one of `epsilon` and `rho` that was not given."""
-        given: dict[str, Any] = handler(self)
-        return {key: value for key, value in given.items() if value is not None}
+        fields: dict[str, Any] = handler(self)
+        return {key: value for key, value in fields.items() if value is not None}
 
     def threshold(self) -> int:
         """Return the least noisy count that a variant is released with."""
@@ -122,8 +122,10 @@ class DpVariants(Mechanism):
 
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
         """Build one release, with the log over everything so far beside it."""
-        found = series.release_variants(exposure.log, terms=self.terms(), shape=shape, number=number, state=memory)
-        return series_build(found, "ordinal", {"threshold": found.release.threshold})
+        accumulated = series.release_variants(
+            exposure.log, terms=self.terms(), shape=shape, number=number, state=memory
+        )
+        return series_build(accumulated, "ordinal", {"threshold": accumulated.release.threshold})
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         """Return warnings about the parameters; see `Mechanism.check`."""
@@ -203,7 +205,7 @@ def strict_build(result: strict.StrictRelease, time_basis: Literal["ordinal", "n
     )
 
 
-def series_build(found: series.Accumulated, time_basis: Literal["ordinal", "noised"], public: Any) -> Build:
+def series_build(accumulated: series.Accumulated, time_basis: Literal["ordinal", "noised"], public: Any) -> Build:
     """Return a strict release with the log over everything so far beside it."""
-    build = strict_build(found.release, time_basis, {**public, "accumulated": dict(found.public)})
-    return replace(build, accumulated=found.log, memory=found.state)
+    build = strict_build(accumulated.release, time_basis, {**public, "accumulated": dict(accumulated.public)})
+    return replace(build, accumulated=accumulated.log, memory=accumulated.state)

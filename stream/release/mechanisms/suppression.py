@@ -181,18 +181,18 @@ def faults(
     The checker shares nothing with the search.
     """
     classes = list(classes_read(released.log, exposure, bins).values())
-    found = []
+    doubts = []
     for structure in structures:
         names = tuple(name for name in released.carries if name != "relative_time" or structure == "rel")
         fault = first_violation(
             released.log.starts, released.items(names), structure, classes, bounds.L, bounds.K, bounds.C
         )
         if fault is not None:
-            found.append(
+            doubts.append(
                 f"{structure}: {len(fault.candidate)} items match {fault.support} cases, {fault.worst} of them with "
                 f"one value (L = {bounds.L}, K = {bounds.K}, C = {float(bounds.C):g})"
             )
-    return found
+    return doubts
 
 
 def classes_read(read: EventLog, exposure: Exposure, bins: Mapping[str, Edges]) -> dict[str, Column]:
@@ -209,11 +209,13 @@ def _classes(name: str, read: EventLog, exposure: Exposure, bins: Mapping[str, E
         return Column(np.full(read.n_cases, MISSING, dtype=np.int32), ())
     if name in bins:
         return class_columns(read, [name], {name: bins[name]})[name]
-    found, own = read.case_attributes[name], exposure.log.case_values(name)
+    column, values_of_log = read.case_attributes[name], exposure.log.case_values(name)
     by_text = {}
-    if own.values and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in own.values):
-        pairs = zip(own.decode(), quartile_classes(own).decode(), strict=True)
+    if values_of_log.values and all(
+        isinstance(value, (int, float)) and not isinstance(value, bool) for value in values_of_log.values
+    ):
+        pairs = zip(values_of_log.decode(), quartile_classes(values_of_log).decode(), strict=True)
         by_text = {text_of(value): label for value, label in pairs}
-    texts = [text_of(value) for value in found.values]
+    texts = [text_of(value) for value in column.values]
     labels = Column.encode(by_text.get(text, text) or None for text in texts)
-    return Column(np.append(labels.codes, np.int32(MISSING))[found.codes], labels.values)
+    return Column(np.append(labels.codes, np.int32(MISSING))[column.codes], labels.values)

@@ -107,12 +107,12 @@ class TlkcMechanism(Mechanism):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_also(cls, given: Any) -> Any:
+    def _default_also(cls, table: Any) -> Any:
         """Where single cases lose events, or cases of many cohorts are put together, shares are easily other ones."""
-        if not isinstance(given, Mapping) or "also" in given:
-            return given
-        local = cls.shares_memory or given.get("suppression") == "local"
-        return {**given, "also": WEAKER.get(str(given.get("knowledge", "seq")), ()) if local else ()}
+        if not isinstance(table, Mapping) or "also" in table:
+            return table
+        local = cls.shares_memory or table.get("suppression") == "local"
+        return {**table, "also": WEAKER.get(str(table.get("knowledge", "seq")), ()) if local else ()}
 
     @model_validator(mode="after")
     def _meaningful(self) -> Self:
@@ -157,25 +157,22 @@ class TlkcMechanism(Mechanism):
     def known_words(self) -> str:
         """Return the knowledge of the adversary, as promises say it."""
         time = f", times in {self.T} by {CLOCKS[self.clock]}" if self.knowledge == "rel" else ""
-        known = " or ".join(KNOWN[one] for one in (self.knowledge, *self.also))
-        return f"{ITEMS[self.attribute]}: {known}{time}"
+        structures = " or ".join(KNOWN[structure] for structure in (self.knowledge, *self.also))
+        return f"{ITEMS[self.attribute]}: {structures}{time}"
 
     @property
     def left_words(self) -> str:
         """Return the promise against weaker knowledge."""
-        left = [one for one in WEAKER[self.knowledge] if one not in self.also]
+        left = [structure for structure in WEAKER[self.knowledge] if structure not in self.also]
         if self.knowledge == "rel":
-            zone = (
-                ""
-                if self.T in ("seconds", "minutes")
-                else f"; days and hours counted by another clock than {self.clock}"
-            )
+            zone = ""
+            if self.T not in ("seconds", "minutes"):
+                zone = f"; days and hours counted by another clock than {self.clock}"
             return f" the share of a value for somebody who knows the items without their times{zone};"
-        return (
-            f" the share of a value for somebody who knows less of the items ({', '.join(KNOWN[one] for one in left)});"
-            if left
-            else ""
-        )
+        if not left:
+            return ""
+        words = ", ".join(KNOWN[structure] for structure in left)
+        return f" the share of a value for somebody who knows less of the items ({words});"
 
     @property
     def local_risks(self) -> tuple[str, ...]:
@@ -183,12 +180,14 @@ class TlkcMechanism(Mechanism):
         if self.suppression != "local":
             return ()
         values = ("that a shortened case does not tell its sensitive value (value_aware)",) if self.value_aware else ()
-        known = "adversaries who know the rules of local suppression"
+        adversaries = "adversaries who know the rules of local suppression"
         if self.max_minimality is not None:
             sets = f"at most {self.max_minimality} of them" if self.max_minimality else "none of them"
-            known += f", beyond the sets of items that are measured ({sets} may leave them fewer than {self.K} cases)"
+            adversaries += (
+                f", beyond the sets of items that are measured ({sets} may leave them fewer than {self.K} cases)"
+            )
         return (
-            known,
+            adversaries,
             "that a person's own case is among those that match what is known of it, since events were removed",
             *values,
         )
@@ -295,7 +294,7 @@ class Tlkc(TlkcMechanism):
             "hidden": build.operator["hidden"],
         }
         hidden = HIDDEN if mode == "events" else ()
-        risks = tuple(one for one in self.local_risks if one not in hidden) if local else ()
+        risks = tuple(risk for risk in self.local_risks if risk not in hidden) if local else ()
         return replace(
             build, public={**build.public, "repair": how}, not_guaranteed=(*build.not_guaranteed, *hidden, *risks)
         )

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from models.eventlog import EventLog
 from models.utility.distance import KeptDistances, data_utility, data_utility_at_least
-from models.utility.graphs import directly_follows
+from models.utility.graphs import directly_follows, edge_distance
 from tests.conftest import examples
 from tests.oracles import utility as oracle
 
+HOUR = 3_600_000_000_000
 TRACES = st.lists(st.text("abc", max_size=6), min_size=1, max_size=7)
 
 
@@ -61,3 +62,28 @@ def test_the_bound_is_a_bound(original: list[str], data: st.DataObject) -> None:
 def test_edges_are_counted_once_each(traces: list[str]) -> None:
     """The vectorised graph counts what the loop counts."""
     assert Counter(directly_follows(_log(traces)).count) == oracle.directly_follows(traces)
+
+
+def _spaced(traces: list[str], hours: int) -> EventLog:
+    """Return a log whose events are so many hours apart."""
+    case = [str(number) for number, trace in enumerate(traces) for _ in trace]
+    time = [position * hours * HOUR for trace in traces for position in range(len(trace))]
+    return EventLog.from_events(case, list("".join(traces)), np.asarray(time, dtype=np.int64), unit="ns")
+
+
+@examples(100)
+@given(TRACES, TRACES)
+def test_the_distance_of_edge_weights_is_wassersteins(original: list[str], released: list[str]) -> None:
+    """The paper's distance, of the two lists of weights over the union of edges, as scipy computes it."""
+    from scipy.stats import wasserstein_distance
+
+    here, there = directly_follows(_spaced(original, 1)), directly_follows(_spaced(released, 3))
+    edges = sorted({*here.count, *there.count}, key=str)
+    found = edge_distance(here, there)
+    if not edges:
+        assert found.emd_frequency == 0
+        return
+    counts = [[graph.count.get(edge, 0) for edge in edges] for graph in (here, there)]
+    hours = [[graph.hours.get(edge, 0) for edge in edges] for graph in (here, there)]
+    assert found.emd_frequency == pytest.approx(wasserstein_distance(*counts), abs=1e-9)
+    assert found.emd_time_months * 720 == pytest.approx(wasserstein_distance(*hours), abs=1e-9)

@@ -24,26 +24,6 @@ def contains(codes: Array, kept: Array, first: int, last: int, ban: Array) -> bo
 
 
 @kernel
-def touched(starts: Array, codes: Array, kept: Array, ban_starts: Array, ban_codes: Array) -> Array:
-    """bool[R]: rows whose kept trace contains some ban."""
-    rows = len(starts) - 1
-    result = np.zeros(rows, dtype=np.bool_)
-    masks = _masks(ban_starts, ban_codes)
-    for row in range(rows):
-        have = np.uint64(0)
-        for place in range(starts[row], starts[row + 1]):
-            if kept[place]:
-                have |= np.uint64(1) << np.uint64(codes[place] & 63)
-        for b in range(len(masks)):
-            if masks[b] & ~have == 0 and contains(
-                codes, kept, starts[row], starts[row + 1], ban_codes[ban_starts[b] : ban_starts[b + 1]]
-            ):
-                result[row] = True
-                break
-    return result
-
-
-@kernel
 def _masks(ban_starts: Array, ban_codes: Array) -> Array:
     """One bit an item (modulo 64): a quick necessary condition for containing a ban."""
     masks = np.zeros(len(ban_starts) - 1, dtype=np.uint64)
@@ -130,8 +110,7 @@ def first_gaps(
     """Find where an unseen event could be without showing in the released trace.
 
     For the released trace of each row and each item: from gap g on, the first gap at which an event of that item would
-    have been skipped by the rules of local suppression, or -1. Gaps of a row of n events are 0..n. A ban that the
-    trace contains did not bind its row (a value-aware one) and hid nothing there.
+    have been skipped by the rules of local suppression, or -1. Gaps of a row of n events are 0..n.
     Returns (offset of each row in the table, int32[sum of n + 1, items]).
     """  # fmt: skip
     rows = len(starts) - 1
@@ -141,20 +120,13 @@ def first_gaps(
     table = np.full((offsets[rows], n_items), -1, dtype=np.int32)
     trial = np.empty(_longest(starts) + 1, dtype=np.int32)
     masks = _masks(ban_starts, ban_codes)
-    items = _masks(starts, codes)
-    everything = np.ones(len(codes), dtype=np.bool_)
-    binds = np.ones(len(masks), dtype=np.bool_)
     for row in range(rows):
         n = starts[row + 1] - starts[row]
-        for b in range(len(masks)):
-            binds[b] = masks[b] & ~items[row] != 0 or not contains(
-                codes, everything, starts[row], starts[row + 1], ban_codes[ban_starts[b] : ban_starts[b + 1]]
-            )
         for item in range(n_items):
             later = -1
             for gap in range(n, -1, -1):
                 size = _earlier(codes, starts[row], n, item, gap, priority, trial)
-                if _completes(trial, size, item, ban_starts, ban_codes, item_starts, item_bans, masks, binds):
+                if _completes(trial, size, item, ban_starts, ban_codes, item_starts, item_bans, masks):
                     later = gap
                 table[offsets[row] + gap, item] = later
     return offsets, table
@@ -187,14 +159,14 @@ def _earlier(codes: Array, first: int, n: int, item: int, gap: int, priority: Ar
 @kernel
 def _completes(
     trial: Array, size: int, item: int, ban_starts: Array, ban_codes: Array, item_starts: Array, item_bans: Array,
-    masks: Array, binds: Array,
+    masks: Array,
 ) -> bool:  # fmt: skip
     have = np.uint64(0)
     for k in range(size):
         have |= np.uint64(1) << np.uint64(trial[k] & 63)
     for i in range(item_starts[item], item_starts[item + 1]):
         b = item_bans[i]
-        if not binds[b] or masks[b] & ~have != 0:
+        if masks[b] & ~have != 0:
             continue
         need = ban_starts[b]
         for k in range(size):

@@ -31,7 +31,7 @@ from stream.engine import open_engine
 from stream.engine.contract import CountQuery, Draws, Engine
 from stream.release import single
 from stream.release.contract import Exposure
-from stream.release.public_view import carried
+from stream.release.public_files import carried
 
 SENSITIVE = {"sepsis": ("Diagnose",), "bpic2013-incidents": ("impact",)}
 """What is bounded by C; the other logs have no such attribute."""

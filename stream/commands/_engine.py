@@ -209,7 +209,8 @@ class _EngineRun:
         from stream.engine.contract import ID_DIGITS, Draws
         from stream.engine.source import common_values
         from stream.release.manifest import public_parameters, reading_notes
-        from stream.release.public_view import GROUP, carried
+        from stream.release.public_files import carried
+        from stream.release.public_view import GROUP
 
         mechanism = self._asked.mechanism
         assert exposure.cases is not None  # noqa: S101 - a table has them

@@ -27,7 +27,7 @@ from stream.ledger.folder import BUILDING
 from stream.ledger.layout import OperatorLayout
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.planned import Place, applied, built_on, classified
-from stream.release.public_view import carried
+from stream.release.public_files import carried
 
 ROWS = 4_000_000
 """Events of a part; a case is never in two."""

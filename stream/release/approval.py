@@ -22,12 +22,11 @@ from stream.ledger.folder import json_bytes, rewrite, write_json
 from stream.ledger.layout import VARIANTS
 from stream.release import audit_document as documents
 from stream.release import gate
-from stream.release.audit_document import KEPT_WHOLE
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.contract import Ruled
 from stream.release.failpoints import Failpoint
 from stream.release.mechanisms import kinds
-from stream.release.reason import Reason, texts
+from stream.release.reason import Reason
 from stream.release.recovery import Holder, finish, let_go, reject
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ def _append(
         by=decision.by,
         why=decision.why,
         at=pipeline.clock.now(),
-        reasons=tuple(texts(reasons)),
+        reasons=tuple(reason.text for reason in reasons),
     )
     entry = ApprovalEntry(publication=pipeline.name, sequence=decision.number, owner=uuid.uuid4().hex, body=body)
     return pipeline.ledger.append(entry)
@@ -206,7 +205,6 @@ def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
         pipeline.mirror.drop(pipeline.name, seal.body.temporary)
     record = pipeline.audience.record((pipeline.name, number), seal)
     pipeline.audience.append(record, record.audit, seal)
-    pipeline.thin(number - KEPT_WHOLE)
 
 
 # the gate, asked again
@@ -233,7 +231,7 @@ def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]
     if not refused:
         audit["bounds"] = policy.bounds
         if found:
-            audit["gate"] = {"decision": "warned", "reasons": texts(found)}
+            audit["gate"] = {"decision": "warned", "reasons": [reason.text for reason in found]}
     if json_bytes(audit) != before:
         _rewrite(pipeline, number, audit)
     return refused, [] if refused else found

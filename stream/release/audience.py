@@ -25,9 +25,10 @@ from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Ledger
 from stream.ledger.view import LedgerView, ReleaseKey
 from stream.release import audit_document as documents
-from stream.release.contract import Audit, Build
+from stream.release.contract import Audit, Build, Mechanism
 from stream.release.documents import AuditDocument
 from stream.release.mechanisms import kinds
+from stream.release.stages import MechanismMemory, ReleaseInputs
 
 log = logging.getLogger("veilstream")
 
@@ -143,7 +144,7 @@ class Audience:
     def append(
         self, record: ReleaseRecord, audit: Mapping[str, Any], seal: SealEntry, build: Build | None = None
     ) -> None:
-        """Add the release that was sealed last.
+        """Add the release that was sealed last, and shorten the audit of an old one.
 
         Parameters
         ----------
@@ -156,19 +157,54 @@ class Audience:
         if build is not None:
             self._memory = record.key, build.memory
         self.earlier.append(record.released(audit, release_record.VariantsFile(self._file(record.key))))
+        self.thin(record.publication, record.sequence - documents.KEPT_WHOLE)
 
-    def memory(self, publication: str | None) -> tuple[Any, ReleaseKey] | None:
-        """Return the memory of the mechanism of the last release, and which release that is.
+    def inputs(self, publication: str, mechanism: Mechanism) -> ReleaseInputs:
+        """Return what an attempt of a publication reads of earlier releases and of the other publications.
+
+        Raises
+        ------
+        UnreadableError
+            If a file of an earlier release is gone or damaged.
+        """
+        view = self._ledger.view
+        account = view.account(publication)
+        self.earlier.read_lost()
+        existing = account.standing
+        # If nothing in the manifest may depend on data, only charged numbers of others count: how many other numbers
+        # there are, the data decided.
+        charged_only = not mechanism.reads_data_in_gate
+        others = view.sealed_elsewhere(publication, charged=charged_only)
+        return ReleaseInputs(
+            number=account.last_number + 1,
+            previous=account.seals[existing[-1]] if existing else None,
+            previous_audit=self.last_audit(publication),
+            earlier=self.earlier,
+            memory=self.memory(None if mechanism.shares_memory else publication),
+            spent_elsewhere=view.spent_elsewhere(publication),
+            sealed_numbers=len(account.seals) + others,
+            erased=account.erased,
+            erased_releases=frozenset(account.erased_releases),
+            resource_form=account.resource_form,
+        )
+
+    def last_audit(self, publication: str) -> AuditDocument:
+        """Return audit.json of the last release of a publication; empty before the first one."""
+        existing = self._ledger.view.account(publication).standing
+        return self.audit_of((publication, existing[-1])) if existing else {}
+
+    def memory(self, publication: str | None) -> MechanismMemory | None:
+        """Return the state that the mechanism of the last release left.
 
         Of one publication, or of all if `publication` is None.
         """
-        of_it = (key for key in reversed(self.seals) if publication in (None, key[0]))
-        last = next(of_it, None)
+        candidates = (key for key in reversed(self.seals) if publication in (None, key[0]))
+        last = next(candidates, None)
         if last is None:
             return None
         if self._memory is None or self._memory[0] != last:
             self._memory = last, documents.read_memory(self.folder.release(*last))
-        return self._memory[1], last
+        return MechanismMemory(self._memory[1], publication=last[0], kind=self.made_by(last))
 
     def made_by(self, key: ReleaseKey) -> str:
         """Kind of the mechanism of a release: a configuration that changed since may name another."""
@@ -177,6 +213,20 @@ class Audience:
     def audit_of(self, key: ReleaseKey) -> AuditDocument:
         """audit.json of a sealed release."""
         return documents.read_audit(self.folder.release(*key))
+
+    def thin(self, publication: str, number: int) -> None:
+        """Shorten the audit of a release that was published long ago. A crash here leaves it as it was."""
+        published = self._ledger.view.account(publication).published
+        if number not in published or max(published) == number:  # the next audit continues that of the last one
+            return
+        path = self.folder.layout.audit(publication, number)
+        try:
+            shorter = documents.thinned(documents.read_audit(path.parent)) if path.is_file() else None
+        except RefusedError as error:  # the new release is out; a later reader of this audit reports the error again
+            log.warning("an old audit is not shortened: %s", error)
+            return
+        if shorter is not None:
+            rewrite(self.folder.ops, path, write_json(shorter))
 
     def forget(self, key: ReleaseKey, cases: Collection[str]) -> None:
         """Take erased cases out of what the mechanism remembers of a release."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -14,6 +14,46 @@ from stream.ledger.entries import CutSection
 from stream.ledger.layout import AUDIT, MEMORY
 from stream.release.contract import Attempt, Build, Mechanism
 from stream.release.documents import AuditDocument, Resources
+from stream.release.reason import Reason
+from stream.release.spec import PublicationSpec
+from stream.release.stages import Audited, GateDecision, Judged
+
+
+def measured(audited: Audited, bounds: Mapping[str, float], seconds: Mapping[str, float]) -> AuditDocument:
+    """Return what was measured of a candidate, how long each stage took, and the bounds that it was held against."""
+    return {**audited.measures, "seconds": dict(seconds), "bounds": dict(bounds)}
+
+
+def full_audit(
+    judged: Judged,
+    decision: GateDecision,
+    reasons: Sequence[Reason],
+    seconds: Mapping[str, float],
+    spec: PublicationSpec,
+) -> AuditDocument:
+    """Return what audit.json states beside the manifest: measures, decision, the cut, its counts, resources.
+
+    Parameters
+    ----------
+    judged
+        The candidate.
+    decision, reasons
+        Decision on it. Files that break the promise change that of the gate.
+    seconds
+        How long each stage took so far.
+    spec
+        Configuration of the publication.
+    """
+    audited = judged.audited
+    attempt, inputs = audited.built.attempt, audited.built.charged.inputs
+    body = {
+        **measured(audited, spec.gate.bounds, seconds),
+        "gate": {"decision": decision, "reasons": [reason.text for reason in reasons]},
+        "resources": resources(inputs.resource_form, raw=spec.raw_resources, roles=attempt.exposure.roles),
+        **cut_section(attempt),
+        "counts": accounting(attempt, audited.build, spec.mechanism),
+    }
+    return cast(AuditDocument, body)
 
 
 def cut_section(attempt: Attempt) -> CutSection:

@@ -27,7 +27,7 @@ from stream.ledger.entries import Ruling
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.documents import AuditDocument
 from stream.release.once import OncePerCase
-from stream.release.reason import Reason, only_waits, texts
+from stream.release.reason import Reason, only_waits
 
 Reads = Literal["ledger", "release", "raw"]
 """Sources that a decision may read: the ledger alone; the candidate as it would be released; anything beside them (the
@@ -111,7 +111,9 @@ class Decision:
         """Why the cut has not left, for people; none of a release."""
         if self.status == "held":
             return [WAITS]
-        return texts(self.because) if self.status in ("withheld", "rejected") else []
+        if self.status == "sealed":
+            return []
+        return [reason.text for reason in self.because]
 
     @property
     def waits(self) -> bool:
@@ -145,7 +147,7 @@ class Ruled:
     @property
     def reasons(self) -> tuple[str, ...]:
         """As sentences."""
-        return tuple(texts(self.because))
+        return tuple(reason.text for reason in self.because)
 
 
 class ReleaseObserver(Protocol):

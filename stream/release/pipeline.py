@@ -29,7 +29,6 @@ from connectors.store.base import Store, check_unfinished
 from models.anonymize.sensitive import refuse_identifying
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError, TooFewCasesError, UnavailableError, UnreadableError
-from models.eventlog import EventLog
 from stream.ledger import release_record
 from stream.ledger.entries import (
     CutSection,
@@ -42,7 +41,7 @@ from stream.ledger.entries import (
     WithheldEntry,
     charge_entry,
 )
-from stream.ledger.folder import OperatorFolder, rewrite, write_json
+from stream.ledger.folder import OperatorFolder, write_json
 from stream.ledger.layout import AUDIT, MEMORY, VARIANTS
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
@@ -56,17 +55,15 @@ from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.manifest import manifest
 from stream.release.once import PAID, refuse_other_terms
 from stream.release.planned import BuiltBy, Place
-from stream.release.public_view import pseudonymous_resources, shuffled, with_attributes
-from stream.release.reason import Code, Reason, blocked, of_record, ruled, texts
+from stream.release.public_view import as_released, released_resources
+from stream.release.reason import Code, Reason, blocked, of_record, ruled
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
 from stream.release.stages import (
     Audited,
     Built,
     Charged,
-    GateDecision,
     Judged,
-    MechanismMemory,
     Published,
     ReleaseInputs,
     Sealed,
@@ -91,7 +88,7 @@ class _WithheldError(Exception):
     """The attempt is refused, with reasons and as much of the audit as was measured."""
 
     def __init__(self, reasons: Sequence[Reason], audit: AuditDocument | None = None) -> None:
-        super().__init__(*texts(reasons))
+        super().__init__(*(reason.text for reason in reasons))
         self.reasons, self.audit = reasons, audit or AuditDocument()
 
 
@@ -162,7 +159,7 @@ class Pipeline:
         self._check_space()
         self.at(Failpoint.OPENED)
         try:
-            inputs = self._inputs()
+            inputs = self.audience.inputs(self.name, self.spec.mechanism)
             self._budget(attempt, inputs)
             charged = self._charge(attempt, inputs)
             built = self._build(charged)
@@ -184,7 +181,6 @@ class Pipeline:
             self.announce(self._rename(sealed))
             self.at(Failpoint.PUBLISHED)
         self.audience.append(judged.audited.record, written.audit, sealed.seal, judged.audited.build)
-        self.thin(written.number - audit_document.KEPT_WHOLE)
         return Decision(attempt.cut, "sealed", written.number, reasons, written.audit)
 
     # before anything is charged
@@ -197,46 +193,12 @@ class Pipeline:
                 f"{self.spec.min_free_bytes}; free some space and start again"
             )
 
-    def _inputs(self) -> ReleaseInputs:
-        """Read what the attempt needs of earlier releases. UnreadableError if a file of one is gone or damaged."""
-        account = self.account
-        self.earlier.read_lost()
-        last_audit, memory = self._last_audit(), self._memory()
-        existing = account.standing
-        # If nothing in the manifest may depend on data, only charged numbers of others count: how many other numbers
-        # there are, the data decided.
-        charged_only = not self.spec.mechanism.reads_data_in_gate
-        others = self.ledger.view.sealed_elsewhere(self.name, charged=charged_only)
-        return ReleaseInputs(
-            number=account.last_number + 1,
-            previous=account.seals[existing[-1]] if existing else None,
-            previous_audit=last_audit,
-            earlier=self.earlier,
-            memory=memory,
-            spent_elsewhere=self.spent_elsewhere,
-            sealed_numbers=len(account.seals) + others,
-            erased=account.erased,
-            erased_releases=frozenset(account.erased_releases),
-            resource_form=account.resource_form,
-        )
-
-    def _last_audit(self) -> AuditDocument:
-        existing = self.account.standing
-        return self.audit_of(existing[-1]) if existing else {}
-
-    def _memory(self) -> MechanismMemory | None:
-        """Read the state that the last release left: the last one of the audience if its publications share it."""
-        left = self.audience.memory(None if self.spec.mechanism.shares_memory else self.name)
-        if left is None:
-            return None
-        state, release = left
-        return MechanismMemory(state, publication=release[0], kind=self.audience.made_by(release))
-
     @property
     def roles_shown(self) -> tuple[str, ...]:
         """The roles that the last release showed in place of resources."""
         try:
-            return tuple(self._last_audit().get("resources", {}).get("roles", ()))
+            last_audit = self.audience.last_audit(self.name)
+            return tuple(last_audit.get("resources", {}).get("roles", ()))
         except UnreadableError:
             return ()  # the attempt reads the audit too, and refuses the cut
 
@@ -314,7 +276,14 @@ class Pipeline:
         """Anonymize what the cut exposes."""
         started = time.monotonic()
         try:
-            build = self._outer(self._anonymized(charged), charged)
+            anonymized = self._anonymized(charged)
+            build = as_released(
+                anonymized,
+                charged.attempt.exposure,
+                self.spec,
+                self.pseudonyms,
+                charged.inputs.resource_form,
+            )
         except TooFewCasesError as error:
             raise _WithheldError([Reason("cases", f"cases: not enough yet ({error})")]) from error
         except BoundError as error:
@@ -347,29 +316,18 @@ class Pipeline:
             return mechanism.build(exposure, memory)
         return mechanism.build_series(exposure, memory, spec.accumulation, inputs.number)
 
-    def _outer(self, build: Build, charged: Charged) -> Build:
-        """Return the build with resources and attributes as they leave."""
-        renamed = replace(build, log=self._named(build.log, charged.inputs))
-        return with_attributes(renamed, self.spec.attributes, charged.attempt.exposure, self.spec.mechanism)
-
-    def _named(self, source: EventLog, inputs: ReleaseInputs) -> EventLog:
-        """Return the log with its resources as releases name them."""
-        if self.spec.raw_resources or self.spec.roles is not None:
-            return source
-        process = self.spec.process if inputs.resource_form == "process" else None
-        return pseudonymous_resources(source, self.pseudonyms, process, named=True)
-
     # audit
 
     def _audit(self, built: Built) -> Audited:
         """Measure the build against all earlier releases of the audience, and ask the gate."""
         attempt, inputs, build = built.attempt, built.charged.inputs, built.build
         record = _candidate(build, attempt.exposure, self.name, inputs.number)
+        exposed = released_resources(attempt.exposure.log, self.spec, self.pseudonyms, inputs.resource_form)
         context = AuditContext(
             candidate=record,
             earlier=inputs.earlier,
             build=build,
-            exposure=replace(attempt.exposure, log=self._named(attempt.exposure.log, inputs)),
+            exposure=replace(attempt.exposure, log=exposed),
             mechanism=self.spec.mechanism,
             charges=built.charged.charges,
             counts=attempt.counts,
@@ -398,10 +356,10 @@ class Pipeline:
         needs_repair = bool(audited.reasons) and policy.on_violation == "repair"
         last = self._repaired(audited) if needs_repair else audited
         if last.reasons and policy.on_violation != "warn":
-            raise _WithheldError(last.reasons, self._measures(last, last.seconds))
+            raise _WithheldError(last.reasons, audit_document.measured(last, policy.bounds, last.seconds))
         if needs_repair:
-            return Judged(last, "repaired", texts(audited.reasons))
-        return Judged(last, "warned" if last.reasons else "passed", texts(last.reasons))
+            return Judged(last, "repaired", audited.reasons)
+        return Judged(last, "warned" if last.reasons else "passed", last.reasons)
 
     def _repaired(self, first: Audited) -> Audited:
         """Suppress more until the gate passes the candidate, or return it with the reasons that are left."""
@@ -409,16 +367,13 @@ class Pipeline:
         if attacks is None:
             return first
         built = first.built
+        exposure, inputs = built.attempt.exposure, built.charged.inputs
 
         def audit(build: Build) -> Audited:
-            return self._audit(replace(built, build=self._outer(build, built.charged)))
+            released = as_released(build, exposure, self.spec, self.pseudonyms, inputs.resource_form)
+            return self._audit(replace(built, build=released))
 
-        exposure, earlier = built.attempt.exposure, built.charged.inputs.earlier
-        return repair.walk(first, self.spec.mechanism, exposure, self.spec.gate, attacks, earlier, audit)
-
-    def _measures(self, audited: Audited, seconds: Mapping[str, float]) -> AuditDocument:
-        """Return what was measured of a candidate, how long each stage took, and the bounds it was held against."""
-        return {**audited.measures, "seconds": dict(seconds), "bounds": self.spec.gate.bounds}
+        return repair.walk(first, self.spec.mechanism, exposure, self.spec.gate, attacks, inputs.earlier, audit)
 
     # files
 
@@ -428,10 +383,9 @@ class Pipeline:
         charged, build = audited.built.charged, audited.build
         seconds = dict(audited.seconds)
         public = self._manifest(build, charged)
-        released, order = shuffled(build)
+        released, order = public_files.shuffled(build)
         sources = dict(zip(released.case_ids, order.tolist(), strict=True))
         writers = public_files.writers(spec.formats, released, build, spec.mechanism)
-        writers |= public_files.accumulated_writers(spec.formats, build, spec.mechanism)
 
         started = time.monotonic()
         prepared = self.store.prepare(self.name, charged.inputs.number, writers, public, held=spec.approval)
@@ -445,16 +399,16 @@ class Pipeline:
         faults = public_files.faults(
             prepared.tmp, spec.formats, build, spec.mechanism, exposure, audited.record, sources
         )
-        faults += public_files.accumulated_faults(prepared.tmp, spec.formats, build)
         seconds["read_back"] = time.monotonic() - started
         if faults:
             check_unfinished(prepared.tmp)  # a folder that was taken away is no fault of the mechanism
             self.store.quarantine(prepared)
-            audit = self._audit_document(judged, "withheld", faults, seconds)
-            raise _WithheldError([Reason("mechanism", fault) for fault in faults], audit)
+            reasons = [Reason("mechanism", fault) for fault in faults]
+            audit = audit_document.full_audit(judged, "withheld", reasons, seconds, spec)
+            raise _WithheldError(reasons, audit)
 
         announced: Manifest = {**public, "files": list(prepared.files)}
-        audit = self._audit_document(judged, judged.decision, judged.reasons, seconds)
+        audit = audit_document.full_audit(judged, judged.decision, judged.reasons, seconds, spec)
         document: AuditDocument = {**announced, **audit}
         operator_files = self._write_operator_files(audited, document)
         if spec.approval and self.mirror is not None:
@@ -481,22 +435,6 @@ class Pipeline:
             accepted_gaps=self.gaps_accepted,
             simulated=self.clock.simulated and (has_wall_windows or has_simulated_slot),
         )
-
-    def _audit_document(
-        self, judged: Judged, decision: GateDecision, reasons: list[str], seconds: Mapping[str, float]
-    ) -> AuditDocument:
-        """Build what audit.json states beside the manifest: measures, decision, the cut, its counts, resources."""
-        attempt, inputs = judged.audited.built.attempt, judged.audited.built.charged.inputs
-        body = {
-            **self._measures(judged.audited, seconds),
-            "gate": {"decision": decision, "reasons": reasons},
-            "resources": audit_document.resources(
-                inputs.resource_form, raw=self.spec.raw_resources, roles=attempt.exposure.roles
-            ),
-            **audit_document.cut_section(attempt),
-            "counts": audit_document.accounting(attempt, judged.audited.build, self.spec.mechanism),
-        }
-        return cast(AuditDocument, body)
 
     def _write_operator_files(self, audited: Audited, document: AuditDocument) -> Path:
         """Write what later audits and builds need of the release: here, and in the mirror."""
@@ -594,20 +532,6 @@ class Pipeline:
             self.publish(self.name, published.number, published.manifest, location)
         self.ledger.append(PublishedEntry(publication=self.name, sequence=published.number))
 
-    def thin(self, number: int) -> None:
-        """Shorten the audit of a release that was published long ago. A crash here leaves it as it was."""
-        published = self.account.published
-        if number not in published or max(published) == number:  # behind a later published one nothing goes back
-            return
-        path = self.folder.layout.audit(self.name, number)
-        try:
-            shorter = audit_document.thinned(audit_document.read_audit(path.parent)) if path.is_file() else None
-        except RefusedError as error:  # the new release is out; a later reader of this audit reports the error again
-            log.warning("an old audit is not shortened: %s", error)
-            return
-        if shorter is not None:
-            rewrite(self.folder.ops, path, write_json(shorter))
-
     # refused cuts
 
     def _blocked(self, attempt: Attempt, held: int) -> Decision:
@@ -625,7 +549,7 @@ class Pipeline:
     ) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
         section: CutSection = {**audit_document.cut_section(attempt), "counts": dict(attempt.counts)}
-        body = WithheldBody(texts(reasons), section)
+        body = WithheldBody([reason.text for reason in reasons], section)
         self.ledger.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body, waits_for=waits_for))
         self.at(Failpoint.WITHHELD)
         document = cast(AuditDocument, {**audit, **section})

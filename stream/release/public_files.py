@@ -1,4 +1,6 @@
-"""The public files of a release: how they are written, and read back before the seal.
+"""The public files of a release: the log as recipients get it, how it is written, and read back before the seal.
+
+The log has fresh ids, no order of arrival, and ordinal or protected times.
 
 A promise is one about bytes. Each file is read by the reader that any log is read with, and what the mechanism promises
 is checked on the log that was read. A promise that a format, a writer or a reader would break is found before anybody
@@ -7,8 +9,9 @@ sees the file.
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +20,14 @@ import numpy as np
 from connectors import write_log
 from connectors.files import Writer
 from connectors.logs import read_back
+from models.chance import Chance
 from models.errors import InputError, NoEventsError
-from models.eventlog import Column, EventLog
+from models.eventlog import Column, EventLog, Ints
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.manifest import public_parameters, reading_notes
-from stream.release.public_view import OTHER, shuffled
+from stream.release.public_view import OTHER
+from stream.values.duration import SECOND
 
 FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
 """Name of the released log, by format."""
@@ -33,18 +38,96 @@ def accumulated_name(name: str) -> str:
     return name.replace("log.", "accumulated.", 1)
 
 
+def public_log(build: Build) -> EventLog:
+    """Return the log as recipients get it."""
+    return shuffled(build)[0]
+
+
+def shuffled(build: Build) -> tuple[EventLog, Ints]:
+    """Return the log as recipients get it, and the case of the build that each of its cases is.
+
+    Cases come in random order under fresh random ids (a cryptographic source: the order of arrival and a stable id
+    would both link releases). The log has only what the build carries and the attributes that it shows. Without
+    `activity`, the event is named by its resource; without a protected time, events bear ordinal times, since readers
+    need a time column.
+
+    Returns
+    -------
+    EventLog, int64[released cases]
+    """
+    order = np.asarray(_shuffled(build.log.n_cases), dtype=np.int64)
+    log = carried(build).select_cases(order)
+    drawn = secrets.token_hex(8 * log.n_cases)
+    ids = tuple(drawn[at : at + 16] for at in range(0, 16 * log.n_cases, 16))
+    attributes = {name: column.take(order) for name, column in build.attributes.items()}
+    row = np.arange(log.n_events, dtype=np.int64)
+    return replace(log, case_ids=ids, row=row, case_attributes=attributes), order
+
+
+def carried(build: Build) -> EventLog:
+    """Return the cases of a build as they leave.
+
+    They are in their own order, under their own ids and without attributes.
+    """
+    log = build.log
+    hidden = Column(np.full(log.n_events, -1, dtype=np.int32), ())
+    resource = log.resource if "resource" in build.carries else hidden
+    activity = log.activity if "activity" in build.carries else _named_by(resource)
+    within = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
+    return EventLog(
+        case_ids=log.case_ids,
+        starts=log.starts,
+        activity=activity,
+        time=within * SECOND if build.time_basis == "ordinal" else log.time,
+        resource=resource,
+        row=np.arange(log.n_events, dtype=np.int64),
+    )
+
+
+def _named_by(resource: Column) -> Column:
+    codes = np.where(resource.codes < 0, len(resource.values), resource.codes).astype(np.int32)
+    unknown = "unknown"
+    while unknown in resource.values:  # one who is called so is somebody
+        unknown = f"({unknown})"
+    return Column(codes, (*resource.values, unknown))
+
+
+def _shuffled(count: int, draw: Callable[[int], int] | None = None) -> list[int]:
+    """Return a uniformly random permutation of 0..count-1 (Fisher-Yates)."""
+    draw = draw or Chance().below
+    order = list(range(count))
+    for last in range(count - 1, 0, -1):
+        other = draw(last + 1)
+        order[last], order[other] = order[other], order[last]
+    return order
+
+
 def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism: Mechanism) -> dict[str, Writer]:
     """Return a writer for each file of the release, by file name.
+
+    These are the released log and, if releases add up, the log over everything published so far.
 
     Parameters
     ----------
     formats
         Keys of `FILES`.
     released
-        The log as recipients get it (`stream.release.public_view.shuffled`).
+        The log as recipients get it (`shuffled`).
     build, mechanism
         Give the header of the files: what was done, and what a reader has to know.
     """
+    by_name = _writers_of_log(formats, released, build, mechanism)
+    if build.accumulated is not None:
+        all_so_far = replace(build, log=build.accumulated, time_basis="ordinal", attributes={})
+        accumulated, _ = shuffled(all_so_far)
+        for name, writer in _writers_of_log(formats, accumulated, all_so_far, mechanism).items():
+            by_name[accumulated_name(name)] = writer
+    return by_name
+
+
+def _writers_of_log(
+    formats: Sequence[str], released: EventLog, build: Build, mechanism: Mechanism
+) -> dict[str, Writer]:
     privacy = {
         "mechanism": mechanism.kind,
         "parameters": public_parameters(mechanism, tuple(build.attributes)),
@@ -56,16 +139,6 @@ def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism:
         write_log(released, path, privacy=privacy, time_basis=build.time_basis)
 
     return {FILES[name]: write for name in formats}
-
-
-def accumulated_writers(formats: Sequence[str], build: Build, mechanism: Mechanism) -> dict[str, Writer]:
-    """Return a writer for each file of the log over everything published so far; empty if there is no such log."""
-    if build.accumulated is None:
-        return {}
-    all_so_far = replace(build, log=build.accumulated, time_basis="ordinal", attributes={})
-    released, _ = shuffled(all_so_far)
-    by_name = writers(formats, released, all_so_far, mechanism)
-    return {accumulated_name(name): writer for name, writer in by_name.items()}
 
 
 def faults(
@@ -101,14 +174,13 @@ def faults(
         path = folder / FILES[name]
         faults_of_file = _faults_of(path, build, candidate, mechanism, exposure, sources)
         lines += [f"read back from {FILES[name]}: {fault}" for fault in faults_of_file]
+    if build.accumulated is not None:
+        lines += accumulated_faults(folder, formats, build.accumulated)
     return lines
 
 
-def accumulated_faults(folder: Path, formats: Sequence[str], build: Build) -> list[str]:
+def accumulated_faults(folder: Path, formats: Sequence[str], log: EventLog) -> list[str]:
     """Return why the files of the accumulated log must not leave: what is read is not what was written."""
-    log = build.accumulated
-    if log is None:
-        return []
     lines = []
     written = Counter(trace for trace in log.traces() if trace)
     for name in formats:
@@ -145,30 +217,25 @@ def _faults_of(
     if not set(log.case_ids) <= sources.keys():
         return ["a case id that was not given"]
     case_of_build = np.asarray([sources[name] for name in log.case_ids], dtype=np.int64)
-    names = [name for name in exposure.linked if name in candidate.log.case_attributes]
-    values = {name: candidate.log.case_values(name).take(case_of_build) for name in names}
+    linked = [name for name in exposure.linked if name in candidate.log.case_attributes]
+    values = {name: candidate.log.case_values(name).take(case_of_build) for name in linked}
     broken = mechanism.broken(candidate.showing(log.with_columns(case=values, event={})), exposure)
-    broken += _faults_of_values(log, build, candidate, mechanism, exposure)
+
+    # The bounds on the sensitive values as the file shows them: classes by now, and `other` is no value.
+    sensitive = tuple(name for name in exposure.sensitive if name in build.attributes)
+    if sensitive:
+        classes = {}
+        for name in sensitive:
+            shown = log.case_values(name).decode()
+            classes[name] = Column.encode(None if value == OTHER else value for value in shown)
+        # No class is to be formed of classes again.
+        of_classes = mechanism.model_copy(update={"bins": {}}) if hasattr(mechanism, "bins") else mechanism
+        record = candidate.showing(log.with_columns(case=classes, event={}))
+        broken += of_classes.broken(record, replace(exposure, sensitive=sensitive, public=()))
+
     if broken and build.weakened and broken == mechanism.broken(candidate.showing(candidate.log), exposure):
         return []
     return broken
-
-
-def _faults_of_values(
-    log: EventLog, build: Build, candidate: ReleaseRecord, mechanism: Mechanism, exposure: Exposure
-) -> list[str]:
-    """Check the bounds on the sensitive values as the file shows them: classes by now, and `other` is no value."""
-    names = tuple(name for name in exposure.sensitive if name in build.attributes)
-    if not names:
-        return []
-    values = {}
-    for name in names:
-        shown = log.case_values(name).decode()
-        values[name] = Column.encode(None if value == OTHER else value for value in shown)
-    # Values in the file are classes already: no class is to be formed of them again.
-    of_classes = mechanism.model_copy(update={"bins": {}}) if hasattr(mechanism, "bins") else mechanism
-    record = candidate.showing(log.with_columns(case=values, event={}))
-    return of_classes.broken(record, replace(exposure, sensitive=names, public=()))
 
 
 def _n_filled(log: EventLog) -> int:

@@ -1,10 +1,9 @@
-"""The log as recipients see it: fresh ids, no order of arrival, ordinal or protected times."""
+"""What leaves of attributes and resources: classes, pseudonyms, or roles."""
 
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +11,11 @@ import numpy as np
 
 from models.anonymize.sensitive import class_columns
 from models.anonymize.values import label
-from models.chance import Chance
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints
 from models.variants import amounts
 from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.spec import PublicationSpec
+from stream.release.stages import ResourceForm
 from stream.values.pseudonym import Pseudonyms
 
 # What leaves of the attributes of a case (`release_attributes`): never a value that singles it out by
@@ -34,6 +34,35 @@ OTHER = "other"
 
 GROUP = 20
 """Least cases of a released sensitive value where the mechanism has no K."""
+
+
+def as_released(
+    build: Build, exposure: Exposure, spec: PublicationSpec, pseudonyms: Pseudonyms, form: ResourceForm
+) -> Build:
+    """Return a build with its resources and attributes as they leave.
+
+    Parameters
+    ----------
+    build, exposure
+        The build, and what it was made from.
+    spec
+        Configuration of the publication.
+    pseudonyms, form
+        Make the names of resources (`released_resources`).
+    """
+    named = replace(build, log=released_resources(build.log, spec, pseudonyms, form))
+    return with_attributes(named, spec.attributes, exposure, spec.mechanism)
+
+
+def released_resources(log: EventLog, spec: PublicationSpec, pseudonyms: Pseudonyms, form: ResourceForm) -> EventLog:
+    """Return a log of the fold with its resources as releases of a publication name them.
+
+    `form`: how its series began to name them (`stream.release.stages.ResourceForm`).
+    """
+    if spec.raw_resources or spec.roles is not None:
+        return log
+    process = spec.process if form == "process" else None
+    return pseudonymous_resources(log, pseudonyms, process, named=True)
 
 
 def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mechanism: Mechanism) -> Build:
@@ -107,8 +136,6 @@ def _common(codes: Codes, least: int, other: int, cases: Ints | None) -> Codes:
     return np.where(np.isin(codes, rare), other, codes).astype(np.int32)
 
 
-SECOND = 1_000_000_000
-
 PSEUDONYM = re.compile(r"r-[0-9a-f]{16}")
 """Form of `Pseudonyms.resource`. The fold holds these already; a raw name never has this form there, since
 ingest and replay replace whatever comes."""
@@ -140,70 +167,6 @@ def pseudonymous_resources(
 
     names = tuple(shown(str(name)) for name in log.resource.values)
     return replace(log, resource=Column(log.resource.codes, names))
-
-
-def public_log(build: Build) -> EventLog:
-    """Return the log as recipients get it."""
-    return shuffled(build)[0]
-
-
-def shuffled(build: Build) -> tuple[EventLog, Ints]:
-    """Return the log as recipients get it, and the case of the build that each of its cases is.
-
-    Cases come in random order under fresh random ids (a cryptographic source: the order of arrival and a stable id
-    would both link releases). The log has only what the build carries and the attributes that it shows. Without
-    `activity`, the event is named by its resource; without a protected time, events bear ordinal times, since readers
-    need a time column.
-
-    Returns
-    -------
-    EventLog, int64[released cases]
-    """
-    order = np.asarray(_shuffled(build.log.n_cases), dtype=np.int64)
-    log = carried(build).select_cases(order)
-    drawn = secrets.token_hex(8 * log.n_cases)
-    ids = tuple(drawn[at : at + 16] for at in range(0, 16 * log.n_cases, 16))
-    attributes = {name: column.take(order) for name, column in build.attributes.items()}
-    row = np.arange(log.n_events, dtype=np.int64)
-    return replace(log, case_ids=ids, row=row, case_attributes=attributes), order
-
-
-def carried(build: Build) -> EventLog:
-    """Return the cases of a build as they leave.
-
-    They are in their own order, under their own ids and without attributes.
-    """
-    log = build.log
-    hidden = Column(np.full(log.n_events, -1, dtype=np.int32), ())
-    resource = log.resource if "resource" in build.carries else hidden
-    activity = log.activity if "activity" in build.carries else _named_by(resource)
-    within = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
-    return EventLog(
-        case_ids=log.case_ids,
-        starts=log.starts,
-        activity=activity,
-        time=within * SECOND if build.time_basis == "ordinal" else log.time,
-        resource=resource,
-        row=np.arange(log.n_events, dtype=np.int64),
-    )
-
-
-def _named_by(resource: Column) -> Column:
-    codes = np.where(resource.codes < 0, len(resource.values), resource.codes).astype(np.int32)
-    unknown = "unknown"
-    while unknown in resource.values:  # one who is called so is somebody
-        unknown = f"({unknown})"
-    return Column(codes, (*resource.values, unknown))
-
-
-def _shuffled(count: int, draw: Callable[[int], int] | None = None) -> list[int]:
-    """Return a uniformly random permutation of 0..count-1 (Fisher-Yates)."""
-    draw = draw or Chance().below
-    order = list(range(count))
-    for last in range(count - 1, 0, -1):
-        other = draw(last + 1)
-        order[last], order[other] = order[other], order[last]
-    return order
 
 
 # Roles in the place of employees (`resources = "roles"`): a role leaves where it stands for at least K

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
@@ -34,11 +34,6 @@ class Reason:
     def __str__(self) -> str:
         """Return the sentence."""
         return self.text
-
-
-def texts(reasons: Iterable[Reason]) -> list[str]:
-    """Return the sentences, which ledger and audit.json keep."""
-    return [reason.text for reason in reasons]
 
 
 _BEGINS: dict[str, Code] = {

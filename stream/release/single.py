@@ -25,7 +25,8 @@ from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.manifest import INTAKE_STATEMENTS, promise, public_parameters, reading_notes
 from stream.release.mechanisms import kinds, mechanism
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.release.public_view import pseudonymous_resources, public_log, with_attributes
+from stream.release.public_files import public_log
+from stream.release.public_view import pseudonymous_resources, with_attributes
 from stream.release.spec import Intake
 from stream.values.pseudonym import Pseudonyms
 

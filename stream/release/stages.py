@@ -165,14 +165,14 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An audited candidate and the decision of the gate on it, with its reasons as sentences.
+    """An audited candidate and the decision of the gate on it, with its reasons.
 
     A repaired candidate has the reasons that made the repair necessary.
     """
 
     audited: Audited
     decision: GateDecision
-    reasons: list[str]
+    reasons: Sequence[Reason]
 
 
 @dataclass(frozen=True, slots=True)

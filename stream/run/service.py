@@ -247,14 +247,15 @@ class ReleaseService:
     def decide(self, fold: Fold, cut: Cut) -> Decision:
         """Take the open cut through its pipeline; the fold goes on when the decision is durable."""
         started = time.monotonic()
-        decision = self.pipelines[cut.publication].attempt(self.attempt(fold, cut))
-        for gone in supersede(self.pipelines[cut.publication]):
-            if self.watch is not None:
-                self.watch.ruled(Ruled(cut.publication, gone, "superseded"), None)
+        pipeline = self.pipelines[cut.publication]
+        decision = pipeline.attempt(self.attempt(fold, cut))
+        if pipeline.spec.hold == "supersede":
+            for number in supersede(pipeline):
+                if self.watch is not None:
+                    self.watch.ruled(Ruled(cut.publication, number, "superseded"), None)
         # late events are counted since the last release: one that is held may never be one
         fold.decided(cut, decision.status == "sealed")
         if self.watch is not None:
-            pipeline = self.pipelines[cut.publication]
             spent = pipeline.spec.accounting.loss(pipeline.account.spent)
             self.watch.decided(cut.publication, decision, spent, time.monotonic() - started)
         return decision

@@ -20,7 +20,7 @@ from models.knowledge import NANOSECONDS, items
 from models.variants import GONE, VariantPlan, VariantTable, variant_table
 from stream.release import single
 from stream.release.contract import Exposure, Mechanism
-from stream.release.public_view import carried
+from stream.release.public_files import carried
 
 LOGS = 120
 KINDS: list[dict[str, Any]] = [

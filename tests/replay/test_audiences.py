@@ -231,7 +231,7 @@ def test_a_renamed_publication_is_still_in_the_series(tmp_path: Path) -> None:
         assert "monthly" in held
         found = service.pipelines["quarterly"].audience.memory(None)
         assert found is not None
-        assert len(found[0]["cohorts"]) > 2
+        assert len(found.state["cohorts"]) > 2
     finally:
         service.close()
 

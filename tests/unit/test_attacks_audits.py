@@ -20,12 +20,11 @@ from stream.release.audits.series import SeriesAudit
 from stream.release.contract import Applicability, AuditContext, Build, Exposure
 from stream.release.gate import GatePolicy
 from stream.release.mechanisms.identity import Identity
-from stream.release.reason import texts
 
 
 def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
     """What the gate says to people."""
-    return texts(gate.after_audit(policy, audit))
+    return [reason.text for reason in gate.after_audit(policy, audit)]
 
 
 TRACES = [("ab", "X"), ("ab", "X"), ("ac", "Y"), ("abc", "X"), ("ab", "X")]

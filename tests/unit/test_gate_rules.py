@@ -15,17 +15,17 @@ from stream.release import gate
 from stream.release.contract import Mechanism
 from stream.release.gate import GatePolicy, refuse_impossible, worst_anonymity
 from stream.release.mechanisms import mechanism
-from stream.release.reason import Reason, texts
+from stream.release.reason import Reason
 
 
 def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
     """What the gate says to people."""
-    return texts(gate.after_audit(policy, audit))
+    return [reason.text for reason in gate.after_audit(policy, audit)]
 
 
 def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[Reason] = ()) -> list[str]:
     """What the gate says to people, before any noise."""
-    return texts(gate.before_noise(policy, spent, asked, leakage))
+    return [reason.text for reason in gate.before_noise(policy, spent, asked, leakage)]
 
 
 def _mechanism(kind: str) -> Mechanism:

@@ -248,7 +248,7 @@ def test_audits_of_the_next_release_see_this_one(tmp_path: Path) -> None:
         assert one.earlier[0].audit == {name: first.audit[name] for name in ("cut", "counts", "n_actual")}
         second = one.attempt(_attempt("p@2.0.0"))
         assert [record.sequence for record in one.earlier] == [1, 2]
-        assert one._last_audit() == one.audit_of(2)
+        assert one.audience.last_audit("p") == one.audit_of(2)
         assert one.audit_of(2)["cut"] == second.audit["cut"] != first.audit["cut"]
 
 

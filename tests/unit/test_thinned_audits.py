@@ -89,9 +89,9 @@ def test_the_last_published_audit_is_never_shortened(tmp_path: Path) -> None:
     service = ReleaseService(_settings(), tmp_path, clock=_Then())
     try:
         for number in (3, 4, -7):
-            service.pipelines["p"].thin(number)
+            service.pipelines["p"].audience.thin("p", number)
         assert [audit(tmp_path, "p", number) for number in (1, 2, 3)] == before
-        service.pipelines["p"].thin(2)
+        service.pipelines["p"].audience.thin("p", 2)
         assert audit(tmp_path, "p", 2) != before[1]
     finally:
         service.close()
@@ -103,7 +103,7 @@ def test_a_damaged_old_audit_stops_no_release(tmp_path: Path, caplog: pytest.Log
     (tmp_path / "operator" / "p" / "000002" / "audit.json").write_text("{")
     service = ReleaseService(_settings(), tmp_path, clock=_Then())
     try:
-        service.pipelines["p"].thin(2)
+        service.pipelines["p"].audience.thin("p", 2)
     finally:
         service.close()
     assert "audit.json: cannot be read" in caplog.text

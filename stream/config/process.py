@@ -58,8 +58,8 @@ class Columns(ConfigTable):
     """Name of the person or machine that did an event. Set it when the employee of a step is in a column such as
     `user`."""
     lifecycle: str = "lifecycle:transition"
-    """Name of the transition of an activity. Set it when start and end of activities are told apart by a column such
-    as `status`."""
+    """Name of the transition of an activity. Set it when a column such as `status` says whether an activity starts or
+    ends."""
 
     @property
     def changed(self) -> dict[str, str]:

@@ -190,8 +190,7 @@ def _stream() -> Iterator[Definition]:
         "gauge",
         "watermark_timestamp_seconds",
         "seconds",
-        "Latest event time, since 1970. Look at it when an event-time window does not close: one "
-        "partition may stand still.",
+        "Latest event time, since 1970. Look at it when an event-time window does not close: one partition may lag.",
         partition,
     )
     yield row(
@@ -213,7 +212,7 @@ def _stream() -> Iterator[Definition]:
         "unreadable_partitions",
         "partitions",
         "Partitions of this process that stopped at a record batch that cannot be decoded (daemon). Look "
-        "at it when a partition stands still behind a damaged disk or a foreign codec.",
+        "at it when one partition no longer advances after a disk fault.",
     )
     yield row(
         "gauge",
@@ -507,7 +506,7 @@ def _budget() -> Iterator[Definition]:
         "budget_left_releases",
         "releases",
         "Further releases that every limit of epsilon and delta can pay. Look at it when a budget runs "
-        "out and recipients must be told in time.",
+        "out and recipients must hear of it in time.",
     )
     for unit in ("epsilon", "delta"):
         text = (

@@ -98,8 +98,8 @@ class Inactivity:
 class Completions:
     """Which cases are complete (column `closed`), and which one silence completes next.
 
-    Both are kept up to date only where a trigger counts completions (`exact`). `restored`: the state tells which
-    cases are closed; it is not computed again.
+    Both are kept up to date only if a trigger counts completions (`exact`). `restored`: the state has the closed cases,
+    which are not computed again.
     """
 
     def __init__(self, rules: FoldRules, cases: ColumnTable, clocks: Clocks, *, restored: bool = False) -> None:
@@ -126,7 +126,7 @@ class Completions:
         return complete_now(self._cases, self.silence, clock)
 
     def after_row(self, batch: Batch, row: int) -> bool:
-        """Return whether a case is complete once it has this row, also where it has had later events."""
+        """Return whether a case is complete once it has this row, also if it has had later events."""
         case, last, arrival = int(batch.cases[row]), int(batch.times[row]), self._clocks.arrival
         ends = bool(batch.ends[row])
         if not batch.fresh[row]:

@@ -152,7 +152,7 @@ class Cutter:
         if rule is None or firing.trigger == "first" or not len(pending):
             return pending
         if rule.lockstep:
-            # the whole log is here: every case stops where the log does
+            # The whole log was read, so every case is complete.
             step = rule.x
             if rule.mode == "up_to":
                 step = int(np.random.default_rng([LOCKSTEP_SEED, counters.cuts]).integers(0, rule.x + 1))
@@ -183,7 +183,7 @@ class Cutter:
         counters.reset(now)
         first = rules.window.first
         if firing.trigger == "first" and first is not None and first.until is not None:
-            counters.first_done = True  # the moment does not come again, also where a guard skipped the release
+            counters.first_done = True  # the moment does not come again, also if a guard skipped the release
         if firing.trigger == "every":
             counters.skip_window(rules, self._clocks.read(rules.window.idle_timeout))
         elif firing.trigger == "first" and every is not None:
@@ -223,7 +223,7 @@ class Cutter:
             accumulated=dict(counters.unreleased),
         )
 
-    # what a cut shows
+    # exposure
 
     def exposed(self, cut: Cut) -> Projection:
         """Return the log that the open cut exposes.

@@ -151,7 +151,7 @@ def complete_in(
     ordered : int64[E]
         The exposed events, in trace order.
     flags : uint8[all events]
-        What the publication did with each event.
+        State of each event in the publication (`PENDING`, `EXPOSED`, ...).
     end : int or None
         End of the window, if it is one of event time.
     silence : int or None
@@ -188,17 +188,17 @@ def _had_all(state: State, ordered: Positions, final: Positions) -> Flags:
 # Each case once (`cases = "completed"`): a cut exposes the cases that completed since the one before, and no other.
 #
 # Which cut a case falls into depends on its own events and on the clock of ticks alone, so two logs that differ by the
-# cases of one person differ in the cuts of these cases and nowhere else. What comes to a case after its cut is lost.
+# cases of one person differ in the cuts of these cases and nowhere else. Events of a case after its cut are lost.
 #
-# Where the person of a case is known, at most `most_cases` cases of one person are exposed, over all cuts: by when each
-# began, which is that person's own order. The number is kept as long as the publication, by pseudonym: retention and
-# erasure take cases away, and a person whose cases were forgotten could begin anew. Complete cases
-# without a person are dropped: they could exceed that person's cap.
+# If the person of a case is known, at most `most_cases` cases of one person are exposed over all cuts, in the order in
+# which they began: that order depends on the person alone. The number is kept by pseudonym as long as the publication
+# exists, since retention and erasure remove cases, and a person whose cases were forgotten could begin anew. Complete
+# cases without a person are dropped: they could exceed that person's cap.
 
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """Chooses what a cut exposes if each case is exposed once; `person`: the attribute that tells whose it is."""
+    """Chooses the events of a cut if each case is exposed once. `person`: attribute that names the person of a case."""
 
     state: State
     completions: Completions
@@ -226,7 +226,7 @@ class Once:
         return chosen, {"late_lost": lost, "capped_cases": capped}
 
     def _lose(self, flags: Array, case: Array) -> int:
-        """Leave out, for good, what came to cases after their cut. Returns how many events."""
+        """Drop the events that came to cases after their cut, and return how many."""
         gone = np.zeros(self.state.cases.size, dtype=np.bool_)
         gone[case[(flags == EXPOSED) | (flags == RETIRED)]] = True
         late = (flags == PENDING) & gone[case]

@@ -29,7 +29,7 @@ class Cut:
       come before an event exposed earlier), pending, late_included (late events since the last cut), late (events
       left out as late, all so far), removed_cases, removed_events (erasure and retention, all so far); where each case
       is exposed once, late_lost (events since the last cut of cases exposed before it) and capped_cases (complete cases
-      that were left out, since their person has had as many as may be, or since nobody knows whose they are);
+      that were left out, because their person has reached the cap, or is not known);
     * `accumulated`: the first three since the last *released* cut, this one included.
     """
 
@@ -65,7 +65,7 @@ Attributes = dict[str, dict[str, Any]]
 """{"case": {..}, "event": {..}}."""
 
 PlainRow = tuple[int, str, str, int, str | None, Attributes | None, str | None, bool]
-"""What a row is decoded to: the values of a `Row`, without its names (a quarter of the decoding cheaper)."""
+"""A decoded row: the values of a `Row`, without its names (decoding is a quarter cheaper)."""
 
 ROW_WIDTH: Final = 8
 TIME_PLACE: Final = 3

@@ -1,6 +1,6 @@
 """The state of the fold as bytes, and what changed in it since it was last saved.
 
-Equal states give equal bytes: everything is in a fixed order. What can be derived (deadlines of inactivity, counts of
+Equal states give equal bytes: everything is in a fixed order. Derived values (deadlines of inactivity, counts of
 events_per_case) is not saved, but counted anew on restore.
 """
 
@@ -226,7 +226,7 @@ def merged(raw: bytes, patches: Iterable[bytes]) -> bytes:
 class _Patched:
     """A table that patches are applied to.
 
-    What grows is kept in a form that grows in place until `whole`, so that applying costs what the patches hold.
+    Columns that grow do so in place until `whole`, so that the cost of applying depends on the size of the patches.
     """
 
     def __init__(self, table: Any) -> None:
@@ -287,13 +287,13 @@ _KINDS: dict[str, Callable[..., None]] = {
 }
 
 
-# Changes of the state since it was last saved, so that a checkpoint costs what came and not what is there.
+# Changes of the state since it was last saved: the cost of a checkpoint grows with the new events, not with the state.
 #
-# Nobody reports changes. What only ever grows (events, names, values of attributes) is recognised by its length; every
-# other column is compared with a copy of its values as they were saved.
+# No part reports its changes. Columns that only grow (events, names, values of attributes) are compared by length, and
+# every other column with a copy of its values as they were saved.
 
 FIXED = ("case", "activity", "resource", "time", "partition", "end")
-"""Columns of the events that never change behind a row's acceptance, but where `State.recoded` says so."""
+"""Columns of the events that never change once a row is accepted, unless `State.recoded` counts a change."""
 
 LEVELS = ("case_attributes", "event_attributes")
 
@@ -357,7 +357,7 @@ def marks(rules: FoldRules, state: State, publications: Mapping[str, Publication
 def changes(since: Marks, publications: Mapping[str, PublicationState]) -> list[Patch]:
     """Return patches that make, of the state of `since` as it was saved, the state as it is now.
 
-    What the fold itself keeps (clock, position, key) is not among them. Only if `since` is `comparable`.
+    The values of the fold itself (clock, position, key) are not among them. `since` must be `comparable`.
     """
     state = since.state
     return [

@@ -304,7 +304,7 @@ class PublicationState:
         window = rules.window
         interval = window.min_interval
         if interval is not None and self.cuts:
-            if clock.now is None:  # without a tick nobody knows how long ago the last cut was
+            if clock.now is None:  # without a tick, the time since the last cut is not known
                 return True
             # A cut before the first tick has no moment. Were it taken for now, the guard would hold for ever.
             if self.last_cut is not None and clock.now - self.last_cut < interval:
@@ -438,11 +438,11 @@ class Publications:
                     self._state.events[f"flag:{rules.name}"][begin - end :][late] = DROPPED
                     if rules.late == "dlq":
                         dead += [(begin + place, rules.name) for place in np.flatnonzero(late).tolist()]
-            known = self._state.cases[f"known:{rules.name}"]
-            unseen = counted[~known[counted]]
+            counted_cases = self._state.cases[f"known:{rules.name}"]
+            unseen = counted[~counted_cases[counted]]
             if len(unseen):
                 unseen = np.unique(unseen)
-                known[unseen] = True
+                counted_cases[unseen] = True
             counters.orphans += fresh - len(unseen)
             counters.new_cases += len(unseen)
             counters.new_events += len(counted)
@@ -461,11 +461,11 @@ class Publications:
         none_late = first_time == BEFORE_ALL or int(batch.times[begin:].min()) >= first_time
         if none_late and not counters.orphans:
             return np.flatnonzero(batch.fresh[begin:])
-        # Where events were left out as late, the first event of a case is not always the one that counts.
-        known = self._state.cases[f"known:{rules.name}"]
+        # If events were left out as late, the first event of a case is not always the one that counts.
+        counted_cases = self._state.cases[f"known:{rules.name}"]
         unseen = batch.times[begin:] >= first_time
-        in_state = cases < len(known)
-        unseen[in_state] &= ~known[cases[in_state]]
+        in_state = cases < len(counted_cases)
+        unseen[in_state] &= ~counted_cases[cases[in_state]]
         rows = np.flatnonzero(unseen)
         _, first = np.unique(cases[rows], return_index=True)
         return np.sort(rows[first])
@@ -484,7 +484,7 @@ class Publications:
         for counters in self.states.values():
             counters.completed += number
 
-    # what is asked of them
+    # questions
 
     def next_deadline(self) -> int:
         """Return the next moment (ns) after `now` at which a tick alone could bring a cut, or NEVER."""
@@ -500,7 +500,7 @@ class Publications:
         return bool(np.any(self._state.events[f"flag:{name}"] == PENDING))
 
     def accounting(self, name: str) -> dict[str, int]:
-        """Return where every accepted event is: seen = exposed + pending + late.
+        """Count the accepted events by what happened to them: seen = exposed + pending + late.
 
         `removed_*` (erasure, retention) and `refused` (events of such cases), `duplicates` and `foreign` (another
         pseudonym key) are not among `seen`.

@@ -1,9 +1,9 @@
 """A person's decision on a held release: the gate is asked again, the ledger learns it, and it is done.
 
-The candidate was audited when it was held, against everything that its audience had then. What left to that audience
-since is audited now; a release that no longer passes is not published. The order is that of a release: decision in the
-ledger, bytes out of the operator's folder, rename, announcement. A crash after the decision is finished at the next
-start (stream.release.recovery).
+The candidate was audited when it was held, against everything that its audience had then. Releases to that audience
+since then are audited now; a release that no longer passes is not published. The order is that of a release: decision
+in the ledger, bytes out of the operator's folder, rename, announcement. A crash after the decision is finished at the
+next start (stream.release.recovery).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PersonDecision:
     publication, number
         The release.
     order, by, why
-        What to do with it, who decided, and for which reason.
+        The order, the person who decided, and the reason.
     manifest
         sha256 of the manifest that the person had read, if known.
     position
@@ -173,7 +173,7 @@ def _standing(pipeline: Pipeline, number: int) -> str:
         return "it is published"
     if number in account.burned:
         return "its number was burned"
-    held = ", ".join(str(one) for one in account.held)
+    held = ", ".join(str(waiting) for waiting in account.held)
     return f"held are {held}" if held else "nothing is"
 
 
@@ -225,16 +225,16 @@ def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]
     refused = _erased(pipeline, number)
     if others:
         refused += _beside(pipeline, audit, record, others)
-    found = gate.after_audit(policy, audit)
+    violations = gate.after_audit(policy, audit)
     if policy.on_violation != "warn":
-        refused += found
+        refused += violations
     if not refused:
         audit["bounds"] = policy.bounds
-        if found:
-            audit["gate"] = {"decision": "warned", "reasons": [reason.text for reason in found]}
+        if violations:
+            audit["gate"] = {"decision": "warned", "reasons": [reason.text for reason in violations]}
     if json_bytes(audit) != before:
         _rewrite(pipeline, number, audit)
-    return refused, [] if refused else found
+    return refused, [] if refused else violations
 
 
 def _rewrite(pipeline: Pipeline, number: int, audit: AuditDocument) -> None:
@@ -264,12 +264,12 @@ def _beside(
             "reject it: the next one does"
         )
         return [Reason("premise", sentence)]
-    attacks = next((one for one in pipeline.spec.audits if isinstance(one, CorrespondenceAudit)), None)
+    attacks = next((audit for audit in pipeline.spec.audits if isinstance(audit, CorrespondenceAudit)), None)
     anonymity = audit.get("anonymity")
     if attacks is None or not anonymity or anonymity.get("status") == "not_applicable":
         return []
-    known = {(row.get("publication"), row["earlier"]) for row in anonymity.get("true_linker") or []}
-    new = [one for one in others if (one.publication, one.sequence) not in known]
+    measured = {(row.get("publication"), row["earlier"]) for row in anonymity.get("true_linker") or []}
+    new = [other for other in others if other.key not in measured]
     anonymity["true_linker"] = [*(anonymity.get("true_linker") or []), *attacks.beside(record, new)]
     return []
 
@@ -307,18 +307,18 @@ def _remembers(folder: Path, stones: set[str]) -> bool:
 
 
 def _texts(document: Any) -> set[str]:
-    """Every text of a JSON document, names of keys too."""
-    found: set[str] = set()
-    rest = [document]
-    while rest:
-        one = rest.pop()
-        if isinstance(one, str):
-            found.add(one)
-        elif isinstance(one, dict):
-            rest += [*one, *one.values()]
-        elif isinstance(one, list):
-            rest += one
-    return found
+    """Return every text of a JSON document, names of keys too."""
+    texts: set[str] = set()
+    values = [document]
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            texts.add(value)
+        elif isinstance(value, dict):
+            values += [*value, *value.values()]
+        elif isinstance(value, list):
+            values += value
+    return texts
 
 
 def reject_erased(holder: Holder) -> list[int]:

@@ -1,9 +1,9 @@
 """The releases that recipients of one audience hold: all of its publications, in order of publication.
 
-Whoever receives two publications compares their releases as if they were one series: where windows differ, the one
+A recipient of two publications compares their releases as if they were one series: if windows differ, one of them
 shows a few cases more than the other, and these are isolated. So audits and gates of a publication look back at every
-release of its audience, also at those of a publication that the configuration names no more, and mechanisms that
-remember share one memory. Releases whose records are no persons (Amun, differential privacy) are no part of it: each
+release of its audience, also at those of a publication that the configuration no longer names, and mechanisms that
+remember share one memory. Releases whose records are no persons (Amun, differential privacy) do not belong to it: each
 such publication is a series of its own.
 """
 
@@ -83,14 +83,14 @@ class Earlier(Sequence[ReleaseRecord]):
     def __getitem__(self, place: int | slice) -> ReleaseRecord | Sequence[ReleaseRecord]:
         """Return a release, or a list of them; an old one is read from its file."""
         if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
+            return [self[index] for index in range(*place.indices(len(self)))]
         key = self._keys[place]
         return self._held[key] if key in self._held else self._read(key)
 
     def __setitem__(self, place: int, record: ReleaseRecord) -> None:
         """Replace a record that was written again.
 
-        What audits keep with other releases shows the old record, so it is dropped.
+        Values that audits keep with other releases are based on the old record, so they are dropped.
         """
         for held in self._held.values():
             held.cache.clear()
@@ -108,9 +108,13 @@ class Earlier(Sequence[ReleaseRecord]):
 
 
 def reach(audits: Iterable[Audit]) -> int | None:
-    """How many earlier releases the audits look back at, at most; None: all."""
-    asked = [audit.looks_back for audit in audits]
-    return None if None in asked else max((one for one in asked if one is not None), default=0)
+    """Return how many earlier releases the audits look back at, at most; None: all."""
+    longest = 0
+    for audit in audits:
+        if audit.looks_back is None:
+            return None
+        longest = max(longest, audit.looks_back)
+    return longest
 
 
 class Audience:
@@ -207,11 +211,11 @@ class Audience:
         return MechanismMemory(self._memory[1], publication=last[0], kind=self.made_by(last))
 
     def made_by(self, key: ReleaseKey) -> str:
-        """Kind of the mechanism of a release: a configuration that changed since may name another."""
+        """Return the kind of the mechanism of a release: a configuration that changed since may name another."""
         return self.audit_of(key)["mechanism"]["kind"]
 
     def audit_of(self, key: ReleaseKey) -> AuditDocument:
-        """audit.json of a sealed release."""
+        """Return audit.json of a sealed release."""
         return documents.read_audit(self.folder.release(*key))
 
     def thin(self, publication: str, number: int) -> None:
@@ -232,10 +236,10 @@ class Audience:
         """Take erased cases out of what the mechanism remembers of a release."""
         folder = self.folder.release(*key)
         memory = documents.read_memory(folder)
-        rest = kinds()[self.made_by(key)].forget(memory, cases)
+        without_cases = kinds()[self.made_by(key)].forget(memory, cases)
         self._memory = None
-        if rest != memory:
-            rewrite(self.folder.ops, folder / MEMORY, write_json(rest))
+        if without_cases != memory:
+            rewrite(self.folder.ops, folder / MEMORY, write_json(without_cases))
 
     def _read(self, key: ReleaseKey) -> ReleaseRecord:
         return self.record(key, self.seals[key])

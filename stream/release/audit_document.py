@@ -83,11 +83,11 @@ def resources(form: str, *, raw: bool, roles: Sequence[str] | None = None) -> Re
 
 
 def accounting(attempt: Attempt, build: Build, mechanism: Mechanism) -> dict[str, int | None]:
-    """Return where the seen events are.
+    """Count the seen events by what happened to them.
 
-    seen = released + suppressed_events + pending + late, for mechanisms that only remove. What the mechanism itself
-    keeps back is pending, and is also counted as `held`, `held_cases`. A dp release holds records of its own:
-    released and suppressed are None.
+    seen = released + suppressed_events + pending + late, for mechanisms that only remove. Events that the mechanism
+    itself keeps back are pending, and are also counted as `held` and `held_cases`. Released and suppressed are None
+    for a dp release, whose records are not those of the source.
     """
     exposed = attempt.exposure.log
     removes = mechanism.reads_data_in_gate and build.n_actual is not None

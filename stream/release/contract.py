@@ -95,7 +95,7 @@ class Decision:
     Attributes
     ----------
     because
-        What the gate has against it, also against a release that left in spite of it or was repaired.
+        Reasons of the gate against it, also if the release left with a warning or was repaired.
     audit
         The operator's document; empty if a withheld attempt was never built.
     """
@@ -133,7 +133,7 @@ class Ruled:
     Attributes
     ----------
     because
-        What the gate has against the release, if an approval was refused, or passed with a warning.
+        Reasons of the gate against the release, if an approval was refused, or passed with a warning.
     again
         Whether the release was decided alike before; nothing is new then.
     """
@@ -203,7 +203,7 @@ class Build:
     * `accumulated`: the log over everything published so far that leaves beside the release, without times.
     * `weakened`: erasure or retention took cases away that the promise had counted; it then holds of the others as
       far as it still can, and `not_guaranteed` says so.
-    * `plan`: digest of the plan on a table of variants that this is, where it was made as one (stream.release.planned).
+    * `plan`: digest of the plan on a table of variants, if an engine made the build as one (stream.release.planned).
     """
 
     log: EventLog
@@ -273,7 +273,7 @@ class Mechanism(BaseModel, ABC):
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         """Anonymize. Reads nothing but its arguments; noise comes from models.dp.noise only.
 
-        Raises BoundError where no release can satisfy the parameters: the attempt is then withheld, with the reason.
+        Raises BoundError if no release can satisfy the parameters: the attempt is then withheld, with the reason.
         """
 
     def variants_by(self) -> Knowledge:
@@ -346,11 +346,11 @@ class Mechanism(BaseModel, ABC):
         Parameters
         ----------
         exposure
-            What the cut exposes.
+            Part of the log that the cut exposes.
         shown
-            What earlier releases showed of each case.
+            Items of each case in earlier releases.
         targets
-            What each group of cases must offer.
+            Bounds that each group of cases must keep.
         gone
             Items that leave all cases.
 
@@ -373,13 +373,13 @@ class Mechanism(BaseModel, ABC):
         return []
 
     def check_log(self, log: EventLog) -> None:
-        """InputError where a whole log lacks what the parameters ask for (a stream is not known as a whole)."""
+        """Raise InputError if a whole log lacks what the parameters need (a stream is never seen as a whole)."""
 
     def check_unit(self, unit: str | None) -> None:
-        """InputError where the parameters ask for times more finely than the log has them: whole `unit` apart."""
+        """Raise InputError if the parameters need finer times than the log has, which are whole `unit` apart."""
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
-        """Warnings of check-config that need more than this table (the whole publication table is given)."""
+        """Return warnings of check-config about the mechanism within its whole publication table."""
         return []
 
 
@@ -419,7 +419,7 @@ class Audit(BaseModel, ABC):
 
     name: ClassVar[str]
     reads: ClassVar[Reads]
-    """The most that `measure` reads. What a bound of the gate takes of it may read less (`gate.BOUNDS`)."""
+    """The most that `measure` reads. A bound of the gate may use a part of it that reads less (`gate.BOUNDS`)."""
     on_by_default: ClassVar[bool] = True
     after: ClassVar[tuple[str, ...]] = ()
     """Audits whose results this one reads (through `results`)."""
@@ -431,8 +431,8 @@ class Audit(BaseModel, ABC):
 
     @abstractmethod
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """JSON-able result: always `status` and `reason`; numbers only where `status` says that they mean something."""
+        """Return a JSON-able result: always `status` and `reason`; numbers only if `status` is one that has them."""
 
     def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[Reason]:
-        """Reasons to refuse before any noise is drawn, from ledger facts alone (leakage, budget)."""
+        """Return reasons to refuse before any noise is drawn, from facts of the ledger alone (leakage, budget)."""
         return []

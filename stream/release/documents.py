@@ -1,7 +1,7 @@
 """The JSON documents of a release as types: `Manifest` (public, docs/manifest.md), `AuditDocument` (the operator's).
 
 They are written once and passed on as they are: a key that a release does not have is absent, and older releases lack
-keys that came later. What mechanisms and audits add of their own stays a mapping.
+keys that came later. Sections that mechanisms and audits add are plain mappings.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class PairSection(TypedDict, total=False):
 
 
 class TrueLinkerRow(TypedDict, total=False):
-    """The attacks with the real partners, least over all n; `publication` where it is another one's release."""
+    """The attacks with the real partners, least over all n; `publication` if the release is of another one."""
 
     earlier: int
     publication: str
@@ -217,7 +217,7 @@ class LeakageSection(Measured, total=False):
 
 
 class RiskRow(TypedDict, total=False):
-    """Share of unique cases among those of whom m points are known."""
+    """Share of cases that m known points make unique."""
 
     projection: str
     resolution: str

@@ -74,7 +74,7 @@ def manifest(
     charged
         The attempt: number, earlier releases, and what was spent with its charge.
     build
-        What the mechanism built.
+        The build of the mechanism.
     published
         Moment of publication (ISO 8601).
     accepted_gaps
@@ -179,7 +179,7 @@ def promise(mechanism: Mechanism, build: Build, *, sensitive: bool, once: OncePe
     Parameters
     ----------
     mechanism, build
-        What was built.
+        The build, and the mechanism that made it.
     sensitive
         Whether the log has sensitive attributes. Without them a bound on their values is not mentioned.
     once

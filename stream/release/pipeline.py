@@ -555,7 +555,7 @@ class Pipeline:
         document = cast(AuditDocument, {**audit, **section})
         return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=document)
 
-    # what is on record
+    # records of earlier decisions
 
     def decided(self, cut: str) -> Decision | None:
         """Return the durable decision on a cut, if there is one."""

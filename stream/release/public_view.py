@@ -1,4 +1,4 @@
-"""What leaves of attributes and resources: classes, pseudonyms, or roles."""
+"""Attributes and resources as they leave: classes, pseudonyms, or roles."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from stream.release.spec import PublicationSpec
 from stream.release.stages import ResourceForm
 from stream.values.pseudonym import Pseudonyms
 
-# What leaves of the attributes of a case (`release_attributes`): never a value that singles it out by
-# itself.
+# Released attributes of a case (`release_attributes`): never a value that singles it out by itself.
 #
 # A sensitive attribute leaves as the classes that C bounds: numbers as their classes (the mechanism's
 # bins, else quartiles), and values of fewer than K cases as `other`, together with the next rarest ones
-# until `other` stands for at least K cases. A public attribute leaves as it is. Where cases leave in
-# cohorts that never change, all of this is decided within each cohort, so that no later release shows
-# another value of a case.
+# until `other` represents at least K cases. A public attribute leaves as it is. If cases leave in cohorts
+# that never change, all of this is decided within each cohort, so that no later release shows another
+# value of a case.
 #
 # Not promised: what the attributes tell together with the events of a case. The bounds L and K speak of
 # events alone; the audits link on every released attribute, and the audit of uniqueness counts it.
@@ -169,24 +168,23 @@ def pseudonymous_resources(
     return replace(log, resource=Column(log.resource.codes, names))
 
 
-# Roles in the place of employees (`resources = "roles"`): a role leaves where it stands for at least K
-# resources.
+# Roles instead of employees (`resources = "roles"`): a role leaves if it represents at least K resources.
 #
-# Each resource of a log that is about to be anonymized is replaced by its role, from a column of the
-# events or from a taxonomy that the operator gives, before the mechanism counts anything: its items are
-# activities and roles, and its bounds hold of them. A role that fewer than K distinct resources of the
-# exposed events have is shown as `other`, which stands for at least K resources itself; where it could
-# not, no role at all is shown.
+# Each resource of a log is replaced by its role before the mechanism counts anything. The role comes from
+# a column of the events or from a taxonomy that the operator gives. The items of the mechanism are then
+# activities and roles, and its bounds hold for them. A role that fewer than K distinct resources of the
+# exposed events have is shown as `other`, which represents at least K resources itself; if it cannot, no
+# role is shown at all.
 #
-# Over a series: a role that was shown stays shown, and one joins only where `other` then still stands for
-# K resources or for nobody. Where it represented nobody and a rare role comes, the smallest shown role
-# becomes `other` beside it. So what all releases together say of an event stands for at least K
-# resources: a role that was ever shown, or the roles that never were. Erasure and retention can make them
-# fewer.
+# Over a series: a role that was shown is always shown, and a role joins only if `other` then still
+# represents K resources, or none. If `other` represented none and a rare role comes, the smallest shown
+# role becomes `other` as well. So all releases together show of an event something that represents at
+# least K resources: a role that was ever shown, or the roles that never were. Erasure and retention can
+# make them fewer.
 #
-# Relation: which resource did an event; unit: one resource, as far as its role. Not guaranteed: what a
-# role tells of an employee who is known to have worked on a case; anything of cases, which is the
-# mechanism's part.
+# Relation: which resource did an event. Unit: one resource, as far as its role. Not guaranteed: what a
+# role shows about an employee who is known to have worked on a case. Cases are protected by the mechanism
+# alone.
 
 
 def roles_of_events(log: EventLog, roles: str | Mapping[str, str]) -> Column:
@@ -199,8 +197,8 @@ def roles_of_events(log: EventLog, roles: str | Mapping[str, str]) -> Column:
         texts = [label(str(value)) for value in column.values]
         codes = column.codes
     else:
-        known = {label(name): role for name, role in roles.items()}
-        texts = [known.get(label(str(name)), "") for name in log.resource.values]
+        role_of_resource = {label(name): role for name, role in roles.items()}
+        texts = [role_of_resource.get(label(str(name)), "") for name in log.resource.values]
         codes = log.resource.codes
     named = [texts[code] or None if code != MISSING else None for code in codes.tolist()]
     done = (log.resource.codes != MISSING).tolist()
@@ -244,21 +242,22 @@ def shown_roles(column: Column, resources: Codes, least: int, before: Collection
     counts = {code: _resources(column, resources, [code]) for code in everyone}
     named = [code for code in everyone if code != MISSING and column.values[code] != OTHER]
     enough = [code for code in named if counts[code] >= least]
-    order = sorted(enough, key=lambda one: (-counts[one], str(column.values[one])))
-    kept = [code for code in order if column.values[code] in before]
+    largest_first = sorted(enough, key=lambda code: (-counts[code], str(column.values[code])))
+    kept = [code for code in largest_first if column.values[code] in before]
 
-    def rest(*without: int) -> int:
-        return _resources(column, resources, [one for one in everyone if one not in (*kept, *without)])
+    def left_for_other(*joining: int) -> int:
+        """Count the resources that `other` represents if these roles join."""
+        return _resources(column, resources, [code for code in everyone if code not in (*kept, *joining)])
 
-    if 0 < rest() < least and kept:
+    if 0 < left_for_other() < least and kept:
         kept.pop()
-    for code in order:
-        if code not in kept and (rest(code) == 0 or rest(code) >= least):
+    for code in largest_first:
+        if code not in kept and (left_for_other(code) == 0 or left_for_other(code) >= least):
             kept.append(code)
     return tuple(sorted(str(column.values[code]) for code in kept))
 
 
 def _resources(column: Column, resources: Codes, codes: Collection[Any]) -> int:
-    """Distinct resources of the events that have one of the roles."""
+    """Count the distinct resources of the events that have one of the roles."""
     chosen: Ints = resources[np.isin(column.codes, list(codes)) & (resources != MISSING)]
     return len(np.unique(chosen))

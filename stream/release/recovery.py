@@ -53,11 +53,16 @@ class Holder(Protocol):
 
 
 def compare(ledger: Ledger, store: Store, process: str, configured: Collection[str]) -> None:
-    """Hold the store against the whole ledger, publications included that the configuration does not name (any more).
+    """Compare the store with the whole ledger, publications included that the configuration does not name (any more).
 
-    RefusedError where the store has a release of this process that the ledger does not know, or one that counts more
-    releases of the process than the ledger does: the ledger is not the one that these releases were charged to, and
-    what they spent would be forgotten. (A release that the ledger knows and the store lacks: `recover`.)
+    `recover` treats a release that the ledger knows and the store lacks.
+
+    Raises
+    ------
+    RefusedError
+        If the store has a release of this process that the ledger does not know, or one that counts more releases of
+        the process than the ledger has. These releases were charged to another ledger, and their charges would be
+        forgotten.
     """
     sealed = ledger.view.seals
     for name in store.publications():
@@ -66,11 +71,11 @@ def compare(ledger: Ledger, store: Store, process: str, configured: Collection[s
             continue
         unknown = [number for number in numbers if (name, number) not in sealed]
         if name in configured and unknown:
-            continue  # said by `recover`, whatever its manifest says
+            continue  # `recover` reports it, whatever its manifest contains
         last = (unknown or numbers)[-1]
         try:
             manifest = store.read_manifest(name, last)
-        except InputError:  # somebody's folder without a manifest; one that the ledger sealed is said by `recover`
+        except InputError:  # a foreign folder without a manifest; `recover` reports one that the ledger sealed
             continue
         if manifest.get("process") != process:
             continue
@@ -234,7 +239,7 @@ def _refuse_broken_chain(pipeline: Pipeline) -> None:
 
 
 def finish(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
-    """Make a sealed release visible, whatever was done of it; False where its bytes are gone and its number burned."""
+    """Make a sealed release visible from any step on; return False if its bytes are gone and its number is burned."""
     account, store, body = pipeline.account, pipeline.store, seal.body
     if not store.exists(pipeline.name, number):
         if number in account.published:
@@ -258,7 +263,7 @@ def publish_due(pipeline: Pipeline) -> None:
     for number, seal in sorted(pipeline.waiting.items()):
         if not pipeline.clock.due(seal.body.publish_at or 0):
             return
-        # It was sealed minutes ago: who was fenced since then learns it here, before anybody sees the bytes.
+        # It was sealed minutes ago: a coordinator that was fenced since then stops here, before the bytes are visible.
         pipeline.check_fence(number)
         if not finish(pipeline, number, seal):
             raise RefusedError(f"release {number} of {pipeline.name} waited for its moment, and its bytes are gone")

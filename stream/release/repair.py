@@ -77,7 +77,7 @@ def walk(
     first
         The candidate that the gate refused.
     mechanism, exposure, policy, audit, earlier
-        What it was built from and judged by.
+        The inputs of the build and of the gate.
     judge
         Audits a build and asks the gate.
 

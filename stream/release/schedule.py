@@ -118,6 +118,6 @@ class SimulatedClock:
 def whole_second(moment: int) -> int:
     """Round up to the next second: a manifest says no more.
 
-    What is below a millisecond only tells that a bound is exclusive, and is dropped first.
+    A part below a millisecond only shows that a bound is exclusive, and is dropped first.
     """
     return -(-(moment // 1_000_000 * 1_000_000) // SECOND) * SECOND

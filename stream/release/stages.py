@@ -146,7 +146,7 @@ class Audited:
     measures
         Sections of `audit.json` that audits have measured.
     reasons
-        What the gate has against it; empty if it may leave.
+        Reasons of the gate against it; empty if it may leave.
     seconds
         How long the build and each audit took.
     """

@@ -141,14 +141,14 @@ class ReleaseService:
             self.check_mirror(contents=True)  # before anything is read of earlier releases
             self._read_earlier()
             finish(self)
-            asked = any(publication.approval == "required" for publication in settings.publication)
+            needs_approval = any(publication.approval == "required" for publication in settings.publication)
             claim = self.ledger.view.claim
-            if asked and (claim is None or claim.config in (None, settings.digest)):
+            if needs_approval and (claim is None or claim.config in (None, settings.digest)):
                 self.folder.keep_configuration(settings.written())
             self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Close the ledger and give the folder free."""
+        """Close the ledger and unlock the folder."""
         self._opened.close()
 
     def check_mirror(self, *, contents: bool = False) -> None:
@@ -236,7 +236,7 @@ class ReleaseService:
         return seen
 
     def first_seen(self, name: str) -> int | None:
-        """When (ns) the ledger first saw a publication, where it says so."""
+        """Return when (ns) the ledger first saw a publication, if that is noted."""
         return self.ledger.view.first_seen.get(name)
 
     def publish_due(self) -> None:
@@ -253,7 +253,7 @@ class ReleaseService:
             for number in supersede(pipeline):
                 if self.watch is not None:
                     self.watch.ruled(Ruled(cut.publication, number, "superseded"), None)
-        # late events are counted since the last release: one that is held may never be one
+        # Late events are counted since the last release. A held one may never become a release.
         fold.decided(cut, decision.status == "sealed")
         if self.watch is not None:
             spent = pipeline.spec.accounting.loss(pipeline.account.spent)
@@ -404,7 +404,7 @@ class ReleaseService:
         counts: Mapping[str, Any] = {}
         if standing:
             last = self._audit_of(name, standing[-1]) or {}
-            # Without its audit nobody knows what the last release shows: the publication is paused.
+            # Without the audit of the last release, these numbers are unknown: the publication is paused.
             counts = last.get("counts", {"released": None, "suppressed_events": None})
         exposed = counts.get("exposed") or 0
         if pipeline.spec.once is not None:  # a release shows its own cases only
@@ -432,7 +432,7 @@ class ReleaseService:
     def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
         repairs = any(publication.gate.on_violation == "repair" for publication in members)
         far = None if repairs else reach(audit for publication in members for audit in publication.build_audits)
-        if name is None:  # no record of it is a case: nothing links one release with another
+        if name is None:  # none of its records is a case: nothing links one release with another
             far = 1
         names = [publication.name for publication in members]
         return Audience(name, names, self.ledger, self.folder, far=far, mirror=self.mirror)
@@ -492,12 +492,18 @@ class ReleaseService:
 
 
 def _refuse_stopped(fold: Fold, name: str, number: int) -> None:
-    """InputError where a publication is paused, or events are missing: an approval publishes, and that is to rest."""
-    what = f"release {number} of {name} is not approved, and stays held"
+    """Refuse an approval while events are missing or its publication is paused: nothing may be published then.
+
+    Raises
+    ------
+    InputError
+        If a gap is open, or the publication is paused.
+    """
+    refusal = f"release {number} of {name} is not approved, and stays held"
     if fold.gap:
-        raise InputError(f"{what}: a gap is open (veilstream gap rewind or accept); approve it again after that")
+        raise InputError(f"{refusal}: a gap is open (veilstream gap rewind or accept); approve it again after that")
     if name in fold.publications and fold.publications[name].paused:
-        raise InputError(f"{what}: {name} is paused (veilstream resume {name}); approve it again after that")
+        raise InputError(f"{refusal}: {name} is paused (veilstream resume {name}); approve it again after that")
 
 
 def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> Mirror | None:

@@ -354,12 +354,15 @@ class Pipeline:
         """Let the candidate pass, repaired if the policy says so, or refuse it."""
         policy = self.spec.gate
         needs_repair = bool(audited.reasons) and policy.on_violation == "repair"
-        last = self._repaired(audited) if needs_repair else audited
-        if last.reasons and policy.on_violation != "warn":
-            raise _WithheldError(last.reasons, audit_document.measured(last, policy.bounds, last.seconds))
+        candidate = self._repaired(audited) if needs_repair else audited
+        if candidate.reasons and policy.on_violation != "warn":
+            measures = audit_document.measured(candidate, policy.bounds, candidate.seconds)
+            raise _WithheldError(candidate.reasons, measures)
         if needs_repair:
-            return Judged(last, "repaired", audited.reasons)
-        return Judged(last, "warned" if last.reasons else "passed", last.reasons)
+            return Judged(candidate, "repaired", audited.reasons)
+        if candidate.reasons:
+            return Judged(candidate, "warned", candidate.reasons)
+        return Judged(candidate, "passed", ())
 
     def _repaired(self, first: Audited) -> Audited:
         """Suppress more until the gate passes the candidate, or return it with the reasons that are left."""
@@ -401,7 +404,7 @@ class Pipeline:
         )
         seconds["read_back"] = time.monotonic() - started
         if faults:
-            check_unfinished(prepared.tmp)  # a folder that was taken away is no fault of the mechanism
+            check_unfinished(prepared.tmp)  # a folder that somebody removed is no fault of the mechanism
             self.store.quarantine(prepared)
             reasons = [Reason("mechanism", fault) for fault in faults]
             audit = audit_document.full_audit(judged, "withheld", reasons, seconds, spec)

@@ -120,8 +120,9 @@ class ReleaseService:
             self.former = self._former()
             self.audiences = self._audiences()
             audience_of = {name: audience for audience in self.audiences for name in audience.members}
-            self.pipelines = {
-                publication.name: Pipeline(
+            self.pipelines = dict[str, Pipeline]()
+            for publication in settings.publication:
+                self.pipelines[publication.name] = Pipeline(
                     spec=replace(settings.spec(publication), intake=intake),
                     ledger=self.ledger,
                     store=self.store,
@@ -134,11 +135,11 @@ class ReleaseService:
                     clock=self.clock,
                     built_by=built_by,
                 )
-                for publication in settings.publication
-            }
+            # Recovery and the mirror bring the operator's files of earlier releases, which audits then read. An erasure
+            # that a crash left unfinished needs these files, too.
             for pipeline in self.pipelines.values():
                 recover(pipeline)
-            self.check_mirror(contents=True)  # before anything is read of earlier releases
+            self.check_mirror(contents=True)
             self._read_earlier()
             finish(self)
             needs_approval = any(publication.approval == "required" for publication in settings.publication)

@@ -30,7 +30,8 @@ from models.dp.synthesis.flows import thinned
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant, VariantCounts
 from models.dp.synthetic import CASES_A_CELL, Design, StageBudget, frequent_variants, residual_model
-from models.utility.similarity import dfg_error, similarity
+from models.utility.similarity import similarity
+from tests.oracles.utility import dfg_error
 
 LOGS = ("sepsis", "bpic2012", "bpic2013-incidents", "bpic2012-app", "urineweginfectie")
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from models.eventlog import EventLog, Ints
-from models.utility.similarity import log_dfg_error
+from models.utility.similarity import dfg_error
 
 UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 1.0))
 
@@ -85,7 +85,7 @@ def mining(
     discovered = discovery or {}
     return Mining(
         similarity,
-        log_dfg_error(source, released, cases),
+        dfg_error(source, released, cases),
         discovered.get("fitness"),
         discovered.get("precision"),
         median_throughput(source) if cases[0] is None else None,

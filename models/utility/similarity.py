@@ -13,7 +13,6 @@ Both read two logs: where one of them is the source, the figure is the operator'
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -72,7 +71,7 @@ def likeness(
     exact = max(len(original_variants), len(released_variants)) <= most
     return Likeness(
         similarity(original_variants, released_variants, most=most, seed=seed),
-        dfg_error(original_variants, released_variants),
+        dfg_error(original, released, cases),
         exact,
     )
 
@@ -91,28 +90,21 @@ def similarity(original: Variants, released: Variants, *, most: int = MOST, seed
     return 1.0 - earth_movers_distance(original_texts, released_texts)
 
 
-def dfg_error(original: Variants, released: Variants) -> float:
-    """Total variation distance of the two distributions of directly-follows pairs, with start and end."""
-    original_edges, released_edges = _follows(original), _follows(released)
-    if not original_edges or not released_edges:
-        return 0.0 if original_edges == released_edges else 1.0
-    first, second = sum(original_edges.values()), sum(released_edges.values())
-    return 0.5 * sum(
-        abs(original_edges[pair] / first - released_edges[pair] / second)
-        for pair in original_edges.keys() | released_edges.keys()
-    )
+def dfg_error(original: EventLog, released: EventLog, cases: tuple[Ints | None, Ints | None] = (None, None)) -> float:
+    """Return the total variation distance of the two distributions of directly-follows pairs, with start and end.
 
-
-def log_dfg_error(
-    original: EventLog, released: EventLog, cases: tuple[Ints | None, Ints | None] = (None, None)
-) -> float:
-    """`dfg_error` of two logs that both have events, counted on their columns; `cases` as for `likeness`."""
-    shown = dict.fromkeys((*original.activity.values, *released.activity.values))
-    labels = {value: code for code, value in enumerate(shown)}
-    (keys1, count1), (keys2, count2) = _steps(original, labels, cases[0]), _steps(released, labels, cases[1])
-    keys = np.union1d(keys1, keys2)
-    first, second = np.zeros((2, len(keys)), dtype=np.int64)
-    first[np.searchsorted(keys, keys1)], second[np.searchsorted(keys, keys2)] = count1, count2
+    It is 1 if one of the logs has no case, and 0 if neither has. `cases`: as for `likeness`.
+    """
+    if not original.n_cases or not released.n_cases:
+        return 0.0 if original.n_cases == released.n_cases else 1.0
+    all_labels = dict.fromkeys((*original.activity.values, *released.activity.values))
+    labels = {value: code for code, value in enumerate(all_labels)}
+    original_steps, original_counts = _steps(original, labels, cases[0])
+    released_steps, released_counts = _steps(released, labels, cases[1])
+    steps = np.union1d(original_steps, released_steps)
+    first, second = np.zeros((2, len(steps)), dtype=np.int64)
+    first[np.searchsorted(steps, original_steps)] = original_counts
+    second[np.searchsorted(steps, released_steps)] = released_counts
     return float(0.5 * np.abs(first / first.sum() - second / second.sum()).sum())
 
 
@@ -133,15 +125,6 @@ def _steps(log: EventLog, labels: dict[Any, int], cases: Ints | None) -> tuple[I
         # a case has one more of them than events
         totals.add(steps, None if cases is None else np.repeat(cases[begin:end], np.diff(starts) + 1))
     return totals.found()[:2]
-
-
-def _follows(variants: Variants) -> Counter[tuple[Hashable, Hashable]]:
-    edge_counts: Counter[tuple[Hashable, Hashable]] = Counter()
-    for variant, count in variants.items():
-        steps = [("start",), *((label, None) for label in variant), ("end",)]
-        for pair in itertools.pairwise(steps):
-            edge_counts[pair] += count
-    return edge_counts
 
 
 def _sampled(variants: Variants, most: int, draws: np.random.Generator) -> list[tuple[tuple[Hashable, ...], float]]:

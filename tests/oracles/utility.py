@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
 import numpy as np
 from scipy.optimize import linprog
 
 Trace = Sequence[str]
+Variants = Counter[tuple[Hashable, ...]]
 
 
 def levenshtein(first: Trace, second: Trace) -> int:
@@ -40,3 +41,24 @@ def data_utility(original: Sequence[Trace], released: Sequence[Trace]) -> float:
 def directly_follows(traces: Sequence[Trace]) -> Counter[tuple[str, str]]:
     """Edges of the directly-follows graph with their counts."""
     return Counter(pair for trace in traces for pair in pairwise(trace))
+
+
+def dfg_error(original: Variants, released: Variants) -> float:
+    """Total variation distance of the two distributions of directly-follows pairs, with start and end."""
+    original_edges, released_edges = _follows(original), _follows(released)
+    if not original_edges or not released_edges:
+        return 0.0 if original_edges == released_edges else 1.0
+    first, second = sum(original_edges.values()), sum(released_edges.values())
+    return 0.5 * sum(
+        abs(original_edges[pair] / first - released_edges[pair] / second)
+        for pair in original_edges.keys() | released_edges.keys()
+    )
+
+
+def _follows(variants: Variants) -> Counter[tuple[Hashable, Hashable]]:
+    edge_counts: Counter[tuple[Hashable, Hashable]] = Counter()
+    for variant, count in variants.items():
+        steps = [("start",), *((label, None) for label in variant), ("end",)]
+        for pair in pairwise(steps):
+            edge_counts[pair] += count
+    return edge_counts

@@ -13,7 +13,7 @@ from models.risk.points import Projection
 from models.risk.uniqueness import trace_uniqueness, variant_uniqueness
 from models.utility.distance import data_utility
 from models.utility.graphs import directly_follows, handover
-from models.utility.similarity import likeness, log_dfg_error
+from models.utility.similarity import dfg_error, likeness
 from models.variants import VariantTable, variant_table
 
 CASES = st.lists(
@@ -79,4 +79,4 @@ def test_utility(first: list, second: list) -> None:
         assert (found.nodes, found.count) == (wanted.nodes, wanted.count)
     assert handover(*logs, counts) == handover(here, there)
     assert likeness(*logs, cases=counts).similarity == pytest.approx(likeness(here, there).similarity)
-    assert log_dfg_error(*logs, counts) == pytest.approx(log_dfg_error(here, there))
+    assert dfg_error(*logs, counts) == pytest.approx(dfg_error(here, there))

@@ -16,6 +16,10 @@ def _variants(**counts: int) -> Counter[tuple[str, ...]]:
     return Counter({tuple(variant): count for variant, count in counts.items()})
 
 
+def _log(**counts: int) -> EventLog:
+    return EventLog.from_traces([(variant, None) for variant, count in counts.items() for _ in range(count)])
+
+
 @pytest.mark.parametrize(
     ("here", "there", "expected"),
     [
@@ -41,12 +45,13 @@ def test_similarity_by_hand(here: dict[str, int], there: dict[str, int], expecte
 )
 def test_dfg_error_by_hand(here: dict[str, int], there: dict[str, int], expected: float) -> None:
     """Half the sum of differences of relative frequencies; start and end are steps of their own."""
-    assert dfg_error(_variants(**here), _variants(**there)) == pytest.approx(expected)
+    assert dfg_error(_log(**here), _log(**there)) == pytest.approx(expected)
 
 
 def test_start_and_end_are_no_labels() -> None:
     """Activities that are named like the start and the end are told apart from them."""
-    assert dfg_error(Counter({("start",): 1}), Counter({("start", "start"): 1})) == pytest.approx(1 / 3)
+    once, twice = (EventLog.from_traces([(["start"] * number, None)]) for number in (1, 2))
+    assert dfg_error(once, twice) == pytest.approx(1 / 3)
 
 
 def test_an_empty_release_has_nothing_in_common() -> None:
@@ -54,6 +59,7 @@ def test_an_empty_release_has_nothing_in_common() -> None:
     some, none = EventLog.from_traces([("ab", None)]), EventLog.from_traces([])
     found = likeness(some, none)
     assert (found.similarity, found.dfg_error) == (0.0, 1.0)
+    assert (dfg_error(none, some), dfg_error(none, none)) == (1.0, 0.0)
     with pytest.raises(InputError, match="at least one case"):
         likeness(none, some)
 

@@ -387,7 +387,7 @@ class ActiveCoordinator:
             Whether to write the full state to this host's folder too, and not only the changes.
         """
         state = SavedState("daemon", b"", self.ledger.next_offset, self.position, self.runner.epoch)
-        self._keeper.save(self.fold, state, whole=in_full)
+        self._keeper.save(self.fold, state, in_full=in_full)
         mirror_is_due = mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS
         if self.service.mirror is not None and mirror_is_due:
             full_state = replace(state, fold=self.fold.snapshot())

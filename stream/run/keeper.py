@@ -1,4 +1,4 @@
-"""Saves the state of a fold: as a change of the last one if that is known, else whole."""
+"""Saves the state of a fold: as changes of the last saved state if these are known, else in full."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from stream.ledger.checkpoints import Checkpoints, SavedChange, SavedState
 class StateKeeper:
     """Writes the checkpoints of one process.
 
-    Saved whole are the first two states of a process, so that what an earlier one left goes from both generations; two
-    in a row where cases left or rules changed, for the same reason; and where the last whole one is older than `oldest`
-    (seconds), so that a damaged generation costs no more than that.
+    The first two states of a process are saved in full, so that both generations lose the states of earlier processes.
+    For the same reason, two in a row are if cases left or rules changed. So is every state if the last full one is
+    older than `oldest` (seconds): a damaged generation then costs no more than that.
     """
 
     def __init__(self, checkpoints: Checkpoints, oldest: float = float("inf")) -> None:
         self._checkpoints, self._oldest = checkpoints, oldest
         self._marks: Marks | None = None
-        self._again, self._whole_at = True, time.monotonic()
+        self._next_in_full, self._saved_in_full_at = True, time.monotonic()
 
-    def save(self, fold: Fold, saved: SavedState, *, whole: bool = False) -> None:
+    def save(self, fold: Fold, saved: SavedState, *, in_full: bool = False) -> None:
         """Save a fold between two records.
 
         Parameters
@@ -32,16 +32,16 @@ class StateKeeper:
             The fold.
         saved
             The rest of the state. Its `fold` is not read.
-        whole
-            Whether to save the whole state, so that the newest generation keeps no earlier change of it.
+        in_full
+            Whether to save the state in full, so that the newest generation keeps no earlier change of it.
         """
-        change = None if whole else self._change(fold)
+        change = None if in_full else self._change(fold)
         is_comparable = self._marks is not None and self._marks.comparable(fold.rules, fold.state)
-        self._marks = None  # until it is saved: after a failure the next one is whole
+        self._marks = None  # until it is saved: after a failure the next one is saved in full
         if change is None:
-            self._again = not is_comparable
+            self._next_in_full = not is_comparable
             self._checkpoints.save(replace(saved, fold=fold.snapshot()).encode())
-            self._whole_at = time.monotonic()
+            self._saved_in_full_at = time.monotonic()
         else:
             position = -1 if saved.position is None else saved.position
             body = SavedChange(change.patches, saved.ledger, position, saved.epoch)
@@ -49,5 +49,9 @@ class StateKeeper:
         self._marks = fold.marks()
 
     def _change(self, fold: Fold) -> StateChange | None:
-        due = self._again or not self._checkpoints.extensible or time.monotonic() - self._whole_at > self._oldest
-        return None if due or self._marks is None else fold.changes(self._marks)
+        """Return what changed since the last saved state; None if the state must be saved in full."""
+        if self._marks is None or self._next_in_full or not self._checkpoints.extensible:
+            return None
+        if time.monotonic() - self._saved_in_full_at > self._oldest:
+            return None
+        return fold.changes(self._marks)

@@ -347,9 +347,9 @@ class ReleaseService:
             roles = {self.pseudonyms.resource(name): role for name, role in roles.items()}
         return with_roles(log, roles, getattr(pipeline.spec.mechanism, "K", GROUP), pipeline.roles_shown)
 
-    def checkpoint(self, fold: Fold, *, whole: bool = False) -> None:
-        """Save the state between two records: every cut so far has its durable decision. `whole`: not as a change."""
-        self.keeper.save(fold, SavedState("replay", b"", self.ledger.count()), whole=whole)
+    def checkpoint(self, fold: Fold, *, in_full: bool = False) -> None:
+        """Save the state between two records: every cut so far has its durable decision. `in_full`: not as a change."""
+        self.keeper.save(fold, SavedState("replay", b"", self.ledger.count()), in_full=in_full)
         self.at(Failpoint.CHECKPOINTED)
 
     def fold_of(self, state: bytes) -> Fold:
@@ -391,7 +391,7 @@ class ReleaseService:
         """Erase cases (by pseudonym) everywhere but in what is published already; the report lists that."""
         report = erase(self, fold, cases)
         for _generation in range(2):  # the newest and the one before
-            self.checkpoint(fold, whole=True)
+            self.checkpoint(fold, in_full=True)
         return report
 
     def tail(self, fold: Fold, name: str) -> dict[str, int | None]:

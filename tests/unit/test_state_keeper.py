@@ -42,11 +42,11 @@ class Process:
         for cut in self.fold.apply(self.fold.position + 1, record):
             self.fold.decided(cut, released=True)
 
-    def saves(self, *, whole: bool = False) -> str:
+    def saves(self, *, in_full: bool = False) -> str:
         """How the state was saved; what is read back is always the state."""
         before = sum(path.stat().st_size for path in logs(self.folder))
         files = {path.name for path in self.folder.iterdir()}
-        self.keeper.save(self.fold, SavedState("daemon", b"", 7, self.fold.position, 3), whole=whole)
+        self.keeper.save(self.fold, SavedState("daemon", b"", 7, self.fold.position, 3), in_full=in_full)
         loaded = Checkpoints(self.folder).load()
         assert loaded is not None
         saved = SavedState.decode(loaded.state)
@@ -127,7 +127,7 @@ def test_a_case_that_is_erased_after_it_left_is_in_no_file(tmp_path: Path) -> No
     assert one.saves() == "whole"
     assert one.names("case-00003")
     one.fold.erase(["case-00003"])
-    assert [one.saves(whole=True), one.saves(whole=True)] == ["whole", "whole"]
+    assert [one.saves(in_full=True), one.saves(in_full=True)] == ["whole", "whole"]
     assert not one.names("case-00003")
 
 

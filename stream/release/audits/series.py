@@ -19,11 +19,7 @@ from stream.release.contract import Audit, AuditContext, Reads
 
 
 class SeriesAudit(Audit):
-    """Least numbers left over a series of releases.
-
-    `last`: how many earlier releases take part (cost grows with the square). `few`: up to so many candidates are all
-    tried, of more only the worst of every pair (then `complete` is false in the result).
-    """
+    """Least numbers left over a series of releases."""
 
     name: ClassVar[str] = "series"
     reads: ClassVar[Reads] = "raw"

@@ -20,12 +20,7 @@ from stream.release.contract import Applicability, Audit, AuditContext, Reads
 
 
 class Utility(Audit):
-    """Data utility, graphs and, when asked, the discovered model.
-
-    `most_pairs`: pairs of variants up to which the earth mover's distance is solved exactly (2 million: about a
-    second); beyond it `data_utility` is a lower bound and `exact` is false. `discovery` takes seconds (replay) or
-    minutes (alignment) on logs like Sepsis: off by default.
-    """
+    """Data utility, graphs and, when asked, the discovered model."""
 
     name: ClassVar[str] = "utility"
     reads: ClassVar[Reads] = "raw"

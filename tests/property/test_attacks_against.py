@@ -118,7 +118,7 @@ def test_audits_of_a_series_equal_those_from_scratch(
     rng = random.Random(f"{values}{method}{against}{seed}")
     series, kept = Series(rng, values, timed=seed == 1), []
     monkeypatch.setattr(comparison, "SPARE", rng.choice([0, 1000]))
-    audit = CorrespondenceAudit(n=(0, 1, 2), method=method, against=against, least_n=True)  # type: ignore[arg-type]
+    audit = CorrespondenceAudit(n=(0, 1, 2), method=method, against=against)  # type: ignore[arg-type]
     hidden, leaves = rng.choice([(0.0, 0.0), (0.0, 0.0), (0.1, 0.0), (0.0, 0.1)])
     statuses = set()
     for number in range(1, 7):

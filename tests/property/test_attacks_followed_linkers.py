@@ -35,7 +35,7 @@ def beside(candidate: ReleaseRecord, earlier: list[ReleaseRecord]) -> Comparison
 
 def alone(compared: Comparison, one: ReleaseRecord, length: int, minimum: Minimum) -> list[Any]:
     """The answers of one pair by itself."""
-    audit = compared.alone_with(one, length, NS, "exact", minimum, least_n=False)
+    audit = compared.alone_with(one, length, NS, "exact", minimum)
     return [result.json() for result in audit.run().results]
 
 
@@ -118,7 +118,7 @@ def test_an_evident_witness_is_that_of_every_linker(seed: int) -> None:
     earlier = series.release(1, hidden=0.0, leaves=0.0)
     series.grow(10)
     candidate = series.release(2, hidden=0.1, leaves=0.1)
-    audit = beside(candidate, [earlier]).alone_with(earlier, 1, NS, "exact", "realisable", least_n=False)
+    audit = beside(candidate, [earlier]).alone_with(earlier, 1, NS, "exact", "realisable")
     for base in base_linkers(audit.pair, audit.linkable, NS):
         if base.exists:
             continue

@@ -104,7 +104,7 @@ def _figures(log: EventLog, design: amun.Design, delta: float, rounds: int) -> d
 
 
 def _least_seconds(log: EventLog, design: amun.Design, delta: float, rounds: int) -> float | None:
-    """CPU seconds of a release with noise from the cryptographic source; None where every round was refused."""
+    """CPU seconds of a release with noise from the cryptographic source; None if every round was refused."""
     seconds = []
     for _ in range(rounds):
         begin = time.process_time()

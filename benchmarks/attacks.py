@@ -1,7 +1,7 @@
 """Figures of the correspondence attacks (DESIGN section 7): `python -m benchmarks.attacks --json`.
 
 CPU seconds of one process, kernels compiled before. `preparation` is what all n share (numbering, tables, linkable
-pairs), `search` the minima of all n. Side by side with them stands what the independent oracle (two integer programs by
+pairs), `search` the minima of all n. Side by side with them is what the independent oracle (two integer programs by
 HiGHS, tests/oracles/attacks.py) takes for one candidate of the same pair, that times the number of candidates, and
 whether it agrees on those it was asked. `peak_memory_mb`: the largest resident size of the process so far, with logs.
 """

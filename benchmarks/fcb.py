@@ -166,8 +166,8 @@ def repaired(source: Source, step: int, mode: Mode, way: Suppression) -> tuple[S
 def attacked(series: Series, deepest: int, *, exact: bool) -> dict[str, Any]:
     """Least FA, CA, BA over all pairs of releases and n = 0..deepest, |bk| <= L + n: true linker, and exact search.
 
-    Exact values below K stand apart where the real partners count 0 at that background knowledge: nobody can be the
-    victim there (and elsewhere the exact value is never below the true one, since the real linker is valid).
+    Exact values below K are listed separately if the real partners count 0 at that background knowledge: nobody can be
+    the victim there. Elsewhere the exact value is never below the true one, since the real linker is valid.
     """
     ways = ("true", "exact", "exact_without_victim")
     least: dict[str, dict[str, int | None]] = {way: dict.fromkeys(MEASURES) for way in ways}

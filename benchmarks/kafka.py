@@ -42,8 +42,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Meter:
-    """What a worker has done: printed when it ends, which it does itself where it was told how many events there
-    are."""
+    """The work of a worker, printed when it ends. It ends by itself if the number of events is given."""
 
     def __init__(self, total: int) -> None:
         self.total, self.events, self.wall, self.cpu = total, 0, 0.0, 0.0
@@ -60,7 +59,7 @@ class Meter:
             self.total = 0
             os.kill(os.getpid(), signal.SIGTERM)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         print(json.dumps({"events": self.events, "wall": self.wall, "cpu": self.cpu}), flush=True)
 
 
@@ -80,7 +79,7 @@ def work(kind: str, config: str, output: str, total: int) -> None:
         _ingest(settings, source, Path(output), meter)
     else:
         _coordinate(Path(config), Path(output), meter)
-    meter.tell()
+    meter.report()
 
 
 async def _consume(source: Source, name: str, meter: Meter) -> None:
@@ -363,7 +362,7 @@ class Bench:
             for number in range(rate * seconds):
                 time.sleep(max(0.0, begin + number / rate - time.monotonic()))
                 future = client.send(f"{self.name}.events", json.dumps(body).encode(), partition=number % 4)
-                future.add_callback(lambda told: sent.setdefault((told.partition, told.offset), time.time()))
+                future.add_callback(lambda record: sent.setdefault((record.partition, record.offset), time.time()))
             client.flush()
         time.sleep(5)
         lines = [self.outcome(process, stop=True) for process in running][1]

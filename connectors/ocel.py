@@ -242,7 +242,7 @@ def version_1(path: Path, kind: str) -> str:
 
 
 def _names_version_1(data: bytes) -> bool:
-    """Whether a JSON document has the keys of OCEL 1.0."""
+    """Return whether a JSON document has the keys of OCEL 1.0."""
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

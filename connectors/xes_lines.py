@@ -290,7 +290,7 @@ def _since(year, month, day):  # type: ignore[no-untyped-def]
 
 
 def no_bodies() -> Bodies:
-    """None so far."""
+    """Return an empty table of bodies."""
     slots = np.full(1 << 10, -1, dtype=np.int32)
     empty = np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     return Bodies(slots, np.zeros(len(slots), dtype=np.uint64), *empty)

@@ -3,7 +3,7 @@
 `releases` has one record a release: its manifest and where its files lie. `released-events` has the events, framed:
 `begin`, any number of `events` with rows [case, activity, time in ns, resource, {attributes}], `end` with a count and
 a digest. Read committed records only: a release then comes whole or not at all. After a crash of the coordinator a
-release may be told a second time; it is the same (publication, sequence), with the same content.
+release may be announced a second time; it is the same (publication, sequence), with the same content.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from connectors import read_log
 from models.eventlog import EventLog
 
 NOT_HELD = "not held"
-"""What stands in a cell whose log is not at hand: never a copied value as ours."""
+"""Content of a cell whose log is not at hand. A value of the paper is never copied as ours."""
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("sepsis", "urineweginfectie", "ccc19")
@@ -60,7 +60,7 @@ class Page:
 
 
 def cell(value: Any) -> str:
-    """A value as it stands in a table: floats to three digits after the point, None as a dash."""
+    """A value as a table shows it: floats to three digits after the point, None as a dash."""
     if value is None:
         return "-"
     return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
@@ -73,7 +73,7 @@ def folder() -> Path:
 
 @cache
 def held(name: str) -> EventLog | None:
-    """A log by file name, or None where it is not at hand."""
+    """A log by file name, or None if it is not at hand."""
     path = folder() / f"{name}.xes.gz"
     return read_log(path) if path.exists() else None
 

@@ -11,7 +11,7 @@ from connectors.kafka.events import Poison
 
 
 def is_schema(text: str) -> bool:
-    """Whether a JSON text is an Avro schema that needs no other."""
+    """Return whether a JSON text is an Avro schema that needs no other."""
     import fastavro
 
     try:

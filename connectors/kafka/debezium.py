@@ -52,7 +52,7 @@ class RowChange(NamedTuple):
         return None if self.row is None else self.row.get(column)
 
     def changed(self, column: str) -> bool:
-        """Whether the change gave a column another value.
+        """Return whether the change gave a column another value.
 
         In an update the rows are compared; otherwise the column must have a value.
 

@@ -331,7 +331,7 @@ class JsonDecoder:
             table.columns["envelope_id"] = envelope_ids
 
     def _all_plain(self, messages: Sequence[SourceMessage], values: Sequence[Any]) -> bool:
-        """Whether no record is in an envelope."""
+        """Return whether no record is in an envelope."""
         if self._schema.format != "auto":
             return self._schema.format == "json"
         for message in messages:

@@ -24,21 +24,21 @@ def explained(source: Source) -> Iterator[None]:
 
 
 def of_the_client(error: Exception) -> bool:
-    """Whether an error comes from the broker or the client, and not from the program around them."""
+    """Return whether an error comes from the broker or the client, and not from the program around them."""
     from kafka import errors
 
     return isinstance(error, errors.KafkaError)
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether the client expects that trying again can help."""
+    """Return whether the client expects that trying again can help."""
     from kafka import errors
 
     return isinstance(error, errors.RetriableError)
 
 
 def undecodable(error: Exception) -> bool:
-    """Whether records were fetched and cannot be decoded: a damaged batch, or a codec without its package."""
+    """Return whether records were fetched and cannot be decoded: a damaged batch, or a codec without its package."""
     from kafka import errors
 
     if isinstance(error, errors.CorruptRecordError | errors.UnsupportedCodecError):
@@ -48,7 +48,7 @@ def undecodable(error: Exception) -> bool:
 
 
 def too_large(error: Exception) -> bool:
-    """Whether a record is larger than the broker or the producer accepts."""
+    """Return whether a record is larger than the broker or the producer accepts."""
     from kafka import errors
 
     return isinstance(error, errors.MessageSizeTooLargeError)
@@ -85,7 +85,7 @@ def _forbidden(error: Exception) -> bool:
 
 
 def _passes(error: Exception) -> bool:
-    """Whether a broker gives this error while it starts and does not know its leaders or coordinators yet.
+    """Return whether a broker gives this error while it starts and does not know its leaders or coordinators yet.
 
     A topic that it does not know may be one that nobody created.
     """

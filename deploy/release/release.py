@@ -1,6 +1,6 @@
 """Make a release: `python deploy/release/release.py STEP`; `make release` runs all steps (docs/releasing.md).
 
-    prepare VERSION  write the version everywhere it stands, and CHANGELOG.md from the fragments in changelog.d
+    prepare VERSION  write the version to all its places, and CHANGELOG.md from the fragments in changelog.d
     check            one version everywhere, in the changelog and in the tag of this commit; nothing uncommitted
     build            wheel and sdist of this commit, twice: both must be equal byte for byte
     smoke            the wheel in a clean environment: a replay, its report, kernels that the second run finds compiled
@@ -36,12 +36,12 @@ VERSIONS = {
     "deploy/compose.yaml": r"image: veilstream:(.+)$",
     "deploy/Dockerfile": r"-t veilstream:(\S+) ",
 }
-"""Where the version stands: a line each."""
+"""The lines that contain the version."""
 PINNED = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 
 
 class ReleaseError(Exception):
-    """What stands against the release, in one line."""
+    """A reason against the release, in one line."""
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
@@ -211,8 +211,8 @@ def image(root: Path, out: Path) -> None:
     if digests[0] != digests[1]:
         target.unlink()
         raise ReleaseError(f"two images of one commit differ: {digests[0]}, {digests[1]}")
-    told = {"base": base, "digest": digests[0]}
-    (out / f"veilstream-{version(root)}.image.json").write_text(json.dumps(told) + "\n")
+    image = {"base": base, "digest": digests[0]}
+    (out / f"veilstream-{version(root)}.image.json").write_text(json.dumps(image) + "\n")
 
 
 def _digest(archive: Path) -> str:

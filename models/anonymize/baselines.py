@@ -44,7 +44,7 @@ def lcs_table(first: Array, second: Array, table: Array) -> int:
 
 @kernel
 def common(first: Array, second: Array, table: Array) -> Array:
-    """One longest common subsequence (the leftmost choice)."""
+    """Return a longest common subsequence (the leftmost choice)."""
     length = lcs_table(first, second, table)
     result = np.empty(length, dtype=np.int32)
     i = j = n = 0
@@ -160,7 +160,7 @@ def check_k(K: int) -> None:
 
 
 def k_anonymous(log: EventLog, kept: Kept, K: int, knowledge: Knowledge, cases: Ints | None = None) -> bool:
-    """Whether every non-empty trace of the kept events is shared by at least K cases (a count from scratch)."""
+    """Return whether every non-empty trace of the kept events is shared by at least K cases (a count from scratch)."""
     values = items(log, knowledge)
     counts: dict[tuple[object, ...], int] = {}
     for (a, b), weight in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):
@@ -295,7 +295,7 @@ def _longest_path(trace: tuple[int, ...], paths: set[tuple[int, ...]]) -> tuple[
 
 
 def prefixes_shared(log: EventLog, kept: Kept, K: int, knowledge: Knowledge, cases: Ints | None = None) -> bool:
-    """Whether every prefix of every released trace is shared by at least K cases (a count from scratch)."""
+    """Return whether every prefix of every released trace is shared by at least K cases (a count from scratch)."""
     column = items(log, knowledge)
     counts: dict[tuple[object, ...], int] = {}
     for (a, b), weight in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):

@@ -105,7 +105,7 @@ def _outside(count: Array, outside: Array, t: int, lost: Array) -> int:
 def _goes_on(
     count: Array, outside: Array, least: Array, length: Array, size: int, alive: Array, next_alive: Array
 ) -> bool:
-    """Whether a longer sequence can be short of cases first; fills for which targets."""
+    """Return whether a longer sequence can be short of cases first; fills for which targets."""
     nobody = np.zeros(len(count), dtype=np.bool_)
     for t in range(len(least)):
         next_alive[t] = alive[t] and size < length[t] and _outside(count, outside, t, nobody) >= least[t]
@@ -217,7 +217,7 @@ def _best(
 
 @kernel
 def _matches(codes: Array, kept: Array, fixed: Array, first: int, last: int, ban: Array, without: int) -> bool:
-    """Whether the kept events match the ban, leaving out the free events of the item `without`."""
+    """Return whether the kept events match the ban, leaving out the free events of the item `without`."""
     need = 0
     for place in range(first, last):
         item = codes[place]

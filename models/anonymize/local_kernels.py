@@ -13,7 +13,7 @@ Array = Any
 
 @kernel
 def contains(codes: Array, kept: Array, first: int, last: int, ban: Array) -> bool:
-    """Whether the kept positions first..last-1 contain the ban as a subsequence."""
+    """Return whether the kept positions first..last-1 contain the ban as a subsequence."""
     need = 0
     for place in range(first, last):
         if kept[place] and codes[place] == ban[need]:

@@ -114,7 +114,10 @@ def attempt(
     *,
     least: int = 0,
 ) -> SafeState | None:
-    """As `close`, but None as soon as fewer than `least` events stay: more bans hardly ever bring events back."""
+    """Do the same as `close`, but return None as soon as fewer than `least` events stay.
+
+    Further bans hardly ever bring events back.
+    """
     view = reach.view
     kept = np.ones(len(view.codes), dtype=np.bool_)
     project_onto(reach, priority, bans, bans.candidates, kept)

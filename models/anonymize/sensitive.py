@@ -84,7 +84,7 @@ def _classes(name: str, column: Column, edges: Edges | None, cases: Ints | None)
 
 
 def is_numeric(column: Column) -> bool:
-    """Whether an attribute has values and all of them are numbers."""
+    """Return whether an attribute has values and all of them are numbers."""
     return bool(column.values) and all(
         isinstance(value, (int, float)) and not isinstance(value, bool) for value in column.values
     )

@@ -154,7 +154,7 @@ def _hit(need: dict[int, int], caps: Caps, besides: int) -> bool:
 
 
 def cases_with(view: TraceView) -> Ints:
-    """Cases in which each item occurs, int64[items]."""
+    """Count the cases in which each item occurs, int64[items]."""
     return np.asarray([int(loss[0]) if len(loss) else 0 for loss in losses(view)], dtype=np.int64)
 
 

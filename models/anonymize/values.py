@@ -111,7 +111,7 @@ def _kind(value: Any) -> type:
 
 
 def _fits(value: Any) -> bool:
-    """Whether the number is the same as a float, and finite: `inf` is written in more ways than one."""
+    """Return whether the number is the same as a float, and finite: `inf` is written in more ways than one."""
     return abs(value) <= _LARGEST if isinstance(value, int) else math.isfinite(value)
 
 

@@ -172,7 +172,7 @@ def minimal_violations(view: TraceView, bounds: TlkcBounds, *, max_candidates: i
 
 
 def single_items(view: TraceView, bounds: TlkcBounds) -> CandidateLevel:
-    """All candidates of one item."""
+    """Return all candidates of a single item."""
     from models.anonymize.kernels import alone
 
     items = len(view.alphabet)
@@ -216,7 +216,7 @@ class LevelSearch:
         self.occurrences: tuple[Ints, Codes, Ints] | None = None
 
     def next_level(self) -> CandidateLevel:
-        """Every candidate one larger that is supported and whose deletions all survive."""
+        """Return every supported candidate that is one item larger and whose deletions all survive."""
         items = len(self.alive)
         small = items * items * self.n_values <= CELLS
         self.parent, self.item, support, reason = (

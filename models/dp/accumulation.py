@@ -85,11 +85,11 @@ class Shape:
         return digits
 
     def closes(self, level: int, number: int) -> bool:
-        """Whether a node of the level ends with that release."""
+        """Return whether a node of the level ends with that release."""
         return number % self.arity**level == 0 if level else True
 
     def lost(self, level: int, last: int, number: int) -> bool:
-        """Whether a node of the level ended behind release `last` and before `number`: it was never drawn."""
+        """Return whether a node of the level ended behind release `last` and before `number`: it was never drawn."""
         width = self.arity**level
         return level > 0 and (number - 1) // width > last // width
 

@@ -97,7 +97,7 @@ def _relative(log: EventLog, first: npt.NDArray[np.bool_]) -> tuple[int, Ints]:
     stamps = log.time // MILLISECOND
     origin = int(stamps.min()) if len(stamps) else 0
     if len(stamps) and int(stamps.max()) - origin >= LONGEST_MS:
-        raise InputError("the log spans more than 278 years; take out dates that stand for an unknown time")
+        raise InputError("the log spans more than 278 years; remove dates that mean an unknown time")
     relative = np.diff(stamps, prepend=origin)
     relative[first] = stamps[first] - origin
     return origin, relative

@@ -83,7 +83,7 @@ class Finding:
     runs: int
 
     def refutes(self, claimed: float, steps: int = 1) -> bool:
-        """Whether the finding contradicts a claim of epsilon per step."""
+        """Return whether the finding contradicts a claim of epsilon per step."""
         return self.unbounded or self.epsilon > claimed * steps
 
 

@@ -72,7 +72,7 @@ def format_amount(amount: Fraction | float, digits: int | None = None) -> str:
 
 
 def _extreme(value: str | Decimal) -> bool:
-    """Whether a text is long, or its power of ten is: as a fraction 1e999999999 would be a gigabyte of digits."""
+    """Return whether a number is long or has a large power of ten: 1e999999999 has a gigabyte of digits."""
     if isinstance(value, str) and len(value) > LONGEST:
         return True
     try:

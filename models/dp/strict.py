@@ -250,7 +250,10 @@ def _refuse_too_many(simple: SimpleLog, noisy: NoisyCounts) -> None:
 
 
 def coverage(true: Ints, noisy: NoisyCounts) -> dict[str, Any]:
-    """How much of the log the released variants stand for. Read off raw data: for the operator only."""
+    """Measure the share of the log that the released variants represent.
+
+    It uses raw data, so only the operator may see it.
+    """
     total, variants = int(true.sum()), int((true > 0).sum())
     covered = int(true[noisy.variants].sum())
     document: dict[str, Any] = {
@@ -263,7 +266,7 @@ def coverage(true: Ints, noisy: NoisyCounts) -> dict[str, Any]:
     }
     if total and covered < total / 2:
         document["warnings"].append(
-            f"low coverage: the released variants stand for {covered} of {total} cases "
+            f"low coverage: the released variants represent {covered} of {total} cases "
             f"({len(noisy.variants)} of {variants} variants reach the threshold of {noisy.threshold})"
         )
     return document

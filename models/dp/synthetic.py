@@ -11,7 +11,7 @@ add up to epsilon, deltas to delta_dp).
 2. Context model of the cases whose variant stage 1 did not give (`synthesis.contexts`); noise that does not fit is
    taken out of its first level (`synthesis.flows`).
 3. Re-weighting: how many cases are nearest to each of stage 1's variants, of the declared candidates, and of traces
-   that stand for a large sample of the model (`synthesis.candidates`). These counts are spread over drawn traces near
+   that represent a large sample of the model (`synthesis.candidates`). These counts are spread over drawn traces near
    them (`synthesis.spreading`) and fitted to the counts of stage 2 too (`synthesis.fitting`): the release.
 4. Times, where bounds are declared (`synthesis.times`).
 

@@ -65,7 +65,7 @@ class TransitionSystem:
         return total[self.states]
 
     def at_least(self, cases: int) -> TransitionSystem:
-        """Without the transitions that fewer than `cases` cases took (section 6: a least number for a correlation)."""
+        """Return the automaton without transitions of fewer than `cases` cases (section 6)."""
         kept = self.count >= cases
         return TransitionSystem(self.space, self.source[kept], self.target[kept], self.count[kept], self.cases)
 

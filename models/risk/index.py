@@ -220,7 +220,10 @@ def alike(first: Whole, other: Whole) -> tuple[Whole, Whole]:
 
 
 def twins(points: Codes, starts: Ints, group: Ints) -> Flags:
-    """Cases that another one equals, point by point and in its group: it contains whatever they reveal."""
+    """Return the cases that equal another one in all points and in the group.
+
+    The other one contains everything that they reveal.
+    """
     digest = np.empty(len(group), dtype=np.uint64)
     digests(points, starts, group, digest)
     twin = np.zeros(len(group), dtype=np.bool_)

@@ -38,7 +38,7 @@ def posted(item: int, case: int, offsets: Whole, postings: Whole, row: Whole, bi
 
 @kernel
 def another_listed(case: int, items: Ints, size: int, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> bool:
-    """Whether a case other than `own` has all items, walking the posting list of the first (rarest) one."""
+    """Return whether a case other than `own` has all items, walking the posting list of the first (rarest) one."""
     for place in range(offsets[items[0]], offsets[items[0] + 1]):
         other = postings[place]
         if other == case:
@@ -103,7 +103,7 @@ def rarest_first(items: Ints, size: int, offsets: Whole) -> None:
 def contained_elsewhere(
     case: int, items: Ints, size: int, cases: int, offsets: Whole, postings: Whole, row: Whole, bits: Words
 ) -> bool:
-    """Whether another case contains all items; no items at all are contained in every case."""
+    """Return whether another case contains all items; no items at all are contained in every case."""
     if size == 0:
         return cases > 1
     rarest_first(items, size, offsets)
@@ -192,7 +192,7 @@ def count_ones(word: np.uint64) -> int:
 
 @kernel
 def remaining(item: int, left: Words, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> int:
-    """How many cases of the bitset `left` are posted under `item`."""
+    """Count the cases of the bitset `left` that are posted under `item`."""
     count = 0
     if row[item] >= 0:
         for word in range(len(left)):

@@ -194,11 +194,11 @@ class PointCoder:
         self.size = 0
 
     def raw_events(self, log: EventLog) -> list[Whole]:
-        """By column, [E]: value codes of each event, times as ticks of the resolution."""
+        """Return for each column, [E]: the value codes of each event; times are ticks of the resolution."""
         return [self._event_column(log, name) for name in self.view.event]
 
     def raw_cases(self, log: EventLog) -> list[Whole]:
-        """By case attribute, [C]: value codes of each case."""
+        """Return for each case attribute, [C]: the value codes of each case."""
         return [self._stable(f"case {name}", log.case_values(name)) for name in self.view.case]
 
     def points(self, raw: Sequence[Whole], rows: int) -> Codes:

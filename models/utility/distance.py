@@ -120,7 +120,7 @@ def data_utility(
 
 
 def counted(variants: Iterable[H], cases: Ints | None) -> Counter[H]:
-    """How many cases have each variant. `cases`: how many each stands for (None: one)."""
+    """Count the cases of each variant. `cases`: how many cases each represents (None: one)."""
     if cases is None:
         return Counter(variants)
     counts: Counter[H] = Counter()

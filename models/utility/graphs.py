@@ -139,7 +139,7 @@ def handover(
 
 
 def same_names(original: EventLog, released: EventLog) -> bool:
-    """Whether some resource of the release bears a name that the original knows."""
+    """Return whether some resource of the release bears a name that the original knows."""
     original_names, released_names = (set(log.resource.decode()) - {None} for log in (original, released))
     return not original_names.isdisjoint(released_names)
 

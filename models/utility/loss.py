@@ -112,7 +112,7 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
 
 
 def _cases_with(log: EventLog, size: int, cases: Ints | None) -> Ints:
-    """Cases that show each activity."""
+    """Count the cases that show each activity."""
     has_activity = log.activity.codes >= 0
     pairs = distinct((log.case_of_event * size + log.activity.codes)[has_activity], log.n_cases * size)
     return amounts(pairs % size, None if cases is None else cases[pairs // size], size)

@@ -43,7 +43,7 @@ class Mining:
     throughput_after: float | None
 
     def sentences(self) -> list[str]:
-        """For people."""
+        """Return the sentences for people."""
         model = (
             "discovered model: not measured"
             if self.fitness is None or self.precision is None

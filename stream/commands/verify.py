@@ -59,7 +59,7 @@ def command(
         for problem in result.problems:
             wrong.add_row(problem.publication, str(problem.sequence or ""), problem.kind, problem.text)
         console.print(wrong)
-    rows = [[row.name, *(_told(getattr(row, name)) for name in COUNTS)] for row in result.publications]
+    rows = [[row.name, *(_amount_or_none(getattr(row, name)) for name in COUNTS)] for row in result.publications]
     console.print(filled(("publication", *COUNTS), rows, title="", left=1))
     for row in result.publications:
         if row.waited:
@@ -82,6 +82,6 @@ def _nothing_sealed(folder: Path, result: VerifyResult) -> list[Verdict]:
     return verdicts_of(folder)
 
 
-def _told(value: float) -> str | None:
+def _amount_or_none(value: float) -> str | None:
     """Return a number as text; None for 0, so that a column of zeros alone is left out."""
     return f"{value:g}" if value else None

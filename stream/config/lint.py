@@ -66,7 +66,7 @@ def _daemon(settings: Settings) -> Iterator[str]:
 
 
 def _spends(publication: Publication) -> bool:
-    """Whether the releases are paid for from a privacy budget."""
+    """Return whether the releases are paid for from a privacy budget."""
     return publication.build_mechanism.charge() != Charge()
 
 

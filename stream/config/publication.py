@@ -342,7 +342,7 @@ def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> Non
     if by_role and len(linked) > 1:
         other = next(publication for publication in linked if publication is not by_role[0])
         raise InputError(
-            f"publications {by_role[0].name!r} and {other.name!r} go to one audience ({name}): which roles stand for "
+            f"publications {by_role[0].name!r} and {other.name!r} go to one audience ({name}): which roles represent "
             "enough resources is decided for one series; give one of them another audience"
         )
     for publication in linked[1:]:

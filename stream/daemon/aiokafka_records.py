@@ -39,7 +39,7 @@ class EpochRecords:
         self.epoch = -1
 
     def has_next(self) -> bool:
-        """Whether `next_batch` returns a batch or raises the error of a damaged one."""
+        """Return whether `next_batch` returns a batch or raises the error of a damaged one."""
         return self._damaged or bool(self._batches.has_next())
 
     def size_in_bytes(self) -> int:

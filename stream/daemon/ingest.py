@@ -463,7 +463,7 @@ class Ingest:
                 generation.unreported_truncations[tp] = log.end
 
     async def _nothing_between(self, tp: TP, begin: int, end: int) -> bool:
-        """Whether the log holds no event between a position and its end.
+        """Return whether the log holds no event between a position and its end.
 
         Transaction markers and compacted records have offsets and bring no event. The broker is asked once for each
         position.

@@ -51,17 +51,18 @@ class Announcer:
     def __call__(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> None:
         """Announce a release."""
         head = {"v": VERSION, "manifest": manifest, "location": folder}
-        reason = self._told(publication, sequence, head)
+        reason = self._send_announcement(publication, sequence, head)
         if reason:
             log.error(
                 "release %d of %s is sealed and in the store; its events could not be streamed (%s)",
                 *(sequence, publication, reason),
             )
 
-    def _told(self, publication: str, sequence: int, head: Mapping[str, Any]) -> str:
-        """Send the announcement, without its events if they cannot be sent; return "" or why.
+    def _send_announcement(self, publication: str, sequence: int, head: Mapping[str, Any]) -> str:
+        """Send the announcement, without its events if they cannot be sent.
 
-        A broker that is away ends the process: its next start announces the release again.
+        Returns the reason for leaving them out, or "". If the broker is away, the error ends the process, and the next
+        start announces the release again.
         """
         key = f"{publication}/{sequence}".encode()
         reason = ""
@@ -69,7 +70,8 @@ class Announcer:
             streamed = self._framed(publication, sequence, head["manifest"], head["location"])
         except Exception as error:  # noqa: BLE001 - of a store or a reader; the release is sealed, others wait behind it
             streamed, reason = [], type(error).__name__
-        for _ in range(0 if reason else 2):  # twice: what is over by then is no reason to leave the events out
+        # Two attempts: a failure that passes is no reason to leave the events out.
+        for _ in range(0 if reason else 2):
             try:
                 self._send([(self._releases, key, msgspec.json.encode(head)), *streamed])
                 return ""

@@ -179,7 +179,7 @@ def units_coarser_than(T: Unit) -> list[tuple[Unit, int]]:
     return [(unit, size) for unit, size in NANOSECONDS.items() if size > NANOSECONDS[T]]  # type: ignore[misc]
 
 
-# Items as numbers: what SQL of any engine counts, and what the numbers stand for.
+# Items as numbers: SQL of any engine counts these numbers, and this module maps them back to items.
 
 
 def item_sql(knowledge: Knowledge, items: Mapping[str, Column], activity: str, resource: str, tick: str) -> str:
@@ -228,7 +228,7 @@ def url_of(path: Path | str) -> str:
 
 
 def is_url(text: str) -> bool:
-    """Whether the text names something that is no file of this machine."""
+    """Return whether the text names something that is no file of this machine."""
     return "://" in text and not text.startswith("file://")
 
 

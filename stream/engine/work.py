@@ -52,7 +52,7 @@ def _place(target: str) -> tuple[Path, str]:
 
 
 def _ours(folder: Path, name: str) -> bool:
-    """Whether a killed run for this name left the folder: by its name, and marked, or killed before it was."""
+    """Return whether a killed run for this name left the folder: by its name, and marked, or killed before it was."""
     if not re.fullmatch(rf"\.{re.escape(name)}\.[a-z0-9_]{{8}}\.tmp", folder.name):
         return False
     if folder.is_symlink() or not folder.is_dir():

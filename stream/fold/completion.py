@@ -138,7 +138,7 @@ class Completions:
         return ends or self._silent(last, last if arrival is None else max(last, arrival))
 
     def _silent(self, last: int, recorded: int) -> bool:
-        """Whether a case is silent, by the time of its last event or by when it was recorded."""
+        """Return whether a case is silent, by the time of its last event or by when it was recorded."""
         if self.silence is None:
             return False
         clock = self._clocks.read()

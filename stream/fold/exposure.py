@@ -175,7 +175,7 @@ def complete_in(
 
 
 def _had_all(state: State, ordered: Positions, final: Positions) -> Flags:
-    """Whether the exposed events of each case hold all activities of `end_all`."""
+    """Return whether the exposed events of each case hold all activities of `end_all`."""
     rule = state.end_all
     if not rule.activities or not len(ordered):
         return np.zeros(len(final), dtype=np.bool_)

@@ -242,7 +242,7 @@ class Fold:
         return max(stop, row)
 
     def _in_order(self, batch: Batch, row: int) -> bool:
-        """Whether each row from here on is the last event of its case, and its time alone moves the watermark.
+        """Return whether each row from here on is the last event of its case, and its time alone moves the watermark.
 
         This holds if there is one partition and its times do not go back. Then no case of these rows can be silent,
         and the flag on a row tells whether its case is complete. `max_wait` counts from a row that is accepted alone.

@@ -169,7 +169,7 @@ def decode(raw: bytes) -> dict[str, Any]:
 
 
 def readable(version: int) -> bool:
-    """Whether `decode` takes a state of this version: our own, or one that `UPGRADES` leads to it."""
+    """Return whether `decode` takes a state of this version: our own, or one that `UPGRADES` leads to it."""
     return version <= STATE_VERSION and all(step in UPGRADES for step in range(version, STATE_VERSION))
 
 
@@ -319,7 +319,7 @@ class Marks:
     taken: Mapping[str, Mapping[str, int]]
 
     def comparable(self, rules: FoldRules, state: State) -> bool:
-        """Whether changes can lead to a later state: the same rules, and no case left."""
+        """Return whether changes can lead to a later state: the same rules, and no case left."""
         same = (self.rules is rules, self.state is state, self.recoded == state.recoded)
         return all(same) and self.gone == len(state.index.gone)
 

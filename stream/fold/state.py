@@ -52,7 +52,7 @@ class ColumnTable:
         return self._data[name][: self.size]
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a column of this name."""
+        """Return whether there is a column of this name."""
         return name in self._data
 
     @property

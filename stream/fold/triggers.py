@@ -89,7 +89,7 @@ class Clocks:
         return TriggerClock(self.now, None) if private else self.read()
 
     def _idle(self, partition: Partition, idle_timeout: int | None) -> bool:
-        """Whether it was silent for `idle_timeout`; without one, whether it reported and never had an event."""
+        """Return whether it was silent for `idle_timeout`; without one, whether it reported and never had an event."""
         if partition.active is None or self.now is None:
             return False
         if idle_timeout is None:
@@ -300,7 +300,7 @@ class PublicationState:
         return None
 
     def held(self, rules: PublicationRules, clock: TriggerClock) -> bool:
-        """Whether a guard delays the cut."""
+        """Return whether a guard delays the cut."""
         window = rules.window
         interval = window.min_interval
         if interval is not None and self.cuts:
@@ -496,7 +496,7 @@ class Publications:
         return min(bounds)
 
     def waiting(self, name: str) -> bool:
-        """Whether an event is pending."""
+        """Return whether an event is pending."""
         return bool(np.any(self._state.events[f"flag:{name}"] == PENDING))
 
     def accounting(self, name: str) -> dict[str, int]:

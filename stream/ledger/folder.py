@@ -314,7 +314,7 @@ def write_json(value: Any) -> Callable[[Path], None]:
 
 
 def json_bytes(value: Any) -> bytes:
-    """One JSON document, indented for people."""
+    """Return a JSON document, indented for people."""
     return msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2) + b"\n"
 
 

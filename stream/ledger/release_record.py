@@ -57,10 +57,10 @@ class StoredRelease(Protocol):
     """The file of a release, from which its log is read again."""
 
     def log(self) -> EventLog:
-        """Its whole log."""
+        """Return the log of the release, which reads all columns."""
 
     def case_ids(self) -> tuple[str, ...]:
-        """Its cases alone."""
+        """Return the identifiers of the cases."""
 
 
 ASKED = ("cut", "counts", "n_actual")
@@ -241,7 +241,7 @@ class VariantsFile:
         return _log(_table(self.path))
 
     def case_ids(self) -> tuple[str, ...]:
-        """Its cases, without reading the rest."""
+        """Return the identifiers of the cases, without reading other columns."""
         return tuple(_table(self.path, ["case"]).column("case").to_pylist())
 
 

@@ -42,7 +42,7 @@ class Ledger(Protocol):
         """Make `entry` durable and return the entry that counts: itself, or the earlier one with its key."""
 
     def entries(self, publication: str | None = None) -> Iterator[Entry]:
-        """All entries in order, of one publication or of all."""
+        """Return all entries in order, of one publication or of all."""
 
     def count(self) -> int:
         """Return the number of entries: a checkpoint stores it, so that an older ledger is recognised."""
@@ -139,7 +139,7 @@ class SqliteLedger:
         return kept
 
     def entries(self, publication: str | None = None) -> Iterator[Entry]:
-        """All entries in order, of one publication or of all."""
+        """Return all entries in order, of one publication or of all."""
         rows = self._db.execute(
             "SELECT body FROM entries WHERE ?1 IS NULL OR publication = ?1 ORDER BY id", (publication,)
         ).fetchall()
@@ -224,7 +224,10 @@ def read_view(path: Path, process: str | None = None) -> LedgerView:
 
 
 def is_copy(path: Path) -> bool:
-    """Whether a ledger file is the copy of a daemon's ledger topic: what is appended here is lost at its next start."""
+    """Return whether a ledger file is the copy of a daemon's ledger topic.
+
+    Entries that are appended to a copy are lost at the daemon's next start.
+    """
     ask = "SELECT COUNT(*) FROM sqlite_master WHERE name = 'topic'"
     return bool(_asked(path, lambda db: db.execute(ask).fetchone()[0]))
 

@@ -76,7 +76,7 @@ class HistoryRow(TypedDict):
 
 
 def history(output: Path) -> list[HistoryRow]:
-    """One row an attempt: publication, sequence, status, cut, time, trigger, released cases and events, reasons."""
+    """Return a row for each attempt: publication, sequence, status, cut, time, trigger, cases, events, reasons."""
     return read(output).rows
 
 
@@ -117,7 +117,7 @@ class History:
 
 
 def read(output: Path) -> History:
-    """Every attempt, each audit read once."""
+    """Read every attempt, and each audit once."""
     return read_from(output, ledger_view(output))
 
 

@@ -82,7 +82,7 @@ class VerifyResult:
         return not self.problems
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the result as JSON."""
         return {"holds": self.holds, **asdict(self)}
 
 
@@ -171,7 +171,7 @@ class _Publication:
         )
         spent = account.accounting.loss(account.spent)
         self.checked.epsilon, self.checked.delta = shown(spent.epsilon), shown(spent.delta)
-        self.chained = self.standing = 0
+        self.chained = self.last_released = 0
 
     def check(self) -> None:
         """Numbers, then each release in order."""
@@ -192,7 +192,7 @@ class _Publication:
                 self.checked.rejected += 1
             else:
                 self._release(number, seal.body)
-                self.standing = number
+                self.last_released = number
 
     def _wrong(self, kind: Kind, text: str, number: int) -> None:
         self.result.problems.append(VerifyProblem(kind, text, self.name, number))
@@ -214,12 +214,12 @@ class _Publication:
         self._manifest(number, seal, manifest)
         self._chain(number, manifest)
         self._budget(number, manifest)
-        self._own(number, manifest)
+        self._check_operator_files(number, manifest)
 
     def _held(self, number: int, seal: SealBody) -> None:
         """Check a release that waits for a person: its bytes are with the operator, as they were sealed."""
         self.checked.held += 1
-        self._own_bytes(number)
+        self._missing_operator_files(number)
         folder = self.layout.held(self.name, seal.temporary)
         for name, right in [
             (MANIFEST, seal.manifest),
@@ -277,7 +277,7 @@ class _Publication:
         """Check that a manifest names the last release before it, with the sealed digest."""
         seals, burned = self.account.seals, self.account.burned
         before = manifest.get("previous")
-        consistent = (before or 0) == self.standing or (before in burned and self.standing < before < number)
+        consistent = (before or 0) == self.last_released or (before in burned and self.last_released < before < number)
         if not consistent:
             self._wrong("chain", f"follows {before}, which is not the release before it", number)
             return
@@ -329,7 +329,7 @@ class _Publication:
             return self.account.accounting
         return Accounting("zcdp", exact(stated))
 
-    def _own_bytes(self, number: int) -> list[str]:
+    def _missing_operator_files(self, number: int) -> list[str]:
         """Check that the operator's files are as they were written last; return the names of those that are gone."""
         folder = self.layout.release(self.name, number)
         digests = read_digests(folder)
@@ -347,10 +347,10 @@ class _Publication:
             self._wrong("operator", f"the operator's {', '.join(lacking)} are not in {folder.name}/", number)
         return lacking
 
-    def _own(self, number: int, manifest: Mapping[str, Any]) -> None:
+    def _check_operator_files(self, number: int, manifest: Mapping[str, Any]) -> None:
         """Check that the operator's files exist and are undamaged, and that the audit is of this release."""
         folder = self.layout.release(self.name, number)
-        lacking = self._own_bytes(number)
+        lacking = self._missing_operator_files(number)
         if AUDIT in lacking:
             return
         audit = _json((folder / AUDIT).read_bytes())
@@ -441,12 +441,12 @@ class _Tree:
         return sorted(str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths)
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder."""
+        """Return whether there is such a file or folder."""
         where = f"{self._base}/{path}"
         return os.path.lexists(where) if self.local else bool(self._fs.exists(where))
 
     def read(self, path: str) -> bytes:
-        """All of a file."""
+        """Return the bytes of a file."""
         with self._reaching(path), self._open(path) as stream:
             body: bytes = stream.read()
             return body
@@ -474,7 +474,7 @@ def _blocks(stream: Any) -> Iterator[bytes]:
 
 
 def _readable(path: Path) -> bool:
-    """Whether one of the operator's files can be read as what it is."""
+    """Return whether one of the operator's files can be read as what it is."""
     if path.suffix != ".parquet":
         try:
             msgspec.json.decode(path.read_bytes())

@@ -337,7 +337,7 @@ def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reas
 
 
 def _holds(row: PairRow | SeriesRow, name: str = "") -> bool:
-    """Whether a row counts for the gate.
+    """Return whether a row counts for the gate.
 
     Rows with n below n_actual are reported and do not fail. Rows whose minimum no real case attains (`behind`) are
     ignored.

@@ -24,7 +24,7 @@ class MembershipFigure:
     high: float
 
     def words(self) -> str:
-        """For people: `.65 (.63 to .68)`."""
+        """Return the text for people, for example `.65 (.63 to .68)`."""
         auc, low, high = (f"{value:.2f}".lstrip("0") for value in (self.auc, self.low, self.high))
         return f"{auc} ({low} to {high})"
 

@@ -185,7 +185,7 @@ SHOWING = (VARIANTS, MEMORY)
 
 
 def shows_cases(pipeline: Holder, number: int) -> bool:
-    """Whether something of a rejected release is still here."""
+    """Return whether something of a rejected release is still here."""
     name, seal = pipeline.name, pipeline.account.seals[number]
     operator_folder, unnamed = pipeline.folder.release(name, number), pipeline.folder.path / name / seal.body.operator
     left = any((operator_folder / file).exists() for file in SHOWING) or unnamed.exists()

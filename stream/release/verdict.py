@@ -198,7 +198,7 @@ class Verdict:
         return None if self.minimality is None else self.minimality.line()
 
     def line(self) -> str:
-        """For people: symbol, word, publication, sentence."""
+        """Return the line for people: symbol, word, publication, sentence."""
         word = f"DP VOID BY {', '.join(self.void_by)}" if self.void_by else self.verdict
         named = f"{self.publication}: " if self.publication else ""
         return f"[{LOOKS[self.verdict].symbol}] {word}: {named}{self.sentence}"
@@ -208,7 +208,7 @@ class Verdict:
         return [self.line(), *([] if self.rules is None else [f"    {self.rules}"])]
 
     def as_json(self) -> Mapping[str, Any]:
-        """With the same names; `rules`: the second line; `exit_code`: what a command that shows it ends with."""
+        """Return the same names as JSON, with `rules` (the second line) and the `exit_code` of commands."""
         return {**asdict(self), "rules": self.rules, "exit_code": LOOKS[self.verdict].exit_code}
 
 
@@ -237,8 +237,8 @@ class _RulesSeen:
             self.bounded += 1
             self.bound = max(int(bound), self.bound or 0)
 
-    def found(self, last: AuditDocument) -> SuppressionKnowledge | None:
-        """Of every cohort that the last release shows; of every release where each is a group of its own."""
+    def knowledge_after(self, last: AuditDocument) -> SuppressionKnowledge | None:
+        """Return the measured knowledge of every cohort of the last release; without cohorts, of every release."""
         parameters = (last.get("mechanism") or {}).get("parameters") or {}
         if parameters.get("suppression") != "local" and not self.repaired:
             return None
@@ -371,7 +371,7 @@ class PublicationSeries:
         return Verdict(self.publication, "LIMITED", self._missing, None, (), self.released, self.withheld)
 
     def _of_counts(self, last: AuditDocument) -> Verdict:
-        name, smallest, rules = self.publication, self._smallest, self._rules.found(last)
+        name, smallest, rules = self.publication, self._smallest, self._rules.knowledge_after(last)
         open_ = tuple(measure.upper() for measure in MEASURES if measure in self._open)
         facts = (smallest, open_, self.released, self.withheld, (), rules)
         least = f"; smallest: {smallest.sentence()}" if smallest else ""
@@ -436,7 +436,7 @@ def judged(series_of_name: Mapping[str, PublicationSeries]) -> list[Verdict]:
     ]
 
 
-def _told(spent: float | None) -> str:
+def _amount(spent: float | None) -> str:
     return format_amount(math.inf if spent is None else spent, 6)
 
 
@@ -444,18 +444,18 @@ def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tu
     """Return the verdict by the budget. `attempts`: how many were released, and how many withheld."""
     epsilon, delta = format_amount(budget["epsilon"], 6), format_amount(budget["delta"], 6)
     each = f"each release is ({epsilon}, {delta})-differentially private"
-    spent = f"{_told(budget['spent']['epsilon'])} spent"
+    spent = f"{_amount(budget['spent']['epsilon'])} spent"
     facts = (None, (), *attempts)
     once = budget.get("scope") == "cases"
     if once:
-        total = budget["spent"]
+        total_epsilon, total_delta = _amount(budget["spent"]["epsilon"]), _amount(budget["spent"]["delta"])
         each = (
-            f"all releases together are ({_told(total['epsilon'])}, {_told(total['delta'])})-differentially private: "
+            f"all releases together are ({total_epsilon}, {total_delta})-differentially private: "
             "each case is in one of them"
         )
     if void_by:
         others = ", ".join(void_by)
-        sentence = f"{each}, but {others} shows the same cases without: it holds for who never sees {others}"
+        sentence = f"{each}, but {others} shows the same cases without: it holds for readers who never see {others}"
         return Verdict(name, "DP VOID", sentence, *facts, void_by)
     if once:
         return Verdict(name, "SAFE", each, *facts)

@@ -886,7 +886,7 @@ class Metrics:
         self._set("free_bound_bytes", least)
 
     def active(self, yes: bool) -> None:
-        """Whether this process decides releases."""
+        """Return whether this process decides releases."""
         self._set("coordinator_active", int(yes))
 
     # out

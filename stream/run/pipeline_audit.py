@@ -234,7 +234,7 @@ class Run:
     def _read(self, file: Path) -> EventLog:
         """Return the log of the file, as a replay of these settings reads it."""
         file.write_bytes(self.scene.file(self.victim))
-        return read_log(file, reading=self.settings.reading(_unheard))
+        return read_log(file, reading=self.settings.reading(_drop_message))
 
     def _through(self, folder: Path, log: EventLog) -> tuple[list[Hashable], Charge]:
         seen: list[Hashable] = []
@@ -252,7 +252,7 @@ class Run:
                     seen += [(which, decision.status), (which, f"at hour {hours:g}")]
                     if decision.status == "sealed":
                         place = folder / "public" / cut.publication / release_name(decision.sequence)
-                        seen += (_told(which, output) for output in visible(place, self.scene.common))
+                        seen += (_tagged(which, output) for output in visible(place, self.scene.common))
                         counts.append(_variants(place))
             spent = sum((pipeline.account.spent for pipeline in service.pipelines.values()), Charge())
             spent = self.settings.process.budget.adds.loss(spent)
@@ -275,11 +275,11 @@ class Run:
             yield Tick(at=BEGIN_NS + (hour + 1) * HOUR_NS)
 
 
-def _unheard(_: str) -> None:
+def _drop_message(_: str) -> None:
     """Drop the messages of a reader about a file: they are for the operator, and no output of a run."""
 
 
-def _told(which: str, event: tuple[Any, ...]) -> Hashable:
+def _tagged(which: str, event: tuple[Any, ...]) -> Hashable:
     return (which, *event)
 
 

@@ -70,7 +70,7 @@ class Armed:
             os.kill(os.getpid(), signal.SIGSTOP if ordered.get("do") == "stop" else signal.SIGKILL)
 
     def arm_disk(self) -> None:
-        """Every `FileOps` of this process obeys."""
+        """Arm every `FileOps` of this process."""
         for name in DISK:
             setattr(FileOps, name, self._obeying(getattr(FileOps, name)))
 

@@ -39,7 +39,7 @@ class Left:
         return {(entry["publication"], entry["sequence"]) for entry in self.of("burned")}
 
     @property
-    def standing(self) -> list[dict[str, Any]]:
+    def released(self) -> list[dict[str, Any]]:
         """The seals of visible releases, in order: not burned, and approved if an approval is required."""
         sealed = [seal for seal in self.of("seal") if (seal["publication"], seal["sequence"]) not in self.burned]
         return [seal for seal in sealed if self.ruling(seal) in ("", "approved")]
@@ -77,7 +77,7 @@ def contents(output: Path) -> dict[str, Counter[tuple[Any, ...]]]:
     left = Left(output)
     return {
         seal["cut"]: _bag(left.releases[seal["publication"], seal["sequence"]])
-        for seal in left.standing
+        for seal in left.released
         if (seal["publication"], seal["sequence"]) in left.releases
     }
 
@@ -85,7 +85,7 @@ def contents(output: Path) -> dict[str, Counter[tuple[Any, ...]]]:
 def decisions(output: Path) -> dict[str, str]:
     """Cut id -> "sealed" or "withheld"; of a release that needs an approval: "held", "rejected" or "superseded"."""
     left = Left(output)
-    sealed = {seal["cut"]: "sealed" for seal in left.standing}
+    sealed = {seal["cut"]: "sealed" for seal in left.released}
     hidden = {seal["cut"]: left.ruling(seal) for seal in left.of("seal") if left.ruling(seal) not in ("", "approved")}
     return {**hidden, **{entry["cut"]: "withheld" for entry in left.of("withheld")}, **sealed}
 
@@ -102,7 +102,7 @@ def _unique(left: Left) -> Iterator[str]:
     """One content per number, one decision per cut."""
     numbers = Counter((seal["publication"], seal["sequence"]) for seal in left.of("seal"))
     yield from (f"number {key} was sealed {count} times" for key, count in numbers.items() if count > 1)
-    cuts = Counter(seal["cut"] for seal in left.standing)
+    cuts = Counter(seal["cut"] for seal in left.released)
     yield from (f"cut {cut} was released {count} times" for cut, count in cuts.items() if count > 1)
     both = set(cuts) & {entry["cut"] for entry in left.of("withheld")}
     yield from (f"cut {cut} was both withheld and released" for cut in sorted(both))
@@ -110,7 +110,7 @@ def _unique(left: Left) -> Iterator[str]:
 
 def _bytes(left: Left) -> Iterator[str]:
     """Check that the visible files are what was sealed, to the byte."""
-    for seal in left.standing:
+    for seal in left.released:
         key = (seal["publication"], seal["sequence"])
         if key not in left.releases:
             continue
@@ -198,7 +198,7 @@ def _held(left: Left) -> Iterator[str]:
 
 def _half_way(left: Left) -> Iterator[str]:
     published = {(entry["publication"], entry["sequence"]) for entry in left.of("published")}
-    for seal in left.standing:
+    for seal in left.released:
         key = (seal["publication"], seal["sequence"])
         if key not in left.releases:
             yield f"release {key} was sealed and is not there"

@@ -58,7 +58,7 @@ def linkers(earlier: Sequence[Record], later: Sequence[Record], n: int, alphabet
 def cracks(
     earlier: Sequence[Record], later: Sequence[Record], bk: str, n: int, alphabet: str
 ) -> tuple[int, int, int, int, int] | None:
-    """(|ms1|, |ms2|, F, C, B) by Def. 10-12: the least over all linkers. None where there is none."""
+    """(|ms1|, |ms2|, F, C, B) by Def. 10-12: the least over all linkers. None if there is none."""
     ms1 = [i for i, (trace, _) in enumerate(earlier) if matches(trace, bk, n, alphabet)]
     ms2 = {j for j, (trace, _) in enumerate(later) if matches(trace, bk, n, alphabet)}
     f = c = b = None
@@ -76,7 +76,7 @@ def cracks(
 def least(
     earlier: Sequence[Record], later: Sequence[Record], length: int, n: int, alphabet: str
 ) -> dict[str, int | None] | None:
-    """Least values >= 1 over every bk of length 1..length; None where there is no linker."""
+    """Least values >= 1 over every bk of length 1..length; None if there is no linker."""
     best: dict[str, int | None] = dict.fromkeys(("ka1", "ka2", "fa", "ca", "ba"))
     for size in range(1, length + 1):
         for letters in product(alphabet, repeat=size):

@@ -124,7 +124,7 @@ def _kind(error: Exception) -> str:
 
 
 def _attribute_reader(names: Iterable[str]) -> Callable[[Any], dict[str, dict[str, Any]] | None]:
-    """From a decoded record to {"case": {..}, "event": {..}}, None where it carries no wanted attribute."""
+    """From a decoded record to {"case": {..}, "event": {..}}, None if it carries no wanted attribute."""
     wanted = list(enumerate(names))
 
     def read(record: Any) -> dict[str, dict[str, Any]] | None:

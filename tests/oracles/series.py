@@ -36,7 +36,7 @@ def _in_order(part: Trace, trace: Trace) -> bool:
 
 def smallest(releases: Sequence[Release], length: int, n: int) -> dict[str, int | None]:
     """The least KA, FA, CA and BA above 0 over all releases, all pairs of them and all knowledge of 1..`length`
-    activities; None where each is 0.
+    activities; None if each is 0.
 
     * KA: cases that match in one release;
     * FA, CA: matching records of the earlier (later) release whose partner in the other one matches too;

@@ -69,7 +69,7 @@ def system_of(log: list[tuple[str, ...]], states: str = "prefix") -> TransitionS
 
 
 def rows_of(one: LeakageStep) -> Any:
-    """The matrix for the oracle: None where the step keeps everything, one row where it keeps nothing."""
+    """The matrix for the oracle: None if the step keeps everything, one row if it keeps nothing."""
     return None if one.extreme else [[1.0]] if one.rows is None else one.rows
 
 

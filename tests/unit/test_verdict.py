@@ -97,7 +97,7 @@ def test_replay_and_list_begin_with_it(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def local(number: int, *below: int | None, **bounds: float) -> dict[str, Any]:
-    """An audit of cohorts by local suppression: sets of items below K in each, None where nothing was measured."""
+    """An audit of cohorts by local suppression: sets of items below K in each, None if nothing was measured."""
     cohorts = [
         {"cohort": place, **({} if one is None else {"minimality_below_k": one})} for place, one in enumerate(below)
     ]

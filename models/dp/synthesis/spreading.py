@@ -1,4 +1,4 @@
-"""Cases of a cell as several traces: few candidates stand for many cases, and the model gave traces near each of them.
+"""Cases of a cell as several traces: few candidates represent many cases, and the model gave traces near each of them.
 
 A cell counts the cases that are nearest to its candidate. Not all of them are that candidate: of a frequent variant its
 own noisy count is known and is kept; of another candidate half is kept. The others leave as drawn traces that are

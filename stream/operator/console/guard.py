@@ -59,7 +59,7 @@ class Guard:
     cookie: str
 
     def middlewares(self) -> list[Middleware]:
-        """From the outside in."""
+        """Return the middlewares, the outermost first."""
         return [self.answer, self.name, self.signed_in]
 
     @web.middleware
@@ -161,7 +161,7 @@ WORDS = {
 
 
 def may_enter(request: web.Request) -> bool:
-    """Whether a request needs no session: it brings the token, or asks for the style sheet."""
+    """Return whether a request needs no session: it brings the token, or asks for the style sheet."""
     if request.path == "/":
         return request.method == "GET" and "token" in request.query
     if request.path == "/sign-in":

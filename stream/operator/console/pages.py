@@ -48,7 +48,7 @@ class Pages:
         self.style = "\n".join(path.read_text(encoding="utf-8") for path in styles)
 
     def render(self, name: str, session: Session | None, **values: Any) -> str:
-        """One page; the session's notice is said once."""
+        """Return a page. The session's notice is shown once."""
         notice = ""
         if session is not None:
             notice, session.notice = session.notice, ""

@@ -66,7 +66,7 @@ class Folder:
             return self._report[1]
 
     def has_attempts(self) -> bool:
-        """Whether the ledger names a publication: without one there is nothing to report."""
+        """Return whether the ledger names a publication: without one there is nothing to report."""
         history = read(self.output)
         return bool(history.rows or history.names)
 

@@ -46,7 +46,7 @@ def read_token(path: Path) -> str:
 
 
 def same(first: str, other: str) -> bool:
-    """Whether two secrets are equal, in a time that tells neither where they differ nor how long they are."""
+    """Return whether two secrets are equal, in a time that reveals neither their lengths nor where they differ."""
     return hmac.compare_digest(_digest(first), _digest(other))
 
 

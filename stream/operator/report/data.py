@@ -442,7 +442,7 @@ def _line(what: str, publication: str, label: str, time: str | None, cases: int 
     }
 
 
-STANDING = ("published", "sealed")
+RELEASED = ("published", "sealed")
 UNRELEASED = ("withheld", "waiting")
 _Row = TypeVar("_Row", PairRow, TrueLinkerRow)
 ABSENT = {"status": "not_measured", "reason": "this audit is not switched on for the publication"}
@@ -495,18 +495,19 @@ def _publication(
 ) -> PublicationReport:
     name = verdict.publication
     attempts = _labelled([row for row in rows if row["publication"] == name])
-    standing = [row["sequence"] for row in attempts if row["status"] in STANDING]
+    released_numbers = [row["sequence"] for row in attempts if row["status"] in RELEASED]
     audits = _audits(output, attempts, account)
-    flows = _flows(output, name, standing, source)
+    flows = _flows(output, name, released_numbers, source)
     labels = ItemNames((node for _, flow in flows for node in flow.nodes), shown=show_values)
-    manifest = _manifest(output, name, standing)
-    last = cast(AuditDocument, (audit(output, name, standing[-1]) if standing else {}) or manifest or {})
+    manifest = _manifest(output, name, released_numbers)
+    last_audit = audit(output, name, released_numbers[-1]) if released_numbers else {}
+    last = cast(AuditDocument, last_audit or manifest or {})
     attempt_rows = [_attempt(row, audits.get(row["label"], {})) for row in attempts]
     anonymity = [_anonymity(label, document, labels) for label, document in _kept("anonymity", audits)]
     bounds, series = _bounds(last, audits), _series(last, labels)
     return {
         "name": name,
-        "released": len(standing),
+        "released": len(released_numbers),
         "process": last.get("process"),
         "mechanism": last.get("mechanism"),
         "promise": last.get("promise"),
@@ -578,8 +579,8 @@ def _attempt(row: LabelledRow, document: AuditDocument) -> AttemptRow:
         "pending": counts.get("pending"),
         "late": counts.get("late"),
         "published": document.get("published"),
-        "warned": row["status"] in STANDING and bool(row["reasons"]) and row["decision"] != "repaired",
-        "repaired": row["status"] in STANDING and row["decision"] == "repaired",
+        "warned": row["status"] in RELEASED and bool(row["reasons"]) and row["decision"] != "repaired",
+        "repaired": row["status"] in RELEASED and row["decision"] == "repaired",
     }
 
 
@@ -653,7 +654,7 @@ def _budget(account: Account, last: AuditDocument) -> BudgetSection | None:
     charges, spent = [], Charge()
     for entry in account.charge_entries.values():
         outcome = account.outcome(entry)
-        row = _charge(entry, "released" if outcome in STANDING else outcome)
+        row = _charge(entry, "released" if outcome in RELEASED else outcome)
         if entry.body.rho:
             # Rho adds up, epsilon does not: the row shows the epsilon that this charge adds to all before it.
             accounting = Accounting("zcdp", Fraction(entry.body.delta) - Fraction(entry.body.tail))
@@ -671,11 +672,11 @@ def _charge(entry: ChargeEntry, became: str) -> ChargeRow:
     return {"cut": entry.cut, "epsilon": float(charge.epsilon), "delta": float(charge.delta), "became": became}
 
 
-def _flows(output: Path, name: str, standing: Sequence[int], source: EventLog | None) -> list[tuple[str, Flow]]:
+def _flows(output: Path, name: str, released_numbers: Sequence[int], source: EventLog | None) -> list[tuple[str, Flow]]:
     """Before and after: the source log and the last release, or the last two releases without a source."""
     logs = [
         (f"Release {number}", released(OperatorLayout(output).release(name, number)))
-        for number in standing[-1 if source is not None else -2 :]
+        for number in released_numbers[-1 if source is not None else -2 :]
     ]
     if source is not None:
         logs.insert(0, ("Source log", source))
@@ -687,10 +688,10 @@ def _graphs(flows: Sequence[tuple[str, Flow]], labels: ItemNames) -> list[Graph]
     return [shown(flow, labels, title, other) for (title, flow), other in zip(flows, others, strict=True)]
 
 
-def _manifest(output: Path, name: str, standing: Sequence[int]) -> Manifest | None:
+def _manifest(output: Path, name: str, released_numbers: Sequence[int]) -> Manifest | None:
     """Return the public manifest of the last release; None if the releases lie elsewhere."""
-    if not standing:
+    if not released_numbers:
         return None
-    path = output / "public" / name / release_name(standing[-1]) / MANIFEST
+    path = output / "public" / name / release_name(released_numbers[-1]) / MANIFEST
     manifest: Manifest | None = read_json(path) if path.is_file() else None
     return manifest

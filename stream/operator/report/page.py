@@ -180,7 +180,7 @@ def share(value: float | None) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital letter and a full stop."""
+    """Return a text with a capital letter and a full stop."""
     text = text.strip().rstrip(".")
     return f"{text[:1].upper()}{text[1:]}."
 

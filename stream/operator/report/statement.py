@@ -462,7 +462,7 @@ def _missing(series: Sequence[PublishedRelease]) -> list[int]:
 
 
 def _chain(series: Sequence[PublishedRelease]) -> bool | None:
-    """Whether each manifest names the digest of the one before; None if there is nothing to compare."""
+    """Return whether each manifest names the digest of the one before; None if there is nothing to compare."""
     pairs = [(previous, release) for previous, release in pairwise(series) if "chain" in release.manifest]
     if not pairs:
         return None
@@ -488,7 +488,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def html(page: Statement) -> str:
-    """One HTML file that needs nothing else; it prints on paper."""
+    """Return the statement as a single HTML file for screen and paper."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -21,8 +21,8 @@ def element(name: str, *content: str | Markup, **attributes: Scalar) -> Markup:
     content
         Its text or elements, in order.
     attributes
-        Its attributes. An underscore stands for a hyphen, and one at the end of a name is dropped (`class_`). Numbers
-        are written with one decimal at most.
+        Its attributes. An underscore is written as a hyphen, and one at the end of a name is dropped (`class_`).
+        Numbers are written with one decimal at most.
     """
     parts = [Markup(' {}="{}"').format(_name(key), _written(value)) for key, value in attributes.items()]
     opening = Markup("<{}{}>").format(name, Markup("").join(parts))

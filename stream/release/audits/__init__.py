@@ -20,7 +20,7 @@ MAIN = "anonymity"
 
 @cache
 def kinds() -> Mapping[str, type[Audit]]:
-    """Every audit of this package by its name."""
+    """Return every audit of this package by its name."""
     kinds_by_name: dict[str, type[Audit]] = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")

@@ -279,7 +279,7 @@ def partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints:
 
 
 def knowledge_of(carries: Sequence[str], known_columns: Sequence[str]) -> Callable[[Any], Any] | None:
-    """From a carried item to what background knowledge is about; None if they are the same."""
+    """Return the function from a carried item to the part that is known; None if all of it is known."""
     if tuple(carries) == tuple(known_columns):
         return None
     return parts(tuple(list(carries).index(name) for name in known_columns))
@@ -367,7 +367,7 @@ def _fits(
 
 
 def changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
-    """How many cases have another sensitive value in the later release, where all have a partner."""
+    """Count the cases that have another sensitive value in the later release, if all have a partner."""
     changed = numbered_changes(earlier, later, partner)
     if changed is None:
         before, after = earlier.log.sensitive(earlier.sensitive).decode(), later.log.sensitive(later.sensitive).decode()

@@ -59,8 +59,8 @@ class LossAudit(Audit):
     ) -> dict[str, Any]:
         """Measure one release outside any series.
 
-        `waiting`: events kept back for a later one; `cases`: how many each case of the source stands for (a table of
-        variants).
+        `waiting`: events kept back for a later one; `cases`: how many cases each case of the source represents
+        (in a table of variants).
         """
         if not source.n_events or "activity" not in released.carries:
             return {"status": "not_measured", "reason": "nothing is exposed, or no activity leaves"}

@@ -83,7 +83,7 @@ class Memory(msgspec.Struct, frozen=True):
     pending: list[tuple[Any, Any, int, int, int, int | None]] = []
 
     def __getitem__(self, name: str) -> Any:
-        """As the document that it becomes."""
+        """Return a field by its key in the document."""
         return getattr(self, name)
 
 
@@ -116,13 +116,13 @@ class PublishedCohorts:
     def of(
         cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None, claim: Claim | None = None
     ) -> PublishedCohorts:
-        """With the index by case."""
+        """Make the object with its index by case."""
         index = {name: case for cohort in cohorts for name, case in cohort.cases.items()}
         return cls(tuple(cohorts), None if alphabet is None else tuple(alphabet), index, claim)
 
     @classmethod
     def read(cls, memory: Any) -> PublishedCohorts:
-        """From memory.json, or what a build of this process left; None if nothing has been published."""
+        """Read memory.json, or the memory that a build of this process left; None if nothing was published."""
         if memory is None:
             return cls()
         kept = memory if isinstance(memory, Memory) else msgspec.convert(memory, Memory)
@@ -139,7 +139,7 @@ class PublishedCohorts:
         return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting, pending=pending)
 
     def memory(self) -> Memory:
-        """For memory.json."""
+        """Return the content of memory.json."""
         items = None if self.alphabet is None else list(self.alphabet)
         pending = [
             (*pair, waiting_pair.cases, waiting_pair.events, waiting_pair.owed, waiting_pair.mean)
@@ -169,7 +169,7 @@ class PublishedCohorts:
         )
 
     def owned(self, publication: str) -> PublishedCohorts:
-        """With cohorts that nobody is said to show ascribed to a publication."""
+        """Return these cohorts; those without a publication become cohorts of `publication`."""
         cohorts = [
             cohort if cohort.shown else msgspec.structs.replace(cohort, shown=(publication,)) for cohort in self.cohorts
         ]
@@ -209,7 +209,7 @@ class PublishedCohorts:
         return np.asarray([self.waiting.get(names[case], 0) for case in queue.tolist()], dtype=np.int64)
 
     def activities(self, exposure: Exposure) -> tuple[dict[Any, int], dict[Any, int]]:
-        """Events of the published cases by activity: as they came, and as they were published."""
+        """Count the events of the published cases by activity: as recorded, and as published."""
         inside = np.asarray([name in self.of_case for name in exposure.log.case_ids], dtype=np.bool_)
         codes = exposure.log.activity.codes[inside[exposure.log.case_of_event]]
         counts = np.bincount(codes[codes >= 0], minlength=len(exposure.log.activity.values)).tolist()
@@ -217,7 +217,7 @@ class PublishedCohorts:
         return came, Counter(name for case in self.of_case.values() for name in case.activity)
 
     def held_back(self, exposure: Exposure, queue: Ints) -> PublishedCohorts:
-        """With what is left of the queue, which has waited for one release more."""
+        """Return these cohorts with the remaining queue, which has waited for one more release."""
         names = [exposure.log.case_ids[case] for case in queue.tolist()]
         left = {name: self.waiting.get(name, 0) + 1 for name in names if name not in self.of_case}
         return replace(self, waiting=left)
@@ -277,7 +277,7 @@ class PublishedCohorts:
         return replace(PublishedCohorts.of(remaining, self.alphabet, self.claim), waiting=waiting, pending=pending)
 
     def log(self, exposure: Exposure) -> tuple[EventLog, Ints]:
-        """Every published case that the state still holds, and its index in the exposed log."""
+        """Return every published case that the state still has, and its index in the exposed log."""
         names = exposure.log.case_ids
         origin = np.asarray([i for i, name in enumerate(names) if name in self.of_case], dtype=np.int64)
         cases = [self.of_case[names[i]] for i in origin]
@@ -310,12 +310,12 @@ class PublishedCohorts:
         return int(np.count_nonzero(~out)), int(exposure.log.lengths[~out].sum())
 
     def late(self, exposure: Exposure) -> int:
-        """Events that came to a case after it was published: they are lost."""
+        """Count the events that were recorded after their case was published: they are lost."""
         lengths = zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True)
         return sum(max(0, length - self.of_case[name].exposed) for name, length in lengths if name in self.of_case)
 
     def summary(self) -> list[dict[str, int]]:
-        """One entry a cohort, for the operator."""
+        """Return an entry for each cohort, for the operator."""
         return [
             {
                 "cohort": number,
@@ -525,7 +525,7 @@ class TlkcCohorts(TlkcMechanism):
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
-        """Without the erased cases: they leave every later release, and their cohort is that much smaller."""
+        """Return the memory without erased cases. They are in no later release, and their cohort gets smaller."""
         return msgspec.to_builtins(PublishedCohorts.read(memory).without(cases).memory()) if memory else memory
 
 

@@ -139,7 +139,7 @@ class TlkcMechanism(Mechanism):
         return TlkcBounds.of(self.L, self.K, self.C)
 
     def options(self) -> SuppressionOptions:
-        """How suppression chooses, as the model takes it."""
+        """Return the options of suppression for the model."""
         return SuppressionOptions(**{field.name: getattr(self, field.name) for field in fields(SuppressionOptions)})
 
     @property

@@ -285,7 +285,7 @@ class Unit:
         return True
 
     def stop(self, seconds: float = STOP_SECONDS) -> int | None:
-        """SIGTERM, and it stays down until `start`. Exit code, None where it hung and was killed."""
+        """SIGTERM, and it stays down until `start`. Exit code, None if it hung and was killed."""
         with self._change:
             self._wanted = False
             process = self.process

@@ -1,6 +1,6 @@
 """Events that single cases may not show yet, so that no B-attack on an earlier release leaves 1..K-1 cases.
 
-The cases outside release R that match bk must be none or at least K. If they are fewer, each of them loses its free
+The cases outside release R that match bk must be at least K, or none. If they are fewer, each of them loses its free
 events of one item of bk. An event is free if no release showed it so far. Shown events stay: without them, records of R
 would lose their partners (F- and C-attacks). Hiding makes other counts smaller, so the search is repeated. Each round
 hides an event or gives up a bk, so it ends. Which cases hide events depends on the items and on the releases that held

@@ -388,11 +388,10 @@ class PublicationSeries:
             return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *facts)
         asked = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
         which = "1 release" if self.released == 1 else f"{self.released} releases, alone and together"
+        promise = f"{which}: at least {asked} cases match (or none)"
         if rules is not None and rules.cause:
-            return Verdict(
-                name, "LIMITED", f"{which}: none or at least {asked} cases, but {rules.cause}{least}", *facts
-            )
-        return Verdict(name, "SAFE", f"{which}: none or at least {asked} cases{least}", *facts)
+            return Verdict(name, "LIMITED", f"{promise}, but {rules.cause}{least}", *facts)
+        return Verdict(name, "SAFE", f"{promise}{least}", *facts)
 
 
 def verdicts(

@@ -376,7 +376,7 @@ class TlkcCohorts(TlkcMechanism):
         combined = "" if self.alphabet == "common" else " conclusions from which activities each cohort shows or lacks;"
         return {
             "guaranteed": f"whatever somebody knows of a case, up to {self.L} items ({self.known_words}): in "
-            f"every release to this audience none or at least {self.K} cases match it, and as many remain possible "
+            f"every release to this audience at least {self.K} cases match it (or none), and as many remain possible "
             "for somebody who compares any two of these releases (attacks F, C, B)"
             f"{values_words(self.C, 'the matching cases of a release')}",
             "to_whom": "released cases",

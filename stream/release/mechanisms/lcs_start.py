@@ -57,9 +57,9 @@ class LcsStart(Mechanism):
     def promise(self) -> Mapping[str, Any]:
         """Return the promise in plain sentences; see `Mechanism.promise`."""
         return {
-            "guaranteed": f"whatever somebody knows of a case, up to {self.L} items: none or at least {self.K} "
-            "released cases match it, and of those that are not in an earlier release of this publication none or at "
-            f"least {self.K}{values_words(self.C, 'the matching cases')}",
+            "guaranteed": f"whatever somebody knows of a case, up to {self.L} items: at least {self.K} "
+            f"released cases match it (or none), and at least {self.K} (or none) of those that are not in an earlier "
+            f"release of this publication{values_words(self.C, 'the matching cases')}",
             "to_whom": "released cases",
             "against_whom": f"a recipient of the releases who knows at most {self.L} items of a case",
             "relation": None,

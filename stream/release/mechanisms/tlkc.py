@@ -238,7 +238,7 @@ class Tlkc(TlkcMechanism):
         """Return the promise in plain sentences; see `Mechanism.promise`."""
         return {
             "guaranteed": f"whatever somebody knows of a case, up to {self.L} items ({self.known_words}): "
-            f"none or at least {self.K} released cases match it{values_words(self.C, 'them')}",
+            f"at least {self.K} released cases match it (or none){values_words(self.C, 'them')}",
             "to_whom": "released cases",
             "against_whom": f"a recipient of this one release who knows at most {self.L} items of a case",
             "relation": None,

@@ -1,8 +1,8 @@
 """One way to compile a kernel, cached on disk where that is possible and compiled in memory where it is not.
 
 numba refuses at import when neither `__pycache__` nor the user's cache folder can be written (a read-only container,
-a service without a home); set NUMBA_CACHE_DIR there to keep the compiled code between runs. What is loaded from a
-cache runs: a folder that other users can write is not used.
+a service without a home); set NUMBA_CACHE_DIR there to keep the compiled code between runs. Code that is loaded
+from a cache runs: a folder that other users can write is not used.
 """
 
 from __future__ import annotations

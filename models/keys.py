@@ -1,7 +1,7 @@
 """Distinct whole numbers in linear time, where their range is not much wider than their number.
 
 `numpy.unique` sorts. Codes and pairs of codes seldom need it: a table of the range, with one place for each number,
-costs less. Where the range is far wider than the numbers, it would cost more, and `numpy.unique` it is.
+costs less. If the range is far wider than the numbers, it would cost more, and `numpy.unique` it is.
 """
 
 from __future__ import annotations

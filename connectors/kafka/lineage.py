@@ -29,7 +29,7 @@ real place of divergence, and found to diverge all the same."""
 
 PATIENCE_SECONDS: Final = 10.0
 """How long a partition may be without a leader that answers, and a broker without an answer: an election takes seconds.
-Who can wait longer asks again."""
+Callers that can wait longer ask again."""
 
 _HEAD = struct.Struct(">qiib")
 """Begin of a record batch: base offset, length of what follows both, partition leader epoch, magic."""

@@ -12,8 +12,8 @@ so many cases of this queue share is shared by K cases after `patience` more que
 expectation counts less with every release that a case has waited, and nothing after `patience` releases (LONGER times
 as many for cases of an owed item).
 
-Which cases wait depends on their traces, and on sensitive values by one rule only (`balanced`): the latest cases of a
-class with more than its share wait, because no suppression of events reduces that share.
+The choice of the cases that wait depends on their traces, and on sensitive values by one rule only (`balanced`): the
+latest cases of a class with more than its share wait, because no suppression of events reduces that share.
 
 The search (`_Search`) is hill climbing from the whole queue. Its arrays:
 

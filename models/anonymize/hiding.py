@@ -3,8 +3,8 @@
 The cases outside release R that match bk must be at least K, or none. If they are fewer, each of them loses its free
 events of one item of bk. An event is free if no release showed it so far. Shown events stay: without them, records of R
 would lose their partners (F- and C-attacks). Hiding makes other counts smaller, so the search is repeated. Each round
-hides an event or gives up a bk, so it ends. Which cases hide events depends on the items and on the releases that held
-a case, not on its sensitive value.
+hides an event or gives up a bk, so it ends. The choice of the cases that hide events depends on the items and on the
+releases that held a case, not on its sensitive value.
 
 With local suppression TLKC itself is restored in the same way (`close_locally`): a case that matches a violating
 candidate by a free event loses that event, and a case that matches by shown events alone keeps them. A solution always

@@ -2,7 +2,7 @@
 
 Every case starts from the longest common subsequence of all cases, which tells nobody from anybody; then items are
 given back, most utility (events) per privacy lost (background knowledge that K or more, but not all, cases match)
-first, as long as an audit allows it. Where even the start does not pass, nothing is released. An item is given back in
+first, as long as an audit allows it. If even the start does not pass, nothing is released. An item is given back in
 all cases at once, so what is said of global suppression holds here: candidates without it keep their counts.
 
 Guaranteed: what the given audit measures, nothing else. Unit: one case.

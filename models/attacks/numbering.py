@@ -1,6 +1,6 @@
 """One numbering of items, variants, sensitive values and cases for all releases of a series.
 
-Each release is numbered once, when it is first compared. What two releases have in common is then found by comparing
+Each release is numbered once, when it is first compared. Common parts of two releases are then found by comparing
 integers. A number says only that two things are equal: the order in which numbers were assigned changes no result.
 """
 

@@ -4,8 +4,8 @@ A pair of releases needs a common numbering, tables of next occurrences and the 
 (models.attacks.pairs, matching, linkability). Between one candidate and all releases before it nearly all of this is
 the same again: the releases show the same variants. So the variants of all of them are numbered together, the tables
 are made once, the record classes of all earlier releases are linked to those of the candidate once, and each pair takes
-its part. What a pair gets is equal to what it would compute alone; `tests/property/test_attacks_against.py` compares
-both.
+its part. The result of a pair equals the result that it would compute alone; `tests/property/test_attacks_against.py`
+compares both.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ for each key a noisy count over all releases so far.
   scale. Arity and L are those with the least mean variance over the public horizon (two levels at some hundred
   releases; one, which is the sum, up to 48). Behind the horizon the top level goes on and its noises add up.
 
-A node is named by release numbers, and a number is never used twice. Where the number that would have drawn a node was
+A node is named by release numbers, and a number is never used twice. If the number that would have drawn a node was
 burned, nobody knows whether its noise was seen: the node is never drawn, and what its parts say counts in its stead.
 
 Keys that are found in the data (variants) have noise from the first release on, also for releases in which nobody had

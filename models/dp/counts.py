@@ -4,7 +4,7 @@ Unbounded neighbours: logs that differ by all cases of one person, at most `case
 of variants then changes by at most c in L1, so discrete Laplace noise of scale c / epsilon on each count that is not 0
 makes the counts of variants that both logs have epsilon-DP. A variant that only one log has would give its owner away:
 it is released only if its noisy count reaches k + 1, which happens with probability at most delta_dp in all
-(Korolova et al. 2009, for the discrete distribution). Where noise truncated to a reach lets more through, it is used
+(Korolova et al. 2009, for the discrete distribution). If noise truncated to a reach lets more through, it is used
 (`models.dp.truncated`, Desfontaines et al. 2020: the best that any rule can; `rule`). The query is the one of
 temporal-privacy-leakage-2022.
 

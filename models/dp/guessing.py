@@ -58,8 +58,8 @@ def epsilon_of_oversampling(delta: float) -> float:
 def epsilon_of_times(priors: Floats, delta: float) -> Floats:
     """Equation 3 on normalised times (r = 1), float64 like `priors`: ln((1 - P)(delta + P) / (P (1 - delta - P))).
 
-    Where P + delta >= 1 the equation has no value: no release can raise P by delta, and the paper filters such cases.
-    Where they stay (designs without a filter) they get the worst-case eps_d: as much noise as any other event, or more.
+    If P + delta >= 1, the equation has no value: no release can raise P by delta, and the paper filters such cases.
+    If they stay (designs without a filter) they get the worst-case eps_d: as much noise as any other event, or more.
     """
     checked_delta(delta)
     if np.any(~((priors > 0.0) & (priors <= 1.0))):

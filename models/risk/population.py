@@ -10,7 +10,7 @@ the same size has the same plug-in mutual information (so the bias of small samp
 populations of N persons are simulated and their uniques counted. Per record, with p its probability under the model:
 probability of a twin among the others 1 - (1-p)^(N-1).
 
-What it is not: a guarantee. Values that the sample does not contain do not exist in the model, so a population with
+It is not a guarantee. Values that the sample does not contain do not exist in the model, so a population with
 many rare values is underestimated. `fit_error` says how far the model is from the sample itself.
 """
 

@@ -1,7 +1,7 @@
 """Re-identification risk by uniqueness: cases that a little knowledge singles out.
 
 Source: reidentification-risk-2020: case uniqueness (equation 1), trace uniqueness (equation 2), projections (Table 3).
-What is measured, never a guarantee: the adversary knows that the victim is in the log and knows points drawn at
+A measure, never a guarantee: the adversary knows that the victim is in the log and knows points drawn at
 random; one who chooses them knows more (`adversary="greedy"`), one who knows their order or their gaps also. A
 uniqueness of 0 does not protect the sensitive values of cases that look alike.
 """

@@ -27,7 +27,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Bad usage, as Typer raises it: it carries a Click of its own, whose classes are not those of the package `click`."""
 
 _INTERRUPTED = 130
-"""What Typer makes of Ctrl-C."""
+"""Exit code of Typer after Ctrl-C."""
 
 HELP = "Publish an event log again and again, and bound what the releases tell together about one person."
 
@@ -96,7 +96,7 @@ def hear_signals() -> None:
 def keep_others_out() -> None:
     """Let no file of this process be writable by every user, whatever umask it was started with.
 
-    Some containers start with umask 0. What groups may do is the operator's choice.
+    Some containers start with umask 0. Rights of groups are the operator's choice.
     """
     os.umask(os.umask(0o077) | stat.S_IWOTH)
 

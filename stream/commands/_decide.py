@@ -1,4 +1,4 @@
-"""What `approve` and `reject` share: their arguments, and what is said of the decision."""
+"""Arguments and messages that `approve` and `reject` share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Publication = Annotated[str, typer.Argument(metavar="PUBLICATION", show_default=False)]
 Number = Annotated[int, typer.Argument(metavar="N", min=1, help="Number of the held release.", show_default=False)]
-By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who decides.", show_default=False)]
+By = Annotated[str, typer.Option("--by", metavar="NAME", help="Name of the person who decides.", show_default=False)]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="For which reason.", show_default=False)]
 Config = Annotated[
     Path | None,

@@ -35,7 +35,7 @@ Chosen = Annotated[
     typer.Option(
         "--engine",
         metavar="embedded|duckdb|spark",
-        help="Where cases are counted and written: in memory, on one host out of memory, on a cluster (docs/scale.md).",
+        help="Counts and writes cases: in memory, on one host out of memory, on a cluster (docs/scale.md).",
         rich_help_panel=PANEL,
     ),
 ]

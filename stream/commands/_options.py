@@ -90,7 +90,7 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of simulations; r
 
 Transitions = Annotated[
     Lifecycle | None,
-    typer.Option("--lifecycle", help="Which transitions are events (both: A+start, A+complete); all by default."),
+    typer.Option("--lifecycle", help="Transitions that are events (both: A+start, A+complete); all by default."),
 ]
 
 ROLES = ("case", "activity", "time", "resource", "lifecycle")

@@ -1,4 +1,4 @@
-"""What the orders to a running daemon share: where they go, and what is said of them."""
+"""Target and messages that the orders to a running daemon share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from stream.commands._output import emit_json, tables
 
 Config = Annotated[Path, typer.Option("-c", "--config", help="Configuration file (TOML).", show_default=False)]
-Which = Annotated[str | None, typer.Argument(help="Which publication (default: all).")]
+Which = Annotated[str | None, typer.Argument(help="The publication (default: all).")]
 
 
 def give(name: Literal["release", "pause", "resume"], config: Path, publication: str | None, *, json: bool) -> None:

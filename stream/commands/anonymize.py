@@ -51,7 +51,7 @@ class TlkcOptions:
     knowledge: Annotated[
         str | None,
         typer.Option(
-            help="What is known of the items: which (set), how often (mult), their order (seq), order and times (rel).",
+            help="Knowledge of the items: which (set), how often (mult), their order (seq), order and times (rel).",
             rich_help_panel=TLKC,
         ),
     ] = None

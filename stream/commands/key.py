@@ -21,7 +21,7 @@ def group() -> None:
 
 @app.command("create")
 def create(
-    file: Annotated[Path, typer.Argument(help="Where the key is written (mode 0600).", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="New file for the key (mode 0600).", show_default=False)],
     json: options.Json = False,
 ) -> None:
     """Make a key file. Keep it: under another key the same case would count as two."""

@@ -24,7 +24,7 @@ PANEL = "Measure"
 
 @dataclass(frozen=True, slots=True)
 class SimulatedReleases:
-    """Which releases are simulated, and what each may tell."""
+    """The simulated releases, and the loss that each may have."""
 
     scenario: Annotated[str, typer.Option(help="certain: exactly WINDOW events a case; uncertain: up to.")] = "certain"
     window: Annotated[str, typer.Option(metavar="X", help="Events a case and release: 2, or 1..4, or 1,2,8.")] = "1"
@@ -37,16 +37,16 @@ class SimulatedReleases:
 
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """What the adversary knows of how cases go on."""
+    """The adversary's knowledge of how cases go on."""
 
     states: Annotated[str, typer.Option(help="prefix, last, suffix-K, set or multiset.")] = "prefix"
     method: Annotated[str, typer.Option(help="definition, or reference (the authors' program).")] = "definition"
     attribute: Annotated[list[str] | None, typer.Option(help="Event attribute as a further chain; repeatable.")] = None
     least_cases: Annotated[int, typer.Option(help="Transitions of fewer cases are no correlation.")] = 1
     complete_only: Annotated[bool, typer.Option("--complete-only", help="Only complete traces correlate.")] = False
-    end_activities: Annotated[str, typer.Option(metavar="A[,B]", help="What completes a case; else the log's end.")] = (
-        ""
-    )
+    end_activities: Annotated[
+        str, typer.Option(metavar="A[,B]", help="Activity that completes a case; else the log's end.")
+    ] = ""
     newest: Annotated[bool, typer.Option("--newest", help="The newest automaton for every step.")] = False
 
 

@@ -30,7 +30,7 @@ PANEL = "Publish"
 
 @dataclass(frozen=True, slots=True)
 class MetricsOptions:
-    """Where the metrics of the run are left."""
+    """File for the metrics of the run."""
 
     metrics_port: Annotated[
         int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics on loopback.")
@@ -49,7 +49,7 @@ class BuilderOptions:
         typer.Option(
             "--engine",
             metavar="embedded|duckdb|spark",
-            help="What builds each release (default: engine.kind of the configuration, else embedded).",
+            help="The engine that builds each release (default: engine.kind of the configuration, else embedded).",
             rich_help_panel=_engine.PANEL,
             show_default=False,
         ),

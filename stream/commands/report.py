@@ -26,7 +26,7 @@ def command(
             "--output",
             "-o",
             metavar="FILE.html",
-            help="Where the page goes (a new file: mode 0600).",
+            help="File of the page (a new one gets mode 0600).",
             show_default=False,
         ),
     ] = None,

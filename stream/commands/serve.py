@@ -22,7 +22,9 @@ def command(
         Path | None,
         typer.Option("-c", "--config", help="Of the running daemon: orders reach it.", show_default=False),
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0 chooses a port.")] = PORT,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
+    ] = PORT,
     host: Annotated[str, typer.Option("--host", help="Loopback addresses only, unless behind a proxy.")] = "127.0.0.1",
     behind_proxy: Annotated[
         str | None,

@@ -185,7 +185,7 @@ class Process(ConfigTable):
     """When a case is complete: see [process.completion]; `"log_end"` is short for `{ log_end = true }`. Set it when
     cohorts or `cases = "completed"` release cases once they are over."""
     lifecycle: Lifecycle | None = None
-    """Which transitions are events: `complete`, `start`, or `both` (as `A+start` and `A+complete`). An event without a
+    """Transitions that are events: `complete`, `start`, or `both` (as `A+start` and `A+complete`). An event without a
     transition counts as complete. By default all are events, under their activity. Set it when each activity is
     recorded by its start and by its end."""
     timezone: str | None = None

@@ -75,7 +75,7 @@ class Publication(ConfigTable):
     """The number of releases that the accumulated log is planned for. Set it when `accumulate` is `tree`, or when you
     know how many releases will be added up."""
     late: Late = "next_release"
-    """What happens to events behind the cut that should have shown them: `next_release` shows them then, `drop` leaves
+    """Treatment of events behind the cut that should have shown them: `next_release` shows them then, `drop` leaves
     them out, `dlq` also writes them there. Set it when late events must not change what earlier releases said, or when
     somebody must look at them."""
     formats: tuple[Format, ...] = Field(default=("xes",), min_length=1)

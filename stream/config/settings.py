@@ -106,7 +106,7 @@ class Settings(ConfigTable):
     """How a log file is written: see [file]. Set it when `replay` or `publish` reads an export that is not detected
     correctly."""
     source: Source | None = None
-    """Where events come from: see [source]. Set it when the daemon reads the events from Kafka; a replay needs
+    """The origin of events: see [source]. Set it when the daemon reads the events from Kafka; a replay needs
     none."""
     key: SecretStr | None = None
     """The pseudonym key: 64 hexadecimal digits, best from VEILSTREAM_KEY_FILE. By default the operator's folder holds

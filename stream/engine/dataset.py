@@ -136,7 +136,7 @@ def write(
 ) -> list[FileEntry]:
     """Write the release; `tell` is called with the cases written so far.
 
-    What went wrong leaves nothing that anybody could take for a release.
+    After an error, nothing is left that could be mistaken for a release.
     """
     disk, folder = ops or FileOps(), work / "release"
     try:

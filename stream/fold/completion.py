@@ -96,7 +96,7 @@ class Inactivity:
 
 
 class Completions:
-    """Which cases are complete (column `closed`), and which one silence completes next.
+    """Complete cases (column `closed`), and the next case that silence completes.
 
     Both are kept up to date only if a trigger counts completions (`exact`). `restored`: the state has the closed cases,
     which are not computed again.

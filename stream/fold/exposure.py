@@ -1,4 +1,4 @@
-"""Which events a cut exposes, and the log that it exposes."""
+"""The events that a cut exposes, as a log."""
 
 from __future__ import annotations
 

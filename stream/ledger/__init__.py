@@ -1,1 +1,1 @@
-"""What lies in an operator's folder: lock, key, ledger, checkpoints, variants, encryption at rest."""
+"""Content of an operator's folder: lock, key, ledger, checkpoints, variants, encryption at rest."""

@@ -216,7 +216,7 @@ class Checkpoints:
         """The newest whole state cannot be read: it must not take the place of the one before."""
 
     def save(self, state: bytes) -> None:
-        """Make `state` the newest generation. Whatever fails, a whole generation stays in the folder.
+        """Make `state` the newest generation. A whole generation stays in the folder, even after a failure.
 
         Raises
         ------
@@ -250,7 +250,7 @@ class Checkpoints:
     def append(self, change: bytes, grown: int = 0) -> None:
         """Make a change (`SavedChange.encode`) of the newest state durable. Only while `extensible`.
 
-        Whatever fails, the state before it stays, and the next one must be saved whole. `grown`: bytes by which the
+        After a failure the state before it stays, and the next one must be saved whole. `grown`: bytes by which the
         state grew.
         """
         log, self._log = self._log, None

@@ -33,13 +33,13 @@ class CutSection(TypedDict, total=False):
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """What every entry has: a publication ("": the process) and, where it has one, the cut and the release number."""
+    """Fields of every entry: a publication ("": the process) and, where it has one, the cut and the release number."""
 
     publication: str
     cut: str = ""
     sequence: int = 0
     owner: str = ""
-    """Who appended it (random per attempt): how an appender recognises that its own entry won."""
+    """Random for each attempt, so that an appender recognises whether its own entry is the valid one."""
 
     @property
     def kind(self) -> str:
@@ -52,7 +52,7 @@ CASES = "cases"
 
 
 class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a draw costs: exact fractions as text. `redraw`: how many numbers of this cut were burned before.
+    """The cost of a draw: exact fractions as text. `redraw`: how many numbers of this cut were burned before.
 
     `scope`: `cases` for charges that compose in parallel, each case being in one release; "" for those that add up. An
     older program adds up all. `cases_per_person`, `enforced`: the terms of such a series.
@@ -153,7 +153,7 @@ approval that the gate did not let pass, and it is still held."""
 
 
 class ApprovalBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who decided on a held release, why and when (ns). `reasons`: what the gate had against it."""
+    """A person's decision on a held release: name, reason and time (ns). `reasons`: what the gate had against it."""
 
     decision: Ruling
     by: str
@@ -187,7 +187,7 @@ class ErasedEntry(_Entry, tag="erased", frozen=True, kw_only=True):
 
 
 class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a replay's folder belongs to.
+    """The log and the configuration of a replay's folder.
 
     Digests of the log and of the configuration, the id of the pseudonym key, the last moment (ns) of `--until`, and the
     names of the publications: a publication without any attempt has a verdict too.
@@ -215,7 +215,7 @@ class DeltaAnchor(msgspec.Struct, frozen=True):
 
 
 class NoteBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is on the record beside decisions; each note says one of these.
+    """Facts beside decisions; each note has one of these.
 
     * `first_seen`: clock (ns) at which the ledger first saw the publication;
     * `publishing`: number of a release whose moment has come;

@@ -90,7 +90,7 @@ class GatePolicy(BaseModel):
     """Least cases that attacks on a series leave (needs audit.series). Set it when recipients keep three or more
     releases and combine them."""
     on_violation: Literal["withhold", "warn", "repair"] = "withhold"
-    """What follows a broken bound: no release (`withhold`), a warning (`warn`), or fewer events until the bound holds
+    """Consequence of a broken bound: no release (`withhold`), a warning (`warn`), or fewer events until the bound holds
     (`repair`). Set it when releases must come on time (`repair`), or when bounds are only tried out (`warn`)."""
     charge_withheld: bool = False
     """dp: every attempt is paid for, whether it leaves or not. Set it when a bound reads a dp release, such as

@@ -2,8 +2,8 @@
 
 A candidate holds if what it released keeps its bounds, whatever cuts were withheld: the verdict that `replay` prints
 for the same releases says the same. Proposed is only a candidate whose verdict is SAFE, with bounds on KA, FA, CA and
-BA, and of which every cut became a release; if there is none, the nearest is named with what stopped it. What is
-measured is this log's past: no promise about its future.
+BA, and of which every cut became a release; if there is none, the nearest is named with what stopped it. The
+measures describe this log's past, and promise nothing about its future.
 """
 
 from __future__ import annotations

@@ -876,7 +876,7 @@ class Metrics:
     def free_space(self, place: str, ask: Callable[[], float]) -> None:
         """Export the free bytes of a place.
 
-        `ask` is called at each scrape, so a process that only stands by, or that ends before each release, exports
+        `ask` is called at each scrape, so a standby, or a process that ends before each release, exports
         them too.
         """
         self._metrics[PREFIX + "free_bytes"].labels(self.process, place).set_function(ask)

@@ -58,7 +58,7 @@ TIME_FORMAT = "%d/%m/%Y %H:%M:%S.%f"
 """Of the files: on the first days of January no text tells day and month apart, so a guess would rest on one row."""
 
 FILE = {"encoding": "utf-8", "separator": "comma", "time_format": TIME_FORMAT}
-"""What a user has to declare of such a file."""
+"""The declarations that such a file needs."""
 
 FRESH = ("previous_manifest",)
 """Keys within the manifest's tables that are random in every run: digests of files with fresh ids."""

@@ -1,6 +1,6 @@
 """A log file through the same fold and the same release life as the daemon, without a broker.
 
-What a replay shows is what the daemon would have released: one source, one partition, offsets by time. It goes on
+A replay shows the releases of the daemon: one source, one partition, offsets by time. It goes on
 where it was killed; cuts that were decided before are answered from the ledger.
 """
 

@@ -113,7 +113,7 @@ def test_the_statement_of_noise_names_what_takes_it_away(folder: Path) -> None:
     """Exact counts of the same cases leave beside the noise, to another audience here."""
     text = statement_of(folder, "noise")
     assert "Publication “groups” for audience “analysts” shows exact counts" in text
-    assert "Who sees both can subtract" in text
+    assert "A recipient of both can subtract" in text
     assert "DP VOID" not in text
 
 

@@ -520,7 +520,7 @@ def test_coverage_counts_variants_and_cases() -> None:
     low = of(3)
     assert low["coverage_cases"] == 0.4
     assert low["warnings"] == [
-        "low coverage: the released variants stand for 4 of 10 cases (1 of 3 variants reach the threshold of 3)"
+        "low coverage: the released variants represent 4 of 10 cases (1 of 3 variants reach the threshold of 3)"
     ]
     nothing = strict.coverage(np.zeros(2, dtype=np.int64), NoisyCounts(np.zeros(0, np.int64), np.zeros(0, np.int64), 3))
     assert (nothing["coverage_variants"], nothing["coverage_cases"], nothing["warnings"]) == (None, None, [])

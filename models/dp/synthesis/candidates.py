@@ -6,8 +6,8 @@ partition and c cases change them by at most c in L1, however many there are. Di
 epsilon on every cell is epsilon-DP; cells below `DROP` scales are dropped. Every case is in some cell: none is left
 out.
 
-Which drawn traces become candidates is post-processing (`representative`): those that bring the others of the sample
-nearest, one after another (greedy k-medoids, within 1 - 1/e of the best: the gain is submodular).
+The choice of candidates among the drawn traces is post-processing (`representative`): those that bring the others of
+the sample nearest, one after another (greedy k-medoids, within 1 - 1/e of the best: the gain is submodular).
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ the L2 norm of the case's cells of level 1, each step as 1. A longer context onl
 several, which makes no norm larger: a case changes each level by at most B in L2 however long it is, c cases by B c
 (triangle inequality). So discrete Gaussian noise of scale s on every cell makes a level (B c)^2 / (2 s^2)-zCDP
 (Canonne, Kamath and Steinke 2020, theorem 4), and the levels add up (Bun and Steinke 2016, lemma 2.3). *Every* cell of
-an opened context gets noise, also one that nobody fills. Which contexts a level opens is decided by the noisy counts of
-the level above, never by the cases.
+an opened context gets noise, also one that nobody fills. The noisy counts of the level above decide which contexts a
+level opens, never the cases.
 
 Why not Laplace noise: it asks for the sum of a case's steps, so each step of a case of l events weighs B / (l + 1), and
 with many different steps the norm is about its square root.

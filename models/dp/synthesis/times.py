@@ -193,7 +193,7 @@ def _spreading(bins: int) -> npt.NDArray[np.float64]:
     """float64[bins, bins], each row adding up to 1: a third of a bin stays there, a third goes to each neighbour.
 
     Durations of a pair lie near each other on the logarithmic scale, noise does not. Below a second there is one bin,
-    mostly steps of no time at all: it has no neighbour. What would leave at an end stays.
+    mostly steps of no time at all: it has no neighbour. Mass that would leave at an end stays.
     """
     spread = np.eye(bins)
     for place in range(1, bins):

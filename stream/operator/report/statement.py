@@ -298,7 +298,7 @@ def _together(manifest: Mapping[str, Any], others: Sequence[PublishedRelease]) -
         name, audience = release.manifest["publication"], release.manifest.get("audience")
         whose = "the same audience" if release in same else f"audience “{audience}”"
         points.append(f"Publication “{name}” for {whose} shows exact counts of cases of this process, without noise.")
-    points.append("Who sees both can subtract: the noise then protects nobody any more.")
+    points.append("A recipient of both can subtract: the noise then protects nobody any more.")
     if same:
         points.append(
             "The verdict is therefore DP VOID: the promise holds only against people who never see the other one."
@@ -424,7 +424,7 @@ def _checks(series: Sequence[PublishedRelease], *, alone: bool) -> Section:
     last = series[-1].manifest
     program = last["software"]
     notes = [
-        "Whoever holds a release can check it: its manifest lists the sums of its files, this page lists the sum of "
+        "Every recipient can check a release: its manifest lists the sums of its files, this page lists the sum of "
         "the manifest, and each manifest names the one before it.",
     ]
     if not alone:

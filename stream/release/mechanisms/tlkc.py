@@ -105,7 +105,7 @@ class TlkcMechanism(Mechanism):
     @model_validator(mode="before")
     @classmethod
     def _default_also(cls, table: Any) -> Any:
-        """Where single cases lose events, or cases of many cohorts are put together, shares are easily other ones."""
+        """Set `also` if single cases lose events or many cohorts are combined, since shares then easily differ."""
         if not isinstance(table, Mapping) or "also" in table:
             return table
         local = cls.shares_memory or table.get("suppression") == "local"

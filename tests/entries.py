@@ -1,4 +1,4 @@
-"""Ledger entries as they stand in file and topic, for tests that need one of a kind and few of its fields."""
+"""Ledger entries as they are in file and topic, for tests that need one of a kind and few of its fields."""
 
 from __future__ import annotations
 

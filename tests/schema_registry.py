@@ -1,7 +1,7 @@
 """A schema registry for tests: a small server that speaks the documented REST interface of Confluent's.
 
 No real registry can be had from a package registry (Confluent's and Apicurio's servers are published elsewhere), so
-this one stands in: `GET /schemas/ids/{id}`, `POST /subjects/{subject}`, `POST
+this one replaces it: `GET /schemas/ids/{id}`, `POST /subjects/{subject}`, `POST
 /subjects/{subject}/versions`, `GET
 /subjects/{subject}/versions/{version}`, references, error bodies with their codes (40401, 40402, 40403, 40101, 50001),
 Basic and Bearer authentication, TLS. It checks nothing of what is registered.

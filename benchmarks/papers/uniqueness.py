@@ -55,7 +55,7 @@ def page(*, small: bool = False) -> Page:
             "**Table 5 (left)** is about BPI Challenge 2018, which is not held. Its last row has more unique cases "
             "in the population than "
             "in the sample, which contradicts the definition: who is unique in a population is unique in every sample.",
-            "**CCC19**: the log at hand has 20 cases and 29 activities; in the paper's Table 4 these numbers stand "
+            "**CCC19**: the log at hand has 20 cases and 29 activities; in the paper's Table 4 these numbers are "
             "in the row 'Credit', and "
             "10,035 cases and 8 activities in the row 'CCC 2019': the two rows are exchanged.",
         ],

@@ -1,6 +1,6 @@
 """The Helm chart without Helm: its templates flattened to YAML with every branch taken.
 
-No template engine: control lines are dropped, `include` and `toYaml` are put in their place, a plain value stands for
+No template engine: control lines are dropped, `include` and `toYaml` are put in their place, a plain value represents
 `{{ .Values... }}`, the default for `{{ ... | default X }}`, a sample for what a `with` takes from an empty value, and
 `x` for anything else. It shows faults of YAML and of structure, not of Go templates.
 """
@@ -35,7 +35,7 @@ SAMPLES: dict[str, Any] = {
     "affinity": {"podAntiAffinity": {}},
     "egress": [{"ports": [{"port": 443, "protocol": "TCP"}]}],
 }
-"""What stands for an empty value of this name; of other names: labels."""
+"""The value in place of an empty one of this name; of other names: labels."""
 
 
 def values() -> dict[str, Any]:

@@ -356,7 +356,7 @@ def test_helm_refuses_what_would_install_and_not_work(made: Path, wrong: str) ->
 
 
 def test_helm_takes_coordinators_with_a_store_a_digest_and_a_base(made: Path, tmp_path: Path) -> None:
-    """What the refusals ask for is enough; the digest stands in place of the tag, the base before each runbook."""
+    """What the refusals ask for is enough; the digest replaces the tag, the base before each runbook."""
     config = 'store = "s3://releases"\n' + chart.values()["config"].replace('"0.0.0.0"', '"[::]"')
     (tmp_path / "veilstream.toml").write_text(config)
     digest = "sha256:" + "0" * 64

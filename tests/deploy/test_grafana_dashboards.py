@@ -64,7 +64,7 @@ def test_dashboards_conform_to_the_published_schema(tmp_path: Path) -> None:
 
 
 def test_the_schema_sees_planted_faults(tmp_path: Path) -> None:
-    """A key too many, one too few, a wrong value: each is found, wherever it stands."""
+    """A key too many, one too few, a wrong value: each is found, wherever it appears."""
     faults: dict[str, Callable[[dict[str, Any]], Any]] = {
         "unknown_key": lambda board: board.update(tittle="x"),
         "unknown_key_of_panel": lambda board: board["panels"][0].update(gridpos={}),

@@ -110,7 +110,7 @@ def test_what_attacks_leave_and_crack_is_told_as_numbers_and_shares(tmp_path: Pa
 
 
 def test_first_dead_letter_can_be_seen() -> None:
-    """Counters of dead letters stand at 0 from the start: Prometheus sees no increase of a series that begins at 1."""
+    """Counters of dead letters are at 0 from the start: Prometheus sees no increase of a series that begins at 1."""
     metrics = Metrics("tiny")
     watch = MetricsObserver(settings(late="dlq"), metrics)
     labels = {"process": "tiny", "reason": "late"}

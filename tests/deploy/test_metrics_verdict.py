@@ -76,7 +76,7 @@ def live(chosen: Settings, folder: Path, cuts: dict[str, list[int]]) -> dict[str
 def test_the_word_that_is_shown_is_the_one_that_is_printed(
     gate: dict[str, Any], sizes: list[int], word: str, tmp_path: Path
 ) -> None:
-    """Also by the next process, which reads what stands; before its first attempt NOTHING is RELEASED."""
+    """Also by the next process, which reads what appears; before its first attempt NOTHING is RELEASED."""
     chosen = settings(one={**PLAIN, "gate": gate})
     assert live(chosen, tmp_path, {}) == {"one": "NOTHING RELEASED"}
     assert live(chosen, tmp_path, {"one": sizes}) == {"one": word} == printed(tmp_path)

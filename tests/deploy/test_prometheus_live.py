@@ -74,7 +74,7 @@ class Seen:
 
 
 class Pace:
-    """Holds a replay at its first record and after each decision until Prometheus has scraped and judged what stands
+    """Holds a replay at its first record and after each decision until Prometheus has scraped and judged what appears
     then. A clock in its place would need a machine that keeps up: here nothing is missed, however slow it is."""
 
     def __init__(self, prometheus: Prometheus, watcher: Watcher, found: Seen) -> None:

@@ -77,7 +77,7 @@ def _refused(root: Path) -> str:
 
 
 def test_a_release_needs_its_section_a_clean_commit_one_version_and_its_tag(clone: Path, tmp_path: Path) -> None:
-    """Each in turn stands against it, until nothing does."""
+    """Each in turn is against it, until nothing does."""
     pytest.importorskip("towncrier", reason="towncrier is not installed (extra `check`)")
     root = tmp_path / "veilstream"
     shutil.copytree(clone, root)

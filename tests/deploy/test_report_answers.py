@@ -76,7 +76,7 @@ def test_the_worst_number_stands_with_release_and_adversary(
 
 
 def test_without_noise_the_budget_says_why_there_is_none(hospital: Path, tmp_path: Path) -> None:
-    """Neither TLKC nor Amun spends epsilon: a sentence stands there, and no meter."""
+    """Neither TLKC nor Amun spends epsilon: a sentence appears there, and no meter."""
     answer = section(page_of(hospital, tmp_path), "budget")
     assert "No budget" in answer
     assert "none spends epsilon" in answer
@@ -84,7 +84,7 @@ def test_without_noise_the_budget_says_why_there_is_none(hospital: Path, tmp_pat
 
 
 def test_a_spent_budget_says_that_nothing_more_leaves(sepsis: Path, tmp_path: Path) -> None:
-    """Four releases of 0.1 under a limit of 0.4; and TPL stands beside epsilon with its reason, once."""
+    """Four releases of 0.1 under a limit of 0.4; and TPL is beside epsilon with its reason, once."""
     answer = section(page_of(sepsis, tmp_path), "budget")
     assert "Epsilon 0.4 is spent, of at most 0.4." in answer
     assert "so no further release can leave" in answer

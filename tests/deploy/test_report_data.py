@@ -91,7 +91,7 @@ def test_a_measure_that_does_not_apply_is_no_number(hospital: Path, tmp_path: Pa
 
 
 def test_names_are_numbers_where_asked(hospital: Path, tmp_path: Path) -> None:
-    """The operator reads activities by name; with --hide-values no released activity stands on the page."""
+    """The operator reads activities by name; with --hide-values no released activity is on the page."""
     names = released_activities(hospital)
     assert len(names) > 3
     for flag, expected in ((), True), (("--hide-values",), False):
@@ -165,7 +165,7 @@ def test_a_release_whose_files_are_gone_is_not_called_unreleased(hospital: Path,
 
 
 def test_ids_of_the_page_are_no_names_of_publications(hospital: Path, tmp_path: Path) -> None:
-    """A publication may be called `overview`: every id stands once, and those of the page itself have an underscore."""
+    """A publication may be called `overview`: every id appears once, those of the page have an underscore."""
     page = tmp_path / "report.html"
     assert execute(["report", str(hospital), "-o", str(page)]) == 0
     ids = re.findall(r' id="([^"]+)"', page.read_text())
@@ -206,7 +206,7 @@ def plots(page: str) -> dict[str, str]:
 
 
 def test_bounds_of_the_gate_are_drawn(hospital: Path, sepsis: Path, tmp_path: Path) -> None:
-    """min_ba and max_epsilon are a line and stand in the legend, min_ba also where a pair is shown by n; where no bound
+    """min_ba and max_epsilon are a line and are in the legend, min_ba also where a pair is shown by n; where no bound
     is set there is no line."""
     pages = {}
     for folder in (hospital, sepsis):

@@ -43,7 +43,7 @@ def faults(line: str) -> list[str]:
 
 
 def _alternatives(words: list[str]) -> list[list[str]]:
-    """`topics create|check -c FILE` as two commands: alternatives stand before the first option."""
+    """`topics create|check -c FILE` as two commands: alternatives are before the first option."""
     found: list[list[str]] = [[]]
     for at, word in enumerate(words):
         choices = word.split("|") if not any(one.startswith("-") for one in words[: at + 1]) else [word]

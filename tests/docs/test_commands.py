@@ -19,7 +19,7 @@ def test_commands_exist_with_their_options(page: Path) -> None:
 
 
 def test_pages_are_full_of_commands() -> None:
-    """The walk above is not empty, and sees code blocks, running text and what stands behind another program."""
+    """The walk above is not empty, and sees code blocks, running text and what is behind another program."""
     found = [line for page in PAGES for line in lines(page.read_text(encoding="utf-8"))]
     assert len(found) > 60
     assert "veilstream releases /var/lib/veilstream" in found

@@ -24,7 +24,7 @@ def block(language: str) -> str:
 
 
 def test_the_configuration_is_whole(tmp_path: Path) -> None:
-    """It loads as it stands, names its source, and nobody has to be warned of it."""
+    """It loads as it is, names its source, and nobody has to be warned of it."""
     path = tmp_path / "veilstream.toml"
     path.write_text(block("toml"))
     settings = load(path)

@@ -24,7 +24,7 @@ SKIPPED_IN_SMALL = {"Figures 6, 7, 9, 13: sepsis"}
 
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_papers_are_current_for_the_small_logs(name: str, logs: Path) -> None:
-    """Every table that needs only small logs stands in the committed page as it is computed now."""
+    """Every table that needs only small logs is in the committed page as it is computed now."""
     made = PAGES[name](small=True)
     assert [title for title in stale(made) if title not in SKIPPED_IN_SMALL] == []
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")

@@ -38,7 +38,7 @@ def test_the_glossary_has_each_word_once() -> None:
     ],
 )
 def test_the_words_of_the_report_are_explained(term: str) -> None:
-    """Those that stand in its tables, figures and verdicts, and those of the commands."""
+    """Those that are in its tables, figures and verdicts, and those of the commands."""
     assert any(term == one.removesuffix(" (bk)") or one.endswith(f" {term}") for one in TERMS), term
 
 

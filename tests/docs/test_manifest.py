@@ -90,7 +90,7 @@ def test_keys_of_the_manifest_are_those_of_the_page(
 def test_what_each_mechanism_says_is_on_the_page(
     written: dict[str, tuple[dict[str, Any], dict[str, Any]]],
 ) -> None:
-    """Every key that a mechanism adds, nested ones too, stands in its row."""
+    """Every key that a mechanism adds, nested ones too, is in its row."""
     rows = cells(MANIFEST.split("| kind |")[1])
     for kind, (public, _) in written.items():
         row = next(row for row in rows if f"`{kind}`" in row[0])

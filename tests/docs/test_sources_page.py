@@ -25,7 +25,7 @@ def test_the_examples_are_configurations(text: str) -> None:
 
 
 def test_every_reason_is_explained() -> None:
-    """What stands in the dlq or in the metric stands on the page."""
+    """What is in the dlq or in the metric is on the page."""
     table = PAGE[PAGE.index("## Reasons in the dlq") :]
     assert [reason for reason in POISONS if f"`{reason}`" not in table] == []
     known = {"tombstone", "snapshot", "no_mapping", "unchanged", "lifecycle"}

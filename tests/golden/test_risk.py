@@ -119,7 +119,7 @@ def test_means_are_within_three_exact_sd_of_the_exact_mean(sepsis: EventLog, key
     ):
         if chances.sum() * DRAWS >= 20:
             assert mean == pytest.approx(expected, abs=3 * sd + rounding)
-        else:  # a golden 0.0 stands for no case at all: a single one in 20 draws would show in its sd (0.0002)
+        else:  # a golden 0.0 represents no case at all: a single one in 20 draws would show in its sd (0.0002)
             assert _total_chance(chances.tolist(), round(mean * len(chances) * DRAWS)) >= THREE_SD
 
 

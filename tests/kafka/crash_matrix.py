@@ -93,7 +93,7 @@ def _over(one: scenario.Site, sent: int, keepers: list[Keeper], bug: str) -> boo
 
 
 def _repeat(one: scenario.Site, values: list[bytes | None]) -> None:
-    """The first events stand in the delta topic already, as if their acknowledgement had been lost: too few for a
+    """The first events are in the delta topic already, as if their acknowledgement had been lost: too few for a
     cut, so that each release holds what comes twice."""
     scenario.send(one, values[: scenario.WINDOW - 1])
     deadline = patient_time() + PATIENCE

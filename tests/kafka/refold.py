@@ -53,6 +53,6 @@ def refold(records: Iterable[tuple[int, bytes]], sensitive: tuple[str, ...]) -> 
 
 
 def released(output: Path, publication: str, sensitive: tuple[str, ...]) -> list[Content]:
-    """Contents of the releases that stand in the public folder, by number."""
+    """Contents of the releases that are in the public folder, by number."""
     folders = sorted((output / "public" / publication).glob("release-*"))
     return [content(read_log(folder / "log.xes.gz"), sensitive) for folder in folders]

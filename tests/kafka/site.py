@@ -219,7 +219,7 @@ class Site:
         raise AssertionError(f"{what} did not happen in {seconds:g} s\n{self._state()}")
 
     def _state(self) -> str:
-        """What each side has, the logs without the noise of an absent broker, and where each process stands."""
+        """What each side has, the logs without the noise of an absent broker, and where each process is."""
         deltas = [record for _, record in self.json("delta") if record["t"] == "delta"]
         reach = [(one["src"], one["p"], one["prev"], one["last"], one["n"], one["dlq"]) for one in deltas]
         ends = {part: offset for part, offset, _ in self.records(self.topic)}

@@ -57,7 +57,7 @@ def _delete(admin, topic: str) -> None:  # type: ignore[no-untyped-def]  # the c
 
 
 def lose_tail(broker: Broker, topic: str, keep: int) -> None:
-    """kill -9 of the broker, which had not flushed what stands behind offset `keep` of partition 0: its disk does not
+    """kill -9 of the broker, which had not flushed what is behind offset `keep` of partition 0: its disk does not
     have it, and the broker gives these offsets again."""
     broker.kill()
     (segment,) = sorted((broker.folder / "data" / f"{topic}-0").glob("*.log"))

@@ -73,7 +73,7 @@ def test_bad_records_go_to_the_dlq_and_identifiers_go_nowhere(broker: AnyBroker,
         pages = {f"{port}/metrics": _page(port, "metrics") for port in ports[::2]}
         pages |= {f"{port}/{page}": _page(port, page) for port in ports[1::2] for page in ("healthz", "readyz", "")}
         for process in workers:
-            process.send_signal(signal.SIGUSR1)  # where everything stands: code, and no value of a variable
+            process.send_signal(signal.SIGUSR1)  # where everything is: code, and no value of a variable
         one.wait(lambda: one.logs().count("Stack for") > 1, "the stacks that were asked for")
         assert one.stop(*workers) == [0, 0]
     finally:
@@ -108,7 +108,7 @@ def _page(port: str, page: str) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """What stands in a file, whatever packs it."""
+    """What is in a file, whatever packs it."""
     if path.suffix == ".gz":
         return gzip.decompress(path.read_bytes())
     if path.suffix == ".parquet":

@@ -1,4 +1,4 @@
-"""Whether Faust works with the pinned broker at all: the ground on which the daemon stands."""
+"""Whether Faust works with the pinned broker at all, on which the daemon rests."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def damaged(broker: AnyBroker) -> Broker:
 
 def test_a_batch_that_cannot_be_decoded_stops_its_partition_alone(damaged: Broker, name: str, tmp_path: Path) -> None:
     """Partition 1 has a damaged batch: what comes before it is taken, the other partition goes on, the worker stays up
-    and says where it stands at /readyz, in `status` and as a metric. Once the batch is whole again nothing is lost."""
+    and says where it is at /readyz, in `status` and as a metric. Once the batch is whole again nothing is lost."""
     health, metrics = free_ports(2)
     top = f"health_port = {health}\n[metrics]\nport = {metrics}"
     one = _site(damaged, name, tmp_path, partitions=2, top=top)

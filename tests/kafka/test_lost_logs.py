@@ -151,7 +151,7 @@ def test_a_delta_topic_created_again_is_a_gap(broker: AnyBroker, name: str, tmp_
 
 
 def test_a_delta_topic_that_lost_its_tail_is_a_gap(broker: AnyBroker, name: str, tmp_path: Path) -> None:
-    """The broker gives offsets again that the state has folded: what stands there now would be skipped as old. After
+    """The broker gives offsets again that the state has folded: what appears there now would be skipped as old. After
     `gap accept` it is folded, under positions that no cut has had, and the manifest says that a gap was accepted."""
     if isinstance(broker, ForeignBroker):
         missing("kafka", "a foreign broker's disk is not ours to cut")

@@ -159,7 +159,7 @@ def _release(one: Site, number: int) -> None:
 
 
 def _rows(one: Site) -> dict[int, int]:
-    """Rows of each release on `released-events`, as a consumer takes them: what stands before a begin is forgotten.
+    """Rows of each release on `released-events`, as a consumer takes them: what is before a begin is forgotten.
 
     After a record that the broker refused, frames of the attempt before may come again.
     """

@@ -2,7 +2,7 @@
 
 Each fault is made, its alert fires in a real Prometheus, the commands of its page are run, what the page says is done,
 and the alert clears. Nothing is shortened: all of it takes an hour and a half and hardly any CPU (not in CI). The
-checkpoints stand on a file system of four megabytes, which only root can mount; without root that walk is left out.
+checkpoints are on a file system of four megabytes, which only root can mount; without root that walk is left out.
 Standard output is JSON: for each alert the second at which the fault began, it fired, it was mended, it cleared. Exit 1
 where one did not.
 """
@@ -134,7 +134,7 @@ class World:
 
     @contextmanager
     def walk(self, alert: str, fault: str, mend: str) -> Iterator[Walk]:
-        """The fault stands when this is entered with its `fault` made; at the end of the block it is mended."""
+        """The fault exists when this is entered with its `fault` made; at the end of the block it is mended."""
         one = Walk(alert, fault, mend, began=self.now())
         self.walks.append(one)
         self.until(f"{alert} firing", lambda: f"Veilstream{alert}" in self.prometheus.firing())

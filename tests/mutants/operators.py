@@ -60,7 +60,7 @@ NOT_BEHAVIOUR = ("@dataclass(", "@lru_cache(", "@cache(")
 """Lines left alone: how a class guards its attributes, how much a cache holds."""
 
 BOUNDS = {"min", "max", "minimum", "maximum", "clip", "nextafter", "abs", "sorted", "permutation"}
-"""Calls that bound, round or shuffle what they are given; taken away, what they are given stands in their place."""
+"""Calls that bound, round or shuffle what they are given; taken away, what they are given is in their place."""
 
 
 @dataclass(frozen=True, slots=True)

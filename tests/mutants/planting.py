@@ -36,7 +36,7 @@ def _places(one: types.CodeType, other: types.CodeType) -> Iterator[str]:
 
 
 def same(one: types.CodeType, other: types.CodeType) -> bool:
-    """Whether two functions do the same, apart from where they stand."""
+    """Whether two functions do the same, apart from where they appear."""
     return _shape(one) == _shape(other) and all(same(a, b) for a, b in zip(_codes(one), _codes(other), strict=True))
 
 
@@ -178,7 +178,7 @@ def _plant_kernel(module: types.ModuleType, name: str, code: types.CodeType) -> 
 
 
 def _compile_anew(kernels: dict[str, Any], bodies: dict[str, Any] | None = None) -> None:
-    """Put kernels without compiled code, and without the cache on disk, in the place of these wherever they stand."""
+    """Put kernels without compiled code, and without the cache on disk, in the place of these wherever they appear."""
     import numba
 
     from models import compiled

@@ -183,7 +183,7 @@ class RecordWriter:
         log: LogState = UNKNOWN,
     ) -> tuple[list[bytes], list[DeadLetter]]:
         """Delta records in order, and the dead letters among `records` (one partition, ascending offsets, one leader
-        epoch). What `log` says beside id and epoch stands in the first one."""
+        epoch). What `log` says beside id and epoch is in the first one."""
         letters: list[DeadLetter] = []
         encoded = []
         for chunk in self._chunks(records, clocks, letters):
@@ -275,7 +275,7 @@ class RecordWriter:
             key=self.pseudonyms.id,
             named=not self.raw_resources,
             several=chunk.several,
-            rows=chunk.rows,  # encoded already, as `msgspec.Raw`: it is written as it stands
+            rows=chunk.rows,  # encoded already, as `msgspec.Raw`: it is written as it is
             log=log.log,
             epoch=log.epoch,
             epochs=log.epochs,

@@ -32,7 +32,7 @@ def by_subsets(matrix: Matrix, alpha: float) -> float:
 
 def by_linear_programs(matrices: Sequence[Matrix], alphas: Sequence[float]) -> list[float]:
     """AL of each matrix: per pair of rows, max q.y with d.y = 1 and z <= y_j <= e^alpha z (Charnes and Cooper's form
-    of maximising q.x / d.x where no two x differ by more than e^alpha). All programs stand in one block program."""
+    of maximising q.x / d.x where no two x differ by more than e^alpha). All programs are in one block program."""
     pairs = [
         (number, np.asarray(q), np.asarray(d))
         for number, matrix in enumerate(matrices)

@@ -123,7 +123,7 @@ def same(asked: Any, zoned: bool, tmp_path: Path, faulty: Any) -> None:
 
 
 def test_no_event_log_keeps_the_key(java: None, tmp_path: Path) -> None:
-    """The key stands in the plan, which an event log would keep: what the command line asks for is switched off, and a
+    """The key is in the plan, which an event log would keep: what the command line asks for is switched off, and a
     session that keeps one already is refused."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -110,7 +110,7 @@ nearly = st.one_of(
 
 
 def text(fields: dict[str, Any]) -> bytes:
-    """As a producer writes it, with a raw value as it stands."""
+    """As a producer writes it, with a raw value as it is."""
     members = []
     for name, value in fields.items():
         raw = bytes(value).decode() if isinstance(value, msgspec.Raw) else json.dumps(value)

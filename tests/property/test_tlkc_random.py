@@ -138,7 +138,7 @@ def test_capping_is_the_cheapest_there_is() -> None:
 
 
 def test_exact_that_does_not_finish_is_pruned_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where optimality is not proven in time, the release is as safe as any, and the warning stands with it."""
+    """Where optimality is not proven in time, the release is as safe as any, and the warning is with it."""
     monkeypatch.setattr(suppression, "_solve", lambda *_: None)
     generator = np.random.default_rng(29)
     bounded = 0

@@ -1,6 +1,6 @@
 """What is counted on the distinct traces of a log is what its cases give one by one, in every structure of knowledge.
 
-Random logs, as cases and as tables of variants (cases that stand for several), with up to two sensitive attributes.
+Random logs, as cases and as tables of variants (cases that represent several), with up to two sensitive attributes.
 """
 
 from __future__ import annotations

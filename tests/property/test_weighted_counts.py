@@ -1,4 +1,4 @@
-"""Rows that stand for many cases are counted, not written out: the same answers in the memory of the rows."""
+"""Rows that represent many cases are counted, not written out: the same answers in the memory of the rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def peak(call: Callable[[], Any]) -> int:
 
 
 def test_quartiles_are_those_of_all_cases() -> None:
-    """As numpy has them of the numbers written out, also where some stand for no case or are missing."""
+    """As numpy has them of the numbers written out, also where some represent no case or are missing."""
     generator = np.random.default_rng(3)
     for _ in range(200):
         numbers = np.unique(generator.choice([0.1, 0.5, 1, 2, 3.5, 7, 7.25, 9], 6))
@@ -50,7 +50,7 @@ def test_quartiles_are_those_of_all_cases() -> None:
 
 
 def test_common_values_are_those_of_all_cases() -> None:
-    """Rarest first, until `other` stands for enough cases: by hand, and for rows written out one by one."""
+    """Rarest first, until `other` represents enough cases: by hand, and for rows written out one by one."""
     column = Column(np.asarray([0, 1, 2, 0, -1], dtype=np.int32), ("a", "b", "c"))
     shown = common_values(column, np.asarray([5, 2, 3, 0, 9]), 4)
     assert shown.decode() == ["a", "other", "other", None, None]
@@ -77,7 +77,7 @@ def test_the_share_allows_as_many_cases(C: str) -> None:
 
 
 def test_memory_is_that_of_rows() -> None:
-    """A check, quartiles and common values of two rows that stand for a million cases."""
+    """A check, quartiles and common values of two rows that represent a million cases."""
     log = EventLog.from_traces([("a", "x"), ("a", "y")])
     cases, numbers = np.asarray([MANY // 2, MANY // 2]), Column(np.asarray([0, 1], dtype=np.int32), (1.0, 2.0))
     classes = [log.case_values("sensitive")]

@@ -1,4 +1,4 @@
-"""Whatever stands in a file, the quick reader gives what the general one gives, or nothing."""
+"""Whatever is in a file, the quick reader gives what the general one gives, or nothing."""
 
 from __future__ import annotations
 

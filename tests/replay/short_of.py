@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas  # noqa: F401 - the same
-import pyarrow.parquet  # noqa: F401 - what a replay imports on its way stands before the limit
+import pyarrow.parquet  # noqa: F401 - what a replay imports on its way is before the limit
 
 import connectors.csv
 import connectors.parquet

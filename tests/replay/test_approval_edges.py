@@ -53,7 +53,7 @@ class Opened:
         self.fold = Fold(self.service.rules(embedded=True), log_facts(read_log(world / "log.xes")))
 
     def obey(self, name: str, number: int = 1, *, position: int = 10**6, of: str = "plain", **more: Any) -> Ruled:
-        """An order that stands at a position of the delta topic."""
+        """An order that is at a position of the delta topic."""
         arguments = {"number": number, "by": "Ann", "why": "read it", **more}
         return self.service.obey(self.fold, position, Command(name=name, publication=of, arguments=arguments))
 
@@ -88,7 +88,7 @@ def audit_of(world: Path, name: str = "plain", number: int = 1) -> Path:
 
 
 def test_an_order_to_reject_that_is_read_again_needs_no_file_of_the_release(world: Path) -> None:
-    """A host that takes over has none of a rejected release; the order stands in the topic as before."""
+    """A host that takes over has none of a rejected release; the order is in the topic as before."""
     with opened(world) as one:
         assert not one.obey("reject").again
     shutil.rmtree(audit_of(world).parent)

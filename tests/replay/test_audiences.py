@@ -59,7 +59,7 @@ def bags(folder: Path) -> list[Counter[tuple[Any, ...]]]:
 
 
 def alone(releases: list[Counter[tuple[Any, ...]]]) -> int:
-    """The fewest cases that stand alone between two releases: for one known activity, those that match in the one and
+    """The fewest cases that are alone between two releases: for one known activity, those that match in the one and
     are not in the other (cases keep their form, so a difference of bags is a difference of cases)."""
     least = 10**9
     for one, two in itertools.permutations(releases, 2):
@@ -83,7 +83,7 @@ def cli(folder: Path, log: EventLog, text: str) -> tuple[int, Any, str]:
 def test_two_publications_of_cohorts_give_no_case_away(tmp_path: Path) -> None:
     """Windows of 20 and 21 cases: between any two of all releases, none or K cases match what one knows.
 
-    Each publication alone keeps that promise; without the shared registry single cases stand alone between the two.
+    Each publication alone keeps that promise; without the shared registry single cases are alone between the two.
     """
     code, found, error = cli(tmp_path, source(), configuration((20, 21)))
     assert code in (0, 3), error

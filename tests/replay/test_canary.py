@@ -1,7 +1,7 @@
-"""Planted identifiers: what stands in no published file, log line or message, whichever mechanism made it.
+"""Planted identifiers: what is in no published file, log line or message, whichever mechanism made it.
 
 Standard output of `replay` and `releases` is the operator's, as audit.json is: it tells when each cut was, which in a
-replay is the time of the event that brought it. Nothing else of a source time stands there.
+replay is the time of the event that brought it. Nothing else of a source time appears there.
 """
 
 from __future__ import annotations

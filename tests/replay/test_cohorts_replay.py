@@ -67,7 +67,7 @@ def test_plain_tlkc_falls_on_the_same_cuts(logs: Path, tmp_path: Path) -> None:
 
 
 def _behind(earlier: ReleaseRecord, later: ReleaseRecord, bk: list[Any] | None, n: int, name: str) -> int:
-    """How many real cases stand at a background knowledge."""
+    """How many real cases are at a background knowledge."""
     assert bk is not None
     given = join_releases(simple(earlier), simple(later))
     return true_counts(given, next_occurrences(given), partners(earlier, later), bk, n)[name]
@@ -76,7 +76,7 @@ def _behind(earlier: ReleaseRecord, later: ReleaseRecord, bk: list[Any] | None, 
 def test_a_case_keeps_its_value_when_the_event_that_bore_it_goes(
     cohorts: tuple[ReplayOutcome, Replay], logs: Path
 ) -> None:
-    """Diagnose stands on one event of a case; suppression may take it, and the value was bounded all the same."""
+    """Diagnose is on one event of a case; suppression may take it, and the value was bounded all the same."""
     _, replay = cohorts
     log = read_log(logs / "sepsis.xes.gz")
     names = map(replay.service.pseudonyms.case, log.case_ids)

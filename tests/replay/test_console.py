@@ -179,7 +179,7 @@ def test_the_token_opens_nothing_under_another_name(console: Console) -> None:
 
 
 def test_two_host_headers_are_refused(console: Console) -> None:
-    """Whatever stands in between could have read the other one."""
+    """Whatever is in between could have read the other one."""
     hosts = [f"Host: 127.0.0.1:{console.port}", "Host: evil.example"]
     for both in (hosts, hosts[::-1]):
         answer = _raw(console, "GET / HTTP/1.1", *both)
@@ -369,7 +369,7 @@ def test_the_queue_shows_what_waits_and_why(console: Console) -> None:
 
 
 def test_figures_stand_beside_their_bounds(console: Console) -> None:
-    """Groups that are too small are marked; of releases with noise the budget stands there, and no share of events."""
+    """Groups that are too small are marked; of releases with noise the budget appears there, and no share of events."""
     page = console.ask("/held/research/1")
     assert "KA 26 40" in page.shown
     assert '<tr class="below">' in page.text

@@ -68,7 +68,7 @@ def test_without_its_audit_a_release_can_only_be_rejected(own: Console, tmp_path
 
 
 def test_without_its_files_nothing_is_decided(own: Console, tmp_path: Path) -> None:
-    """Another host has them: nobody here has read what an empty sum would stand for."""
+    """Another host has them: nobody here has read what an empty sum would represent."""
     csrf = own.csrf("/held/plain/1")
     for path in (tmp_path / "out" / "operator" / "plain" / "held").iterdir():
         shutil.rmtree(path)

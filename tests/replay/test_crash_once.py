@@ -79,7 +79,7 @@ def manifests(output: Path, name: str) -> list[dict[str, Any]]:
 
 
 def check(world: Path, output: Path) -> None:
-    """What stands equals the calm run: decisions, true counts, what was drawn and what was spent."""
+    """The result equals the calm run: decisions, true counts, what was drawn and what was spent."""
     calm = world / "calm"
     assert verifier.verify(output) == []
     assert verifier.decisions(output) == verifier.decisions(calm)

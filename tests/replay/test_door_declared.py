@@ -66,7 +66,7 @@ def test_the_flags_of_an_inspection_run(tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("row", BAD)
 def test_the_others_are_read_as_without_the_row(row: bytes, tmp_path: Path) -> None:
-    """Traces, times and labels of all others, whatever stands in one row."""
+    """Traces, times and labels of all others, whatever is in one row."""
     reading = Reading(
         declared=True, encoding="utf-8", separator="comma", time_format="%d/%m/%Y %H:%M", timezone="UTC"
     )  # fmt: skip

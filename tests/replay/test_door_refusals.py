@@ -13,7 +13,7 @@ from tests.replay.crashing import configuration, replay, sample
 
 
 def test_checkpoints_that_cannot_be_read_are_moved_away(tmp_path: Path) -> None:
-    """No backup is needed: everything is folded again, and decisions that were taken stand."""
+    """No backup is needed: everything is folded again, and decisions that were taken stay."""
     sample(tmp_path)
     configuration(tmp_path, 3)
     replay(tmp_path, tmp_path / "calm")

@@ -38,7 +38,7 @@ KEY = "ab" * 32
 
 
 def configured(folder: Path, *publications: str, sensitive: str = "diagnosis") -> Path:
-    """A configuration file; of each publication what stands behind its name."""
+    """A configuration file; of each publication what is behind its name."""
     tables = [f'[[publication]]\nname = "p{number}"\n{text}' for number, text in enumerate(publications)]
     path = folder / "veilstream.toml"
     path.write_text(

@@ -43,7 +43,7 @@ def configured(folder: Path, store: str, storage_key: str | None = STORAGE, form
 def decide(
     loaded: Settings, output: Path, log: EventLog, releases: int, at: Callable[[str], None] = lambda _name: None
 ) -> ReleaseService:
-    """Decide cuts of the log, from its begin, until that many releases stand; the service, closed."""
+    """Decide cuts of the log, from its begin, until that many releases exist; the service, closed."""
     service = ReleaseService(loaded, output, at=at, mirrored=True)
     try:
         fold = Fold(service.rules(embedded=True), log_facts(log))

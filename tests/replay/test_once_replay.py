@@ -130,7 +130,7 @@ def test_a_budget_of_one_charge_lasts_for_ever(tmp_path: Path) -> None:
 
 
 def test_the_cap_of_a_person_is_enforced(tmp_path: Path) -> None:
-    """Three cases of each of ten persons a day: one of each is released; the person stands in no file of the release,
+    """Three cases of each of ten persons a day: one of each is released; the person is in no file of the release,
     and in the state by pseudonym only."""
     process = 'attributes = { person = ["who"] }'
     replay(tmp_path, process=process)

@@ -1,5 +1,5 @@
 """The audit of the whole pipeline: the faults that it was made for are planted, and it flags each; the pipeline as it
-stands is not flagged."""
+is is not flagged."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The audit of the whole pipeline on series in which each case counts once: a case counted again is seen, and so is a
-window that reads the data; the pipeline as it stands is not flagged."""
+window that reads the data; the pipeline as it is is not flagged."""
 
 from __future__ import annotations
 

@@ -125,6 +125,6 @@ def test_the_fold_itself_refuses_a_snapshot_past_an_open_cut(world: Path) -> Non
 
 
 def test_boundaries_are_named_in_order() -> None:
-    """The names that faults are planted by stand in the pipeline itself."""
+    """The names that faults are planted by are in the pipeline itself."""
     assert BOUNDARIES.index("charged") < BOUNDARIES.index("built")
     assert BOUNDARIES.index("sealed") < BOUNDARIES.index("renamed")

@@ -84,7 +84,7 @@ CHECKED = ("plain", 10, 10, 1, 1, 1, 1, 1, "3.5", "7e-06")
 def test_eighty_columns_divide_no_word_of_a_table(
     names: tuple[str, ...], row: tuple[Any, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Headings, moments and triggers are whole where every column has a value: one space stands between them then."""
+    """Headings, moments and triggers are whole where every column has a value: one space is between them then."""
     monkeypatch.setenv("COLUMNS", "80")
     tables().print(filled(names, [row], title="", left=1))
     shown = capsys.readouterr().out
@@ -108,7 +108,7 @@ def test_equal_reasons_stand_once(capsys: pytest.CaptureFixture[str], monkeypatc
 def test_many_numbers_of_one_reason_are_counted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Six are named; their rows stand above."""
+    """Six are named; their rows are above."""
     monkeypatch.setenv("COLUMNS", "200")
     show_reasons(tables(), [(str(number), f"t{number}", "warned") for number in range(1, 10)])
     assert capsys.readouterr().out == "  1, 2, 3, 4, 5, 6 and 3 more, 9 times, t1 to t9: warned\n"
@@ -120,7 +120,7 @@ LONG = "a-publication-whose-name-leaves-no-room-for-any-number-beside-x"
 def test_eighty_columns_hold_every_table(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No line is longer, no word is cut, reasons stand below; a long name goes on in the next line."""
+    """No line is longer, no word is cut, reasons are below; a long name goes on in the next line."""
     monkeypatch.setenv("COLUMNS", "80")
     text = (world / "config3.toml").read_text(encoding="utf-8")
     assert 'name = "plain"' in text

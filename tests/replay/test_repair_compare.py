@@ -159,7 +159,7 @@ def test_repair_is_refused_where_nothing_can_be_suppressed_further() -> None:
 
 
 def test_an_exact_minimum_without_a_real_case_behind_it_is_passed_over() -> None:
-    """`behind` says how many real cases stand there: 0 is nobody, 1 is somebody."""
+    """`behind` says how many real cases appear there: 0 is nobody, 1 is somebody."""
     for count, expected in ((0, 20), (1, 3)):
         row = {"n": 1, "linker": "exists", "ba": 3, "behind": {"ba": count}}
         found = {

@@ -149,7 +149,7 @@ def test_a_taxonomy_that_says_two_things_is_refused(table: dict[str, Any], word:
 
 
 def test_two_series_of_roles_in_one_audience_are_refused() -> None:
-    """Each would decide by itself which roles stand for enough."""
+    """Each would decide by itself which roles represent enough."""
     two = [publication(), {**publication(), "name": "q"}]
     with pytest.raises(InputError, match="another audience"):
         Settings.model_validate({"process": PROCESS, "publication": two})

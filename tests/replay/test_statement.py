@@ -187,7 +187,7 @@ def test_a_folder_without_a_release_says_so(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_the_words_of_a_promise_are_explained_on_the_page(output: Path, tmp_path: Path) -> None:
-    """Of the items and codes that stand there, and of no others: a recipient has no glossary."""
+    """Of the items and codes that appear there, and of no others: a recipient has no glossary."""
     grouped = written(tmp_path, str(output), "grouped").split("## Words of this page")[1].split("## Signature")[0]
     words = set(re.findall(r"^\| \*\*(.+?)\*\* \|", grouped, re.MULTILINE))
     assert {"item", "seq", "ac", "L", "K", "C", "T", "manifest"} <= words

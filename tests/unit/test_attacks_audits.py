@@ -31,7 +31,7 @@ TRACES = [("ab", "X"), ("ab", "X"), ("ac", "Y"), ("abc", "X"), ("ab", "X")]
 
 
 def record(sequence: int, cases: int) -> ReleaseRecord:
-    """The release of the first cases, as they stand."""
+    """The release of the first cases, as they are."""
     log = EventLog.from_traces(TRACES[:cases], "S")
     return ReleaseRecord(sequence, log, ("activity",), "minutes", ("S",))
 
@@ -114,7 +114,7 @@ def test_keys_out_of_range_are_refused_when_the_file_is_read(keys: dict[str, Any
     ],
 )
 def test_a_fault_names_its_table_and_key(audit: dict[str, Any], message: str) -> None:
-    """Also where a value stands in place of a table: it was once taken for `true`."""
+    """Also where a value replaces a table: it was once taken for `true`."""
     table = {"name": "p", "window": {"new_cases": 9}, "mechanism": {"kind": "identity"}, "audit": audit}
     with pytest.raises(InputError, match=message):
         Publication.model_validate(table)
@@ -135,7 +135,7 @@ def test_a_gate_takes_realisable_minima_only() -> None:
 
 
 def test_mechanisms_without_persons_get_no_number() -> None:
-    """Where records are not persons, status and reason stand in place of numbers."""
+    """Where records are not persons, status and reason replace numbers."""
     found = CorrespondenceAudit().measure(context(3, 4, applies=Applicability("not_applicable", "no persons")), {})
     assert (found["status"], found["reason"]) == ("not_applicable", "no persons")
     assert (found["results"], found["true_linker"], found["ka"]) == (None, None, None)

@@ -65,7 +65,7 @@ def test_sepsis_pair(sepsis: tuple[str, str], capfdbinary: pytest.CaptureFixture
 def test_named_candidates_and_all(
     sepsis: tuple[str, str], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Named candidates are reported for each n, and their values stand in the Parquet file of all."""
+    """Named candidates are reported for each n, and their values are in the Parquet file of all."""
     import pyarrow.parquet as pq
 
     every = tmp_path / "all.parquet"
@@ -180,7 +180,7 @@ def test_linking_on_what_the_releases_carry_besides(tmp_path: Path, capfdbinary:
 def test_the_table_shows_series_and_named_candidates_of_every_pair(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """What --json gives for three releases stands on the terminal too."""
+    """What --json gives for three releases is on the terminal too."""
     names = [small(tmp_path, str(k), *[("ab", "X")] * (k + 1), *[("abx", "X")] * (k // 2)) for k in range(3)]
     asked = ["attack", *names, "--sensitive", "sensitive", "--n", "0", "--bk", "a,b", "--bk", "b,x"]
     assert execute(asked) == 0

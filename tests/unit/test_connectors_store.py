@@ -53,7 +53,7 @@ def test_a_release_is_invisible_until_it_is_committed(store):
 
 
 def test_a_number_is_never_published_twice(store):
-    """The second commit of a number is refused; the first one's bytes stand."""
+    """The second commit of a number is refused; the first one's bytes stay."""
     store.commit(prepare(store, 1, "first"), 1)
     second = prepare(store, 1, "second")
     with pytest.raises(RefusedError, match="exists already"):

@@ -158,7 +158,7 @@ def test_too_few_descriptors_are_no_reason_for_a_backup(tmp_path: Path, monkeypa
 
 
 def test_the_free_space_is_exported_for_each_place_and_asked_at_each_scrape(tmp_path: Path) -> None:
-    """Also before the folder exists, and while a process only stands by."""
+    """Also before the folder exists, and while a process is only a standby."""
     registry = CollectorRegistry()
     metrics = Metrics("p", registry, live=True)
     free = {"operator": 5000.0}

@@ -46,7 +46,7 @@ RELEASES = st.lists(st.integers(0, 3), min_size=1, max_size=40)
 @examples(200)
 @given(SHAPES, RELEASES)
 def test_a_count_is_that_of_all_releases(shape: Shape, releases: list[int]) -> None:
-    """Whatever the shape, and whichever numbers were burned: what stands is counted once."""
+    """Whatever the shape, and whichever numbers were burned: what stays is counted once."""
     counts = Counts.begin(shape, 1.0)
     counts.extend(["key"], Silent(), backlog=False)
     expected = 0
@@ -219,7 +219,7 @@ class Marked(NoiseSource):
 
 
 SHIFT = 10
-"""Below it stand the true counts (fewer than 1,024 cases)."""
+"""Below it appear the true counts (fewer than 1,024 cases)."""
 
 
 def by_hand(shape: Shape, kept: list[int]) -> tuple[list[tuple[int, int]], list[set[int]]]:
@@ -490,7 +490,7 @@ def test_a_draw_is_computed_up_to_the_first_number_beyond_60_scales(scale: float
 
 @pytest.mark.parametrize(("scale", "draws"), [(0.7, 4), (1.0, 6), (1.3, 9)])
 def test_chances_too_small_to_matter_are_left_out(scale: float, draws: int) -> None:
-    """Below 10^-40, and none above it; they stand in the error beside those of the parts."""
+    """Below 10^-40, and none above it; they are in the error beside those of the parts."""
     pmf, error = accumulation._distribution(scale, draws)
     middle = len(pmf) // 2
     exact = tails(scale, draws, middle + 3)

@@ -44,7 +44,7 @@ def test_numbers_that_are_none(bad: Any) -> None:
     ],
 )
 def test_numbers_of_a_gigabyte_are_refused_at_once(bad: Any) -> None:
-    """A short text can stand for a number that fills the memory: it is refused before it is one."""
+    """A short text can represent a number that fills the memory: it is refused before it is one."""
     with pytest.raises(InputError, match="too large or too small"):
         exact(bad)
 

@@ -87,7 +87,7 @@ def test_a_model_is_what_its_noisy_cells_say(labels: int, orders: int, scale: fl
     for seed in range(8):
         levels = random_levels(labels, orders, scale, seed)
         if seed == 0:
-            levels[0][0,] = [-5] * (labels + 1)  # after it nothing stands above the noise
+            levels[0][0,] = [-5] * (labels + 1)  # after it nothing is above the noise
         expected = by_definition(levels, Fraction(scale), labels)
         model = Model.of([level_of(level, scale, labels) for level in levels], labels)
         assert model.chances.sum(axis=1) == pytest.approx(1.0)
@@ -190,7 +190,7 @@ def test_a_model_with_a_level_missing_is_a_fault() -> None:
 
 
 def test_steps_and_keys_by_hand() -> None:
-    """Every step of every case with what stands before it; the empty case ends at once."""
+    """Every step of every case with what is before it; the empty case ends at once."""
     variants = [(1, 0), (), (2, 2, 1), ()]
     steps = VariantSteps.of(variants, 3)
     start = end = 3

@@ -32,7 +32,7 @@ def test_a_scale_is_its_fraction(scale: float) -> None:
 
 
 def test_draws_of_many_chunks_take_words_as_they_come() -> None:
-    """Beyond one chunk each draw stands at its own scale and takes the words after those of the draw before it: the
+    """Beyond one chunk each draw is at its own scale and takes the words after those of the draw before it: the
     same as all words at once."""
     words = np.random.default_rng(2).integers(0, 2**64, size=12 * (CHUNK + 500), dtype=np.uint64)
     scales, which = np.asarray([1.0, 1e9]), np.arange(CHUNK + 500) % 2

@@ -49,7 +49,7 @@ def test_public_part_does_not_depend_on_the_data(table: dict[str, Any]) -> None:
 
 
 def test_strict_kinds_charge_what_they_promise() -> None:
-    """The charge is exact, declared before the build, and its numbers stand in the promise."""
+    """The charge is exact, declared before the build, and its numbers are in the promise."""
     assert mechanism(TABLES[2]).charge() == Charge(Fraction(1, 10), Fraction(1, 1000))
     assert mechanism(TABLES[1]).charge() == Charge(Fraction(1), Fraction(1, 1000))
     promise = mechanism(TABLES[2]).promise()

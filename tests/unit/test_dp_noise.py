@@ -178,7 +178,7 @@ def test_neighbouring_draws_are_independent(sampler: Sampler) -> None:
 
 
 def test_each_event_gets_its_own_scale() -> None:
-    """Draws of several scales stand in the places they were asked for."""
+    """Draws of several scales are in the places they were asked for."""
     draws = np.abs(noise.secure().laplace_each(np.asarray([1.0, 1e12]), np.arange(4000) % 2))
     assert draws[::2].max() < 100 < np.median(draws[1::2])
 

@@ -176,7 +176,7 @@ def test_behind_the_horizon_there_is_no_accumulated_log() -> None:
 
 
 def test_labels_may_come_in_any_order() -> None:
-    """Counts of a variant stand for its labels, whatever other labels a release has and in which order."""
+    """Counts of a variant represent its labels, whatever other labels a release has and in which order."""
     terms, shape, state = Terms.of(1, "1e-3"), Shape(), None
     for number, log in enumerate([_log(xy=30, b=2), _log(ab=25, xy=3), _log(yx=40, ab=5)], start=1):
         found = release_variants(log, terms=terms, shape=shape, number=number, state=state, draw=NoisePerCall())

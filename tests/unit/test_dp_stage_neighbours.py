@@ -113,7 +113,7 @@ def test_a_log_differs_by_the_victim_alone() -> None:
 
 
 def test_labels() -> None:
-    """X stands in one log alone, and shows where its noisy count passes; each case counts for two labels."""
+    """X is in one log alone, and shows where its noisy count passes; each case counts for two labels."""
     one, other, asked = shown("labels")
     assert one == other == {("label", "A"), ("label", "B")}
     assert asked == [(2 / 100, 2)]
@@ -128,7 +128,7 @@ def gaussian(epsilon: Fraction, parts: int = 1, sensitivity: int = 1, delta: Fra
 
 
 def test_variants() -> None:
-    """A C stands in one log alone; of A B one has a case more. Counts are told apart near 200."""
+    """A C is in one log alone; of A B one has a case more. Counts are told apart near 200."""
     scale = gaussian(Fraction(4))
     for noise_ in (0, -3, 4):
         one, other, asked = shown("variants", noise_, Fraction(4))

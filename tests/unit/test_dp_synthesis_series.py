@@ -187,7 +187,7 @@ def _series(
 
 def _filled(design: Design, traces: Sequence[Variant], totals: Sequence[int], draws: Sequence[int]) -> Any:
     """A series that has measured 90 cases of 36 variants, with candidates that were counted before."""
-    one = _series(design, Shape(), model=UNIT / 2)  # cells of two cases stand above the noise
+    one = _series(design, Shape(), model=UNIT / 2)  # cells of two cases are above the noise
     many = ["".join(trace) for size in (2, 3) for trace in itertools.product("abc", repeat=size)]
     log = _log(**{trace: 2 + (place % 2) for place, trace in enumerate(many)})
     assert log.n_cases == 90

@@ -173,7 +173,7 @@ def test_shares_by_default() -> None:
 
 
 def test_a_design_that_is_not_given_is_that_of_the_reference() -> None:
-    """docs/configuration.md; its shares are the usual ones of the stages that run, given ones stand."""
+    """docs/configuration.md; its shares are the usual ones of the stages that run, given ones stay."""
     usual = Design()
     said = (usual.max_labels, usual.order, usual.case_weight, usual.candidates, usual.max_length, usual.sample)
     assert said == (8, 2, 3, 1000, 200, 20_000)
@@ -187,7 +187,7 @@ def test_a_design_that_is_not_given_is_that_of_the_reference() -> None:
 
 
 def test_shares_that_are_written() -> None:
-    """They stand as written, exactly; a stage that is not named gets none."""
+    """They stay as written, exactly; a stage that is not named gets none."""
     found = Shares.of({"model": "0.7", "weights": "0.3"}, labels=False, times=False)
     assert _parts(found) == {
         "labels": 0, "variants": 0, "model": Fraction(7, 10), "weights": Fraction(3, 10), "times": 0,
@@ -492,7 +492,7 @@ def _like(
 
 def test_drawn_traces_are_as_frequent_as_the_first_level_says() -> None:
     """300 cases of one event and 100 of two, whatever the model drew and however many cases it is asked for; a sample
-    of as many as the design says. A case without events is no trace to stand for others."""
+    of as many as the design says. A case without events is no trace to represent others."""
     level = _level([[100 * UNIT, 400 * UNIT], [400 * UNIT, 0]], UNIT / 100)
     for cases in (1.0, 50.0, 900.0):
         found, total = _like({(0,): 2, (): 5, (0, 0): 8}, cases, level, 1000)

@@ -169,7 +169,7 @@ def test_the_whole_is_not_refuted() -> None:
 
 @pytest.mark.slow
 def test_candidates_made_of_raw_cases_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted bug: the true variants stand among the candidates, so a variant of one person can leave, and without her
+    """Planted bug: the true variants appear among the candidates, so a variant of one person can leave, and without her
     it cannot."""
     plain = synthetic.candidate_list
     raw: list[VariantCounts] = []

@@ -84,7 +84,7 @@ def test_cases_complete_by_silence_one_after_the_other() -> None:
 
 
 def test_no_part_inherits_another() -> None:
-    """The fold owns its parts: no class of the room has a base class that stands in the room, records aside."""
+    """The fold owns its parts: no class of the room has a base class that is in the room, records aside."""
     classes = [
         (path.name, node)
         for path in sorted((ROOT / "stream" / "fold").glob("*.py"))

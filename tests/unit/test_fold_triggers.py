@@ -25,7 +25,7 @@ def _state(**fields: Any) -> PublicationState:
 
 
 def test_reset_counts_anew_and_keeps_the_last_moment_without_a_clock() -> None:
-    """A cut ends all counts and the waiting; without a tick the moment of the cut before stands."""
+    """A cut ends all counts and the waiting; without a tick the moment of the cut before stays."""
     own = _state(new_cases=3, new_events=4, completed=5, last_cut=7, waiting_since=6, cuts=2)
     own.reset(None)
     assert (own.new_cases, own.new_events, own.completed, own.waiting_since, own.last_cut) == (0, 0, 0, None, 7)
@@ -72,7 +72,7 @@ def test_whose_cases_were_taken_is_in_the_state() -> None:
     ],
 )
 def test_the_first_window(time: Any, clock: TriggerClock, earliest: int | None, end: int | None) -> None:
-    """Aligned to 1970-01-01: that of the earliest event, or for wall time the one that the clock stands in."""
+    """Aligned to 1970-01-01: that of the earliest event, or for wall time the one that the clock is in."""
     own = _state()
     own.open_windows(_rules(every=10, time=time), clock, earliest)
     assert own.window_end == end
@@ -95,7 +95,7 @@ def test_a_window_is_opened_once_and_only_where_there_are_windows() -> None:
         ("event", None, 30, 40),
         ("wall", 31, 30, 40),
         ("wall", 39, 30, 40),
-        ("wall", 40, 30, 50),  # the clock stands at the begin of the window that ends at 50
+        ("wall", 40, 30, 50),  # the clock is at the begin of the window that ends at 50
         ("wall", 75, 30, 80),  # one tick went over several windows: on to the one that it lies in
         ("wall", 3, 30, 40),  # never back
         ("wall", None, 30, 40),

@@ -42,7 +42,7 @@ values = st.one_of(
 
 @given(st.lists(values, min_size=1, max_size=30), st.integers(-1, 1000))
 def test_every_offset_is_a_row_or_a_dead_letter(records: list[bytes | None], prev: int) -> None:
-    """Deltas chain from `prev` to the last offset, none above the limit, and each offset stands in exactly one."""
+    """Deltas chain from `prev` to the last offset, none above the limit, and each offset is in exactly one."""
     source = [source_record(prev + 1 + 2 * place, value) for place, value in enumerate(records)]
     encoded, letters = _writer().write("topic", 3, prev, source, NOW)
     deltas = _decode(encoded)

@@ -101,7 +101,7 @@ def test_a_log_with_very_many_leaders_is_asked_for_the_last_ones() -> None:
     ("epoch", "offset", "end", "lost"),
     [
         (0, 9, None, None),  # another leader since, and nothing of ours is gone
-        (0, 10, None, 10),  # the next leader's first record stands where we read one of the first leader's
+        (0, 10, None, 10),  # the next leader's first record appears where we read one of the first leader's
         (0, 15, None, 10),
         (2, 19, None, None),
         (2, 20, None, 20),

@@ -93,7 +93,7 @@ def test_budgets_are_for_every_chain(tmp_path: Path, capfd: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_the_figure_is_drawn(log: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], suffix: str) -> None:
-    """--plot writes a file of the kind its suffix says, and the table still stands on stdout."""
+    """--plot writes a file of the kind its suffix says, and the table still is on stdout."""
     figure = tmp_path / f"figure{suffix}"
     assert execute(["leakage", log, *COLUMNS, "--split", "0.1", "--window", "1,2", "--plot", str(figure)]) == 0
     assert figure.read_bytes()[:4] in (b"\x89PNG", b"<?xm", b"%PDF")

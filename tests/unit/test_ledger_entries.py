@@ -131,7 +131,7 @@ def test_the_bytes_are_those_of_earlier_programs(entry: Entry, line: str) -> Non
 
 
 def test_an_anchor_is_a_note() -> None:
-    """Of the daemon, with the same keys as ever; a moment 0 and an offset 0 stand there too."""
+    """Of the daemon, with the same keys as ever; a moment 0 and an offset 0 appear there too."""
     line = b'{"kind":"note","publication":"","body":{"delta":{"log":"t","base":0,"first":0}}}'
     assert write_entry(note(Anchor("t"))) == line
     found = read_entry(line)

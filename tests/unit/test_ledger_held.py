@@ -35,7 +35,7 @@ def _ruling(number: int, decision: str, publication: str = "p") -> Entry:
 
 
 def test_what_an_account_knows_of_held_releases(ledger: SqliteLedger) -> None:
-    """Live and after a restart alike. A refused approval decides nothing; what is held or rejected does not stand; a
+    """Live and after a restart alike. A refused approval decides nothing; what is held or rejected does not count; a
     burned number is held no more."""
     account = ledger.view.account("p")
     for number in range(1, 8):
@@ -51,7 +51,7 @@ def test_what_an_account_knows_of_held_releases(ledger: SqliteLedger) -> None:
 
 
 def test_a_seal_that_is_folded_again_is_not_held_again(ledger: SqliteLedger) -> None:
-    """Its decision, or the loss of its bytes, stands."""
+    """Its decision, or the loss of its bytes, stays."""
     account = ledger.view.account("p")
     for number in (1, 2):
         ledger.append(_seal(number))
@@ -87,7 +87,7 @@ def test_the_seals_that_wait() -> None:
 
 
 def test_one_decision_a_release_and_many_refusals() -> None:
-    """The first decision stands; an approval that the gate did not let pass may come again."""
+    """The first decision stays; an approval that the gate did not let pass may come again."""
     keys = {decision: key_of(_ruling(4, decision)) for decision in ("approved", "rejected", "superseded", "refused")}
     assert keys["refused"] is None
     assert keys["approved"] == keys["rejected"] == keys["superseded"] == "approval/p/4"

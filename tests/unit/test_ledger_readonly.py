@@ -69,7 +69,7 @@ def test_a_reader_leaves_nothing_beside_the_ledger(ledger: Path) -> None:
 
 
 def test_a_reader_sees_what_a_writer_has_just_appended(ledger: Path) -> None:
-    """It stands in the writer's log, not yet in the file."""
+    """It is in the writer's log, not yet in the file."""
     writer = SqliteLedger(ledger, "hospital")
     try:
         writer.append(charge_entry("research", "cut", Charge(Fraction(1))))

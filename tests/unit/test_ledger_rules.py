@@ -285,7 +285,7 @@ def test_a_series_goes_on_naming_resources_as_it_began(ledger: SqliteLedger) -> 
 
 
 def test_the_streak_counts_refusals_since_the_last_seal(ledger: SqliteLedger) -> None:
-    """Each refused cut once; a seal ends it; a seal that is folded again (another appender's stands) does not."""
+    """Each refused cut once; a seal ends it; a seal that is folded again (another appender's is valid) does not."""
     account = ledger.view.account("p")
     assert account.streak == 0
     for cut, streak in (("a", 1), ("a", 1), ("b", 2)):

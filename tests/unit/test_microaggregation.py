@@ -1,4 +1,4 @@
-"""Microaggregated times: what each published time stands for, what it keeps, and who bears it."""
+"""Microaggregated times: what each published time represents, what it keeps, and who bears it."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_times_are_dealt_out_whoever_they_are_from() -> None:
 
 
 def test_fewer_cases_than_k_have_no_times() -> None:
-    """Nothing could stand for K cases."""
+    """Nothing could represent K cases."""
     with pytest.raises(ValueError, match="3 cases"):
         microaggregated(random_log(0, 3), 5, "minutes", below())
 

@@ -40,7 +40,7 @@ def program(seen: list[object]) -> typer.Typer:
 
 
 def test_a_group_is_given_as_an_object() -> None:
-    """Options land in their group, wherever they stand on the command line; what is not given is the default."""
+    """Options land in their group, wherever they are on the command line; what is not given is the default."""
     seen: list[object] = []
     words = ["--bk", "A,B", "a.csv", "--seed", "7", "--bk", "C", "--columns", "case=id", "--separator", "tab"]
     assert CliRunner().invoke(program(seen), words).exit_code == 0

@@ -74,7 +74,7 @@ def test_a_clock_that_was_simulated_is_said(
 
 
 def test_a_release_that_waits_has_its_moment_in_the_seal(tmp_path: Path) -> None:
-    """So that a start after a crash publishes it then; one that is published at once has none. The audience stands
+    """So that a start after a crash publishes it then; one that is published at once has none. The audience appears
     there too, where the series is one of an audience."""
     settings = _settings({"mechanism": DP}, {"mechanism": IDENTITY})
     with closing(ReleaseService(settings, tmp_path / "out", clock=SimulatedClock())) as service:
@@ -272,7 +272,7 @@ RARE = ("ab",) * 6 + ("ac",)
 
 
 def test_a_release_that_the_gate_refuses_is_repaired(tmp_path: Path) -> None:
-    """One case stands alone until c is gone: the audit says so, with the reason that was; what passes needs none."""
+    """One case is alone until c is gone: the audit says so, with the reason that was; what passes needs none."""
     for traces, decision in (
         (RARE, {"decision": "repaired", "reasons": ["ka: 1 is below 2"]}),
         (("ab",) * 6, {"decision": "passed", "reasons": []}),

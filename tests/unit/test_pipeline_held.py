@@ -125,7 +125,7 @@ def test_of_several_held_releases_the_first_is_waited_for(tmp_path: Path) -> Non
 
 
 def test_a_refusal_of_the_gate_waits_for_nobody(tmp_path: Path) -> None:
-    """No number of a held release stands in its entry."""
+    """No number of a held release is in its entry."""
     with _service(tmp_path, _settings({"mechanism": IDENTITY, "gate": {"min_ka": 300}})) as service:
         service.pipelines["p"].attempt(_attempt())
         entry = next(one for one in service.ledger.entries() if isinstance(one, WithheldEntry))

@@ -241,7 +241,7 @@ def test_a_release_needs_free_space(
 
 
 def test_a_bound_that_a_mechanism_cannot_keep_withholds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its reason stands in the ledger and the next cut is tried; bad input of a plain mechanism ends the program."""
+    """Its reason is in the ledger and the next cut is tried; bad input of a plain mechanism ends the program."""
 
     def cannot(error: Exception) -> Callable[..., Any]:
         def build(*_: Any) -> Any:
@@ -262,7 +262,7 @@ def test_a_bound_that_a_mechanism_cannot_keep_withholds(tmp_path: Path, monkeypa
 
 
 def test_a_number_that_another_process_sealed_is_lost(tmp_path: Path) -> None:
-    """The first seal stands; the loser's bytes are put aside and never become visible."""
+    """The first seal is valid; the loser's bytes are put aside and never become visible."""
     service: ReleaseService
 
     def race(name: str) -> None:

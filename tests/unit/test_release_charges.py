@@ -71,7 +71,7 @@ def test_a_cut_that_was_charged_less_is_not_drawn(tmp_path: Path, epsilon: str, 
 
 @pytest.mark.parametrize("epsilon", ["1", "0.5"])
 def test_a_cut_that_was_charged_enough_is_drawn(tmp_path: Path, epsilon: str) -> None:
-    """The same crash, and terms that ask for as much or less: the charge stands and is reused."""
+    """The same crash, and terms that ask for as much or less: the charge stays and is reused."""
     with pytest.raises(Aborted):
         _decide(tmp_path, "1", at=at_nth("charged", 1, abort))
     decision, spent = _decide(tmp_path, epsilon)
@@ -166,7 +166,7 @@ def test_the_terms_of_such_a_series_are_looked_at_when_it_starts(tmp_path: Path)
 
 
 def test_an_accumulated_log_is_written_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stands beside the release, each build knows which release it will be, and what is not read back as it was
+    """It is beside the release, each build knows which release it will be, and what is not read back as it was
     written does not leave."""
     numbers: list[int] = []
     build = Pipeline._build

@@ -1,4 +1,4 @@
-"""What stays in memory of a release that stands: its log leaves, and is read again where somebody asks for it."""
+"""What stays in memory of a published release: its log leaves, and is read again where somebody asks for it."""
 
 from __future__ import annotations
 

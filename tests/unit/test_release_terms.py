@@ -14,7 +14,7 @@ from stream.release.contract import Attempt, Decision, Exposure
 from stream.run.service import ReleaseService
 
 UNKNOWN = EventLog.from_events(["1", "1"], ["a", "b"], np.asarray([-(85 * 10**17), 17 * 10**17]), unit="ns")
-"""A case that began in 1700, as a date that stands for "unknown" says."""
+"""A case that began in 1700, as a date that represents "unknown" says."""
 
 
 def _settings(folder: Path, mechanism: str) -> settings.Settings:

@@ -99,13 +99,13 @@ def test_a_withheld_candidate_does_not_take_the_index_with_it() -> None:
 
 
 def test_a_projection_the_source_cannot_give_is_marked() -> None:
-    """No event attributes: projection C stands there without a number."""
+    """No event attributes: projection C appears there without a number."""
     found = Risk(projections=("C",)).measure(_context(_source()), {})
     assert [row["status"] for row in found["source"]] == ["not available"]
 
 
 def test_mechanisms_may_say_that_a_measure_does_not_apply() -> None:
-    """The reason of the mechanism stands instead of any number, in both audits."""
+    """The reason of the mechanism appears instead of any number, in both audits."""
     source = _source()
     build = _without_d(source)
     for audit in (Risk(), Utility()):

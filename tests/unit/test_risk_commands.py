@@ -93,7 +93,7 @@ def test_risk_table_marks_what_is_not_available(log: str, tmp_path: Path, capfd:
 def test_bad_input_is_one_line_and_exit_2(
     log: str, options: list[str], words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Bad values are named on stderr; nothing stands on stdout."""
+    """Bad values are named on stderr; nothing is on stdout."""
     assert execute(["risk", log, "--json", *options]) == 2
     out, err = capfd.readouterr()
     assert out == ""

@@ -131,7 +131,7 @@ def test_a_readers_schema_brings_defaults_and_aliases(registry: SchemaRegistry, 
 
 
 def test_avro_schemas_refer_to_others(registry: SchemaRegistry) -> None:
-    """A type that stands under a subject of its own is fetched by subject and version."""
+    """A type that is under a subject of its own is fetched by subject and version."""
     clerk = {"type": "record", "name": "shop.Clerk", "fields": [{"name": "name", "type": "string"}]}
     registry.register("clerk", json.dumps(clerk))
     outer = {**FIRST, "fields": [*FIELDS[:3], {"name": "by", "type": "shop.Clerk"}]}
@@ -556,7 +556,7 @@ def test_references_in_a_circle_end(registry: SchemaRegistry) -> None:
 @pytest.mark.parametrize("way", ["basic", "bearer"])
 def test_credentials_come_from_files(way: str, tmp_path: Path) -> None:
     """Basic by username and password file, a bearer token from a file that is read again when it is renewed; no secret
-    stands in an error."""
+    is in an error."""
     secret = tmp_path / "secret"
     secret.write_text("wrong-secret\n")
     basic, bearer = (("vera", "right"), None) if way == "basic" else (None, "right")

@@ -69,7 +69,7 @@ def _texts(value: object) -> list[str]:
 
 
 def test_names_in_error_lines_are_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A column's name stands in the line that says what the file has."""
+    """A column's name is in the line that says what the file has."""
     bad = log(tmp_path, "bad.csv", header=f"case,act{ESCAPE},moment\x9b2J")
     assert execute(["risk", bad]) == 2
     err = capfd.readouterr().err

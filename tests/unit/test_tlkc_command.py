@@ -1,4 +1,4 @@
-"""`veilstream anonymize` and the mechanism of publications: JSON, exit codes, what stands in the released file."""
+"""`veilstream anonymize` and the mechanism of publications: JSON, exit codes, what is in the released file."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_released_file_holds_nothing_else(source: Path, tmp_path: Path) -> None:
 
 
 def test_relative_times_leave_with_the_source_anchor(source: Path, tmp_path: Path, capfdbinary: Any) -> None:
-    """rel: after the suppression of all first events, `b` still stands at minute 1."""
+    """rel: after the suppression of all first events, `b` still is at minute 1."""
     out = tmp_path / "out.xes"
     code, result = _json(
         capfdbinary, str(source), "-o", str(out), "--knowledge", "rel", "--K", "7", "--L", "1", "--C", "1"

@@ -29,7 +29,7 @@ def budget(limit: float | None) -> dict[str, Any]:
 
 
 def test_safe_where_every_bound_of_the_series_was_asked() -> None:
-    """The smallest number stands in the sentence, with its release and the earlier one."""
+    """The smallest number is in the sentence, with its release and the earlier one."""
     (found,) = verdicts({"p": [audit(1, ALL), audit(2, ALL, 21)]}, {})
     assert (found.verdict, found.not_gated) == ("SAFE", ())
     assert "smallest: BA = 21 at release 2 against release 1" in found.sentence
@@ -52,7 +52,7 @@ def test_limited_where_a_release_left_in_spite_of_its_gate() -> None:
 
 
 def test_limited_where_the_audit_does_not_apply() -> None:
-    """What was not measured is not safe, and the reason stands there."""
+    """What was not measured is not safe, and the reason appears there."""
     silent = {"anonymity": {"status": "not_applicable", "reason": "it relabels events"}}
     (found,) = verdicts({"p": [audit(1, ALL, **silent)]}, {})
     assert found.verdict == "LIMITED"

@@ -1,4 +1,4 @@
-"""Windows as they stand in a configuration file."""
+"""Windows as they are in a configuration file."""
 
 from __future__ import annotations
 

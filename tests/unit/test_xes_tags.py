@@ -62,7 +62,7 @@ def test_an_encoding_that_is_none_is_refused(tmp_path):
 
 
 def test_a_fault_far_into_the_file_names_its_line(tmp_path):
-    """Also when a whole chunk and more stands before it, and many tags on its line."""
+    """Also when a whole chunk and more is before it, and many tags on its line."""
     event = f'<event><string key="concept:name" value="A"/>{TIME}</event>'
     good = "".join(f'<trace><string key="concept:name" value="{n}"/>\n{event}\n{event}</trace>\n' for n in range(4000))
     bad = f'<trace><string key="concept:name" value="bad"/>\n{event}{event.replace("10:00", "soon")}</trace>'

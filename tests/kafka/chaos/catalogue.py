@@ -2,7 +2,7 @@
 
 A fault is a function of the world and its drawn numbers; it returns when the fault is over (healed), and the daemon
 then has to come to rest by itself. `quiet` faults strike alone: an operator's hand is in them, or they damage what
-stands still. `last` faults end a round: a topic is not what it was, so only the tally of the last release judges, or
+does not change. `last` faults end a round: a topic is not what it was, so only the tally of the last release judges, or
 the daemon has to refuse.
 """
 

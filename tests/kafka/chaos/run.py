@@ -222,7 +222,7 @@ class Round:
         return lines
 
     def plain(self) -> list[int]:
-        """Numbers of the releases of `plain` that stand in the store."""
+        """Numbers of the releases of `plain` that are in the store."""
         burned = {(entry["publication"], entry["sequence"]) for entry in self.world.site.ledger("burned")}
         numbers = [entry["sequence"] for entry in self.world.site.ledger("seal") if entry["publication"] == "plain"]
         public = self.world.site.output("shared") / "public" / "plain"

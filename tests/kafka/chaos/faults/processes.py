@@ -93,7 +93,7 @@ def _(world: World, draw: Draw) -> None:
 
 
 def order(world: World, units: Sequence[Unit], draw: Draw, **what: Any) -> None:
-    """An order that stands for at least as long as events need to come to a cut."""
+    """An order that lasts at least as long as events need to come to a cut."""
     pids = world.order(units, **what)
     time.sleep(draw.seconds + 2)
     world.withdraw(pids, *what)

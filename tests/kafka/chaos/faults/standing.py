@@ -1,4 +1,4 @@
-"""What an operator, a backup or a retention does to what stands still."""
+"""What an operator, a backup or a retention does to what does not change."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def _rewind_delta(world: World) -> None:
                 return
             told = status(world, where)
         if answered and told.get("at", 0.0) > begin and told.get("state") == "gap":
-            # The host with the older state goes on, and the group stands where the newer one's order has set it.
+            # The host with the older state goes on, and the group is where the newer one's order has set it.
             with world.down(world.of("ingest")):
                 answer(world, where, "rewind", looked_again=True)
         time.sleep(0.5)

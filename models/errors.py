@@ -41,7 +41,7 @@ class BoundError(VeilstreamError):
 
 
 class TooFewCasesError(BoundError):
-    """Fewer cases have come so far than a bound needs: nothing is wrong, and more of them mend it."""
+    """Fewer cases have come so far than a bound needs: nothing is wrong, and more cases will meet it."""
 
 
 class RefusedError(VeilstreamError):

@@ -249,9 +249,9 @@ def _cause(queue: TlkcProblem) -> str:
         return (
             f"of {n} completed cases that wait fewer than K = {bounds.K} would keep an event: of those that share one, "
             f"too many have one value of {' or '.join(queue.classes)} for C = {float(bounds.C):g}; cases with other "
-            "values mend it, or fewer and larger classes (mechanism.bins)"
+            "values would help, or fewer and larger classes (mechanism.bins)"
         )
-    return f"of {n} completed cases that wait fewer than K = {bounds.K} have anything in common; more cases mend it"
+    return f"of {n} completed cases that wait fewer than K = {bounds.K} have anything in common; more cases would help"
 
 
 def frequent(log: EventLog, classes: Iterable[Column], bounds: TlkcBounds) -> list[Any]:
@@ -343,7 +343,7 @@ def check_feasible(queue: TlkcProblem, share: Fraction) -> None:
     raise BoundError(
         f"of the {n} completed cases that wait for a release, {100 * counts[name] / n:.0f} % have one value of {name}: "
         f"C = {float(share):g} cannot hold; {fit} of them could leave together, K = {queue.bounds.K} have to; "
-        "cases with other values mend it, or fewer and larger classes (mechanism.bins)"
+        "cases with other values would help, or fewer and larger classes (mechanism.bins)"
     )
 
 

@@ -216,5 +216,5 @@ def refuse_infeasible(
             why = f"{name} has {kinds} values, so one of them has at least 1/{kinds} of the cases"
         raise InfeasibleError(
             f"C = {float(bounds.C):g} is infeasible: {why} ({float(share):.4f}); cases with "
-            "other values mend it, or fewer and larger classes (bins)"
+            "other values would help, or fewer and larger classes (bins)"
         )

@@ -91,7 +91,9 @@ class ProgressCheck:
             starved = max((seconds - waited.get(thread, 0.0) for thread, seconds in behind.items()), default=0.0)
             looked, worked, waited = looked + still, worked + busy, before
             if self.asleep is not None and still - busy - starved > self.asleep:
-                log.error("asleep for %.0f s, another coordinator has taken over or may: this process ends", still)
+                log.error(
+                    "paused for %.0f s; another coordinator has taken over, or may have: this process ends", still
+                )
                 logging.shutdown()
                 self._end(EXIT_CODE)
                 return

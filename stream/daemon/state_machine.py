@@ -316,7 +316,9 @@ class ActiveCoordinator:
         """Refuse cases under another pseudonym key: no case of the state has these names."""
         key = self.fold.key or self.fold.rules.key
         if command.arguments.get("key", key) != key:
-            raise InputError("its cases are named under another pseudonym key: nothing is erased; repeat it with ours")
+            raise InputError(
+                "its cases are named under another pseudonym key: nothing is erased; repeat it with the key used here"
+            )
 
     def decide(self, cut: Cut) -> None:
         """Decide a cut durably, and log the decision."""

@@ -72,7 +72,7 @@ def _alone(lock: Path, target: str) -> Iterator[None]:
             raise RefusedError(f"{target}: another run is just writing this; wait for it, or name another") from None
         if os.fstat(handle).st_size:  # ours are empty
             os.close(handle)
-            raise InputError(f"{lock}: is no lock of ours; move it, or name another folder")
+            raise InputError(f"{lock}: is not a lock file of veilstream; move it, or name another folder")
         if lock.exists() and os.fstat(handle).st_ino == lock.stat().st_ino:
             break
         os.close(handle)  # its last holder has removed it since

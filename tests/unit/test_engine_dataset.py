@@ -77,9 +77,9 @@ def test_only_what_a_killed_upload_left_is_removed(store: Any, release: Path, mo
             dataset._upload(release, "memory://bucket/out", many)
     store.pipe_file("/bucket/out/part-00007.txt", b"precious")
     before = store.find("/bucket")
-    with pytest.raises(InputError, match="no release of ours"):
+    with pytest.raises(InputError, match="not veilstream's"):
         dataset.refuse_existing("memory://bucket/out")
-    with pytest.raises(InputError, match="no release of ours"):
+    with pytest.raises(InputError, match="not veilstream's"):
         dataset._upload(release, "memory://bucket/out", NAMES)
     assert store.find("/bucket") == before
     store.rm_file("/bucket/out/part-00007.txt")
@@ -180,9 +180,9 @@ def test_a_run_for_a_longer_name_keeps_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_lock_of_others_stays(tmp_path: Path) -> None:
-    """A file with content is no lock of ours."""
+    """A file with content is not a lock file of veilstream."""
     (tmp_path / ".out.lock").write_text("precious")
-    with pytest.raises(InputError, match="no lock of ours"), workspace(str(tmp_path / "out")):
+    with pytest.raises(InputError, match="not a lock file of veilstream"), workspace(str(tmp_path / "out")):
         pass
     assert (tmp_path / ".out.lock").read_text() == "precious"
 

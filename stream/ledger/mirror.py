@@ -138,7 +138,7 @@ class Mirror:
         """
         present = set(self.blobs.names(name))
         restored = []
-        for number in [*account.standing, *account.held]:
+        for number in [*account.released_numbers, *account.held]:
             body = account.seals[number].body
             is_local = operator.release(name, number).exists()
             is_mirrored = mirror_name(name, body.operator) in present
@@ -185,7 +185,7 @@ class Mirror:
 
         Put what is new, rewritten or under another storage key; remove what no seal names.
         """
-        for number in [*account.standing, *account.held]:
+        for number in [*account.released_numbers, *account.held]:
             folder = operator.release(name, number)
             if not folder.exists():
                 continue  # `restore` has said what that means
@@ -199,7 +199,8 @@ class Mirror:
         """Remove what no existing or held release names."""
         seals = account.seals
         wanted = {
-            mirror_name(publication, seals[number].body.operator) for number in (*account.standing, *account.held)
+            mirror_name(publication, seals[number].body.operator)
+            for number in (*account.released_numbers, *account.held)
         }
         wanted |= {mirror_name(publication, seals[number].body.temporary) for number in account.held}
         for name in self.blobs.names(publication):

@@ -127,7 +127,7 @@ class Account:
         # Kept with every entry, so that neither a charge nor a seal adds up all earlier ones.
         self._added = Charge()
         self._largest: Charge | None = None
-        self._standing: set[int] = set()
+        self._released: set[int] = set()
         self._held: set[int] = set()
         self._draw_outcomes: dict[tuple[str, int], SealEntry | WithheldEntry | BurnedEntry] = {}
 
@@ -205,9 +205,9 @@ class Account:
         return max([0, *self.seals, *self.burned])
 
     @property
-    def standing(self) -> list[int]:
+    def released_numbers(self) -> list[int]:
         """Numbers of the releases that exist for recipients, in order: neither burned, nor held, nor rejected."""
-        return sorted(self._standing)
+        return sorted(self._released)
 
     @property
     def held(self) -> list[int]:
@@ -297,7 +297,7 @@ class Account:
 
     def _sort_in(self, number: int) -> None:
         """Put a sealed number into the set of its present state."""
-        self._standing.discard(number)
+        self._released.discard(number)
         self._held.discard(number)
         self.rejected.discard(number)  # a number that is burned later counts as burned alone
         state = self.state(number)
@@ -306,7 +306,7 @@ class Account:
         elif state in ("rejected", "superseded"):
             self.rejected.add(number)
         elif state != "burned":
-            self._standing.add(number)
+            self._released.add(number)
 
 
 class LedgerView:

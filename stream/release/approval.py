@@ -127,7 +127,7 @@ def decide(pipeline: Pipeline, decision: PersonDecision) -> Ruled:
     if before is not None and before.body.decision == decision.ruling:
         return Ruled(pipeline.name, number, decision.ruling, again=True)
     if number not in account.held:
-        raise InputError(f"release {number} of {pipeline.name} is not held: {_standing(pipeline, number)}")
+        raise InputError(f"release {number} of {pipeline.name} is not held: {_state_words(pipeline, number)}")
     warned: list[Reason] = []
     if decision.order == "reject":
         recorded = reject(pipeline, number, by=decision.by, why=decision.why)
@@ -164,7 +164,7 @@ def _cut_at(seal: SealEntry) -> int:
     return int(position[0]) if position and position[0].isdigit() else -1
 
 
-def _standing(pipeline: Pipeline, number: int) -> str:
+def _state_words(pipeline: Pipeline, number: int) -> str:
     account = pipeline.account
     if number in account.rulings:
         ruling = account.rulings[number].body

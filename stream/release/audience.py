@@ -32,7 +32,7 @@ from stream.release.stages import MechanismMemory, ReleaseInputs
 
 log = logging.getLogger("veilstream")
 
-# The standing releases of an audience, as audits look back at them.
+# The published and sealed releases of an audience, as audits look back at them.
 
 
 class Earlier(Sequence[ReleaseRecord]):

@@ -173,11 +173,11 @@ def reject(pipeline: Holder, number: int, *, by: str, why: str, ruling: Ruling =
     """
     body = ApprovalBody(decision=ruling, by=by, why=why, at=pipeline.clock.now())
     entry = ApprovalEntry(publication=pipeline.name, sequence=number, owner=uuid.uuid4().hex, body=body)
-    standing = pipeline.ledger.append(entry)
-    if standing.body.decision != "approved":
+    valid_entry = pipeline.ledger.append(entry)
+    if valid_entry.body.decision != "approved":
         pipeline.at(Failpoint.REJECTED)
         clear(pipeline, number)
-    return standing
+    return valid_entry
 
 
 SHOWING = (VARIANTS, MEMORY)
@@ -215,7 +215,7 @@ def _waits(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
 
 
 def _refuse_unknown(pipeline: Pipeline) -> None:
-    sealed = set(pipeline.account.standing)
+    sealed = set(pipeline.account.released_numbers)
     unknown = [number for number in pipeline.store.releases(pipeline.name) if number not in sealed]
     if unknown:
         raise RefusedError(

@@ -541,7 +541,7 @@ def page() -> str:
         "",
         "| metric | type | labels | meaning | look at it when |",
         "| --- | --- | --- | --- | --- |",
-        *(one.markdown() for one in DEFINITIONS),
+        *(definition.markdown() for definition in DEFINITIONS),
         "",
         "| label | values |",
         "| --- | --- |",
@@ -585,9 +585,11 @@ class Metrics:
         """Source partitions whose lag was reported last."""
         self._metrics: dict[str, Any] = {}
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the series of every counter
-        for one in DEFINITIONS:
-            more = {"buckets": BUCKETS} if one.kind == "histogram" else {}
-            self._metrics[one.name] = KINDS[one.kind](one.name, one.help, one.labels, registry=self.registry, **more)
+        for definition in DEFINITIONS:
+            more = {"buckets": BUCKETS} if definition.kind == "histogram" else {}
+            self._metrics[definition.name] = KINDS[definition.kind](
+                definition.name, definition.help, definition.labels, registry=self.registry, **more
+            )
         self._set("build_info", 1, version=software()["version"])
 
     # one value
@@ -673,8 +675,8 @@ class Metrics:
 
     def verdict(self, publication: str, word: Word) -> None:
         """Export the verdict on all releases of a publication: 1 for the word that holds, 0 for the others."""
-        for one in get_args(Word):
-            self._set("verdict", one == word, publication=publication, verdict=one)
+        for verdict_word in get_args(Word):
+            self._set("verdict", verdict_word == word, publication=publication, verdict=verdict_word)
 
     def _reasons(self, name: str, publication: str, reasons: Iterable[Reason]) -> None:
         for code in {reason.code for reason in reasons}:
@@ -803,9 +805,9 @@ class Metrics:
         self._set("late_events", accounting["late"], publication=publication)
         self._set("open_cases", accounting["cases"])
         accepted = accounting["seen"] + accounting["removed_events"]
-        known = self._counted.get(("events_total",))
+        counted_before = self._counted.get(("events_total",))
         # At its first look a daemon sees the events of the state that it restored: none of them came now.
-        came = accepted > (accepted if known is None and self.live else known or 0)
+        came = accepted > (accepted if counted_before is None and self.live else counted_before or 0)
         if came:
             self._set("last_event_timestamp_seconds", time.time())
         self._reach("events_total", accepted)

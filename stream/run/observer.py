@@ -214,7 +214,7 @@ def _free_bytes(folder: Path) -> float:
 def _last_audits(pipeline: Pipeline, most: int) -> list[AuditDocument]:
     """Return the audits of the last releases, oldest first. One that cannot be read is left out."""
     audits = []
-    for number in pipeline.account.standing[-most:]:
+    for number in pipeline.account.released_numbers[-most:]:
         with contextlib.suppress(RefusedError):  # the series of the verdict has reported it
             audits.append(pipeline.audit_of(number))
     return audits

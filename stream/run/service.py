@@ -401,7 +401,7 @@ class ReleaseService:
         audit of the last release cannot be read: its events then count as pending.
         """
         accounting, pipeline = fold.accounting(name), self.pipelines[name]
-        standing = pipeline.account.standing
+        released = pipeline.account.released_numbers
         counts: Mapping[str, Any] = {}
         if standing:
             last = self._audit_of(name, standing[-1]) or {}
@@ -459,7 +459,7 @@ class ReleaseService:
     def _series(self, account: Account) -> PublicationSeries:
         series = PublicationSeries(account.publication)
         lost = []
-        for number in account.standing:
+        for number in account.released_numbers:
             audit = self._audit_of(account.publication, number, AuditPart)
             series.add(audit or AuditDocument())
             if audit is None:

@@ -88,11 +88,11 @@ def charge_late() -> None:
         if entry.kind == "charge":
             held.append(entry)
             return entry
-        standing = append(self, entry)
+        valid_entry = append(self, entry)
         if entry.kind == "seal":
             while held:
                 append(self, held.pop())
-        return standing
+        return valid_entry
 
     TopicLedger.append = appended  # type: ignore[method-assign]
 

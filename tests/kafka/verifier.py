@@ -117,7 +117,7 @@ def expected_cuts(site: Site, window: int) -> list[tuple[str, list[tuple[int, in
     return cuts
 
 
-def _standing(site: Site) -> tuple[dict[str, dict[int, Any]], dict[str, dict[str, Any]], set[tuple[str, int]]]:
+def _released(site: Site) -> tuple[dict[str, dict[int, Any]], dict[str, dict[str, Any]], set[tuple[str, int]]]:
     """Seals by number (the first wins), refusals by cut, burned numbers."""
     seals: dict[str, dict[int, Any]] = {}
     withheld: dict[str, dict[str, Any]] = {}
@@ -134,7 +134,7 @@ def _standing(site: Site) -> tuple[dict[str, dict[int, Any]], dict[str, dict[str
 
 
 def _decisions(site: Site, window: int, names: list[str]) -> Iterator[str]:
-    seals, withheld, burned = _standing(site)
+    seals, withheld, burned = _released(site)
     wanted = [place for place, _ in expected_cuts(site, window)]
     for name in names:
         alive = {number: seal for number, seal in seals.get(name, {}).items() if (name, number) not in burned}
@@ -157,7 +157,7 @@ def _sha(data: bytes) -> str:
 
 
 def _store(site: Site, window: int, plain: str, public: Path) -> Iterator[str]:
-    seals, _, burned = _standing(site)
+    seals, _, burned = _released(site)
     there = {folder.name for folder in public.iterdir()} if public.exists() else set()
     for name in sorted(there | seals.keys()):
         by_number = seals.get(name, {})
@@ -224,7 +224,7 @@ def _charges(site: Site, noisy: str | None) -> Iterator[str]:
 
 def _published(site: Site, public: Path) -> Iterator[str]:
     """What the topics told is one content per number, and it is what the store has."""
-    seals, _, burned = _standing(site)
+    seals, _, burned = _released(site)
     told: dict[tuple[str, int], set[str]] = {}
     for _, record in site.json("releases"):
         manifest = record["manifest"]

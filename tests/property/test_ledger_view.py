@@ -116,7 +116,7 @@ def test_the_facts_are_those_of_all_entries(given_entries: list[Entry]) -> None:
         assert account.first_seen == oracle.first_seen(given_entries).get(name)
         assert account.gaps == {one.body.gap for one in oracle.notes(given_entries, name) if one.body.gap is not None}
         assert account.accounting == oracle.accounting(given_entries, name)
-        assert account.standing == oracle.numbers_in(given_entries, name, "sealed", "published")
+        assert account.released_numbers == oracle.numbers_in(given_entries, name, "sealed", "published")
         assert account.held == oracle.numbers_in(given_entries, name, "held")
         assert account.rejected == set(oracle.numbers_in(given_entries, name, "rejected", "superseded"))
         assert account.streak == oracle.streak(given_entries, name)

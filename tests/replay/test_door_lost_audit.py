@@ -68,7 +68,7 @@ def test_only_the_publication_that_lost_a_file_is_paused(
     other = {"plain": "private", "private": "plain"}[publication]
     assert run.until(publication).status == "sealed"
     pipeline = run.service.pipelines[publication]
-    lost = run.service.folder.release(publication, pipeline.account.standing[-1]) / name
+    lost = run.service.folder.release(publication, pipeline.account.released_numbers[-1]) / name
     body = lost.read_bytes()
     lost.unlink()
     if name == "memory.json":
@@ -97,7 +97,7 @@ def test_a_file_that_is_missing_at_the_start_pauses_one_publication(
     other = {"plain": "private", "private": "plain"}[publication]
     assert run.until(publication).status == "sealed"
     pipeline = run.service.pipelines[publication]
-    lost = run.service.folder.release(publication, pipeline.account.standing[-1]) / name
+    lost = run.service.folder.release(publication, pipeline.account.released_numbers[-1]) / name
     body = lost.read_bytes()
     lost.unlink()
     with caplog.at_level(logging.ERROR, "veilstream"):

@@ -31,7 +31,7 @@ def _mirrored(settings: Settings, service: ReleaseService, publication: str, num
 
 
 def _last(service: ReleaseService, publication: str) -> int:
-    return service.pipelines[publication].account.standing[-1]
+    return service.pipelines[publication].account.released_numbers[-1]
 
 
 def test_a_start_fills_a_mirror_that_lost_files_and_says_so(

@@ -69,16 +69,16 @@ def test_a_run_that_the_earlier_version_began_goes_on_to_the_same_releases(tmp_p
     try:
         found = service.checkpoints.load()
         assert found is not None
-        before = service.pipelines["plain"].account.standing[:]
+        before = service.pipelines["plain"].account.released_numbers[:]
         finished(service, service.fold_of(found.state))
         pipeline = service.pipelines["plain"]
         assert before == [1, 2]
-        assert [essence(pipeline.audit_of(number)) for number in pipeline.account.standing] == [
+        assert [essence(pipeline.audit_of(number)) for number in pipeline.account.released_numbers] == [
             essence(audit) for audit in expected("plain")
         ]
         private = service.pipelines["private"].account
         assert [entry["cut"]["id"] for entry in expected("private")] == [
-            private.seals[number].cut for number in private.standing
+            private.seals[number].cut for number in private.released_numbers
         ]
     finally:
         service.close()
@@ -115,7 +115,7 @@ def test_the_earlier_records_give_the_same_cuts(tmp_path: Path) -> None:
         finished(service, fold)
         for name in ("plain", "private"):
             account = service.pipelines[name].account
-            cuts = [account.seals[number].cut for number in account.standing]
+            cuts = [account.seals[number].cut for number in account.released_numbers]
             assert cuts == [audit["cut"]["id"] for audit in expected(name)]
     finally:
         service.close()

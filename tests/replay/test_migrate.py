@@ -56,7 +56,7 @@ def run(config: Path, output: Path, log: EventLog) -> bytes:
             service.decide(fold, cut)
         service.checkpoint(fold)
         service.mirror.save(position, service.checkpoints.load().state)  # type: ignore[union-attr]
-        if len(service.pipelines["plain"].account.standing) == 2:
+        if len(service.pipelines["plain"].account.released_numbers) == 2:
             break
     service.close()
     return service.named(fold).snapshot()

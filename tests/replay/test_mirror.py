@@ -53,7 +53,7 @@ def decide(
         for position, record in records:
             for cut in fold.apply(position, record):
                 service.decide(fold, cut)
-                if len(service.pipelines["plain"].account.standing) == releases:
+                if len(service.pipelines["plain"].account.released_numbers) == releases:
                     return service
     finally:
         service.close()
@@ -165,8 +165,8 @@ def test_what_was_never_sealed_is_removed(tmp_path: Path, log: EventLog) -> None
     assert counted == (0, 2)
     service = ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
     service.close()
-    standing = sum(len(one.account.standing) for one in service.pipelines.values())
-    assert len([path for path in folder.rglob("*") if path.is_file()]) == standing == 1
+    released = sum(len(one.account.released_numbers) for one in service.pipelines.values())
+    assert len([path for path in folder.rglob("*") if path.is_file()]) == released == 1
 
 
 def test_a_damaged_release_in_the_mirror_is_named(tmp_path: Path, log: EventLog) -> None:

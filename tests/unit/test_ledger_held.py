@@ -47,7 +47,7 @@ def test_what_an_account_knows_of_held_releases(ledger: SqliteLedger) -> None:
         assert one.held == [2, 6]
         assert one.rejected == {4, 5}
         assert set(one.rulings) == {3, 4, 5}
-        assert one.standing == [1, 3]
+        assert one.released_numbers == [1, 3]
 
 
 def test_a_seal_that_is_folded_again_is_not_held_again(ledger: SqliteLedger) -> None:
@@ -60,7 +60,7 @@ def test_a_seal_that_is_folded_again_is_not_held_again(ledger: SqliteLedger) -> 
     for number in (1, 2):
         ledger.append(_seal(number))
     assert account.held == []
-    assert account.standing == [1]
+    assert account.released_numbers == [1]
 
 
 def test_the_streak_leaves_out_what_waits_for_a_person(ledger: SqliteLedger) -> None:

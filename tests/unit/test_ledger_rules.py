@@ -142,9 +142,9 @@ def test_an_account_knows_its_own_publication_only(ledger: SqliteLedger) -> None
         ledger.append(_entry("seal", cut=publication, sequence=number, publication=publication))
     account = ledger.view.account("p")
     assert account.spent == Charge(Fraction(1), Fraction(1, 100))
-    assert (account.standing, account.last_number) == ([1], 1)
+    assert (account.released_numbers, account.last_number) == ([1], 1)
     assert (
-        ledger.view.account("r").standing,
+        ledger.view.account("r").released_numbers,
         ledger.view.account("r").last_number,
         ledger.view.account("r").spent,
     ) == (
@@ -168,7 +168,7 @@ def test_what_each_kind_means_to_an_account(ledger: SqliteLedger) -> None:
     ledger.append(entry("erased", publication="p", body={"releases": [2, 4]}))
     for one in (account, LedgerView(ledger.entries()).account("p")):
         assert one.spent == Charge(Fraction(1, 3), Fraction(1, 7))
-        assert (one.standing, one.last_number) == ([1], 5)
+        assert (one.released_numbers, one.last_number) == ([1], 5)
         assert (set(one.seals), set(one.burned), one.published) == ({1, 2}, {2, 5}, {1})
         assert (set(one.sealed_cuts), set(one.withheld)) == ({"a"}, {"c"})
         assert (one.erased, one.erased_releases) == (4, {1, 2, 4})

@@ -174,7 +174,7 @@ class Audience:
         view = self._ledger.view
         account = view.account(publication)
         self.earlier.read_lost()
-        existing = account.standing
+        existing = account.released_numbers
         # If nothing in the manifest may depend on data, only charged numbers of others count: how many other numbers
         # there are, the data decided.
         charged_only = not mechanism.reads_data_in_gate
@@ -194,7 +194,7 @@ class Audience:
 
     def last_audit(self, publication: str) -> AuditDocument:
         """Return audit.json of the last release of a publication; empty before the first one."""
-        existing = self._ledger.view.account(publication).standing
+        existing = self._ledger.view.account(publication).released_numbers
         return self.audit_of((publication, existing[-1])) if existing else {}
 
     def memory(self, publication: str | None) -> MechanismMemory | None:

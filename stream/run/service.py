@@ -403,8 +403,8 @@ class ReleaseService:
         accounting, pipeline = fold.accounting(name), self.pipelines[name]
         released = pipeline.account.released_numbers
         counts: Mapping[str, Any] = {}
-        if standing:
-            last = self._audit_of(name, standing[-1]) or {}
+        if released:
+            last = self._audit_of(name, released[-1]) or {}
             # Without the audit of the last release, these numbers are unknown: the publication is paused.
             counts = last.get("counts", {"released": None, "suppressed_events": None})
         exposed = counts.get("exposed") or 0

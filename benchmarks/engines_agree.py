@@ -8,12 +8,14 @@ with what `embedded` finds. Exit code 1 where anything differs. The logs are tho
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,9 @@ import numpy as np
 
 from connectors import read_log, write_log
 from connectors.reading import Reading
-from models.attacks.correspondence import AttackQuestion
 from models.eventlog import EventLog
 from models.variants import VariantPlan
-from stream.commands import _engine
-from stream.commands.attack import simple_logs
+from stream.commands import build_app
 from stream.engine import open_engine
 from stream.engine.contract import CountQuery, Draws, Engine
 from stream.release import single
@@ -100,10 +100,14 @@ def _released(engine: Engine, pair: Pair) -> dict[str, Any]:
 
 def _audits(kind: str, pair: Pair) -> Any:
     """The attack on the two releases."""
-    question = AttackQuestion(n=(0, 1, 2))
-    options = _engine.EngineOptions(engine=kind)
-    logs = simple_logs(question, [pair.earlier, pair.whole], Reading(), options, list(pair.sensitive))
-    return question.between(logs[0], logs[1]).json()
+    arguments = ["attack", str(pair.earlier), str(pair.whole), "--n", "0..2", "--engine", kind, "--json"]
+    if pair.sensitive:
+        arguments += ["--sensitive", ",".join(pair.sensitive)]
+    printed = io.TextIOWrapper(io.BytesIO())
+    with redirect_stdout(printed):
+        build_app("attack")(arguments, standalone_mode=False)
+    printed.seek(0)
+    return json.loads(printed.read())
 
 
 def main() -> None:

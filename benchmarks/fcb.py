@@ -25,8 +25,7 @@ from models.anonymize.hiding import Mode, Target
 from models.anonymize.sensitive import quartile_classes
 from models.anonymize.tlkc import Suppression
 from models.attacks.correspondence import anonymity
-from models.attacks.matching import next_occurrences
-from models.attacks.pairs import join_releases
+from models.attacks.pairs import join_releases, next_occurrences
 from models.attacks.true_linker import true_counts, true_linker
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog

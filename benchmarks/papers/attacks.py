@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from benchmarks.attacks import cut
 from benchmarks.papers.page import NOT_HELD, ROOT, Page, Table, held
 from models.anonymize.tlkc import anonymize
-from models.attacks.correspondence import anonymity
-from models.attacks.outcome import AttackResult, proportions
+from models.attacks.correspondence import AttackResult, anonymity, proportions
 from models.errors import VeilstreamError
 from models.eventlog import EventLog, SimpleLog
 from models.knowledge import Structure

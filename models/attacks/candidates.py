@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from models.attacks.linkability import CLOSED_FORM, LEAST, THEOREM_2, THEOREM_2_EMPTY_PREFIX, Edges, edges
 from models.attacks.linker import BaseLinker, Flags
-from models.attacks.matching import NextOccurrences, unmatched
-from models.attacks.pairs import RecordClasses, ReleasePair
+from models.attacks.pairs import NextOccurrences, RecordClasses, ReleasePair, unmatched
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.errors import InputError
@@ -114,7 +113,7 @@ def records_by_value(rows: RecordClasses, inside: Flags, values: int) -> Ints:
     return np.bincount(rows.value, weights=rows.count * inside, minlength=values).astype(np.int64)
 
 
-def worst_group(valuer: CandidateValuer, bk: Sequence[int], attack: str, left: int | None = None) -> dict[str, Any]:
+def worst_group(valuer: CandidateValuer, bk: Symbols, attack: str) -> dict[str, Any]:
     """Return the sensitive value with the most cracked records under a candidate.
 
     Parameters
@@ -123,9 +122,6 @@ def worst_group(valuer: CandidateValuer, bk: Sequence[int], attack: str, left: i
         The method and the candidate.
     attack
         "fa", "ca" or "ba".
-    left
-        The records that no linker excludes, if known. A log without sensitive values has one value: its cracks then
-        follow from `left` without a flow.
 
     Returns
     -------
@@ -133,11 +129,7 @@ def worst_group(valuer: CandidateValuer, bk: Sequence[int], attack: str, left: i
     """
     pair = valuer.pair
     in1, in2 = matching_rows(valuer, bk)
-    if left is not None and len(pair.values) == 1:
-        ms1, ms2 = int(pair.earlier.count[in1].sum()), int(pair.later.count[in2].sum())
-        attacked = ms1 if attack == "fa" else ms2
-        return {"value": pair.values[0], "ms1": ms1, "ms2": ms2, "cracked": attacked - left}
-    key = tuple(bk)
+    key = tuple(int(code) for code in bk)
     if key not in valuer.cracked:
         valuer.cracked[key] = _cracks(valuer, in1, in2)
     cracked = valuer.cracked[key][:, ("fa", "ca", "ba").index(attack)]

@@ -18,44 +18,30 @@ correspondence-attacks-2021, Def. 9-12 (linkers and cracks) and Def. 16-18 (anon
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
 
-import numpy as np
 import numpy.typing as npt
 
 from models.attacks.candidates import CandidateValuer, candidate_values, joint_value, relation_edges, worst_group
-from models.attacks.enumeration import enumerate_all
+from models.attacks.enumeration import enumerate_all, enumerated_minima
 from models.attacks.linkability import Edges, edges
-from models.attacks.linker import BaseLinker, Flags, base_linkers, obstacles
-from models.attacks.matching import NextOccurrences, next_occurrences
-from models.attacks.outcome import (
-    FLOOR,
-    Anonymity,
-    AttackResult,
-    Method,
-    Minimum,
-    attack_result,
-    check_parameters,
-    result_without_linker,
-)
-from models.attacks.pairs import ReleasePair, encode, join_releases
-from models.attacks.search import (
-    ASK_M,
-    C1,
-    C2,
-    KA2_COMMON,
-    MEASURES,
-    NEW,
-    OPEN,
-    FlowAnswer,
-    no_incumbents,
-    search,
-)
-from models.compiled import kernel
+from models.attacks.linker import BaseLinker, base_linkers
+from models.attacks.obstacles import Obstacle, obstacles
+from models.attacks.pairs import NextOccurrences, ReleasePair, encode, join_releases, next_occurrences, unmatched
+from models.attacks.search import MEASURES, NO_VALUE, Minimum, exact_minima
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, EventLog, Ints, SimpleLog
 from models.knowledge import NANOSECONDS, Unit, perspective
+
+Method = Literal["exact", "sound", "paper", "reference"]
+"""exact: Def. 10-12 over all linkers; sound: group formulas that never over-state a crack; paper: Theorems 3-5 as
+printed; reference: what the authors' program computes."""
+
+LONGEST_BK = 32
+MOST_N = 127
+
 
 CARRIED = {"ac": "activity", "re": "resource", "time": "relative_time"}
 """What a release can carry and be linked on, by its short name, and the perspective that shows it."""
@@ -232,6 +218,21 @@ def _first_part(item: Any) -> Any:
     return item[0]
 
 
+def check_parameters(bk_length: int, n: Sequence[int], method: str = "exact", minimum: str = "realisable") -> None:
+    """Raise InputError for a parameter out of range."""
+    if not 1 <= bk_length <= LONGEST_BK:
+        raise InputError(f"bk_length = {bk_length} is not in 1..{LONGEST_BK}")
+    if not n:
+        raise InputError("n names no number of removed events")
+    for number in n:
+        if not 0 <= number <= MOST_N:
+            raise InputError(f"n = {number} is not in 0..{MOST_N}")
+    if method not in get_args(Method):
+        raise InputError(f"method {method!r} is not one of {', '.join(get_args(Method))}")
+    if minimum not in get_args(Minimum):
+        raise InputError(f"minimum {minimum!r} is not one of {', '.join(get_args(Minimum))}")
+
+
 def attack(
     earlier: EventLog,
     later: EventLog,
@@ -297,9 +298,9 @@ def anonymity(
     n
         Events removed from a case at most, each searched by itself.
     method
-        `exact`: Def. 10-12 over all linkers. `sound`, `paper`, `reference`: see `outcome.Method`.
+        `exact`: Def. 10-12 over all linkers. `sound`, `paper`, `reference`: see `Method`.
     minimum
-        Which values count: see `outcome.Minimum`.
+        Which values count: see `search.Minimum`.
     known
         Maps a carried item to what background knowledge can be about. None: the item itself.
     taxonomy
@@ -322,8 +323,242 @@ def anonymity(
     correspondence-attacks-2021, Def. 10-12 and 16-18.
     """
     check_parameters(bk_length, n, method, minimum)
+    ns = sorted(set(n))
     pair = join_releases(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
-    return PairAttack(pair, bk_length, sorted(set(n)), method, minimum).run(candidates, joint)
+    table = next_occurrences(pair)
+    linkable = edges(pair, ns[-1])
+    return PairAttack(pair, bk_length, ns, method, minimum, table, linkable=linkable).run(candidates, joint)
+
+
+# --- All pairs of a series ---
+
+
+class AttackedPair(NamedTuple):
+    """Two releases (0 is the first), and the anonymity that they leave together."""
+
+    earlier: int
+    later: int
+    answer: Anonymity
+
+
+def _nothing() -> None:
+    pass
+
+
+def attack_pairs(
+    question: AttackQuestion, logs: Sequence[SimpleLog], on_pair: Callable[[], None] = _nothing
+) -> list[AttackedPair]:
+    """Return the answer for each pair of releases, in order of the later one.
+
+    Parameters
+    ----------
+    question, logs
+        The options, and the releases as `question.simple_logs` returns them.
+    on_pair
+        Called after each pair.
+    """
+    pairs = []
+    for later in range(1, len(logs)):
+        for earlier in range(later):
+            pairs.append(AttackedPair(earlier, later, question.between(logs[earlier], logs[later])))
+            on_pair()
+    return pairs
+
+
+# --- The answer ---
+
+
+@content_free("n", "linker", "values")
+@dataclass(frozen=True, slots=True)
+class AttackResult:
+    """The minima of a pair at one n.
+
+    Parameters
+    ----------
+    n
+        Events removed at most.
+    linker
+        "none": no linker exists, so nothing can be stated for any linker.
+    values
+        Least value of each measure, in records. None if `linker` is "none", or no background knowledge has a value.
+    worst
+        Background knowledge that attains each minimum.
+    groups
+        For fa, ca and ba the sensitive value with the most cracked records there.
+    obstacles
+        Why no linker exists.
+    matching
+        For fa, ca and ba the records that match the worst one in the attacked release: the earlier one for fa,
+        otherwise the later one.
+    """
+
+    n: int
+    linker: Literal["exists", "none"]
+    values: dict[str, int | None]
+    worst: dict[str, list[Any] | None] = field(default_factory=dict)
+    groups: dict[str, Any] = field(default_factory=dict)
+    obstacles: list[Obstacle] = field(default_factory=list)
+    matching: dict[str, int | None] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> int | None:
+        """Return the value of a measure by its name: `result.fa`."""
+        try:
+            return self.values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def least_n(self) -> int | None:
+        """Smallest n with which a linker exists; None if no n can make one, or if one exists already."""
+        least = 0
+        for obstacle in self.obstacles:
+            if obstacle.least_n is None:
+                return None
+            least = max(least, obstacle.least_n)
+        return least if self.obstacles else None
+
+    def json(self) -> dict[str, Any]:
+        """Return the entry of `results` in the `attack` document."""
+        body: dict[str, Any] = {
+            "n": self.n,
+            "linker": self.linker,
+            **self.values,
+            **proportions(self.values, self.matching),
+        }
+        body["worst"] = {name: self.worst.get(name) for name in ("fa", "ca", "ba", "ka1", "ka2")}
+        body["groups"] = self.groups
+        if self.linker == "none":
+            body["least_n"] = self.least_n
+            body["witness"] = [
+                {
+                    "value": obstacle.value,
+                    "earlier": obstacle.earlier,
+                    "later": obstacle.later,
+                    "least_n": obstacle.least_n,
+                }
+                for obstacle in self.obstacles
+            ]
+        return body
+
+
+@content_free("bk_length", "method", "minimum", "cases", "results")
+@dataclass(frozen=True, slots=True)
+class Anonymity:
+    """Answer of `anonymity`: one `AttackResult` for each n, ascending, and the named candidates."""
+
+    bk_length: int
+    method: str
+    minimum: Minimum
+    cases: tuple[int, int]
+    results: list[AttackResult]
+    candidates: list[dict[str, Any]] = field(default_factory=list)
+
+    def json(self) -> dict[str, Any]:
+        """Return the `attack` document."""
+        body: dict[str, Any] = {
+            "bk_length": self.bk_length,
+            "method": self.method,
+            "minimum": self.minimum,
+            "cases": list(self.cases),
+            "results": [result.json() for result in self.results],
+        }
+        if self.candidates:
+            body["candidates"] = self.candidates
+        return body
+
+
+def proportions(values: Mapping[str, int | None], matching: Mapping[str, int | None]) -> dict[str, float | None]:
+    """Return the proportions of cracked cases FC, CC and BC.
+
+    Each is of the one background knowledge in `worst`, so it is between 0 and 1 where cracks are counted exactly.
+
+    The paper (section 5) divides by the least KA, which another background knowledge attains: as printed, a proportion
+    can be negative.
+    """
+    return {f"{name[0]}c": _lost(matching.get(name), values.get(name)) for name in ("fa", "ca", "ba")}
+
+
+def _lost(before: int | None, after: int | None) -> float | None:
+    """Return the proportion that was lost, or None if there was nothing, or nothing is known."""
+    if not before or after is None:
+        return None
+    return (before - after) / before
+
+
+def attack_result(
+    pair: ReleasePair, table: NextOccurrences, n: int, best: Ints, worst: npt.NDArray[Any]
+) -> AttackResult:
+    """Return the answer of a finished search, with symbols in place of codes.
+
+    Parameters
+    ----------
+    pair, table
+        The releases and their next occurrences.
+    n
+        Events removed at most.
+    best, worst
+        int64[MEASURES] and int[MEASURES, bk_length], as `search.search` returns them.
+    """
+    values: dict[str, int | None] = {}
+    worst_bk: dict[str, list[Any] | None] = {}
+    matching: dict[str, int | None] = {}
+    for measure, value, padded_codes in zip(MEASURES, best, worst, strict=True):
+        if value >= NO_VALUE:
+            values[measure] = worst_bk[measure] = None
+            continue
+        codes = padded_codes[padded_codes >= 0]
+        values[measure] = int(value)
+        worst_bk[measure] = [pair.alphabet[code] for code in codes]
+        if measure in ("fa", "ca", "ba"):
+            ms1, ms2 = _matching_records(pair, table, codes, n)
+            matching[measure] = ms1 if measure == "fa" else ms2
+    return AttackResult(n, "exists", values, worst_bk, matching=matching)
+
+
+def _matching_records(pair: ReleasePair, table: NextOccurrences, bk: npt.NDArray[Any], n: int) -> tuple[int, int]:
+    """Return |ms1| and |ms2| of one background knowledge, in records."""
+    matches = unmatched(table, bk) <= n
+    ms1 = pair.earlier.count[matches[pair.earlier.known]].sum()
+    ms2 = pair.later.count[matches[pair.later.known]].sum()
+    return int(ms1), int(ms2)
+
+
+def result_without_linker(n: int, obstacles: list[Obstacle]) -> AttackResult:
+    """Return the answer without values: nothing can be stated "for any linker" if there is none."""
+    return AttackResult(n, "none", dict.fromkeys(MEASURES), obstacles=obstacles)
+
+
+LEGEND = (
+    "releases: in the order given; n: events removed from a case, at most; linker: can every earlier case be a later "
+    "one; ka1, ka2: least number of cases of each release that match what is known; fa, ca, ba: what is left of it "
+    "after the forward, cross and backward attack; fc, cc, bc: the share that each excludes"
+)
+"""Below the tables. Words of docs/glossary.md."""
+
+
+def missing_linkers(pairs: Sequence[AttackedPair]) -> list[str]:
+    """Return a sentence for each pair and n without a linker."""
+    return [
+        _no_linker(pair.earlier, pair.later, result)
+        for pair in pairs
+        for result in pair.answer.results
+        if result.linker == "none"
+    ]
+
+
+def _no_linker(earlier: int, later: int, result: AttackResult) -> str:
+    witness = result.obstacles[0]
+    if result.least_n:
+        hint = f"the least n with a linker is {result.least_n}"
+    else:
+        hint = f"no n up to {MOST_N} gives one: a value changed, or cases were dropped"
+    return (
+        f"releases {earlier + 1}, {later + 1}, n = {result.n}: no linker; {len(result.obstacles)} sensitive value(s) "
+        f"cannot be matched ({witness.earlier} earlier records link to {witness.later} later ones); {hint}"
+    )
+
+
+# --- The attacks on one pair ---
 
 
 class PairAttack:
@@ -359,13 +594,13 @@ class PairAttack:
 
     def run(self, candidates: Sequence[Sequence[Any]] = (), joint: bool = False) -> Anonymity:
         """Return the minima at all n, and the values of the named candidates."""
-        codes = [encode(self.pair, bk) for bk in candidates]
+        codes_of_candidates = [encode(self.pair, bk) for bk in candidates]
         results: list[AttackResult] = []
         named: list[dict[str, Any]] = []
         for base in base_linkers(self.pair, self.linkable, self.ns):
             results.append(self.least(base))
-            for bk, code in zip(candidates, codes, strict=True):
-                named.append(self._named(base, bk, code, joint))
+            for bk, codes in zip(candidates, codes_of_candidates, strict=True):
+                named.append(self._named(base, bk, codes, joint))
         cases = (self.pair.earlier.n_cases, self.pair.later.n_cases)
         return Anonymity(self.bk_length, self.method, self.minimum, cases, results, named)
 
@@ -384,137 +619,28 @@ class PairAttack:
             best, worst = enumerated_minima(valuer, self.bk_length, self.minimum)
         result = attack_result(self.pair, self.table, base.n, best, worst)
         for attack in ("fa", "ca", "ba"):
-            if result.worst[attack]:
-                codes = worst[MEASURES.index(attack)]
-                left = result.values[attack] if self.method == "exact" else None
-                result.groups[attack] = worst_group(valuer, codes[codes >= 0].tolist(), attack, left)
+            left, attacked = result.values[attack], result.matching.get(attack)
+            if left is None or attacked is None:
+                continue  # no background knowledge has a value
+            padded_codes = worst[MEASURES.index(attack)]
+            codes = padded_codes[padded_codes >= 0]
+            if self.method == "exact" and len(self.pair.values) == 1:
+                # All records are one group: its cracks are those that the search has counted.
+                ms1, ms2 = _matching_records(self.pair, self.table, codes, base.n)
+                group = {"value": self.pair.values[0], "ms1": ms1, "ms2": ms2, "cracked": attacked - left}
+            else:
+                group = worst_group(valuer, codes, attack)
+            result.groups[attack] = group
         return result
 
-    def _named(self, base: BaseLinker, bk: Sequence[Any], code: Codes, joint: bool) -> dict[str, Any]:
+    def _named(self, base: BaseLinker, bk: Sequence[Any], codes: Codes, joint: bool) -> dict[str, Any]:
         """Return one candidate at one n; its cracks are None if no linker exists."""
         valuer = self.valuer(base)
-        values = joint_value(valuer, code) if joint else candidate_values(valuer, code)
+        values = joint_value(valuer, codes) if joint else candidate_values(valuer, codes)
         if not base.exists:
-            values = {key: size if key in ("ms1", "ms2") else None for key, size in values.items()}
+            sizes = {"ms1": values["ms1"], "ms2": values["ms2"]}
+            values = {**dict.fromkeys(values), **sizes}
         return {"bk": list(bk), "n": base.n, **values}
-
-
-def exact_minima(
-    pair: ReleasePair, table: NextOccurrences, base: BaseLinker, bk_length: int, minimum: Minimum
-) -> tuple[Ints, Codes]:
-    """Return the exact minima at one n by branch and bound.
-
-    Returns
-    -------
-    best
-        int64[MEASURES], as `search.search`.
-    worst
-        int32[MEASURES, bk_length], the background knowledge that attains each.
-    """
-    known1, known2 = pair.earlier.known, pair.later.known
-    loose = base.loose.copy()  # by rows; the search reads known variants
-    loose[:, 0] = known1[loose[:, 0]]
-    loose[:, 1] = known2[loose[:, 1]]
-
-    def ask(question: int, inside: Flags, enough: int) -> FlowAnswer:
-        in2 = inside[known2]
-        try:
-            if question == ASK_M:
-                in1 = inside[known1]
-                ms1 = int(pair.earlier.count[in1].sum())
-                return ms1 - base.fewest_leaving(in1, in2), None
-            most_free = base.most_free(in2, enough)
-            free = np.bincount(known2, weights=base.linker.free, minlength=pair.n_known)
-            return most_free, free.astype(np.int64)
-        finally:
-            base.undo()
-
-    surplus = pair.later.n_cases - pair.earlier.n_cases
-    weights = _search_weights(pair, base)
-    best, worst, _ = search(table, weights, loose, base.n, bk_length, FLOOR[minimum], surplus, ask)
-    return best, worst
-
-
-def _search_weights(pair: ReleasePair, base: BaseLinker) -> Ints:
-    """Return the `weights` of `search.search`, by known variant."""
-    weights = np.zeros((pair.n_known, 4), dtype=np.int64)
-    earlier, later = pair.earlier, pair.later
-    _tally(earlier.known, earlier.count, later.known, later.count, base.linker.free, base.reachable, weights)
-    return weights
-
-
-@kernel
-def _tally(known1, count1, known2, count2, free, reachable, weights):  # type: ignore[no-untyped-def]
-    """Add up rows by known variant; one pass is faster than four calls of numpy."""
-    for i in range(len(known1)):
-        weights[known1[i], C1] += count1[i]
-    for j in range(len(known2)):
-        weights[known2[j], C2] += count2[j]
-        weights[known2[j], NEW] += free[j]
-        weights[known2[j], OPEN] += np.int64(reachable[j])
-
-
-def enumerated_minima(
-    valuer: CandidateValuer, bk_length: int, minimum: Minimum, exactly: bool | None = None
-) -> tuple[Ints, Codes]:
-    """Return the minima over every candidate, for methods whose values may grow when bk is extended.
-
-    Parameters
-    ----------
-    valuer
-        The method, at one n.
-    bk_length, minimum
-        As `anonymity`.
-    exactly
-        Whether only bk of length bk_length count, as in the authors' program. None: for `reference` alone.
-
-    Returns
-    -------
-    As `exact_minima`.
-    """
-    best, worst = no_incumbents(bk_length)
-    floor = FLOOR[minimum]
-    is_reference = valuer.method == "reference"
-    if exactly is None:
-        exactly = is_reference
-    for codes, values in enumerate_all(valuer, bk_length):
-        ms1, ms2, f, c, b = values.T.astype(np.int64)
-        valid = codes[:, -1] >= 0 if exactly else codes[:, 0] >= 0
-        in_both = valid & (ms1 > 0) & (ms2 > 0)
-        in_one = valid & ((ms1 > 0) | (ms2 > 0))
-        # The authors' program drops a bk with an empty matching set, for KA too.
-        for_ka = in_both if is_reference else valid
-        if is_reference or floor < 0:
-            for_attacks = in_both
-        else:
-            for_attacks = valid if floor == 1 else in_one
-        columns = (
-            (ms1, for_ka & (ms1 > 0)),
-            (ms2, for_ka & (ms2 > 0)),
-            (ms1, in_both),
-            (ms2, in_both),
-            (ms1 - f, for_attacks),
-            (ms2 - c, for_attacks),
-            (ms2 - b, for_attacks),
-        )  # in the order of MEASURES
-        for measure, (numbers, allowed) in enumerate(columns):
-            if floor == 1 or measure <= KA2_COMMON:
-                allowed = allowed & (numbers >= 1)
-            _take_least(best, worst, measure, numbers, allowed, codes)
-    return best, worst
-
-
-def _take_least(
-    best: Ints, worst: Codes, measure: int, numbers: Ints, allowed: npt.NDArray[np.bool_], codes: npt.NDArray[Any]
-) -> None:
-    """Make the least allowed number the incumbent of a measure, if it is smaller."""
-    rows = np.flatnonzero(allowed)
-    if not len(rows):
-        return
-    row = rows[np.argmin(numbers[rows])]
-    if numbers[row] < best[measure]:
-        best[measure] = numbers[row]
-        worst[measure] = codes[row]
 
 
 def every_candidate(

@@ -32,11 +32,13 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.candidates import METHODS, CandidateValuer, group_cracks
-from models.attacks.flows import UNREACHED, fewest_leaving, most_free, undo
-from models.attacks.matching import advance, is_in
+from models.attacks.linker import UNREACHED, fewest_leaving, most_free, undo
+from models.attacks.pairs import advance, is_in
+from models.attacks.search import FLOOR, KA2_COMMON, Minimum, no_incumbents
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.errors import InputError
+from models.eventlog import Codes, Ints
 
 MOST_CANDIDATES = 60_000_000
 """An enumeration of more takes longer than anybody waits (about a minute in group formulas at the limit)."""
@@ -389,7 +391,7 @@ def _match_rows(first, after, positions, missing, known, a, n, begin, end, insid
 
 @part
 def _value_by_flows(tables, room, depth, begin, end, n, first_row, step, values):  # type: ignore[no-untyped-def]
-    """Write F, C and B of the children begin..end - 1 by Def. 10-12 (see `flows`)."""
+    """Write F, C and B of the children begin..end - 1 by Def. 10-12 (see `linker`)."""
     first, after, positions, missing = tables.first, tables.after, room.positions[depth], room.missing[depth]
     known1, known2, loose_variants, part_rows = tables.known1, tables.known2, tables.loose_variants, tables.part_rows
     hashes, remembered, in1, in2 = room.hashes, room.remembered, room.in1, room.in2
@@ -460,3 +462,69 @@ def _value_by_groups(tables, room, depth, begin, end, n, method, first_row, step
             values[row, F] += cracks[s, 0]
             values[row, C] += cracks[s, 1]
             values[row, B] += cracks[s, 2]
+
+
+# --- Minima over all candidates ---
+
+
+def enumerated_minima(
+    valuer: CandidateValuer, bk_length: int, minimum: Minimum, exactly: bool | None = None
+) -> tuple[Ints, Codes]:
+    """Return the minima over every candidate, for methods whose values may grow when bk is extended.
+
+    Parameters
+    ----------
+    valuer
+        The method, at one n.
+    bk_length, minimum
+        As `anonymity`.
+    exactly
+        Whether only bk of length bk_length count, as in the authors' program. None: for `reference` alone.
+
+    Returns
+    -------
+    As `exact_minima`.
+    """
+    best, worst = no_incumbents(bk_length)
+    floor = FLOOR[minimum]
+    is_reference = valuer.method == "reference"
+    if exactly is None:
+        exactly = is_reference
+    for codes, values in enumerate_all(valuer, bk_length):
+        ms1, ms2, f, c, b = values.T.astype(np.int64)
+        valid = codes[:, -1] >= 0 if exactly else codes[:, 0] >= 0
+        in_both = valid & (ms1 > 0) & (ms2 > 0)
+        in_one = valid & ((ms1 > 0) | (ms2 > 0))
+        # The authors' program drops a bk with an empty matching set, for KA too.
+        for_ka = in_both if is_reference else valid
+        if is_reference or floor < 0:
+            for_attacks = in_both
+        else:
+            for_attacks = valid if floor == 1 else in_one
+        columns = (
+            (ms1, for_ka & (ms1 > 0)),
+            (ms2, for_ka & (ms2 > 0)),
+            (ms1, in_both),
+            (ms2, in_both),
+            (ms1 - f, for_attacks),
+            (ms2 - c, for_attacks),
+            (ms2 - b, for_attacks),
+        )  # in the order of MEASURES
+        for measure, (numbers, allowed) in enumerate(columns):
+            if floor == 1 or measure <= KA2_COMMON:
+                allowed = allowed & (numbers >= 1)
+            _take_least(best, worst, measure, numbers, allowed, codes)
+    return best, worst
+
+
+def _take_least(
+    best: Ints, worst: Codes, measure: int, numbers: Ints, allowed: npt.NDArray[np.bool_], codes: npt.NDArray[Any]
+) -> None:
+    """Make the least allowed number the incumbent of a measure, if it is smaller."""
+    rows = np.flatnonzero(allowed)
+    if not len(rows):
+        return
+    row = rows[np.argmin(numbers[rows])]
+    if numbers[row] < best[measure]:
+        best[measure] = numbers[row]
+        worst[measure] = codes[row]

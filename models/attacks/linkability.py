@@ -90,7 +90,7 @@ class Edges:
 
     @property
     def forward(self) -> tuple[Ints, Codes, Bytes]:
-        """Links by earlier rows, in the order that the kernels of models.attacks.flows take."""
+        """Links by earlier rows, in the order that the compiled functions of models.attacks.linker take."""
         return (self.start, self.later, self.least)
 
     @cached_property

@@ -26,19 +26,25 @@ correspondence-attacks-2021, Def. 10-12 (cracks) and Def. 16-18 (anonymity).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from models.attacks.flows import UNREACHED
-from models.attacks.matching import NextOccurrences, PartOfTables, advance, is_in
+from models.attacks.linker import UNREACHED, BaseLinker, Flags
+from models.attacks.pairs import NextOccurrences, PartOfTables, ReleasePair, advance, is_in
 from models.attacks.totals import SharedTotals, add_leaving, column_starts
 from models.compiled import kernel, part
 from models.eventlog import Codes, Ints
 
 MEASURES = ("ka1", "ka2", "ka1_common", "ka2_common", "fa", "ca", "ba")
 KA1, KA2, KA1_COMMON, KA2_COMMON, FA, CA, BA = range(7)
+
+Minimum = Literal["realisable", "all", "common"]
+"""realisable: the least value >= 1 (exact 0 means that no case can be the victim);
+all: the least, also 0, over the background knowledge that matches in one of the releases, so never above `realisable`;
+common: the same over the background knowledge that matches in both."""
+
+FLOOR: dict[Minimum, int] = {"realisable": 1, "all": 0, "common": -1}
 
 NO_VALUE = UNREACHED
 """The incumbent of a measure for which no candidate has a value."""
@@ -51,8 +57,6 @@ STATES = 1 << 17
 
 STRIDE = 50_000
 """Nodes between two returns from compiled code: a signal (Ctrl-C, a stopping daemon) waits for such a return."""
-
-Flags = npt.NDArray[np.bool_]
 
 FlowAnswer = tuple[int, Ints | None]
 """M or BA of a candidate; for BA also the records that the linker found leaves free, by known variant."""
@@ -155,6 +159,61 @@ class SearchRoom(NamedTuple):
     best: Any
     worst: Any
     cursor: Any
+
+
+def exact_minima(
+    pair: ReleasePair, table: NextOccurrences, base: BaseLinker, bk_length: int, minimum: Minimum
+) -> tuple[Ints, Codes]:
+    """Return the exact minima at one n by branch and bound.
+
+    Returns
+    -------
+    best
+        int64[MEASURES], as `search.search`.
+    worst
+        int32[MEASURES, bk_length], the background knowledge that attains each.
+    """
+    known1, known2 = pair.earlier.known, pair.later.known
+    loose = base.loose.copy()  # by rows; the search reads known variants
+    loose[:, 0] = known1[loose[:, 0]]
+    loose[:, 1] = known2[loose[:, 1]]
+
+    def ask(question: int, inside: Flags, enough: int) -> FlowAnswer:
+        in2 = inside[known2]
+        try:
+            if question == ASK_M:
+                in1 = inside[known1]
+                ms1 = int(pair.earlier.count[in1].sum())
+                return ms1 - base.fewest_leaving(in1, in2), None
+            most_free = base.most_free(in2, enough)
+            free = np.bincount(known2, weights=base.linker.free, minlength=pair.n_known)
+            return most_free, free.astype(np.int64)
+        finally:
+            base.undo()
+
+    surplus = pair.later.n_cases - pair.earlier.n_cases
+    weights = _search_weights(pair, base)
+    best, worst, _ = search(table, weights, loose, base.n, bk_length, FLOOR[minimum], surplus, ask)
+    return best, worst
+
+
+def _search_weights(pair: ReleasePair, base: BaseLinker) -> Ints:
+    """Return the `weights` of `search.search`, by known variant."""
+    weights = np.zeros((pair.n_known, 4), dtype=np.int64)
+    earlier, later = pair.earlier, pair.later
+    _tally(earlier.known, earlier.count, later.known, later.count, base.linker.free, base.reachable, weights)
+    return weights
+
+
+@kernel
+def _tally(known1, count1, known2, count2, free, reachable, weights):  # type: ignore[no-untyped-def]
+    """Add up rows by known variant; one pass is faster than four calls of numpy."""
+    for i in range(len(known1)):
+        weights[known1[i], C1] += count1[i]
+    for j in range(len(known2)):
+        weights[known2[j], C2] += count2[j]
+        weights[known2[j], NEW] += free[j]
+        weights[known2[j], OPEN] += np.int64(reachable[j])
 
 
 def search(

@@ -18,9 +18,8 @@ from itertools import combinations
 from typing import Any
 
 from models.attacks.candidates import CandidateValuer, cracks_by_value, matching_rows, records_by_value
-from models.attacks.correspondence import PairAttack
+from models.attacks.correspondence import AttackedPair, AttackQuestion, PairAttack, check_parameters
 from models.attacks.linker import base_linkers
-from models.attacks.outcome import check_parameters
 from models.attacks.pairs import encode, join_releases
 from models.content_free import content_free
 from models.eventlog import SimpleLog
@@ -266,6 +265,23 @@ def series(
         make = partial(pair_attack, releases[i], releases[j], bk_length, ns, known, taxonomy, foreign)
         pairs[i, j] = PairInSeries(make)
     return series_of(len(releases), pairs, bk_length, ns, few)
+
+
+def document(question: AttackQuestion, logs: Sequence[SimpleLog], pairs: Sequence[AttackedPair]) -> dict[str, Any]:
+    """Return the documented JSON: the first pair, and for more than two releases every pair and the series."""
+    body = pairs[0].answer.json()
+    if len(logs) > 2:
+        body["pairs"] = [{"earlier": pair.earlier + 1, "later": pair.later + 1, **pair.answer.json()} for pair in pairs]
+        together = series(
+            logs,
+            bk_length=question.bk_length,
+            n=question.n,
+            known=question.known,
+            taxonomy=question.taxonomy,
+            foreign=question.foreign,
+        )
+        body["series"] = together.json()
+    return body
 
 
 def series_of(

@@ -1,7 +1,7 @@
 """One release and many earlier ones: the tables that their pairs share, and the attacks on all of them.
 
 A pair of releases needs a common numbering, tables of next occurrences and the linkable pairs of record classes
-(models.attacks.pairs, matching, linkability). Between one candidate and all releases before it nearly all of this is
+(models.attacks.pairs, linkability). Between one candidate and all releases before it nearly all of this is
 the same again: the releases show the same variants. So the variants of all of them are numbered together, the tables
 are made once, the record classes of all earlier releases are linked to those of the candidate once, and each pair takes
 its part. The result of a pair equals the result that it would compute alone; `tests/property/test_attacks_against.py`
@@ -11,21 +11,44 @@ compares both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks import flows
-from models.attacks.correspondence import PairAttack
-from models.attacks.linkability import Edges, KeptLinks, Listed, edges
-from models.attacks.linker import FollowedLinker, Obstacle, base_linkers, evident_obstacles
-from models.attacks.matching import CELLS, LONGEST, NextOccurrences, PartOfTables, next_occurrence_table
+from models.attacks.correspondence import AttackResult, PairAttack, result_without_linker
+from models.attacks.linkability import LEAST, SUBSEQUENCE, Edges, KeptLinks, Listed, edges
+from models.attacks.linker import (
+    ANY_PAIR,
+    RECORDS,
+    ROW1,
+    SUBSEQUENCE_PAIRS,
+    BaseLinker,
+    Flags,
+    Linker,
+    Scratch,
+    base_linkers,
+    copy_linker,
+    give_back,
+    link_equal,
+    place_all,
+    scratch_for,
+)
 from models.attacks.numbering import ClassColumns, Numbered, Numbering, SharedClasses
-from models.attacks.outcome import AttackResult, Minimum, result_without_linker
-from models.attacks.pairs import RecordClasses, ReleasePair, Sequences
+from models.attacks.obstacles import Obstacle, evident_obstacles
+from models.attacks.pairs import (
+    CELLS,
+    LONGEST,
+    NextOccurrences,
+    PartOfTables,
+    RecordClasses,
+    ReleasePair,
+    Sequences,
+    next_occurrence_table,
+)
+from models.attacks.search import Minimum
 from models.attacks.totals import SharedTotals
 from models.content_free import content_free
 from models.errors import InputError
@@ -403,6 +426,111 @@ def _some_sequences(sequences: Sequences, chosen: Ints, code_of_item: Codes) -> 
     return Sequences(code_of_item[sequences.items[places]], start)
 
 
+# --- Linkers that follow a series ---
+
+
+@content_free("n")
+@dataclass
+class FollowedLinker:
+    """The base linker of one n, which moves from one earlier release of a series to the next.
+
+    A base linker takes most of the time of a pair: it places every record of the earlier release. Between neighbours
+    of a series few records differ. So the links of records that the next release does not hold are taken out, the
+    records that it holds besides find their place, and all other links stay. The result of a search does not depend on
+    the linker that it starts from.
+
+    Parameters
+    ----------
+    n
+        Events removed at most.
+    classes
+        The record classes among which the linker moves.
+    linker
+        Its arrays, for this n alone.
+    count
+        int64[earlier classes], records that it holds.
+    excess
+        int64[earlier classes], those of them without a partner.
+    """
+
+    n: int
+    classes: SharedClasses
+    linker: Linker
+    count: Ints
+    excess: Ints
+    _links: Listed = field(init=False)
+    _subsequence_links: Listed = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Select the links of this n."""
+        self._select_links()
+
+    @classmethod
+    def each(
+        cls, pair: ReleasePair, classes: SharedClasses, ns: Sequence[int], records: int
+    ) -> Iterator[FollowedLinker]:
+        """Yield one for each n, ascending, that holds the earlier release of `pair`.
+
+        `records`: the most records of any release of the series.
+        """
+        for base in base_linkers(pair, classes.linkable, ns, records):
+            yield cls(base.n, classes, copy_linker(base.linker), pair.earlier.count, base.excess)
+
+    def move_to(self, pair: ReleasePair, classes: SharedClasses, scratch: Scratch) -> BaseLinker:
+        """Return the base linker of another earlier release. Use it before the next move.
+
+        `classes` must hold the classes of the release that the linker holds now.
+        """
+        if classes is not self.classes:
+            self._renumber(classes)
+        count = pair.earlier.count
+        give_back(self.linker, self.count, count, self.excess)
+        scratch.excess[:] = np.maximum(count - self.count, 0)
+        link_equal(self.linker, self._links, pair.earlier.linked, pair.later.linked, scratch.excess)
+        everywhere = np.zeros(1, dtype=np.bool_)  # no matching sets: any record may go anywhere
+        if self.n > 0:  # without removed events all links are subsequence pairs
+            links = self._subsequence_links
+            place_all(self.linker, links, self.n, SUBSEQUENCE_PAIRS, everywhere, everywhere, scratch)
+        scratch.excess[:] += self.excess
+        left = place_all(self.linker, self._links, self.n, ANY_PAIR, everywhere, everywhere, scratch)
+        base = BaseLinker.of(self.linker, classes.linkable, self.n, int(left), scratch)
+        self.count, self.excess = count, base.excess
+        return base
+
+    def _select_links(self) -> None:
+        """Select the links of this n once, so that no search passes over those of a larger n."""
+        start, later, least = self.classes.linkable.forward
+        self._links = _selected((start, later, least), (least & LEAST) <= self.n)
+        self._subsequence_links = self._links
+        if self.n > 0:
+            self._subsequence_links = _selected(self._links, (self._links[2] & SUBSEQUENCE) != 0)
+
+    def _renumber(self, classes: SharedClasses) -> None:
+        """Go on among other record classes; those that both numberings have keep their links."""
+        old_keys, new_keys = self.classes.keys, classes.keys
+        self.classes = classes
+        self._select_links()
+        stay = np.flatnonzero(np.isin(old_keys, new_keys))
+        new_row = np.full(len(old_keys), -1, dtype=np.int64)
+        new_row[stay] = np.searchsorted(new_keys, old_keys[stay])
+        count = np.zeros(len(new_keys), dtype=np.int64)
+        excess = np.zeros(len(new_keys), dtype=np.int64)
+        head1 = np.full(len(new_keys), -1, dtype=np.int64)
+        count[new_row[stay]] = self.count[stay]
+        excess[new_row[stay]] = self.excess[stay]
+        head1[new_row[stay]] = self.linker.head1[stay]
+        used = self.linker.pairs[:, RECORDS] > 0
+        self.linker.pairs[used, ROW1] = new_row[self.linker.pairs[used, ROW1]]
+        self.count, self.excess, self.linker = count, excess, self.linker._replace(head1=head1)
+
+
+def _selected(links: Listed, chosen: Flags) -> Listed:
+    """Return some of the links, in their order."""
+    start, later, least = links
+    chosen_before = np.concatenate(([0], np.cumsum(chosen))).astype(np.int64)
+    return chosen_before[start], later[chosen], least[chosen]
+
+
 BLOCK = 16
 """Earlier releases whose classes are numbered together.
 
@@ -444,7 +572,7 @@ def followed_attacks(
         if not linkers:
             linkers = list(FollowedLinker.each(pair, classes, ns, most_records))
         attack = PairAttack(pair, bk_length, ns, "exact", minimum, table, linkable=classes.linkable, least_n=False)
-        scratch = flows.scratch_for(len(pair.earlier.count), len(pair.later.count))
+        scratch = scratch_for(len(pair.earlier.count), len(pair.later.count))
         linked: list[AttackResult] = []
         witnesses: list[list[Obstacle] | None] = []
         for linker in linkers:

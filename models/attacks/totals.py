@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.matching import NextOccurrences, advance
+from models.attacks.pairs import NextOccurrences, advance
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.eventlog import Ints

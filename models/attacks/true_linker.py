@@ -22,11 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from models.attacks.correspondence import Anonymity, AttackResult, attack_result, check_parameters
 from models.attacks.linkability import may_leave
-from models.attacks.matching import NextOccurrences, next_occurrences, unmatched
-from models.attacks.outcome import FLOOR, Anonymity, AttackResult, Minimum, attack_result, check_parameters
-from models.attacks.pairs import ReleasePair, join_releases
-from models.attacks.search import search
+from models.attacks.pairs import NextOccurrences, ReleasePair, join_releases, next_occurrences, unmatched
+from models.attacks.search import FLOOR, Minimum, search
 from models.errors import InputError
 from models.eventlog import Ints, SimpleLog
 

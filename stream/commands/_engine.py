@@ -54,6 +54,11 @@ class EngineOptions:
     engine: Chosen = EMBEDDED
     memory: Memory = None
 
+    def __post_init__(self) -> None:
+        """Refuse a limit of memory for the engine that holds the log as it is."""
+        if self.engine == EMBEDDED and self.memory is not None:
+            raise InputError("--memory is for --engine duckdb and spark")
+
     def writes_folder(self, output: Path | None) -> bool:
         """Return whether a release goes into a folder of Parquet files.
 
@@ -64,15 +69,13 @@ class EngineOptions:
         return self.engine != EMBEDDED or (output is not None and not output.name.lower().endswith(SUFFIXES))
 
     def refuse(self, what: str) -> None:
-        """InputError where an engine was named for what only the embedded one can."""
+        """Raise InputError if an engine was named for something that only the embedded one can do."""
         from stream.engine.contract import KINDS
 
         if self.engine not in KINDS:
             raise InputError(f"--engine {self.engine!r} is not one of {', '.join(KINDS)}")
         if self.engine != EMBEDDED:
             raise InputError(f"{what}; only --engine embedded can")
-        if self.memory is not None:
-            raise InputError("--memory is for --engine duckdb and spark")
 
 
 IN_MEMORY = EngineOptions()

@@ -148,7 +148,6 @@ def command(
         result_of_engine = _engine.anonymize(asked, engine.engine, engine.memory, log, reading)
         emit_json(result_of_engine) if json else _print(result_of_engine)
         return
-    engine.refuse("anonymize")
     intake: Intake = "rows" if reading.declared and reading.object_type is None else "log"
     source = options.read_as_declared(log, reading)
     exposure = single.exposure_of(source, sensitive, released, chosen)

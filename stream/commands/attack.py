@@ -16,11 +16,11 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
-    from models.attacks.correspondence import AttackQuestion
-    from models.attacks.outcome import Method, Minimum
-    from models.attacks.report import AttackedPair
-    from models.eventlog import EventLog, SimpleLog
+    from models.attacks.correspondence import AttackedPair, AttackQuestion, Method
+    from models.attacks.search import Minimum
+    from models.eventlog import SimpleLog
     from models.knowledge import Unit
+    from models.variants import VariantTable
 
 PANEL = "Measure"
 
@@ -68,20 +68,34 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Count the cases that somebody who holds several releases can exclude by comparing them (F-, C- and B-attack)."""
-    from models.attacks.report import attack_pairs, document
+    from connectors import read_log
+    from models.attacks.correspondence import attack_pairs
 
     if len(releases) < 2:
         raise InputError("attack compares releases: give two or more, in order of publication")
     if enumerate_to is not None:
         _check_target(enumerate_to, len(releases))
+    attributes = options.split_attributes(sensitive)
     question = _question(flags)
-    logs = simple_logs(question, releases, reading, engine, options.split_attributes(sensitive))
+    if engine.engine == _engine.EMBEDDED:
+        logs_read = [read_log(path, reading=reading) for path in releases]
+        logs = question.simple_logs(logs_read, attributes, names=releases)
+    else:
+        counted = [_counted(question, path, reading, engine, attributes) for path in releases]
+        variants = [table.log for table in counted]
+        cases = [table.count for table in counted]
+        logs = question.simple_logs(variants, attributes, names=releases, cases=cases)
     with progress() as bar:
         task = bar.add_task("pairs of releases", total=len(logs) * (len(logs) - 1) // 2)
         pairs = attack_pairs(question, logs, lambda: bar.advance(task))
     if enumerate_to is not None:
         _write_all(question, logs[0], logs[1], enumerate_to)
-    body = document(question, logs, pairs)
+    if len(logs) == 2:
+        body = pairs[0].answer.json()
+    else:
+        from models.attacks.series import document
+
+        body = document(question, logs, pairs)
     if json:
         emit_json(body)
         return
@@ -108,21 +122,14 @@ def _question(flags: AttackFlags) -> AttackQuestion:
     )
 
 
-def simple_logs(
+def _counted(
     question: AttackQuestion,
-    paths: list[Path],
+    path: Path,
     reading: Reading,
     engine: _engine.EngineOptions,
     sensitive: list[str],
-) -> list[SimpleLog]:
-    """Return the releases as simple logs, read into memory or counted by an engine.
-
-    An engine gives one case of each variant, and the number of cases that it represents.
-    """
-    if engine.engine == _engine.EMBEDDED:
-        engine.refuse("attack")
-        releases = _read(paths, reading)
-        return question.simple_logs(releases, sensitive, names=paths)
+) -> VariantTable:
+    """Return a release as an engine counts its variants."""
     from models.knowledge import Knowledge
     from stream.engine.contract import CountQuery
 
@@ -131,10 +138,7 @@ def simple_logs(
     structure = "rel" if "relative_time" in question.carries else "seq"
     knowledge = Knowledge(structure, attribute, question.T)  # type: ignore[arg-type]
     query = CountQuery(knowledge, tuple(sensitive), classes=False, written=False)
-    counted = [_engine.table(engine.engine, path, reading, engine.memory, query) for path in paths]
-    releases = [table.log for table in counted]
-    cases = [table.count for table in counted]
-    return question.simple_logs(releases, sensitive, names=paths, cases=cases)
+    return _engine.table(engine.engine, path, reading, engine.memory, query)
 
 
 def _write_all(question: AttackQuestion, earlier: SimpleLog, later: SimpleLog, path: Path) -> None:
@@ -173,12 +177,6 @@ def _block(schema: Any, n: int, symbols: Sequence[Any], codes: Any, values: Any)
     return pa.Table.from_arrays([*columns, *(pa.array(values[:, k]) for k in range(5))], schema=schema)
 
 
-def _read(paths: list[Path], reading: Reading) -> list[EventLog]:
-    from connectors import read_log
-
-    return [read_log(path, reading=reading) for path in paths]
-
-
 def _check_target(path: Path, releases: int) -> None:
     """Refuse a bad --all before the attack, which may take long."""
     if releases > 2:
@@ -208,7 +206,7 @@ def _taxonomy(path: Path) -> dict[str, str]:
 
 
 def _show(pairs: list[AttackedPair], body: dict[str, Any]) -> None:
-    from models.attacks.report import LEGEND, missing_linkers
+    from models.attacks.correspondence import LEGEND, missing_linkers
 
     console = tables()
     names = ("ka1", "ka2", "fa", "ca", "ba")

@@ -62,7 +62,6 @@ def command(
 
         check(plot)
     if engine.engine == _engine.EMBEDDED:
-        engine.refuse("risk")
         found, seconds, estimate = _in_memory(log, known, wanted, amounts, population, sensitive, reading, seed)
     else:
         _refuse_beyond_variants(known, wanted, population, engine)

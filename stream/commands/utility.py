@@ -44,7 +44,6 @@ def command(
     logs: list[EventLog] = []
     cases: tuple[Ints | None, Ints | None] = (None, None)
     if engine.engine == _engine.EMBEDDED:
-        engine.refuse("utility")
         logs = [read_log(path, reading=reading) for path in (original, released)]
     else:
         tables = [_counted(path, carries, fitness, reading, engine) for path in (original, released)]

@@ -10,8 +10,7 @@ import pytest
 from models.attacks.candidates import CandidateValuer, candidate_values, relation_edges
 from models.attacks.correspondence import PairAttack, anonymity, enumerated_minima
 from models.attacks.linker import BaseLinker, base_linkers
-from models.attacks.matching import unmatched
-from models.attacks.pairs import encode, join_releases
+from models.attacks.pairs import encode, join_releases, unmatched
 from models.eventlog import EventLog, SimpleLog
 from tests.conftest import golden
 

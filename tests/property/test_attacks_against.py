@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 
 from models.attacks.linkability import edges
-from models.attacks.matching import next_occurrences
 from models.attacks.numbering import Numbering
-from models.attacks.pairs import ReleasePair, join_releases
+from models.attacks.pairs import ReleasePair, join_releases, next_occurrences
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.eventlog import EventLog
 from stream.ledger import release_record

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.attacks import flows, shared_pairs, totals
+from models.attacks import shared_pairs, totals
 from models.attacks.linkability import LEAST
-from models.attacks.linker import BaseLinker, FollowedLinker, base_linkers, evident_obstacles, obstacles
-from models.attacks.outcome import Minimum
+from models.attacks.linker import BaseLinker, base_linkers, scratch_for
+from models.attacks.obstacles import evident_obstacles, obstacles
 from models.attacks.pairs import ReleasePair
+from models.attacks.search import Minimum
 from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import knowledge_of
@@ -163,9 +164,9 @@ def test_a_linker_that_moved_places_every_record_it_can() -> None:
     numberings = [against.shared_classes(against.earlier[2:]), against.shared_classes(against.earlier[:3])]
     wholes = [(numberings[place < 2], against.pair_among(numberings[place < 2], against.earlier[place])[0])
               for place in range(4, -1, -1)]  # fmt: skip
-    (followed,) = FollowedLinker.each(wholes[0][1], numberings[0], [1], 10**4)
+    (followed,) = shared_pairs.FollowedLinker.each(wholes[0][1], numberings[0], [1], 10**4)
     for together, given in wholes:
-        scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
+        scratch = scratch_for(len(given.earlier.count), len(given.later.count))
         base, linkable = followed.move_to(given, together, scratch), together.linkable
         links = base.links()
         placed = np.bincount(links[:, 0], links[:, 2], len(given.earlier.count)).astype(np.int64)

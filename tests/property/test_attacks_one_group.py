@@ -9,8 +9,8 @@ import pytest
 from models.attacks.candidates import worst_group
 from models.attacks.correspondence import PairAttack
 from models.attacks.linker import base_linkers
-from models.attacks.outcome import Minimum
 from models.attacks.pairs import encode, join_releases
+from models.attacks.search import Minimum
 from tests.property.test_attacks_against import Series
 
 

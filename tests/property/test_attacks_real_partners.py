@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from models.attacks import totals
-from models.attacks.outcome import Minimum
+from models.attacks.search import Minimum
 from models.attacks.true_linker import RealPartners, true_linker
 from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord

@@ -16,10 +16,9 @@ import pytest
 
 from models.attacks import totals
 from models.attacks.correspondence import PairAttack
-from models.attacks.matching import NextOccurrences, next_occurrences, unmatched
 from models.attacks.numbering import Numbering
-from models.attacks.outcome import Minimum
-from models.attacks.pairs import ReleasePair
+from models.attacks.pairs import NextOccurrences, ReleasePair, next_occurrences, unmatched
+from models.attacks.search import Minimum
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.attacks.totals import SharedTotals, column_starts
 from models.attacks.true_linker import true_linker_of_pair

@@ -9,8 +9,7 @@ import pytest
 
 from connectors import read_log
 from models.attacks.correspondence import anonymity
-from models.attacks.matching import next_occurrences
-from models.attacks.pairs import join_releases
+from models.attacks.pairs import join_releases, next_occurrences
 from models.attacks.true_linker import true_counts
 from stream.config.settings import Settings
 from stream.ledger.release_record import ReleaseRecord

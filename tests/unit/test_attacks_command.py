@@ -15,8 +15,7 @@ from connectors.logs import write_log
 from models.attacks.candidates import candidate_values
 from models.attacks.correspondence import PairAttack, every_candidate
 from models.attacks.linker import base_linkers
-from models.attacks.matching import unmatched
-from models.attacks.pairs import join_releases
+from models.attacks.pairs import join_releases, unmatched
 from models.eventlog import EventLog, SimpleLog
 from stream.commands import execute
 from tests.oracles import attacks as oracle

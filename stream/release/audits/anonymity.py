@@ -16,9 +16,9 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import numpy as np
 from pydantic import Field, field_validator
 
-from models.attacks.matching import NextOccurrences, next_occurrences
-from models.attacks.outcome import MOST_N, AttackResult, Method, Minimum
-from models.attacks.pairs import ReleasePair, join_releases
+from models.attacks.correspondence import MOST_N, AttackResult, Method
+from models.attacks.pairs import NextOccurrences, ReleasePair, join_releases, next_occurrences
+from models.attacks.search import Minimum
 from models.attacks.true_linker import RealPartners, real_links, true_counts_of_links, true_linker_of_pair
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints

@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from models.attacks.correspondence import PairAttack
+from models.attacks.correspondence import AttackResult, Method, PairAttack
 from models.attacks.linkability import Edges
-from models.attacks.matching import NextOccurrences, next_occurrences
 from models.attacks.numbering import Numbered, Numbering, partners
-from models.attacks.outcome import AttackResult, Method, Minimum
-from models.attacks.pairs import ReleasePair, join_releases
+from models.attacks.pairs import NextOccurrences, ReleasePair, join_releases, next_occurrences
+from models.attacks.search import Minimum
 from models.attacks.series import PairInSeries, pair_attack
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs, followed_attacks
 from models.errors import InputError

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,17 +66,17 @@ def least_n(s1: Sequence[Any], s2: Sequence[Any]) -> int:
     return best
 
 
-@content_free("rows")
-@dataclass(frozen=True)
+@content_free("cap")
+@dataclass(frozen=True, slots=True)
 class Edges:
-    """All linkable pairs of record classes with least n <= `cap`.
+    """All linkable pairs of record classes with least n <= `cap`, from both sides.
 
     Parameters
     ----------
     start, later, least
         Earlier row i links to the rows `later[start[i]:start[i + 1]]`, each with its least n (and bit SUBSEQUENCE).
-    rows
-        Number of later rows.
+    backward
+        The same links by later rows: start, earlier rows, and least n.
     cap
         Largest n.
     """
@@ -85,22 +84,22 @@ class Edges:
     start: Ints
     later: Codes
     least: Bytes
-    rows: int
+    backward: tuple[Ints, Codes, Bytes]
     cap: int
+
+    @classmethod
+    def of(cls, start: Ints, later: Codes, least: Bytes, rows: int, cap: int) -> Edges:
+        """Return the links that are listed by earlier rows. `rows`: number of later rows."""
+        counts = np.bincount(later, minlength=rows)
+        back_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        earlier, back_least = np.empty(len(later), dtype=np.int32), np.empty(len(later), dtype=np.uint8)
+        _transpose(start, later, least, back_start[:-1].copy(), earlier, back_least)
+        return cls(start, later, least, (back_start, earlier, back_least), cap)
 
     @property
     def forward(self) -> tuple[Ints, Codes, Bytes]:
         """Links by earlier rows, in the order that the compiled functions of models.attacks.linker take."""
         return (self.start, self.later, self.least)
-
-    @cached_property
-    def backward(self) -> tuple[Ints, Codes, Bytes]:
-        """Links by later rows. They are made at their first use, which needs a linker to exist."""
-        counts = np.bincount(self.later, minlength=self.rows)
-        start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        earlier, least = np.empty(len(self.later), dtype=np.int32), np.empty(len(self.later), dtype=np.uint8)
-        _transpose(self.start, self.later, self.least, start[:-1].copy(), earlier, least)
-        return (start, earlier, least)
 
 
 CLOSED_FORM, THEOREM_2, THEOREM_2_EMPTY_PREFIX = 0, 1, 2
@@ -151,7 +150,9 @@ def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
             f"with n = {cap} over {MOST_LINKS} pairs of records can be linked, more than fit; ask for a smaller n, "
             "or name a sensitive attribute"
         )
-    return Edges(start, later[: start[-1]].copy(), least[: start[-1]].copy(), len(linked2), cap)
+    # The listing has up to twice the room that its links need: it is freed before they are listed once more.
+    later, least = later[: start[-1]].copy(), least[: start[-1]].copy()
+    return Edges.of(start, later, least, len(linked2), cap)
 
 
 class LinkTables(NamedTuple):

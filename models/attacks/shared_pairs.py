@@ -207,7 +207,7 @@ class SharedPairs:
         order = np.lexsort((self.place[one.variant], value_rank[one.value]))
         rows = np.searchsorted(keys, self._keys(one)[order])
         start, at = _slices(all_start, rows)
-        return Edges(start, later[at], least[at], len(pair.later.linked), self.cap)
+        return Edges.of(start, later[at], least[at], len(pair.later.linked), self.cap)
 
     # --- One pair ---
 
@@ -281,7 +281,7 @@ class SharedPairs:
         keys, (all_start, later, least) = self._all_links
         keys_of_these = np.unique(np.concatenate([self._keys(release.numbered) for release in earlier]))
         start, at = _slices(all_start, np.searchsorted(keys, keys_of_these))
-        linkable = Edges(start, later[at], least[at], len(self.later.numbered.variant), self.cap)
+        linkable = Edges.of(start, later[at], least[at], len(self.later.numbered.variant), self.cap)
         return SharedClasses(keys_of_these, linkable, self._class_columns(keys_of_these), *self._later_classes)
 
     @cached_property

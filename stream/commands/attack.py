@@ -69,14 +69,27 @@ def command(
 ) -> None:
     """Count the cases that somebody who holds several releases can exclude by comparing them (F-, C- and B-attack)."""
     from connectors import read_log
-    from models.attacks.correspondence import attack_pairs
+    from models.attacks.correspondence import AttackQuestion, attack_pairs
 
     if len(releases) < 2:
         raise InputError("attack compares releases: give two or more, in order of publication")
     if enumerate_to is not None:
         _check_target(enumerate_to, len(releases))
     attributes = options.split_attributes(sensitive)
-    question = _question(flags)
+    question = AttackQuestion(
+        bk_length=flags.bk_length,
+        n=options.integers(flags.n, "--n"),
+        # The question checks method, minimum and T.
+        method=cast("Method", flags.method),
+        minimum=cast("Minimum", flags.minimum),
+        bk=[options.split(text) for text in flags.bk or []],
+        joint=flags.joint,
+        foreign=flags.foreign,
+        attribute=flags.attribute,
+        link=options.split(flags.link),
+        T=cast("Unit", flags.T),
+        taxonomy=_taxonomy(flags.taxonomy) if flags.taxonomy else None,
+    )
     if engine.engine == _engine.EMBEDDED:
         logs_read = [read_log(path, reading=reading) for path in releases]
         logs = question.simple_logs(logs_read, attributes, names=releases)
@@ -100,26 +113,6 @@ def command(
         emit_json(body)
         return
     _show(pairs, body)
-
-
-def _question(flags: AttackFlags) -> AttackQuestion:
-    """Return the options as the attack takes them."""
-    from models.attacks.correspondence import AttackQuestion
-
-    return AttackQuestion(
-        bk_length=flags.bk_length,
-        n=options.integers(flags.n, "--n"),
-        # The next two and T are checked by the question, which knows their names.
-        method=cast("Method", flags.method),
-        minimum=cast("Minimum", flags.minimum),
-        bk=[options.split(text) for text in flags.bk or []],
-        joint=flags.joint,
-        foreign=flags.foreign,
-        attribute=flags.attribute,
-        link=options.split(flags.link),
-        T=cast("Unit", flags.T),
-        taxonomy=_taxonomy(flags.taxonomy) if flags.taxonomy else None,
-    )
 
 
 def _counted(

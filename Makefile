@@ -24,9 +24,7 @@ $(VENV)/.checked: pyproject.toml constraints.txt $(BIN)/veilstream
 .PHONY: demo
 demo: $(BIN)/veilstream ## install, replay the bundled log, print where releases and report are
 	rm -rf demo-out
-	$(BIN)/veilstream replay examples/hospital.xes.gz -c examples/hospital.toml -o demo-out --final
-	@echo "releases: demo-out/public    operator's audits: demo-out/operator"
-	@$(BIN)/veilstream report demo-out --source examples/hospital.xes.gz -o demo-out/report.html && echo "report: demo-out/report.html"
+	$(BIN)/veilstream demo -o demo-out
 
 .PHONY: test
 test: $(VENV)/.checked ## run every test, in four processes with a broker each; a failure is shown as it happens

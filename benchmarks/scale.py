@@ -35,7 +35,7 @@ from models.attacks import linkability, shared_pairs
 from models.eventlog import Column, EventLog
 from stream.config.settings import Settings
 from stream.run.replay import Replay
-from stream.run.runner import give_back
+from stream.values.memory import give_back
 
 ROOT = Path(__file__).resolve().parent.parent
 GROWTH = 0.87

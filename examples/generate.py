@@ -1,6 +1,6 @@
 """The bundled sample log: a small hospital, made up from a seed. No person's data went into it.
 
-`python -m examples.generate [FILE]` writes `examples/hospital.xes.gz`, the same log at every run, and beside it
+`python -m examples.generate [FILE]` writes `hospital.xes.gz` of the program, the same log at every run, and beside it
 `hospital.csv.gz`: the same events as an office exports them, by semicolon, in order of time, with times such as
 `31/01/2025 14:05:00` of the clock in Berlin.
 
@@ -148,9 +148,13 @@ def write_twin(log: EventLog, path: Path) -> None:
             table.writerow([log.case_ids[case], activity, local.strftime("%d/%m/%Y %H:%M:%S"), staff, *own])
 
 
+_BUNDLED = Path(__file__).with_name("hospital.xes.gz").resolve()
+"""The link beside this program leads to the log that `veilstream demo` replays."""
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Write the log to the file named, or beside this program."""
-    target = Path(arguments[0]) if arguments else Path(__file__).with_name("hospital.xes.gz")
+    """Write the log to the file named, or to the one that comes with the program."""
+    target = Path(arguments[0]) if arguments else _BUNDLED
     log = hospital()
     write_log(log, target)
     write_twin(log, target.with_name(target.name.partition(".")[0] + ".csv.gz"))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -64,9 +65,50 @@ def _compiled_once(dispatcher: Any) -> Any:
     return dispatcher
 
 
+class _PlainMode:
+    """Whether kernels run as plain Python, for the whole process."""
+
+    compiled_kernels: frozenset[str] | None = None
+    """Kernels that are compiled although the others are not; None: all are compiled."""
+
+
+def run_plainly(except_for: Collection[str]) -> None:
+    """Run the kernels of modules that are imported from now on as plain Python.
+
+    Compiling a kernel takes a tenth of a second to five seconds, and most kernels take less than that for a small log.
+    The code is the same, but not always the arithmetic: a narrow integer of numpy can overflow where numba widens it.
+    So this is only for a log on which a test compares both (docs/decisions/066).
+
+    Parameters
+    ----------
+    except_for
+        Names of kernels (`module.function`) that are compiled: those that would run longer than it takes to compile
+        them, with every part that they call.
+    """
+    _PlainMode.compiled_kernels = frozenset(except_for)
+
+
+def runs_plainly() -> bool:
+    """Return whether kernels run as plain Python."""
+    return _PlainMode.compiled_kernels is not None
+
+
+def keeps_compiled(module: str, name: str) -> bool:
+    """Return whether an earlier process left the compiled code of a kernel, from the module as it is now."""
+    found = find_spec(module)
+    if found is None or found.origin is None:
+        return False
+    source = Path(found.origin)
+    # numba names the folder of a module after the folder that the module is in, below its own cache folder.
+    named_folder = os.environ.get("NUMBA_CACHE_DIR")
+    cache_folder = Path(named_folder) if named_folder else source.parent
+    changed = source.stat().st_mtime
+    return any(index.stat().st_mtime >= changed for index in cache_folder.rglob(f"{source.stem}.{name}-*.nbi"))
+
+
 def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """`numba.njit(cache=True)`, or without a cache where numba finds no folder for one."""
-    return _compiled(function)
+    return function if _is_plain(function) else _compiled(function)
 
 
 def part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -74,7 +116,12 @@ def part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
 
     It has no entry for Python, which costs more to compile than most of these kernels.
     """
-    return _compiled(function, no_cpython_wrapper=True)
+    return function if _is_plain(function) else _compiled(function, no_cpython_wrapper=True)
+
+
+def _is_plain(function: Callable[..., Any]) -> bool:
+    compiled_kernels = _PlainMode.compiled_kernels
+    return compiled_kernels is not None and f"{function.__module__}.{function.__name__}" not in compiled_kernels
 
 
 @cache

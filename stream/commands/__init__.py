@@ -11,16 +11,17 @@ import gc
 import importlib
 import io
 import os
-import pkgutil
 import signal
 import stat
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from models.errors import VeilstreamError
-from stream.run.runner import give_back
+from stream.commands import _overview
+from stream.values.memory import give_back
 from stream.values.visible import visible
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -47,8 +48,8 @@ def build_app(asked: str | None = None) -> typer.Typer:
     """
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
     app.callback(help=HELP)(_program_options)  # a group, even with one command
-    modules = {info.name.replace("_", "-"): info.name for info in pkgutil.iter_modules(__path__) if info.name[0] != "_"}
-    for name in [asked] if asked in modules else list(modules):
+    modules = _overview.command_modules()
+    for name in [asked] if asked is not None and asked in modules else list(modules):
         module = importlib.import_module(f"{__name__}.{modules[name]}")
         panel = getattr(module, "PANEL", None)
         if hasattr(module, "app"):
@@ -56,6 +57,20 @@ def build_app(asked: str | None = None) -> typer.Typer:
         else:
             app.command(name, rich_help_panel=panel)(module.command)
     return app
+
+
+def build_overview() -> typer.Typer:
+    """Build a command line that knows the names of all commands and their first lines, and runs none of them."""
+    app = typer.Typer(help=HELP, add_completion=False, pretty_exceptions_enable=False)
+    app.callback(help=HELP)(_program_options)
+    for name in _overview.command_modules():
+        summary = _overview.summary(name)
+        app.command(name, help=summary.help, rich_help_panel=summary.panel)(_nothing)
+    return app
+
+
+def _nothing() -> None:
+    """Stand in for a command in the overview."""
 
 
 def _program_options(
@@ -106,7 +121,15 @@ def execute(arguments: list[str] | None = None) -> int:
     give_back()
     try:
         words = sys.argv[1:] if arguments is None else arguments
-        outcome = build_app(next(iter(words), None))(args=arguments, standalone_mode=False, prog_name="veilstream")
+        if not words:
+            typer.echo(_overview.FIRST_COMMANDS, err=True)
+            return 2
+        if words[0] in _overview.command_modules():
+            _announce(words)
+            app = build_app(words[0])
+        else:
+            app = build_overview()
+        outcome = app(args=words, standalone_mode=False, prog_name="veilstream")
     except UsageError as error:
         message = error.format_message()  # type: ignore[attr-defined]  # a Click of Typer's own, see UsageError
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -127,6 +150,13 @@ def execute(arguments: list[str] | None = None) -> int:
     if outcome == _INTERRUPTED:
         return _fail("interrupted", 1)
     return outcome if isinstance(outcome, int) else 0
+
+
+def _announce(words: Sequence[str]) -> None:
+    """Print at once what a command does: its libraries take seconds to load. A pipe or a file gets no such line."""
+    if sys.stderr.isatty() and not {"--help", "--json"} & set(words):
+        summary = _overview.summary(words[0]).help.replace("\n", " ")
+        typer.echo(f"veilstream {words[0]}: {summary}", err=True)
 
 
 def _fail(message: str, code: int) -> int:

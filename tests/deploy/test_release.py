@@ -298,6 +298,38 @@ def test_the_wheel_runs_read_only_as_nobody_and_keeps_its_kernels(built: Path, p
     assert owners == {os.geteuid() or NOBODY}
 
 
+def test_the_demo_runs_from_the_wheel_alone_in_an_empty_folder(built: Path, place: Path) -> None:
+    """No checkout, no compiled code, nothing but the wheel and its libraries: verdict, releases, report, next commands.
+
+    pm4py mines what the demo left for recipients.
+    """
+    tree, home = place / "tree", place / "home"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", str(tree)]
+    subprocess.run([*install, str(release.wheel(built))], check=True)
+    home.mkdir()
+    site = next(one for one in sys.path if one.endswith("site-packages") and (Path(one) / "numba").is_dir())
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": f"{tree}{os.pathsep}{site}", "PYTHONUTF8": "1",
+    }  # fmt: skip
+    # -S: an editable installation of this checkout would come first otherwise.
+    program = [sys.executable, "-S", "-m", "stream.commands"]
+    done = subprocess.run([*program, "demo"], cwd=home, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "[+] SAFE: research: 11 releases" in done.stdout
+    assert "  veilstream inspect YOUR.csv" in done.stdout
+    assert (home / "veilstream-demo" / "report.html").stat().st_size > 10_000
+    log = "veilstream-demo/releases/public/research/release-000011/log.xes.gz"
+    mined = f"import pm4py; print(len(pm4py.discover_dfg(pm4py.read_xes({log!r}))[0]))"
+    counted = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", mined], cwd=home, env=environment, capture_output=True, text=True
+    )
+    assert counted.returncode == 0, counted.stderr
+    assert int(counted.stdout.splitlines()[-1]) > 10
+    again = subprocess.run([*program, "demo"], cwd=home, env=environment, capture_output=True, text=True)
+    assert again.returncode == 2
+    assert "veilstream-demo: exists already" in again.stderr
+
+
 def _steps(name: str) -> list[str]:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]

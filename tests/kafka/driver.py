@@ -224,7 +224,7 @@ def obey(role: str, config: Path, output: Path, folder: Path) -> int:
 
 def main(role: str, config: str, output: str, fault: str = "") -> int:
     from stream.daemon import logs, roles
-    from stream.run.runner import give_back
+    from stream.values.memory import give_back
 
     give_back()  # as the command does
     if clock := os.environ.get("TEST_CLOCK"):

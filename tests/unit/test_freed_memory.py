@@ -15,7 +15,7 @@ PROGRAM = """
 import os, sys
 import numpy as np
 if sys.argv[1] == "yes":
-    from stream.run.runner import give_back
+    from stream.values.memory import give_back
     give_back()
 
 def resident():

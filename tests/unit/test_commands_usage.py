@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
-from stream.commands import execute
+from stream.commands import _overview, build_app, build_overview, execute
 from tests.conftest import ROOT
 
 
@@ -83,3 +86,39 @@ def test_an_option_that_is_missing_is_named(
     said = capfd.readouterr().err
     assert asked in said
     assert "Field required" not in said
+
+
+def test_without_a_command_each_reader_finds_a_first_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Five commands for analyst, operator and officer, on stderr, with the exit code of bad usage."""
+    assert execute([]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    named = re.findall(r"^ .*veilstream ([a-z-]+)", captured.err, re.MULTILINE)
+    assert named == ["demo", "inspect", "replay", "run", "report"]
+    assert set(named) <= set(_overview.command_modules())
+
+
+def test_the_overview_says_what_the_commands_say_themselves() -> None:
+    """`--help` reads the files of the commands and imports none: names, first lines and panels are the same."""
+    full = get_command(build_app())
+    quick = get_command(build_overview())
+    assert set(full.commands) == set(quick.commands)  # type: ignore[attr-defined]
+    for name, command in full.commands.items():  # type: ignore[attr-defined]
+        other = quick.commands[name]  # type: ignore[attr-defined]
+        assert (command.help or "").split("\n\n")[0].strip() == (other.help or "").strip(), name
+        assert command.rich_help_panel == other.rich_help_panel, name
+
+
+def test_a_terminal_is_told_at_once_what_a_command_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On stderr, before libraries are loaded; not with --json or --help, and never to a pipe."""
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    for words, announced in (
+        (["verify", "nowhere"], True),
+        (["verify", "nowhere", "--json"], False),
+    ):
+        monkeypatch.setattr(sys, "stderr", terminal)
+        terminal.truncate(0)
+        execute(words)
+        monkeypatch.undo()
+        assert ("veilstream verify: Check releases" in terminal.getvalue()) == announced

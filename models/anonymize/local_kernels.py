@@ -97,7 +97,7 @@ def project(
 
 
 @kernel
-def first_gaps(
+def next_gaps(
     starts: Array,
     codes: Array,
     priority: Array,
@@ -105,30 +105,48 @@ def first_gaps(
     ban_codes: Array,
     item_starts: Array,
     item_bans: Array,
-    n_items: int,
+    once: Array,
 ) -> tuple[Array, Array]:
-    """Find where an unseen event could be without showing in the released trace.
+    """Find the next gap after an event of each item, shown in the released trace or hidden by the rules.
 
-    For the released trace of each row and each item: from gap g on, the first gap at which an event of that item would
-    have been skipped by the rules of local suppression, or -1. Gaps of a row of n events are 0..n.
-    Returns (offset of each row in the table, int32[sum of n + 1, items]).
+    A released trace of n events has the gaps 0..n; gap g lies before event g. From gap g on, an event of an item is
+    passed either where the trace shows it, or at a gap where local suppression would have removed it. An item that no
+    source case has twice (`once`) is never hidden in a trace that shows it.
+    Returns (offset of each row in the table, int32[sum of n + 1, items]); -1 where no event of the item can follow.
     """  # fmt: skip
-    rows = len(starts) - 1
+    rows, n_items = len(starts) - 1, len(once)
     offsets = np.zeros(rows + 1, dtype=np.int64)
     for row in range(rows):
         offsets[row + 1] = offsets[row] + starts[row + 1] - starts[row] + 1
-    table = np.full((offsets[rows], n_items), -1, dtype=np.int32)
-    trial = np.empty(_longest(starts) + 1, dtype=np.int32)
+    table = np.empty((offsets[rows], n_items), dtype=np.int32)
+    hides = np.zeros(_longest(starts) + 1, dtype=np.bool_)
     masks = _masks(ban_starts, ban_codes)
     for row in range(rows):
-        n = starts[row + 1] - starts[row]
+        first, last = starts[row], starts[row + 1]
+        n = last - first
+        trace = codes[first:last]
+        have = np.uint64(0)
+        for code in trace:
+            have |= np.uint64(1) << np.uint64(code & 63)
         for item in range(n_items):
-            later = -1
+            # Mark the gaps at which an event of the item would complete a ban.
+            hides[: n + 1] = False
+            possible = have | np.uint64(1) << np.uint64(item & 63)
+            if not once[item] or not np.any(trace == item):
+                for i in range(item_starts[item], item_starts[item + 1]):
+                    b = item_bans[i]
+                    ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
+                    if masks[b] & ~possible == 0:
+                        low, high = _completing(trace, item, ban, priority)
+                        hides[low : high + 1] = True
+            # From the last gap back: the next event that is shown, and the next gap that hides one.
+            shown, hidden = -1, -1
             for gap in range(n, -1, -1):
-                size = _earlier(codes, starts[row], n, item, gap, priority, trial)
-                if _completes(trial, size, item, ban_starts, ban_codes, item_starts, item_bans, masks):
-                    later = gap
-                table[offsets[row] + gap, item] = later
+                if gap < n and trace[gap] == item:
+                    shown = gap + 1
+                if hides[gap]:
+                    hidden = gap
+                table[offsets[row] + gap, item] = hidden if hidden >= 0 and (shown < 0 or hidden < shown) else shown
     return offsets, table
 
 
@@ -141,85 +159,51 @@ def _longest(starts: Array) -> int:
 
 
 @kernel
-def _earlier(codes: Array, first: int, n: int, item: int, gap: int, priority: Array, trial: Array) -> int:
-    """Write the events that entered before `item` at `gap`, and that event; return their number."""
-    size = 0
-    for k in range(n + 1):
-        if k == gap:
-            trial[size] = item
-            size += 1
-        if k < n:
-            other = codes[first + k]
-            if priority[other] < priority[item] or (other == item and k < gap):
-                trial[size] = other
-                size += 1
-    return size
+def _completing(trace: Array, item: int, ban: Array, priority: Array) -> tuple[int, int]:
+    """First and last gap at which an event of the item completes the ban; the last is less where there is none.
+
+    Events enter by priority, and equal items from left to right: a new event of the item meets those of lower rank, and
+    those of its own item to the left. So it can only be the last event of that item in the ban.
+    """
+    k = len(ban) - 1
+    while ban[k] != item:
+        k -= 1
+    # The items of the ban before it, matched as far left as possible.
+    low, need = 0, 0
+    for place in range(len(trace)):
+        if need == k:
+            break
+        if trace[place] == ban[need] and (trace[place] == item or priority[trace[place]] < priority[item]):
+            need += 1
+            low = place + 1
+    if need < k:
+        return 0, -1
+    # The items of the ban after it, matched as far right as possible.
+    high, need = len(trace), len(ban) - 1
+    for place in range(len(trace) - 1, low - 1, -1):
+        if need == k:
+            break
+        if trace[place] == ban[need] and priority[trace[place]] < priority[item]:
+            need -= 1
+            high = place
+    return (low, high) if need == k else (0, -1)
 
 
 @kernel
-def _completes(
-    trial: Array, size: int, item: int, ban_starts: Array, ban_codes: Array, item_starts: Array, item_bans: Array,
-    masks: Array,
-) -> bool:  # fmt: skip
-    have = np.uint64(0)
-    for k in range(size):
-        have |= np.uint64(1) << np.uint64(trial[k] & 63)
-    for i in range(item_starts[item], item_starts[item + 1]):
-        b = item_bans[i]
-        if masks[b] & ~have != 0:
-            continue
-        need = ban_starts[b]
-        for k in range(size):
-            if trial[k] == ban_codes[need]:
-                need += 1
-                if need == ban_starts[b + 1]:
-                    return True
-    return False
-
-
-@kernel
-def possible_cases(
-    starts: Array,
-    codes: Array,
-    weight: Array,
-    offsets: Array,
-    gaps: Array,
-    once: Array,
-    wanted_starts: Array,
-    wanted_codes: Array,
-) -> Array:
+def possible_cases(weight: Array, offsets: Array, gaps: Array, wanted_starts: Array, wanted_codes: Array) -> Array:
     """Per wanted candidate: released cases whose source trace may have contained it, int64[wanted].
 
-    The earliest gap after each item is enough: from an earlier gap everything a later one reaches is reached too.
-    """  # fmt: skip
+    `offsets` and `gaps` are those of `next_gaps`. The earliest gap after each item is enough: from an earlier gap
+    everything a later one reaches is reached too.
+    """
     result = np.zeros(len(wanted_starts) - 1, dtype=np.int64)
     for row in range(len(weight)):
-        n = starts[row + 1] - starts[row]
         for w in range(len(result)):
             gap = 0
             for k in range(wanted_starts[w], wanted_starts[w + 1]):
-                gap = _after(
-                    wanted_codes[k], gap, n, codes[starts[row] : starts[row + 1]], gaps[offsets[row] + gap], once
-                )
+                gap = gaps[offsets[row] + gap, wanted_codes[k]]
                 if gap < 0:
                     break
             if gap >= 0:
                 result[w] += weight[row]
     return result
-
-
-@kernel
-def _after(item: int, gap: int, n: int, trace: Array, hidden: Array, once: Array) -> int:
-    """Return the earliest gap after `item`, shown in the trace or hidden by the rules, or -1."""
-    seen = -1
-    for place in range(gap, n):
-        if trace[place] == item:
-            seen = place + 1
-            break
-    if once[item]:
-        for place in range(n):
-            if trace[place] == item:
-                return seen
-    if hidden[item] >= 0 and (seen < 0 or hidden[item] < seen):
-        return int(hidden[item])
-    return seen

@@ -63,7 +63,8 @@ class Reach:
         new = [candidate for candidate in candidates if candidate not in self.rows]
         if new:
             ends, rows = containing(self.view.starts, self.view.codes, *flat(new))
-            self.rows.update(zip(new, np.split(rows, ends[:-1]), strict=True))
+            bounds = [0, *ends.tolist()]
+            self.rows.update((candidate, rows[bounds[k] : bounds[k + 1]]) for k, candidate in enumerate(new))
         return [self.rows[candidate] for candidate in candidates]
 
     def by_row(self, bans: Bans) -> tuple[Ints, Ints]:

@@ -231,7 +231,7 @@ class RiskRow(TypedDict, total=False):
 class TrueTimesRow(TypedDict):
     """Shares of persons who were looked for by m true events.
 
-    See `models.risk.true_points.Found`. `times`: accuracy of the known times; None: activities alone.
+    See `models.risk.true_points.PersonSearch`. `times`: accuracy of the known times; None: activities alone.
     """
 
     times: str | None

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from itertools import combinations
+from typing import Literal
+
+import numpy as np
 
 
 def unique(case: int, known: Counter[Hashable], cases: Sequence[Counter[Hashable]], groups: Sequence[Hashable]) -> bool:
@@ -55,3 +58,31 @@ def unique_chances(traces: Sequence[Sequence[Hashable]], groups: Sequence[Hashab
 
 def _choices(trace: Sequence[Hashable], size: int) -> list[Hashable]:
     return [tuple(sorted(choice, key=repr)) for choice in combinations(trace, size)]
+
+
+def person_searches(
+    true_traces: Sequence[Sequence[Hashable]],
+    records: Sequence[Sequence[Hashable]],
+    origin: Sequence[int],
+    take: Sequence[int],
+    chosen: Sequence[int],
+    rng: np.random.Generator,
+) -> list[Literal["right", "wrong", "several", "none"]]:
+    """The attack by true events, one person after the other: a draw for each, and every record compared.
+
+    The person of record r is case `origin[r]`, of which `take[origin[r]]` events are known.
+    """
+    cases = [Counter(record) for record in records]
+    outcomes: list[Literal["right", "wrong", "several", "none"]] = []
+    for record in chosen:
+        trace = true_traces[origin[record]]
+        places = rng.choice(np.arange(len(trace)), size=take[origin[record]], replace=False)
+        known = Counter(trace[place] for place in places.tolist())
+        fitting = [number for number, case in enumerate(cases) if known <= case]
+        if not known or len(fitting) > 1:  # whoever knows nothing cannot tell records apart, even where there is one
+            outcomes.append("several")
+        elif not fitting:
+            outcomes.append("none")
+        else:
+            outcomes.append("right" if fitting == [record] else "wrong")
+    return outcomes

@@ -95,3 +95,51 @@ def cheapest_caps(cases: Sequence[Case], bad: set[tuple[Any, ...]]) -> int:
         if lost < best and all(any(candidate.count(item) > limit[item] for item in candidate) for candidate in bad):
             best = lost
     return best
+
+
+def holds(trace: Sequence[int], candidate: Sequence[int]) -> bool:
+    """Whether a trace contains a candidate as a subsequence."""
+    events = iter(trace)
+    return all(item in events for item in candidate)
+
+
+def hidden_from(
+    trace: Sequence[int], item: int, gap: int, priority: Sequence[int], bans: Sequence[Sequence[int]]
+) -> int | None:
+    """First gap from `gap` on at which an event of the item would have been skipped by local suppression.
+
+    Every gap is tried: the events that entered before that event, with it, complete a ban.
+    """
+    for trial_gap in range(gap, len(trace) + 1):
+        before = [k for k, other in enumerate(trace) if priority[other] < priority[item]]
+        before += [k for k in range(trial_gap) if trace[k] == item]
+        left = [trace[k] for k in sorted(before) if k < trial_gap]
+        right = [trace[k] for k in sorted(before) if k >= trial_gap]
+        if any(holds([*left, item, *right], ban) for ban in bans):
+            return trial_gap
+    return None
+
+
+def possible_cases(
+    traces: Sequence[Sequence[int]],
+    weights: Sequence[int],
+    priority: Sequence[int],
+    bans: Sequence[Sequence[int]],
+    once: Sequence[bool],
+    candidate: Sequence[int],
+) -> int:
+    """Released cases whose source may have contained a candidate, for an adversary who knows bans and priorities."""
+    possible = 0
+    for trace, weight in zip(traces, weights, strict=True):
+        gap: int | None = 0
+        for item in candidate:
+            assert gap is not None
+            shown = [place + 1 for place in range(gap, len(trace)) if trace[place] == item]
+            hidden = hidden_from(trace, item, gap, priority, bans)
+            if once[item] and item in trace:
+                hidden = None
+            gap = min([*shown, *([] if hidden is None else [hidden])], default=None)
+            if gap is None:
+                break
+        possible += weight if gap is not None else 0
+    return possible

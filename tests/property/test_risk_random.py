@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 from unittest import mock
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from models.eventlog import EventLog
 from models.risk.index import TraceIndex
 from models.risk.points import KnownColumns
-from models.risk.uniqueness import NEVER, greedy_points, trace_uniqueness
+from models.risk.true_points import MOST_PERSONS, search_persons
+from models.risk.uniqueness import NEVER, greedy_points, known, trace_uniqueness
 from tests.conftest import examples
-from tests.oracles.risk import expected_uniqueness, fewest_points, unique, unique_chances
+from tests.oracles.risk import expected_uniqueness, fewest_points, person_searches, unique, unique_chances
 
 CASES = st.lists(
     st.tuples(st.text("abc", max_size=6), st.sampled_from(["x", "y", None])), min_size=1, max_size=8
@@ -169,3 +171,43 @@ def test_rows_that_are_coded_by_the_block_are_the_same_points(
     for take in (log.lengths, half):
         same = [each.unique(take, np.random.default_rng(7)).tolist() for each in (whole, parts)]
         assert same[0] == same[1]
+
+
+def _assert_searches_agree(
+    traces: Sequence[Sequence[str]], records: Sequence[Sequence[str]], origin: list[int], amounts: list[Any], seed: int
+) -> None:
+    """The figures of `search_persons` are those of the oracle, and both leave the generator in the same state."""
+    log = EventLog.from_traces([(tuple(trace), None) for trace in traces])
+    released = EventLog.from_traces([(tuple(record), None) for record in records])
+    rng, own_rng = np.random.default_rng(seed), np.random.default_rng(seed)
+    searches = search_persons(log, released, np.asarray(origin), amounts, None, rng)
+    persons = np.flatnonzero(np.asarray(origin) >= 0)
+    if not len(persons):
+        assert not searches
+        return
+    chosen = own_rng.choice(persons, size=min(MOST_PERSONS, len(persons)), replace=False).tolist()
+    for amount, search in zip(amounts, searches, strict=True):
+        outcomes = person_searches(traces, records, origin, known(log.lengths, amount).tolist(), chosen, own_rng)
+        shares = [outcomes.count(name) / len(chosen) for name in ("right", "wrong", "several", "none")]
+        assert [search.right, search.wrong, search.several, search.none] == shares
+        assert (search.m, search.persons) == (amount, len(chosen))
+    assert rng.bit_generator.state == own_rng.bit_generator.state
+
+
+@examples(300)
+@given(st.lists(st.text("abc", max_size=7), min_size=1, max_size=12), st.lists(st.integers(0, 11)), st.integers(0, 99))
+def test_the_attack_by_true_events_agrees_with_one_search_a_person(
+    traces: list[str], dropped: list[int], seed: int
+) -> None:
+    """Any log, a release in another order that lacks events and has a record of nobody, several amounts."""
+    order = np.random.default_rng(seed).permutation(len(traces)).tolist()
+    records = ["".join(item for k, item in enumerate(traces[case]) if k not in dropped) for case in order]
+    _assert_searches_agree(traces, [*records, "ab"], [*order, -1], [1, 2, 4, "50%", "100%"], seed)
+
+
+def test_the_attack_by_true_events_draws_from_long_traces_as_well() -> None:
+    """Above 10,000 events numpy draws a sample in another way; 30 of them are not released."""
+    traces = [[f"{case}-{place}" for place in range(length)] for case, length in enumerate((10_001, 10_040, 9_999, 3))]
+    records = [trace[:-30] or trace for trace in traces]
+    amounts = [*range(195, 215), "100%"]
+    _assert_searches_agree(traces, records, list(range(4)), amounts, 5)

@@ -18,6 +18,7 @@ from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import Knowledge
 from stream.config.publication import Publication
+from tests.oracles.tlkc import holds
 
 RARE_ORDER = [("ab", "x")] * 4 + [("ba", "x")]
 """One case of `ba` comes out as `a`: whoever knows that a and b occur once each knows whose it is."""
@@ -37,11 +38,6 @@ def left_in(trace: Sequence[int], state: SafeState) -> tuple[int, ...]:
         if not any(holds(entered, ban) for ban in state.bans.candidates):
             kept.add(place)
     return tuple(trace[place] for place in sorted(kept))
-
-
-def holds(trace: Sequence[int], candidate: Sequence[int]) -> bool:
-    events = iter(trace)
-    return all(item in events for item in candidate)
 
 
 def could_have_been(released: tuple[int, ...], candidate: Sequence[int], state: SafeState, once: Any) -> bool:

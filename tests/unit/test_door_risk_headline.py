@@ -12,7 +12,7 @@ import pytest
 
 from connectors import write_log
 from models.eventlog import EventLog
-from models.risk.true_points import looked_for
+from models.risk.true_points import search_persons
 from stream.commands import execute
 from stream.config.settings import Settings
 from stream.ledger.release_record import ReleaseRecord
@@ -79,13 +79,13 @@ def test_known_events_count_as_often_as_they_are_known() -> None:
     """aab is in one record, ab in two: who knows a twice finds the first. A removed event leaves no record."""
     log = EventLog.from_traces([("aab", None), ("ab", None), ("ab", None), ("abz", None)])
     released = log.select_events(np.asarray([value != "z" for value in log.activity.decode()]))
-    found = looked_for(log, released, np.arange(4), ["100%"], None, np.random.default_rng(0))[0]
+    found = search_persons(log, released, np.arange(4), ["100%"], None, np.random.default_rng(0))[0]
     assert (found.right, found.wrong, found.several, found.none) == (0.25, 0.0, 0.5, 0.25)
 
 
-def test_a_record_that_is_no_case_is_looked_for_by_nobody() -> None:
+def test_a_record_that_is_no_case_is_search_persons_by_nobody() -> None:
     log = one_variant(4)
-    assert looked_for(log, log, np.full(4, -1), [1], None, np.random.default_rng(0)) == []
+    assert search_persons(log, log, np.full(4, -1), [1], None, np.random.default_rng(0)) == []
 
 
 def test_noised_times_still_count_as_known() -> None:

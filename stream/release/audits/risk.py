@@ -26,7 +26,7 @@ from models.risk.points import (
     default_event_attributes,
     view,
 )
-from models.risk.true_points import looked_for
+from models.risk.true_points import search_persons
 from models.risk.uniqueness import checked, measure, singleton_variants
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
@@ -133,7 +133,7 @@ class Risk(Audit):
                 "none": found.none,
             }
             for unit in accuracies
-            for found in looked_for(true, released, origin, self.points, unit, rng)
+            for found in search_persons(true, released, origin, self.points, unit, rng)
         ]
 
     def _rows(self, index: TraceIndex, **more: str) -> list[RiskRow]:

@@ -80,14 +80,15 @@ def command(
     name = None if best is None else best.candidate.publication.name
     if json:
         frontier = [trial.candidate.publication.name for trial in best_left]
-        body = {"candidates": [_row(trial) for trial in trials], "frontier": frontier, "proposed": name}
-        emit_json({**body, "nearest": None if near is None else _row(near), "configuration": text or None})
+        body = {"candidates": [candidate_row(trial) for trial in trials], "frontier": frontier, "proposed": name}
+        emit_json({**body, "nearest": None if near is None else candidate_row(near), "configuration": text or None})
     else:
         _show(trials, best_left, name, text, near)
     return 0 if best is not None else 3
 
 
-def _row(trial: CandidateTrial) -> Mapping[str, Any]:
+def candidate_row(trial: CandidateTrial) -> Mapping[str, Any]:
+    """Return a trial as `advise --json` prints it."""
     publication = trial.candidate.publication
     return {
         "name": publication.name,
@@ -97,6 +98,7 @@ def _row(trial: CandidateTrial) -> Mapping[str, Any]:
         "gate": publication.gate.model_dump(exclude_defaults=True),
         "releases": trial.releases,
         "withheld": trial.withheld,
+        "waiting": trial.waiting,
         "kept": trial.kept,
         "wait_days": trial.wait_days,
         "loses": list(trial.loses),
@@ -158,7 +160,7 @@ def _show(
         console.print("no candidate holds over the series with a release at every cut: nothing is proposed")
         if near is not None:
             why = "; ".join(near.reasons)
-            console.print(f"nearest: {near.candidate.publication.name}, {near.withheld} cuts released nothing: {why}")
+            console.print(f"nearest: {near.candidate.publication.name}, {near.unreleased} cuts released nothing: {why}")
         return
     console.print(f"proposed: {name}, as publication {NAME}")
     if "[process.completion]" in text:
@@ -183,7 +185,7 @@ def _holds(trial: CandidateTrial) -> str:
 def _numbers(trial: CandidateTrial) -> list[str]:
     kept = "-" if trial.kept is None else f"{trial.kept:.3f}"
     wait = "-" if trial.wait_days is None else f"{trial.wait_days:.1f}"
-    return [f"{trial.releases}/{trial.releases + trial.withheld}", kept, wait]
+    return [f"{trial.releases}/{trial.releases + trial.unreleased}", kept, wait]
 
 
 def _loses(trial: CandidateTrial, most: int = 3) -> str:

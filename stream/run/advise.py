@@ -57,7 +57,9 @@ class CandidateTrial:
     Attributes
     ----------
     withheld
-        Cuts that released nothing, those that waited included.
+        Cuts that the mechanism or the gate refused.
+    waiting
+        Cuts that released nothing because they waited for more cases.
     kept
         Events of the last release / events seen. None: nothing was released, or records are no cases.
     wait_days
@@ -82,6 +84,12 @@ class CandidateTrial:
     data: Mapping[str, Any] = field(default_factory=dict)
     verdict: Word | None = None
     """What `replay` says of the same releases; None if it could not be replayed."""
+    waiting: int = 0
+
+    @property
+    def unreleased(self) -> int:
+        """Cuts that released nothing, for whatever reason."""
+        return self.withheld + self.waiting
 
     @property
     def holds(self) -> bool:
@@ -91,7 +99,7 @@ class CandidateTrial:
     @property
     def proposable(self) -> bool:
         """Whether every cut became a release, and the releases are safe over the series, the rules known or not."""
-        return self.holds and not self.withheld and self.series and self.verdict in (None, "SAFE")
+        return self.holds and not self.unreleased and self.series and self.verdict in (None, "SAFE")
 
     @property
     def worth(self) -> float:
@@ -211,11 +219,13 @@ def _trial(candidate: AdviceCandidate, outcome: ReplayOutcome, log: EventLog, wa
     released_events = last.get("counts", {}).get("released")
     # Also cuts that only waited: who asks for a setting wants a release at every cut.
     unreleased = [decision for _, decision in outcome.decisions if decision.status == "withheld"]
+    waiting = sum(decision.waits for decision in unreleased)
     reasons = dict.fromkeys(reason for decision in unreleased for reason in decision.reasons)
     return CandidateTrial(
         candidate,
         releases=len(released),
-        withheld=len(unreleased),
+        withheld=len(unreleased) - waiting,
+        waiting=waiting,
         kept=None if released_events is None else released_events / log.n_events,
         worst={name: least_of_series(released, name) for name in MEASURES},
         reasons=tuple(reasons),
@@ -254,7 +264,7 @@ def _rank(trial: CandidateTrial, goal: Goal) -> tuple[float, ...]:
 
 
 def nearest(trials: Sequence[CandidateTrial], K: int) -> CandidateTrial | None:
-    """Return the nearest trial with bounds on the whole series and at least K: safe, and fewest cuts withheld."""
+    """Return the nearest trial with bounds on the whole series and at least K: safe, with fewest unreleased cuts."""
     close = [t for t in trials if t.series and t.candidate.least >= K and not t.refused]
     return min(close, key=_distance, default=None)
 
@@ -262,7 +272,7 @@ def nearest(trials: Sequence[CandidateTrial], K: int) -> CandidateTrial | None:
 def _distance(trial: CandidateTrial) -> tuple[bool, int, int]:
     """Order of `nearest`: what is not safe comes last, however many of its cuts became releases."""
     unsafe = trial.verdict not in (None, "SAFE")
-    return unsafe, trial.withheld - trial.releases, trial.withheld
+    return unsafe, trial.unreleased - trial.releases, trial.unreleased
 
 
 def frontier(trials: Sequence[CandidateTrial]) -> list[CandidateTrial]:

@@ -49,7 +49,7 @@ def test_what_is_proposed_holds_and_is_no_worse_than_the_default(
         near = nearest(trials, K)
         assert near is not None
         assert near.releases > 0
-        assert near.withheld > 0
+        assert near.unreleased > 0
         return
     assert chosen.worth >= default.worth * default.proposable
     better = [t for t in trials if t.proposable and t.candidate.least >= K and t.worth > default.worth]

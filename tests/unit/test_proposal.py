@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from models.eventlog import Column, EventLog
+from stream.commands.advise import candidate_row
 from stream.config.settings import Completion, Process, Settings
 from stream.config.sources import load
 from stream.release.gate import GatePolicy
@@ -85,6 +86,14 @@ def test_what_holds(releases: int, withheld: int, refused: str, holds: bool) -> 
     (first, *_) = candidates(_log(), 4, ())
     found = CandidateTrial(first, releases, withheld, 0.5, {}, (), refused, verdict="SAFE")
     assert (found.holds, found.proposable) == (holds, holds and not withheld)
+
+
+def test_a_cut_that_waits_is_not_withheld_and_keeps_a_candidate_from_being_proposed() -> None:
+    """`advise --json` counts the two apart, as `replay` does."""
+    (first, *_) = candidates(_log(), 4, ())
+    trial = CandidateTrial(first, 2, 0, 0.5, {}, ("waits",), verdict="SAFE", waiting=1)
+    assert (trial.holds, trial.proposable, trial.unreleased) == (True, False, 1)
+    assert (candidate_row(trial)["withheld"], candidate_row(trial)["waiting"]) == (0, 1)
 
 
 def test_what_holds_for_people_who_do_not_know_the_rules_is_not_proposed() -> None:

@@ -12,7 +12,11 @@ from typing import Any
 from tests.conftest import ROOT
 
 PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "deploy" / "README.md", *(ROOT / "docs").rglob("*.md")]
+    [
+        *(ROOT / folder / "README.md" for folder in (".", "deploy", "examples/gallery")),
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
 )
 STARTS = r"(?:veilstream|make|pytest|python -m) (?=\w)"
 FENCED = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)

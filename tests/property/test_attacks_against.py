@@ -8,7 +8,7 @@ releases before it must equal the audit of fresh records that share nothing.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.attacks.linkability import edges
+from models.attacks.linkability import SUBSEQUENCE, edges, least_n
 from models.attacks.numbering import Numbering
-from models.attacks.pairs import ReleasePair, join_releases, next_occurrences
+from models.attacks.pairs import NextOccurrences, ReleasePair, encode, join_releases, next_occurrences, unmatched
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
-from models.eventlog import EventLog
+from models.eventlog import EventLog, SimpleLog
 from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.audience import Earlier
@@ -208,14 +208,17 @@ def test_a_pair_that_shares_equals_the_pair_alone(seed: int) -> None:
     for one in known[:-1]:
         given, table = against.pair(one)
         alone = join_releases(one.log, known[-1].log)
-        assert set(given.items) >= set(alone.items)  # those of all releases
+        assert given.items == tuple(dict.fromkeys(item for log in logs for item in log.alphabet))
         assert (given.alphabet, given.values) == (alone.alphabet, alone.values)
         assert _spelt(given) == _spelt(alone)
-        assert _links(given, against.edges(one, given)) == _links(alone, edges(alone, cap))
-        tables = next_occurrences(given)
-        for at, (a, b) in enumerate(pairwise(given.known.start.tolist())):
-            own = table.after[table.first[at] : table.first[at] + b - a + 1]
-            assert own.tolist() == tables.after[tables.first[at] : tables.first[at] + b - a + 1].tolist()
+        assert _next_rows(given, table) == _next_rows(alone, next_occurrences(alone))
+        links = _links(given, against.edges(one, given))
+        assert links == _links(alone, edges(alone, cap))
+        assert _named_links(given, links[0]) == _links_by_definition(one.log, known[-1].log, cap)
+        for bk in _some_knowledge(given.alphabet, rng):
+            for n in range(3):
+                counted = _matching_records(given, table, bk, n)
+                assert counted == _matching_by_definition(one.log, known[-1].log, bk, n, lambda item: item)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -236,15 +239,84 @@ def test_a_pair_whose_knowledge_is_less_than_its_items_equals_the_pair_alone(see
         for one in numbered[: later + 1]:
             given, table = against.pair(one)
             alone = join_releases(one.log, numbered[later].log, known=known)
-            assert set(given.items) >= set(alone.items)
+            assert given.items == tuple(dict.fromkeys(item for log in logs for item in log.alphabet))
             assert (given.alphabet, given.values) == (alone.alphabet, alone.values)
             assert (_spelt(given), _seen(given)) == (_spelt(alone), _seen(alone))
+            assert _next_rows(given, table) == _next_rows(alone, next_occurrences(alone))
             if one is not numbered[later]:
-                assert _links(given, against.edges(one, given)) == _links(alone, edges(alone, cap))
-            tables = next_occurrences(given)
-            for at, (a, b) in enumerate(pairwise(given.known.start.tolist())):
-                own = table.after[table.first[at] : table.first[at] + b - a + 1]
-                assert own.tolist() == tables.after[tables.first[at] : tables.first[at] + b - a + 1].tolist()
+                links = _links(given, against.edges(one, given))
+                assert links == _links(alone, edges(alone, cap))
+                assert _named_links(given, links[0]) == _links_by_definition(one.log, numbered[later].log, cap)
+            for bk in _some_knowledge(given.alphabet, rng):
+                for n in range(3):
+                    counted = _matching_records(given, table, bk, n)
+                    assert counted == _matching_by_definition(one.log, numbered[later].log, bk, n, known)
+
+
+def _next_rows(given: ReleasePair, table: NextOccurrences) -> dict[tuple[Any, ...], list[list[int]]]:
+    """The next occurrences of each symbol at each position, by the variant as background knowledge sees it."""
+    rows = {}
+    for variant, (begin, end) in enumerate(pairwise(given.known.start.tolist())):
+        word = tuple(given.known_items[code] for code in given.known.items[begin:end])
+        first = table.first[variant]
+        rows[word] = table.after[first : first + len(word) + 1].tolist()
+    return rows
+
+
+def _some_knowledge(alphabet: tuple[Any, ...], rng: random.Random) -> list[tuple[Any, ...]]:
+    """Background knowledge of one to three symbols."""
+    return [tuple(rng.choices(alphabet, k=length)) for length in (1, 2, 3) for _ in range(3)]
+
+
+def _matching_records(given: ReleasePair, table: NextOccurrences, bk: tuple[Any, ...], n: int) -> tuple[int, int]:
+    """Records of both releases in the matching sets, by the tables."""
+    matches = unmatched(table, encode(given, bk)) <= n
+    return tuple(int(rows.count[matches[rows.known]].sum()) for rows in (given.earlier, given.later))  # type: ignore[return-value]
+
+
+def _matching_by_definition(
+    earlier: SimpleLog, later: SimpleLog, bk: tuple[Any, ...], n: int, known: Callable[[Any], Any]
+) -> tuple[int, int]:
+    """The same by Def. 8: at most n symbols of bk are no part of a common subsequence with the trace."""
+    sizes = []
+    for log in (earlier, later):
+        size = 0
+        for (trace, _value), count in log.decoded().items():
+            word = [known(item) for item in trace]
+            if len(bk) - _longest_common_subsequence(bk, word) <= n:
+                size += count
+        sizes.append(size)
+    return sizes[0], sizes[1]
+
+
+def _longest_common_subsequence(one: Sequence[Any], other: Sequence[Any]) -> int:
+    lengths = [0] * (len(other) + 1)
+    for item in one:
+        previous = lengths
+        lengths = [0]
+        for at, other_item in enumerate(other):
+            if item == other_item:
+                lengths.append(previous[at] + 1)
+            else:
+                lengths.append(max(previous[at + 1], lengths[at]))
+    return lengths[-1]
+
+
+def _named_links(given: ReleasePair, links: list[Any]) -> list[Any]:
+    """Links by earlier rows, with names in place of codes of sensitive values."""
+    return sorted((word1, str(given.values[value]), word2, n) for word1, value, word2, n in links)
+
+
+def _links_by_definition(earlier: SimpleLog, later: SimpleLog, cap: int) -> list[Any]:
+    """The same by Def. 9: records of one sensitive value whose least n is at most `cap`."""
+    links = []
+    for word1, value1 in earlier.decoded():
+        for word2, value2 in later.decoded():
+            n = least_n(word1, word2)
+            if value1 == value2 and n <= cap:
+                is_subsequence = _longest_common_subsequence(word1, word2) == len(word1)
+                links.append((word1, str(value1), word2, n + SUBSEQUENCE * is_subsequence))
+    return sorted(links)
 
 
 def _seen(given: ReleasePair) -> list[Any]:

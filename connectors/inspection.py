@@ -272,6 +272,12 @@ def _describe(
         values = typed(column, decimal_comma=True).values
     types = {type(value).__name__ for value in values}
     type_name = types.pop() if len(types) == 1 else "str"
+    filled = column.codes >= 0
+    blank: list[int] = []
+    if part is not None and part[0] == "case":
+        # Readers refuse an event whose case id is nothing but blanks.
+        blank = [code for code, value in enumerate(column.values) if not str(value).strip()]
+        filled &= ~np.isin(column.codes, blank)
     shapes = Counter(shape(str(column.values[code])) for code in column.codes[:2000].tolist() if code >= 0)
     return InspectedColumn(
         name=name,
@@ -279,8 +285,8 @@ def _describe(
         role=role,
         reason=reason,
         type=_TYPES.get(type_name, type_name),
-        filled=int((column.codes >= 0).sum()),
-        distinct=len(column.values),
+        filled=int(filled.sum()),
+        distinct=len(column.values) - len(blank),
         samples=tuple(text for text, _ in shapes.most_common(_SAMPLES)),
     )
 

@@ -258,3 +258,14 @@ def test_where_nothing_looks_sensitive_a_note_asks(tmp_path: Path, capsys: pytes
         found = inspected(capsys, str(path))
         assert any("looks sensitive" in note and f"({column})" in note for note in found["notes"]) == asked
         assert ("--sensitive" in found["commands"][0]) != asked
+
+
+def test_a_case_id_of_blanks_alone_is_not_filled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Readers refuse it; blanks alone can name an activity."""
+    file = tmp_path / "log.csv"
+    rows = ["case,activity,time", "1,a,2024-01-01T00:00:00Z", "  ,b,2024-01-02T00:00:00Z", "2, ,2024-01-03T00:00:00Z"]
+    file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    facts = inspected(capsys, str(file))
+    filled = {column["name"]: (column["filled"], column["distinct"]) for column in facts["columns"]}
+    assert filled == {"case": (2, 2), "activity": (3, 3), "time": (3, 3)}
+    assert facts["bad_rows"]

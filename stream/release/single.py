@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, Union, get_args, get_origin
 import numpy as np
 
 from connectors import write_log
-from models.anonymize.sensitive import refuse_identifying
+from models.anonymize.sensitive import FewerThanKError, InfeasibleError, refuse_identifying
 from models.anonymize.tlkc import TlkcProblem
 from models.anonymize.values import written
 from models.errors import InputError
@@ -24,7 +24,7 @@ from stream.release.audits.loss import LossAudit
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.manifest import INTAKE_STATEMENTS, promise, public_parameters, reading_notes
 from stream.release.mechanisms import kinds, mechanism
-from stream.release.mechanisms.tlkc import Tlkc
+from stream.release.mechanisms.tlkc import OR_COHORTS, Tlkc
 from stream.release.public_files import public_log
 from stream.release.public_view import pseudonymous_resources, with_attributes
 from stream.release.spec import Intake
@@ -115,7 +115,12 @@ def tlkc_problem(mechanism_: Mechanism, exposure: Exposure) -> TlkcProblem | Non
     if not isinstance(mechanism_, Tlkc):
         return None
     problem = mechanism_.problem(exposure)
-    problem.refuse_infeasible()
+    try:
+        problem.refuse_infeasible()
+    except FewerThanKError:
+        raise
+    except InfeasibleError as error:
+        raise InfeasibleError(f"{error}{OR_COHORTS}") from None
     return problem
 
 

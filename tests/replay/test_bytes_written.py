@@ -181,6 +181,7 @@ def test_anonymize_counts_values_as_they_are_written(tmp_path: Path) -> None:
     )  # fmt: skip
     assert (found.returncode, (tmp_path / "o.csv").exists()) == (2, False)
     assert "C = 0.5 is infeasible" in found.stderr
+    assert "tlkc-cohorts: it lets cases wait" in " ".join(found.stderr.split())
 
 
 def test_what_leaves_is_what_was_read_back(tmp_path: Path) -> None:

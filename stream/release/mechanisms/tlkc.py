@@ -210,6 +210,9 @@ HIDDEN = (
     "that a person's own case is among those that match what is known of it, since events were removed",
 )
 
+OR_COHORTS = ", or kind tlkc-cohorts: it lets cases wait, while tlkc releases all"
+"""What to do where one value belongs to more than C of all cases, besides the ways that the error names."""
+
 
 class Tlkc(TlkcMechanism):
     """Events leave until every candidate of at most L items has K cases and no sensitive value more than C of them."""
@@ -293,6 +296,6 @@ class Tlkc(TlkcMechanism):
         except FewerThanKError as error:
             raise TooFewCasesError(str(error)) from None
         except InfeasibleError as error:
-            raise BoundError(str(error)) from None
+            raise BoundError(f"{error}{OR_COHORTS}") from None
         build = removed(result, exposure.linked)
         return build if self.times == "ordinal" else timed(build, self.K, self.T, exposure.time_ns)

@@ -21,7 +21,7 @@ Attribute = Literal["ac", "re", "ar"]
 """ac: activity; re: resource; ar: both."""
 
 WEAKER: dict[str, tuple[Structure, ...]] = {"set": (), "mult": ("set",), "seq": ("mult", "set"), "rel": ()}
-"""Structures that say less of the same items, strongest first. What says less than `rel` has other items: no times."""
+"""Weaker structures over the same items, strongest first. Those below `rel` have other items, without times."""
 
 Clock = Literal["utc", "log"]
 """By which clock days and hours begin: UTC, or the clock by which the log writes its times (`EventLog.offset`)."""

@@ -20,7 +20,7 @@ class ReachedFileSystem:
     """A file system whose errors are UnavailableError or InputError.
 
     Calls go to the file system as they are. A failure of the network or of the store becomes UnavailableError (a
-    later try may succeed; the client has tried several times). What is not allowed becomes InputError. A wrapper is
+    later try may succeed; the client has tried several times). A denied request becomes InputError. A wrapper is
     necessary because each client has exceptions that are no OSError: s3fs lets those of botocore through.
     """
 

@@ -177,7 +177,7 @@ def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, ca
     """Map each variant below K to the most similar non-violating subtrace, by removing events.
 
     Groups of cases share one released trace. The violating group and the partner that lose the fewest events together
-    merge into their longest common subsequence; a group of K cases or more is never shortened again. What is left over
+    merge into their longest common subsequence; a group of K cases or more is never shortened again. A remaining case
     takes the longest released trace that is a subtrace of its own, or is dropped. Greedy: the paper's own tables are
     not optimal either. Time grows with the square of the number of variants.
     """

@@ -1,11 +1,11 @@
 """Amun: the log release of differentially-private-release-2023, algorithm 1, all steps and three designs. Paper mode.
 
-What holds, and to whom (docs/dp.md, docs/limitations.md): one noised count of a transition gives an adversary, who
+The guarantee, and for whom (docs/dp.md, docs/limitations.md): one noised count of a transition gives an adversary, who
 knows everything but that count, a guessing advantage of at most `delta` (proposition A.4; unbounded neighbours: one
 trace more or less; where oversampling on average over the noise only, proposition A.6). One noised time likewise
 (proposition A.7; bounded neighbours: one time of one trace changed).
 
-What is NOT guaranteed: a whole release is not epsilon-DP for any epsilon. Requirement R1 releases only variants that
+Not guaranteed: epsilon-DP of a whole release, for any epsilon. Requirement R1 releases only variants that
 were there, so a variant of one person has probability 0 in the neighbouring log; a person's trace sits in many cells,
 which compose; the counts of the released log are not the noised ones (whole cases are copied and deleted until every
 transition has at least its noise, chosen in proportion to the true counts); the filter, the priors and the ranges read

@@ -8,7 +8,7 @@ it is released only if its noisy count reaches k + 1, which happens with probabi
 (`models.dp.truncated`, Desfontaines et al. 2020: the best that any rule can; `rule`). The query is the one of
 temporal-privacy-leakage-2022.
 
-What is NOT guaranteed: anything against linking by activity labels that are themselves identifying: the labels count as
+Not guaranteed: anything against linking by activity labels that are themselves identifying: the labels count as
 public. Variants below the threshold are missing, so absence from the release says nothing.
 """
 

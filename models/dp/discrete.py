@@ -8,7 +8,7 @@ exp(-|z| s / t) exactly. A coin of chance exp(-g), g in [0, 1], is the parity of
 A float scale is such a fraction (s a power of two). Every comparison is of whole numbers below a whole bound, drawn
 without bias; no float enters. The library does the same in big integers at 8 us a draw; 64 bits take 0.4 us and suffice
 for scales in [2^-10, 2^56]: only a draw of more than 126 scales, chance e^-126, could leave them, and saturates.
-What rests on which of the two: docs/decisions/009.
+Promises that rest on each of the two: docs/decisions/009.
 """
 
 from __future__ import annotations

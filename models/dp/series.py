@@ -7,7 +7,7 @@ releases so far: a rare variant that no release could show comes through once en
 each noisy count costs epsilon / L and a case enters one a level, so both logs together cost epsilon; the thresholds
 share delta, half for the releases, half for the accumulated logs (`delta_of`).
 
-What is NOT guaranteed: more than of one release. The operator's state holds the variants of all cases so far, and
+Not guaranteed: anything beyond a single release. The operator's state holds the variants of all cases so far, and
 true counts of open nodes: it is as secret as the source.
 """
 

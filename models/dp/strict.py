@@ -11,8 +11,8 @@ Unit: one person, with at most `cases_per_person` cases. Neighbours: logs with a
   Laplace noise, in milliseconds, of its range * values * cases_per_person / epsilon_times. Counts and times compose to
   epsilon. Everything after the noise (clamping, order, fresh ids) reads the noisy values only.
 
-What is NOT guaranteed: nothing hides that the activity labels and the parameters are what they are (public); bounds
-chosen by looking at the data void the promise; cases of one person beyond the declared cap count as further persons.
+Not guaranteed: activity labels and parameters are public, so nothing hides them. Bounds chosen by looking at the data
+void the promise. Cases of one person beyond the declared cap count as further persons.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ and 2 have a Renyi divergence of order a of at most a rho (k / c)^2, the pure on
 releases at most a rho + the sum of epsilon_i, for every a. The conversion adds such a sum to its epsilon, so the series
 is (epsilon, delta_dp)-DP.
 
-What is NOT guaranteed: a released case is no person's case, and its variant may be one that nobody had. Declared
+Not guaranteed: that a released case is the case of a person; its variant may be one that nobody had. Declared
 labels, bounds, candidates, shares and all other parameters count as public; chosen by looking at the data they void
 the promise.
 """

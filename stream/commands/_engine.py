@@ -49,7 +49,7 @@ Memory = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Which engine, and how much memory it may use."""
+    """The engine, and the memory that it may use."""
 
     engine: Chosen = EMBEDDED
     memory: Memory = None
@@ -62,7 +62,7 @@ class EngineOptions:
     def writes_folder(self, output: Path | None) -> bool:
         """Return whether a release goes into a folder of Parquet files.
 
-        What engines write, and what a name without the suffix of a log asks for.
+        The format that engines write; also for a name without the suffix of a log.
         """
         from connectors.logs import SUFFIXES
 
@@ -110,7 +110,7 @@ def table(kind: str, path: Path, reading: Reading, memory: str | None, asked: Co
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What a release of one data set is asked for: by which mechanism, of what, and to where (None: nowhere)."""
+    """The order for a release of one data set: mechanism, source and target (None: no files)."""
 
     mechanism: Mechanism
     sensitive: Sequence[str]

@@ -163,7 +163,7 @@ def command(
 
 
 def _rows_file(reading: Reading, output: Path) -> options.RowsFile:
-    """Where the rows that were left out go: to the operator, unless a file was named."""
+    """File for the rows that were left out: the operator's, unless another was named."""
     asked = reading.on_bad_rows
     named = asked.path if isinstance(asked, options.RowsFile) else None
     return options.RowsFile(named or OperatorLayout(output).bad_rows)

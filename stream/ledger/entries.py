@@ -24,7 +24,7 @@ class CutPosition(TypedDict, total=False):
 
 
 class CutSection(TypedDict, total=False):
-    """What of a cut goes into audit.json and, with its counts, into the ledger: nothing of the data."""
+    """The part of a cut that goes into audit.json and, with its counts, into the ledger: nothing of the data."""
 
     cut: CutPosition
     trigger: str

@@ -144,7 +144,7 @@ class ReleaseRecord:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Which release of the process it is."""
+        """Number of the release within the process."""
         return self.publication, self.sequence
 
     def items(self, carries: Sequence[str] | None = None) -> Column:

@@ -155,7 +155,7 @@ class SqliteLedger:
 
 
 _SHORT = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
-"""What SQLite says where the disk, the memory or the file descriptors are used up: nothing is wrong with the ledger."""
+"""Messages of SQLite if the disk, the memory or the file descriptors are used up. The ledger itself is not damaged."""
 
 
 def is_short(error: sqlite3.Error) -> bool:

@@ -9,7 +9,7 @@ where the prior is what spreading alone gives (`models.dp.synthesis.spreading`) 
 positive measures. It is found by exponentiated gradients (Kivinen and Warmuth 1997) with a step that halves until the
 sum falls; a trace that the prior has stays positive. It reads noisy counts alone: post-processing.
 
-What is NOT guaranteed: that the true cases have the least sum, or that it is reached: `STEPS` bound the time.
+Not guaranteed: that the true cases have the least sum, or that it is reached: `STEPS` bound the time.
 """
 
 from __future__ import annotations

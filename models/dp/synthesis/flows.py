@@ -10,7 +10,7 @@ through consistency").
 With potentials u the solution is max(0, noisy - price + u_a - u_b) in the cell (a, b), and u has the least sum of
 squares of that (the dual problem, smooth and convex in as many unknowns as there are labels).
 
-What is NOT guaranteed: nothing of the cases. A cell that the price takes away may be a rare step that is there.
+Not guaranteed: anything about the cases. A cell that the price takes away may be a rare step that is there.
 """
 
 from __future__ import annotations

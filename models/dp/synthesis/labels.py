@@ -6,7 +6,7 @@ at most q c in L1 with the c cases of one person, and each label's count by at m
 q c / epsilon on each count that is not 0 makes the labels that both logs have epsilon-DP; a label of only one of them
 passes the threshold with chance at most delta in all (`threshold`).
 
-What is NOT guaranteed: nothing is lost: a label that comes late in its cases may never be counted, however frequent.
+Not guaranteed: that nothing is lost: a label that comes late in its cases may never be counted, however frequent.
 """
 
 from __future__ import annotations

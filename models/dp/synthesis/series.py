@@ -16,7 +16,7 @@ their noise are dropped. In the accumulated log half of a cell's cases are the c
 are nearest to it (`spreading`), and all are fitted to the first level over all releases (`fitting`). Times (4) leave
 with the release only.
 
-What is NOT guaranteed: more than of one release. The operator's state holds true counts of open nodes of a tree.
+Not guaranteed: anything beyond a single release. The operator's state holds true counts of open nodes of a tree.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ CASES_A_CELL = 2.0
 """Cases that a candidate needs on average, in scales of the noise of its count over all releases."""
 
 DROP = 2.0
-"""Cells of the model below so many scales of their noise open no context, and those of longer contexts count as 0. What
-is rare passes later, since counts grow faster than their noise; a context that is opened by noise alone stays."""
+"""Cells of the model below so many scales of their noise open no context, and those of longer contexts count as 0. Rare
+contexts pass later, since counts grow faster than their noise; a context that is opened by noise alone stays."""
 
 PATIENCE = 3
 """Releases after which a candidate that has not risen above its noise is given up."""

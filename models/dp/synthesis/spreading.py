@@ -4,7 +4,7 @@ A cell counts the cases that are nearest to its candidate. Not all of them are t
 own noisy count is known and is kept; of another candidate half is kept. The others leave as drawn traces that are
 nearest to the candidate, where the model gave some. It reads the outputs of earlier stages alone: post-processing.
 
-What is NOT guaranteed: that a trace that was drawn is one that somebody had.
+Not guaranteed: that a trace that was drawn is one that somebody had.
 """
 
 from __future__ import annotations

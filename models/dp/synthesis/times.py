@@ -2,7 +2,7 @@
 
 * Durations: for every pair "a directly followed by b" of the released traces (public by then) a histogram over
   logarithmic bins up to `max_duration`. A case of n pairs counts in each with weight min(1, B / n), so with B at most
-  in all, as in the context model: noise of scale B c / epsilon_d in every cell, also the empty ones. What comes out is
+  in all, as in the context model: noise of scale B c / epsilon_d in every cell, also the empty ones. The result is
   smoothed over neighbouring bins (`_spreading`): post-processing, which reads noisy cells alone.
 * Starts, where a public range is declared: each case counts once in a histogram of weeks of the range, and once in one
   of the 168 hours of its week; noise of scale c / epsilon_s in every cell of each.
@@ -11,7 +11,7 @@ Durations are cut to `max_duration`, starts to the range. A time is drawn from t
 its bin: post-processing. The epsilon of the stage is the sum of its parts: two thirds for durations and a sixth for
 each histogram of starts, or all of it for durations.
 
-What is NOT guaranteed: that times of one case fit together. Each step is drawn by itself.
+Not guaranteed: that times of one case fit together. Each step is drawn by itself.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def in_knowledge(
 def timed(build: Build, K: int, unit: Unit, latest: int) -> Build:
     """Return the build with microaggregated times, none after `latest`.
 
-    Its log still has the true times of its events. Which case shows which is drawn from the system's cryptographic
+    Its log still has the true times of its events. The assignment to cases is drawn from the system's cryptographic
     source, and drawn anew with every build.
     """
     if build.log.n_cases < K:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from stream.commands import execute
+from tests.conftest import missing
 
 
 def _write(path: Path, year: int, unit: str) -> None:
@@ -32,6 +34,8 @@ def test_a_year_that_cannot_be_read_is_refused_with_its_row(
     tmp_path: Path, engine: str, year: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """64 bits of nanoseconds end there: Spark ended with an exception of its own, and exit code 1."""
+    if engine == "spark" and find_spec("pyspark") is None:
+        missing("spark", 'pyspark is not installed (extra "spark")')
     log = tmp_path / "log.parquet"
     _write(log, year, "us")
     output = tmp_path / ("out.parquet" if engine == "embedded" else "out")

@@ -123,10 +123,11 @@ def test_a_ledger_adds_up_in_one_way() -> None:
 
 def test_an_account_adds_rho_up(ledger: SqliteLedger) -> None:
     """Exactly, and what a next draw adds too; a crashed attempt has paid for its cut."""
-    account, adds = ledger.view.account("p"), Accounting("zcdp")
+    account, adds = ledger.view.account("p"), Accounting("zcdp", Fraction(1, 10**7))
     for cut in ("a", "b"):
         ledger.append(charge_entry("p", cut, RHO, 0, adds))
     assert account.spent == RHO.times(2)
+    assert account.accounting == adds  # the delta of the conversion is what the entry has beyond that of thresholds
     assert account.cost("c", RHO, once=False) == (RHO.times(2), RHO)
     assert account.cost("a", RHO, once=False) == (RHO, RHO)
 

@@ -14,7 +14,7 @@ $(BIN)/veilstream: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
 	@# As pip does with packages: else a Python told to leave no bytecode compiles all of this with every command.
-	$(BIN)/python -m compileall -q models stream connectors
+	$(BIN)/python -m compileall -q models stream connectors veilstream
 	@touch $@
 
 $(VENV)/.checked: pyproject.toml constraints.txt $(BIN)/veilstream
@@ -63,8 +63,8 @@ check: $(VENV)/.checked ## ruff, mypy, import-linter, deptry; API pages and docu
 	$(MAKE) --no-print-directory api site
 
 .PHONY: api
-api: $(VENV)/.checked ## the API pages of models and connectors, from their docstrings, into out/api
-	$(BIN)/pdoc --docformat markdown --output-directory out/api models connectors
+api: $(VENV)/.checked ## the API pages of models, connectors and veilstream, from their docstrings, into out/api
+	$(BIN)/pdoc --docformat markdown --output-directory out/api models connectors veilstream
 
 .PHONY: site
 site: $(VENV)/.checked ## the documentation as a site, into out/site; a broken link or anchor fails

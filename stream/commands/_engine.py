@@ -109,7 +109,7 @@ def table(kind: str, path: Path, reading: Reading, memory: str | None, asked: Co
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class EngineRelease:
     """The order for a release of one data set: mechanism, source and target (None: no files)."""
 
     mechanism: Mechanism
@@ -121,7 +121,7 @@ class Release:
     output: Path | None
 
 
-def anonymize(asked: Release, kind: str, memory: str | None, log: Path, reading: Reading) -> Mapping[str, Any]:
+def anonymize(asked: EngineRelease, kind: str, memory: str | None, log: Path, reading: Reading) -> Mapping[str, Any]:
     """Count, plan, apply and write; the documented JSON of `anonymize`."""
     from stream.commands._output import progress
     from stream.engine import dataset
@@ -154,7 +154,7 @@ def _folder(target: str) -> str:
 class _EngineRun:
     """One release by an engine."""
 
-    def __init__(self, asked: Release, engine: Engine, work: Path, bar: Progress) -> None:
+    def __init__(self, asked: EngineRelease, engine: Engine, work: Path, bar: Progress) -> None:
         self._asked, self._engine, self._work, self._bar = asked, engine, work, bar
         self._task = bar.add_task("reading", total=None)
 

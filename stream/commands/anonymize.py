@@ -141,7 +141,7 @@ def command(
     # No row may decide how another one is read: the promise of epsilon begins at the rows of the file.
     reading = replace(reading, declared=not chosen.reads_data_in_gate)
     if engine.writes_folder(output.output):
-        asked = _engine.Release(
+        asked = _engine.EngineRelease(
             chosen, sensitive, released, output.keep_resources, output.form == "duration", list_violations,
             output.output,
         )  # fmt: skip

@@ -26,7 +26,7 @@ IN_A_LINE = re.compile(rf"(?:^|[ /])({STARTS}.*)")
 
 def lines(text: str) -> list[str]:
     """Every command line of a page: in code blocks (also behind `exec coordinator`), and in running text."""
-    blocks = [line for block in FENCED.findall(text) for line in block.splitlines()]
+    blocks = [line for block in FENCED.findall(text) for line in block.splitlines() if not line.startswith("import ")]
     found = [match[1] for line in blocks if (match := IN_A_LINE.search(line))]
     rest = FENCED.sub("", text)
     return [*found, *INLINE.findall(rest), *re.findall(r"^    (make \w.*)$", rest, re.MULTILINE)]

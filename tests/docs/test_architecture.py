@@ -17,7 +17,7 @@ ROOMS = re.findall(r"^\| `(\w+)` \|", PAGE.split("## The rooms")[1].split("## Th
 def modules() -> dict[str, Path]:
     """Every module of the three packages by its dotted name."""
     found = {}
-    for package in ("models", "connectors", "stream"):
+    for package in ("models", "connectors", "stream", "veilstream"):
         for path in (ROOT / package).rglob("*.py"):
             parts = path.relative_to(ROOT).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path

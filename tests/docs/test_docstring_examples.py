@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 
 WITH_EXAMPLES = [
     path.relative_to(ROOT)
-    for package in ("models", "connectors", "stream")
+    for package in ("models", "connectors", "stream", "veilstream")
     for path in sorted((ROOT / package).rglob("*.py"))
     if ">>> " in path.read_text(encoding="utf-8")
 ]

@@ -1,0 +1,99 @@
+"""Functions and commands with the same options give the same figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import veilstream as vs
+from connectors import read_log
+from stream.commands import execute
+from tests.api.conftest import variants
+
+
+def told(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """What a command prints with --json."""
+    capfd.readouterr()
+    assert execute([*map(str, arguments), "--json"]) == 0
+    return json.loads(capfd.readouterr().out)
+
+
+def without_seconds(document: Any) -> Any:
+    """The document as JSON has it, without what differs from run to run."""
+    plain = json.loads(json.dumps(document))
+    for part in (plain, *plain.get("projections", ())):
+        part.pop("seconds", None)
+    return plain
+
+
+TLKC = ["--sensitive", "diagnosis", "--release-attributes", "diagnosis", "--K", 5, "--L", 2, "--C", "0.9"]
+
+
+def test_anonymize(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The same document, variants and attributes; ids and order are drawn anew each time."""
+    target = tmp_path / "out.parquet"
+    document = told(capfd, "anonymize", small_file, "-o", target, *TLKC)
+    release = vs.anonymize(small, sensitive="diagnosis", release_attributes="diagnosis", K=5, L=2, C="0.9")
+    assert without_seconds(release.document) == without_seconds(document)
+    assert variants(release.log) == sorted(read_log(target).traces())
+    assert sorted(vs.read_log(target)["case:diagnosis"]) == sorted(release.log["case:diagnosis"])
+    assert release.promise == document["promise"]
+
+
+def test_attack(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Pairs, series and named background knowledge."""
+    release = vs.anonymize(small, K=5, L=2, C=1)
+    path = tmp_path / "release.parquet"
+    release.log.to_parquet(path)
+    document = told(
+        capfd, "attack", path, small_file, small_file, "--n", "0..2", "--bk", "Registration,Triage", "--bk-length", 2
+    )
+    result = vs.attack(release, small, small, n=range(3), bk=[["Registration", "Triage"]], bk_length=2)
+    assert without_seconds(result.document) == document
+    assert list(result.to_dataframe()["releases"].unique()) == ["1, 2", "1, 3", "2, 3", "1..3"]
+
+
+def test_leakage(small: pd.DataFrame, small_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Windows, budgets and a seed; a bound that breaks is told and raises nothing."""
+    document = told(capfd, "leakage", small_file, "--scenario", "uncertain", "--window", "1,2", "--epsilon", "0.1",
+                    "--releases", 3, "--seed", 4)  # fmt: skip
+    result = vs.leakage(small, scenario="uncertain", window=[1, 2], epsilon=0.1, releases=3, seed=4)
+    assert without_seconds(result.document) == document
+    broken = vs.leakage(small, epsilon=0.1, releases=3, bound=0.05)
+    assert broken.broken == ("TPL passes the bound 0.05 at window 1",)
+    assert "broken: TPL passes the bound" in broken.summary()
+
+
+def test_risk(small: pd.DataFrame, small_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """All projections, by the same draws."""
+    document = told(capfd, "risk", small_file, "--points", "1,50%", "--draws", 3, "--seed", 7, "--resolution", "days")
+    result = vs.risk(small, points=[1, "50%"], draws=3, seed=7, resolution="days")
+    assert without_seconds(result.document) == without_seconds(document)
+
+
+def test_utility(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Every measure, the discovered model included."""
+    release = vs.anonymize(small, K=5, L=2, C=1)
+    path = tmp_path / "release.parquet"
+    release.log.to_parquet(path)
+    document = told(capfd, "utility", small_file, path, "--fitness", "replay")
+    assert without_seconds(vs.utility(small, release, fitness="replay").document) == document
+
+
+def test_replay(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Cuts, figures, verdicts and exit code; the folder is the one that was given."""
+    document = told(capfd, "replay", small_file, "--sensitive", "diagnosis", "-o", tmp_path / "by-command")
+    series = vs.replay(small, sensitive="diagnosis", output=tmp_path / "by-function")
+    assert series.folder == tmp_path / "by-function"
+    assert series.exit_code == 0
+    assert json.loads(json.dumps(series.document["verdicts"])) == document["verdicts"]
+    figures = [(audit["counts"], audit["anonymity"]["results"]) for audit in document["releases"]]
+    own = json.loads(json.dumps(series.document["releases"]))
+    assert [(audit["counts"], audit["anonymity"]["results"]) for audit in own] == figures
+    assert len(series.releases) == len(figures) > 1
+    by_command = tmp_path / "by-command" / "public" / "research" / "release-000001" / "log.xes.gz"
+    assert variants(series.releases[0].log) == sorted(trace for trace in read_log(by_command).traces() if trace)

@@ -1,0 +1,436 @@
+"""What releases give away, and what they are still good for: attack, leakage, risk and utility."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from veilstream._logs import Log, Names, attributes, given_log, listed
+from veilstream._results import Measurement, Release, log_of
+from veilstream._wording import python_words
+
+if TYPE_CHECKING:
+    from models.attacks.correspondence import AttackedPair, Method
+    from models.attacks.search import Minimum
+    from models.knowledge import Unit
+    from models.risk.uniqueness import Points, Uniqueness
+
+
+@python_words()
+def attack(
+    earlier: Log | Release,
+    later: Log | Release,
+    *further: Log | Release,
+    sensitive: Names = (),
+    bk_length: int = 2,
+    n: int | Sequence[int] = (0, 1),
+    method: Method = "exact",
+    minimum: Minimum = "realisable",
+    bk: Sequence[Names] = (),
+    joint: bool = False,
+    foreign: bool = False,
+    attribute: Literal["ac", "re"] = "ac",
+    link: Names = (),
+    T: Unit = "minutes",
+    taxonomy: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+) -> Measurement:
+    """Count the cases that somebody who holds several releases can exclude by comparing them (F-, C- and B-attack).
+
+    Parameters
+    ----------
+    earlier, later, *further
+        Releases in order of publication: logs of any accepted kind, or results of `anonymize`.
+    sensitive
+        Sensitive attributes of a case. Records of different values are never linked.
+    bk_length
+        How many items the adversary knows, at most.
+    n
+        Events that may have been removed from a case, at most.
+    method
+        exact, sound, paper or reference.
+    minimum
+        realisable (least value >= 1), all or common.
+    bk
+        Named background knowledge, such as [["Triage", "Discharge"]], whose values are reported as well.
+    joint
+        Count for it only links that contain it.
+    foreign
+        Whether background knowledge may hold an activity that no release shows.
+    attribute
+        Items that background knowledge is about: ac (activities) or re (resources).
+    link
+        What else the releases carry and can be linked on: ac, re, time.
+    T
+        Accuracy of relative times that are linked on: seconds, minutes, hours or days.
+    taxonomy
+        Generalization of each activity.
+    columns, timezone, time_format
+        As for `read_log`, about DataFrames.
+
+    Returns
+    -------
+    Measurement
+        One row for each pair of releases and n: the least number of cases that match what is known (ka1, ka2), and what
+        each attack leaves of it (fa, ca, ba). More than two releases have a row for the whole series.
+
+    Raises
+    ------
+    InputError
+        An unknown option, or releases that cannot be compared.
+
+    Examples
+    --------
+    >>> from veilstream import anonymize, attack, read_log
+    >>> log = read_log("examples/hospital.xes.gz")
+    >>> first = log[log["time:timestamp"] < "2025-04-01"]
+    >>> result = attack(anonymize(first, K=20, C=1), anonymize(log, K=20, C=1))
+    >>> list(result.to_dataframe().columns)[:5]
+    ['releases', 'n', 'linker', 'ka1', 'ka2']
+    """
+    from models.attacks.correspondence import LEGEND, AttackQuestion, attack_pairs, missing_linkers
+    from models.attacks.series import document
+
+    question = AttackQuestion(
+        bk_length=bk_length,
+        n=[n] if isinstance(n, int) else list(n),
+        method=method,
+        minimum=minimum,
+        bk=[listed(known) for known in bk],
+        joint=joint,
+        foreign=foreign,
+        attribute=attribute,
+        link=listed(link),
+        T=T,
+        taxonomy=taxonomy,
+    )
+    releases = []
+    for number, release in enumerate((earlier, later, *further), start=1):
+        given = given_log(log_of(release), columns, timezone, time_format, f"release {number}")
+        releases.append(given.log)
+    logs = question.simple_logs(releases, attributes(sensitive))
+    pairs = attack_pairs(question, logs)
+    body = pairs[0].answer.json() if len(logs) == 2 else document(question, logs, pairs)
+    return Measurement(
+        f"attack on {len(releases)} releases",
+        body,
+        rows=_attack_rows(pairs, body),
+        notes=[*missing_linkers(pairs), LEGEND],
+    )
+
+
+_SHOWN_OF_PAIR = ("n", "linker", "ka1", "ka2", "fa", "ca", "ba", "fc", "cc", "bc")
+
+
+def _attack_rows(pairs: Sequence[AttackedPair], body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for pair in pairs:
+        answer = pair.answer.json()
+        between = f"{pair.earlier + 1}, {pair.later + 1}"
+        rows += [{"releases": between, **{name: row[name] for name in _SHOWN_OF_PAIR}} for row in answer["results"]]
+        rows += [{"releases": between, **row, "bk": ", ".join(row["bk"])} for row in answer.get("candidates", ())]
+    if "series" in body:
+        over_all = f"1..{body['series']['releases']}"
+        measured = ("n", "fa", "ca", "ba")
+        rows += [{"releases": over_all, **{name: row[name] for name in measured}} for row in body["series"]["results"]]
+    return rows
+
+
+@python_words()
+def leakage(
+    log: Log | Release,
+    *,
+    scenario: Literal["certain", "uncertain"] = "certain",
+    window: int | Sequence[int] = 1,
+    epsilon: float | str | Sequence[float | str] = 0.01,
+    releases: int = 0,
+    split: float = 0.5,
+    states: str = "prefix",
+    method: Literal["definition", "reference"] = "definition",
+    attribute: Names = (),
+    least_cases: int = 1,
+    complete_only: bool = False,
+    end_activities: Names = (),
+    newest: bool = False,
+    delta_dp: float = 0.0,
+    bound: float | str | None = None,
+    seed: int = 0,
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+) -> Measurement:
+    """Compute what noised releases of a growing log tell together, in nats (BPL, FPL and TPL).
+
+    Parameters
+    ----------
+    log
+        The source log; its releases are simulated.
+    scenario
+        certain: exactly `window` events of a case and release; uncertain: up to.
+    window
+        Events of a case and release, or several numbers.
+    epsilon
+        Of every release, or one of each (nats).
+    releases
+        Most releases; 0: 5, or as many as there are values of epsilon.
+    split
+        Part of the events that fixes the first release.
+    states
+        prefix, last, suffix-K, set or multiset.
+    method
+        definition, or reference (the authors' program).
+    attribute
+        Event attributes as further chains.
+    least_cases
+        Transitions of fewer cases are no correlation.
+    complete_only
+        Whether only complete traces correlate.
+    end_activities
+        Activities that complete a case; by default the end of the log does.
+    newest
+        Whether every step uses the newest automaton.
+    delta_dp
+        Delta of each release; above 0 only composition holds.
+    bound
+        Bound on TPL. `broken` says whether it is passed, and the document has budgets that keep it.
+    seed
+        Seed of the simulation.
+    columns, timezone, time_format
+        As for `read_log`, about DataFrames.
+
+    Returns
+    -------
+    Measurement
+        One row for each window and release.
+
+    Raises
+    ------
+    InputError
+        A value that no simulation has, or an attribute that the log does not have.
+
+    Examples
+    --------
+    >>> from veilstream import leakage
+    >>> result = leakage("examples/hospital.xes.gz", epsilon=0.1, releases=3, bound=1)
+    >>> result.to_dataframe()[["window", "release"]].values.tolist(), result.broken
+    ([[1, 1], [1, 2], [1, 3]], ())
+    """
+    from models.leakage.experiment import run
+    from models.leakage.report import WHAT_E_IS, broken_bound, budget_sentence, document, simulations, terms
+
+    delta, alpha = terms(delta_dp, bound, method)
+    budgets = [epsilon] if isinstance(epsilon, int | float | str) else list(epsilon)
+    settings = simulations(
+        [window] if isinstance(window, int) else list(window),
+        budgets,
+        scenario=scenario,
+        releases=releases,
+        split=split,
+        states=states,
+        method=method,
+        attributes=listed(attribute),
+        least_cases=least_cases,
+        complete_only=complete_only,
+        end_activities=listed(end_activities),
+        newest=newest,
+        seed=seed,
+    )
+    events = given_log(log_of(log), columns, timezone, time_format).log
+    outcomes = [run(events, each) for each in settings]
+    bodies = [document(each, outcome, delta, alpha) for each, outcome in zip(settings, outcomes, strict=True)]
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for body in bodies:
+        rows += [
+            {"window": body["window"], "epsilon": spent, **row}
+            for spent, row in zip(body["epsilon"], body["releases"], strict=True)
+        ]
+        notes.append(f"window {body['window']}: max TPL {body['max_tpl']:.6f}, sum of e {body['sum_epsilon']:.6f}")
+        if "bound" in body:
+            notes.append(budget_sentence(body["bound"]))
+    broken = broken_bound(settings, outcomes, delta, alpha)
+    return Measurement(
+        f"temporal privacy leakage, {scenario}, states {states}, method {method}",
+        bodies[0] if len(bodies) == 1 else {"windows": bodies},
+        rows=rows,
+        notes=[*notes, WHAT_E_IS],
+        broken=[] if broken is None else [broken],
+    )
+
+
+@python_words()
+def risk(
+    log: Log | Release,
+    *,
+    projection: Names = "all",
+    resolution: Unit = "seconds",
+    points: Points | Sequence[Points] = ("10%", "50%", "90%"),
+    draws: int = 20,
+    semantics: Literal["joint", "per-column"] = "joint",
+    unit: Literal["case", "resource"] = "case",
+    adversary: Literal["random", "greedy"] = "random",
+    case_attributes: Names = (),
+    event_attributes: Names = (),
+    population: int = 0,
+    sensitive: Names = (),
+    seed: int = 0,
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+) -> Measurement:
+    """Measure how many cases a little knowledge singles out, in the log or in a population.
+
+    Parameters
+    ----------
+    log
+        The log.
+    projection
+        What the adversary knows of an event: A to F, several of them, or all (docs/glossary.md).
+    resolution
+        Times are floored to seconds, minutes, hours or days.
+    points
+        How many points of a case are known: numbers, shares such as "10%", or "all".
+    draws
+        Random draws that are averaged.
+    semantics
+        joint, or per-column (the paper's program).
+    unit
+        Who the person is: case or resource.
+    adversary
+        random points, or greedy (those that single out fastest).
+    case_attributes, event_attributes
+        What else is known; by default what the log has and may identify.
+    population
+        Estimate uniqueness among so many persons; 0: no estimate.
+    sensitive
+        Attributes that are never known.
+    seed
+        Seed of the draws.
+    columns, timezone, time_format
+        As for `read_log`, about DataFrames.
+
+    Returns
+    -------
+    Measurement
+        One row for each projection and amount of knowledge: the share of cases that are unique.
+
+    Raises
+    ------
+    InputError
+        An unknown option, or an attribute that the log does not have.
+
+    Examples
+    --------
+    >>> from veilstream import risk
+    >>> result = risk("examples/hospital.xes.gz", projection="E", points=[1, "all"])
+    >>> result.to_dataframe()["m"].tolist()
+    [1, '100%']
+    """
+    from models.risk.table import document, estimate_population, measure_each, questions, sentences, with_time_note
+    from models.risk.uniqueness import trace_uniqueness
+
+    amounts = [points] if isinstance(points, int | str) else list(points)
+    projections, amounts = questions(listed(projection), amounts)
+    given = given_log(log_of(log), columns, timezone, time_format)
+    resource = given.names.resource if given.names else None
+    known_of_events = ["resource" if name == resource else name for name in listed(event_attributes)]
+
+    def measured(name: Any) -> Uniqueness:
+        return trace_uniqueness(
+            given.log,
+            name,
+            amounts,
+            resolution=resolution,
+            draws=draws,
+            seed=seed,
+            semantics=semantics,
+            unit=unit,
+            adversary=adversary,
+            sensitive=attributes(sensitive),
+            case_attributes=attributes(case_attributes) or None,
+            event_attributes=known_of_events or None,
+        )
+
+    found, seconds = measure_each(projections, measured, time.process_time)
+    found = with_time_note(found, given.time_basis)
+    estimate = estimate_population(given.log, found[0], population, seed) if population else None
+    return Measurement(
+        f"share of {found[0].cases} {unit}s that are unique ({semantics}, {resolution})",
+        document(found, seconds, resolution, estimate),
+        rows=_risk_rows(found),
+        notes=sentences(found, estimate),
+    )
+
+
+def _risk_rows(found: Sequence[Uniqueness]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for each in found:
+        about: dict[str, Any] = {"projection": each.projection, "status": each.status}
+        for point in each.points:
+            about_point = {"m": point.m, "unique_mean": point.unique_mean, "unique_sd": point.unique_sd}
+            rows.append({**about, **about_point, "attributes_alone": each.case_uniqueness})
+        if not each.points:
+            rows.append({**about, "attributes_alone": each.case_uniqueness})
+    return rows
+
+
+@python_words()
+def utility(
+    original: Log | Release,
+    released: Log | Release,
+    *,
+    perspective: Names = "activity",
+    T: Unit = "minutes",
+    fitness: Literal["alignment", "replay", "none"] = "alignment",
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+) -> Measurement:
+    """Compare a release with its original: variants, graphs, times, bottlenecks, and the discovered model.
+
+    Parameters
+    ----------
+    original, released
+        The logs, or for `released` the result of `anonymize`.
+    perspective
+        Of data utility: activity, resource, relative_time.
+    T
+        Accuracy of relative times: seconds, minutes, hours or days.
+    fitness
+        Of the discovered model: alignment, replay (fast) or none (no model is discovered).
+    columns, timezone, time_format
+        As for `read_log`, about DataFrames.
+
+    Returns
+    -------
+    Measurement
+        One row for each figure.
+
+    Raises
+    ------
+    InputError
+        An unknown option, or a perspective that the release does not show.
+
+    Examples
+    --------
+    >>> from veilstream import anonymize, read_log, utility
+    >>> log = read_log("examples/hospital.xes.gz")
+    >>> result = utility(log, anonymize(log, K=20, C=1), fitness="none")
+    >>> 0 < result.document["data_utility"] <= 1
+    True
+    """
+    from models.utility.comparison import AGREEMENTS, compare, sentences
+
+    here = given_log(log_of(original), columns, timezone, time_format, "the original")
+    there = given_log(log_of(released), columns, timezone, time_format, "the release")
+    body = compare(here.log, there.log, tuple(listed(perspective)), T, fitness)
+    rows: list[dict[str, Any]] = [{"measure": "data utility", "value": body["data_utility"]}]
+    for name in AGREEMENTS:
+        figures = body[name] or {}
+        rows += [{"measure": f"{name} {key}", "value": figures.get(key)} for key in ("fitness", "precision", "f1")]
+    for name in ("emd_frequency", "mae_frequency", "emd_time_months", "mae_time_months"):
+        rows.append({"measure": name, "value": body[name]})
+    return Measurement("a release compared with its original", body, rows=rows, notes=sentences(body))

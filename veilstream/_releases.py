@@ -1,0 +1,405 @@
+"""Releases: one of a log (anonymize, synthesize), and a series as the daemon would have published it (replay)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from models.errors import InputError
+from veilstream._logs import GivenLog, Log, Names, attributes, given_log
+from veilstream._results import CUT, Release, ReleaseSeries
+from veilstream._wording import python_words
+
+if TYPE_CHECKING:
+    from models.eventlog import EventLog
+    from models.knowledge import Unit
+    from stream.config.settings import Settings
+    from stream.release.contract import Mechanism
+    from stream.run.replay import ReplayOutcome
+
+
+@python_words()
+def anonymize(
+    log: Log,
+    *,
+    mechanism: str = "tlkc",
+    sensitive: Names = (),
+    release_attributes: Names = (),
+    keep_resources: bool = False,
+    knowledge: Literal["set", "mult", "seq", "rel"] | None = None,
+    attribute: Literal["ac", "re", "ar"] | None = None,
+    T: Unit | None = None,
+    L: int | None = None,
+    K: int | None = None,
+    C: float | str | None = None,
+    suppression: Literal["greedy", "pruned", "exact", "local"] | None = None,
+    algorithm: Literal[1, 2] | None = None,
+    theta: float | None = None,
+    alpha: float | None = None,
+    beta: float | None = None,
+    bins: Mapping[str, Sequence[float]] | None = None,
+    variant: Literal["sampling", "filtering", "oversampling"] | None = None,
+    delta: float | str | None = None,
+    prior: str | None = None,
+    epsilon: float | str | None = None,
+    delta_dp: float | str | None = None,
+    list_violations: bool = False,
+    seed: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+    **parameters: Any,
+) -> Release:
+    """Anonymize one log, once, without a ledger.
+
+    Cases of the release have fresh ids and come in random order, and its rows are numbered anew: nothing links them
+    with those of the source. Attributes leave only if `release_attributes` names them, and resources as pseudonyms.
+    A second release of the same cases can give away what each hides alone: `attack` measures it, `replay` bounds it.
+
+    Parameters
+    ----------
+    log
+        A DataFrame with one row per event, an EventLog of pm4py or of `models`, or the path of a file. It stays as it
+        is.
+    mechanism
+        tlkc, tlkc-cohorts, lcs-start, baseline-1, baseline-2, pretsa, amun, dp-log, dp-variants, dp-synthetic or
+        identity.
+    sensitive
+        Sensitive attributes of a case.
+    release_attributes
+        Attributes that leave (sensitive ones as classes).
+    keep_resources
+        Release the names of resources.
+    knowledge
+        What is known of the items: which (set), how often (mult), their order (seq), order and times (rel).
+    attribute
+        An item is an activity (ac), a resource (re) or both (ar).
+    T
+        Accuracy of times: seconds, minutes, hours or days.
+    L, K, C
+        The adversary knows at most L items; at least K cases match them, of which at most the share C has one
+        sensitive value.
+    suppression
+        greedy, pruned, exact or local.
+    algorithm, theta, alpha, beta
+        Of greedy and pruned.
+    bins
+        Upper edges of the classes of numeric sensitive attributes: {"age": [40, 60]}.
+    variant, delta, prior
+        Of amun.
+    epsilon
+        Of the dp kinds: how much the release may tell (smaller is stricter).
+    delta_dp
+        Probability with which the promise of epsilon may fail.
+    list_violations
+        Whether the document lists what breaks the promise before anything is removed (tlkc).
+    seed
+        Of the search of `local`. Released noise never takes a seed.
+    columns, timezone, time_format
+        As for `read_log`, about DataFrames.
+    **parameters
+        Any other parameter of the mechanism, such as effort=300 (docs/configuration.md).
+
+    Returns
+    -------
+    Release
+        The released log in the form of the given one, and its promise.
+
+    Raises
+    ------
+    InputError
+        An unknown mechanism or parameter, one that is missing, a log that cannot be read, or one of fewer than K cases.
+    BoundError
+        Nothing can be released under these bounds.
+
+    Examples
+    --------
+    >>> release = anonymize("examples/hospital.xes.gz", sensitive="diagnosis", L=2, K=20, C=0.5)
+    >>> release.promise["to_whom"], release.log["case:concept:name"].nunique() <= 2041
+    ('released cases', True)
+    """
+    settings = {
+        "knowledge": knowledge,
+        "attribute": attribute,
+        "T": T,
+        "L": L,
+        "K": K,
+        "C": C,
+        "suppression": suppression,
+        "algorithm": algorithm,
+        "theta": theta,
+        "alpha": alpha,
+        "beta": beta,
+        "bins": None if bins is None else {name: list(edges) for name, edges in bins.items()},
+        "variant": variant,
+        "delta": delta,
+        "prior": prior,
+        "epsilon": epsilon,
+        "delta_dp": delta_dp,
+        "seed": seed,
+        **parameters,
+    }
+    from stream.release.single import mechanism_of
+
+    chosen = mechanism_of(mechanism, settings)
+    given = given_log(log, columns, timezone, time_format)
+    return _released(
+        given,
+        chosen,
+        sensitive=attributes(sensitive),
+        released=attributes(release_attributes),
+        keep_resources=keep_resources,
+        list_violations=list_violations,
+    )
+
+
+@python_words()
+def synthesize(
+    log: Log,
+    *,
+    mechanism: Literal["dp-synthetic", "dp-log", "dp-variants"] = "dp-synthetic",
+    epsilon: float | str | None = None,
+    delta_dp: float | str | None = None,
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+    **parameters: Any,
+) -> Release:
+    """Draw a log with differential privacy: its cases are no cases of the source.
+
+    Noise comes from a cryptographic source and takes no seed. Each call spends epsilon and delta_dp again, and keeps no
+    account of it; a series with a budget is a matter of `replay`.
+
+    Parameters
+    ----------
+    log
+        A DataFrame with one row per event, an EventLog of pm4py or of `models`, or the path of a file.
+    mechanism
+        dp-synthetic (a model of the log with times), dp-log (variants and times), dp-variants (variants).
+    epsilon
+        How much the release may tell (smaller is stricter).
+    delta_dp
+        Probability with which the promise of epsilon may fail.
+    columns, timezone, time_format
+        As for `read_log`, about DataFrames.
+    **parameters
+        Any other parameter of the mechanism, such as activities=["A", "B"] (docs/configuration.md).
+
+    Returns
+    -------
+    Release
+        The drawn log in the form of the given one, and its promise.
+
+    Raises
+    ------
+    InputError
+        Another mechanism, or a parameter that is unknown or missing.
+
+    Examples
+    --------
+    >>> release = synthesize("examples/hospital.xes.gz", mechanism="dp-variants", epsilon=1, delta_dp=1e-6)
+    >>> {"guaranteed", "to_whom", "against_whom", "not_guaranteed", "intake"} <= set(release.promise)
+    True
+    """
+    from stream.release.single import mechanism_of
+
+    drawn = ("dp-synthetic", "dp-log", "dp-variants")
+    if mechanism not in drawn:
+        raise InputError(f"mechanism {mechanism!r} is not one of {', '.join(drawn)}; others are given to anonymize")
+    chosen = mechanism_of(mechanism, {"epsilon": epsilon, "delta_dp": delta_dp, **parameters})
+    given = given_log(log, columns, timezone, time_format)
+    return _released(given, chosen)
+
+
+def _released(
+    given: GivenLog,
+    mechanism: Mechanism,
+    *,
+    sensitive: Sequence[str] = (),
+    released: Sequence[str] = (),
+    keep_resources: bool = False,
+    list_violations: bool = False,
+) -> Release:
+    """Build one release, and keep its log in the form of the given one."""
+    from stream.release import single
+    from stream.release.manifest import reading_notes
+    from stream.release.public_files import public_log
+
+    exposure = single.exposure_of(given.log, sensitive, released, mechanism)
+    problem = single.tlkc_problem(mechanism, exposure)
+    if list_violations and problem is None:
+        raise InputError(f"list_violations is for mechanism tlkc, not {mechanism.kind}")
+    build, seconds = single.release_once(mechanism, exposure, keep_resources=keep_resources, released=released)
+    document = dict(single.summary(mechanism, exposure, build, seconds))
+    if list_violations and problem is not None:
+        document["violations"] = single.violation_documents(problem)
+    log = public_log(build)
+    warnings = [
+        f"warning: {warning}"
+        for part in ("details", "loss")
+        for warning in (document.get(part) or {}).get("warnings", ())
+    ]
+    notes = [*reading_notes(build), *warnings]
+    without_events = int((log.lengths == 0).sum())
+    if without_events and given.form != "models":
+        notes.append(f"{without_events} cases of the release have no event; a DataFrame has no row for them")
+    return Release(
+        f"release by {mechanism.kind}",
+        document,
+        figures=_counts(document),
+        notes=notes,
+        load=partial(given.like, log, build.time_basis),
+    )
+
+
+def _counts(document: Mapping[str, Any]) -> Any:
+    import pandas as pd
+
+    counts = {name: document[name] for name in ("cases", "events", "variants")}
+    return pd.DataFrame([{"": name, **count} for name, count in counts.items()])
+
+
+@python_words()
+def replay(
+    log: Log,
+    *,
+    config: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    final: bool = False,
+    until: str | None = None,
+    sensitive: Names = (),
+    process: Mapping[str, Any] | None = None,
+    publication: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+) -> ReleaseSeries:
+    """Publish a log again and again as the daemon would have, and measure what all releases give away together.
+
+    Without `config` and `publication` there is one publication that is safe over the series: cohorts of completed
+    cases, each attack bounded by 20 cases.
+
+    Parameters
+    ----------
+    log
+        A DataFrame with one row per event, an EventLog of pm4py or of `models`, or the path of a file.
+    config
+        Configuration file (TOML), if there is one already.
+    output
+        Folder of releases and audits. A temporary one is removed with the result.
+    final
+        Whether the rest is released after the last event.
+    until
+        Let the clock run to this time, whatever the last event says: "2025-06-30T00:00:00Z".
+    sensitive
+        Sensitive attributes of a case.
+    process, publication
+        The tables [process] and [[publication]] of a configuration, as mappings: publication={"name": "weekly",
+        "window": {"every": "7d"}, "mechanism": {...}, "gate": {...}}. They replace those of `config`, key by key for
+        `process`. Without a file and without a rule of completion, a case is complete after its last event.
+    columns, timezone, time_format
+        As for `read_log`, about DataFrames.
+
+    Returns
+    -------
+    ReleaseSeries
+        Verdict, releases, and one row for each cut.
+
+    Raises
+    ------
+    InputError
+        A configuration that is not allowed or does not fit the log.
+    RefusedError
+        The folder belongs to another replay.
+
+    Examples
+    --------
+    >>> series = replay("examples/hospital.xes.gz", sensitive="diagnosis")
+    >>> [verdict.verdict for verdict in series.verdicts], series.exit_code
+    (['SAFE'], 0)
+    """
+    from stream.config import sources
+    from stream.config.window import moment
+    from stream.run.presets import with_completion
+    from stream.run.replay import Replay, settings_for
+
+    end = None if until is None else moment(until, "until")
+    tables: dict[str, Any] = {"process": dict(process or {})}
+    if sensitive:
+        tables["process"]["sensitive"] = attributes(sensitive)
+    if publication is not None:
+        tables["publication"] = [publication] if isinstance(publication, Mapping) else list(publication)
+    settings = sources.load(None if config is None else Path(config), tables)
+    if columns is None:
+        columns = settings.process.columns.changed
+    given = given_log(log, columns, timezone or settings.process.timezone, time_format or settings.file.time_format)
+    if config is None and publication is not None:
+        settings = settings.model_copy(update={"process": with_completion(settings.process)})
+    settings = settings_for(settings, given.log, end)
+    is_temporary = output is None
+    folder = Path(tempfile.mkdtemp(prefix="veilstream-")) if output is None else Path(output)
+    outcome = Replay(settings, folder).run(given.log, final=final, until=end)
+    return _series(outcome, settings, given, folder, is_temporary=is_temporary)
+
+
+def _series(
+    outcome: ReplayOutcome, settings: Settings, given: GivenLog, folder: Path, *, is_temporary: bool
+) -> ReleaseSeries:
+    names = [publication.name for publication in settings.publication]
+    releases = [release for name in names for release in _published(folder, name, given)]
+    rows = []
+    for values in outcome.rows():
+        row = dict(zip(CUT, values, strict=True))
+        # The share of events kept is formatted for people.
+        row["kept"] = None if row["kept"] is None else float(row["kept"])
+        rows.append(row)
+    notes = [f"warning: {warning}" for warning in outcome.warnings()]
+    if outcome.warning:
+        notes.append(f"{outcome.warning}; the checkpoint before it was used")
+    return ReleaseSeries(
+        outcome.document(),
+        verdicts=outcome.verdicts(),
+        releases=releases,
+        rows=rows,
+        notes=notes,
+        folder=folder,
+        is_temporary=is_temporary,
+        exit_code=outcome.exit_code,
+    )
+
+
+def _published(folder: Path, publication: str, given: GivenLog) -> list[Release]:
+    """Return the releases of a publication that are in its public folder."""
+    from stream.operator.report.statement import releases_of
+
+    place = folder / "public" / publication
+    if not any(place.glob("release-*/manifest.json")):
+        return []
+    return [_of_manifest(release.manifest, place, given) for release in releases_of(folder, publication, None)]
+
+
+def _of_manifest(manifest: Mapping[str, Any], place: Path, given: GivenLog) -> Release:
+    import pandas as pd
+
+    counts = manifest.get("counts") or {}
+    return Release(
+        f"release {manifest['sequence']} of {manifest['publication']} by {manifest['mechanism']['kind']}",
+        manifest,
+        figures=pd.DataFrame([{"": name, "out": count} for name, count in counts.items()]),
+        notes=manifest.get("reading", ()),
+        load=lambda: given.like(_read_release(manifest, place), manifest["time_basis"]),
+    )
+
+
+def _read_release(manifest: Mapping[str, Any], place: Path) -> EventLog:
+    from connectors.logs import read_back
+    from connectors.store.base import release_name
+    from stream.release.public_files import FILES
+
+    names = {entry["path"] for entry in manifest["files"]}
+    name = next(name for name in FILES.values() if name in names)
+    return read_back(place / release_name(manifest["sequence"]) / name)

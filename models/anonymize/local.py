@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ from models.anonymize.suppression import losses
 from models.anonymize.view import TraceView
 from models.anonymize.violations import BELOW_K, TlkcBounds, minimal_violations
 from models.content_free import content_free
-from models.eventlog import Codes, Ints
+from models.errors import InputError
+from models.eventlog import Codes, Ints, places_of
 from models.variants import amounts, of_events
 
 
@@ -103,6 +104,36 @@ def under(reach: Reach, state: SafeState) -> Kept:
     return kept
 
 
+def one_case_per_row(view: TraceView) -> TraceView:
+    """Return the view with one row per case, since value-aware bans distinguish equal cases.
+
+    Raises
+    ------
+    InputError
+        the view is a table of variants, which has no single cases.
+    """
+    if view.cases is not None:
+        raise InputError("value_aware tells cases of one variant apart: it needs the cases themselves")
+    starts, source = places_of(view.starts, view.row_of_case)
+    cases = len(view.row_of_case)
+    return replace(
+        view,
+        starts=starts,
+        codes=view.codes[source],
+        weight=np.ones(cases, dtype=np.int64),
+        values=np.ascontiguousarray(view.values[:, view.row_of_case]),
+        row_of_case=np.arange(cases, dtype=np.int64),
+    )
+
+
+def shortened_by_value(view: TraceView, state: SafeState) -> int:
+    """Return the number of cases that value-aware bans shorten: each of these reveals that it has a value."""
+    public = Bans(tuple(ban for k, ban in enumerate(state.bans.candidates) if k not in state.bans.holders))
+    kept = np.ones(len(view.codes), dtype=np.bool_)
+    project_onto(Reach(view), state.priority, public, public.candidates, kept)
+    return int(view.weight[np.unique(view.row_of_position[kept & ~state.kept])].sum())
+
+
 def events_at_positions(view: TraceView) -> Ints:
     """Return the number of events of the log at each position of the rows' traces, over all cases of a row."""
     rows = np.repeat(view.row_of_case, np.diff(view.case_starts))
@@ -124,6 +155,7 @@ def suppress(
     bans: Sequence[tuple[int, ...]] = (),
     effort: int = 0,
     seed: int = 0,
+    value_aware: bool = False,
     max_minimality: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[TraceView, SafeState]:
@@ -139,6 +171,8 @@ def suppress(
         Candidates that no case may match, whatever their counts.
     effort, seed
         Number of proposals of the search, and its seed.
+    value_aware
+        Whether a share above C is cured in the fewest holders only.
     max_minimality
         Most candidates that may have fewer than K possible cases for somebody who knows the rules. None: any number.
     progress
@@ -155,14 +189,18 @@ def suppress(
 
     if not isinstance(preferred, Choice):
         priority = default_priority(view, preferred)
+    if value_aware:
+        view = one_case_per_row(view)
     events = events_at_positions(view)
     if isinstance(preferred, Choice):
         priority, events = preferred.priority(view, events), preferred.valued(view, events)
-    state = close(view, bounds, priority, Bans(tuple(bans)), events)
+    state = close(view, bounds, priority, Bans(tuple(bans)), events, value_aware=value_aware)
     generator = np.random.default_rng(seed)
     if effort:
-        state = improve(view, bounds, state, events, effort, generator, fixed=bans, progress=progress)
-    if max_minimality is not None:
+        state = improve(
+            view, bounds, state, events, effort, generator, fixed=bans, value_aware=value_aware, progress=progress
+        )
+    if max_minimality is not None and not value_aware:
         state = withstanding(view, bounds, state, events, max_minimality)
     return view, state
 
@@ -200,6 +238,7 @@ def improve(
     generator: np.random.Generator,
     *,
     fixed: Collection[Ban] = (),
+    value_aware: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> SafeState:
     """Return the best of `start` and `effort` proposals of simulated annealing.
@@ -222,6 +261,8 @@ def improve(
         seeded; its draws are not noise of the release.
     fixed
         bans that every proposal keeps.
+    value_aware
+        whether a share above C is cured in the fewest holders only.
     progress
         called with the number of finished proposals.
 
@@ -237,7 +278,7 @@ def improve(
         priority, kept = _proposal(view, current, _avoidable(current.bans, lasting), events, generator)
         least = current.events + math.floor(heat * math.log(1 - generator.random()))
         bans = Bans((*lasting, *kept))
-        trial = attempt(reach, bounds, priority, bans, events, least=least)
+        trial = attempt(reach, bounds, priority, bans, events, value_aware=value_aware, least=least)
         if trial is not None:
             current = trial
             best = max(best, trial, key=lambda state: state.events)
@@ -257,8 +298,8 @@ def unavoidable(view: TraceView, bounds: TlkcBounds) -> dict[Ban, None]:
 
 
 def _avoidable(bans: Bans, lasting: Collection[Ban]) -> list[Ban]:
-    """Return the other bans."""
-    return [ban for ban in bans.candidates if ban not in lasting]
+    """Return the other bans, without those that bind some rows only."""
+    return [ban for k, ban in enumerate(bans.candidates) if ban not in lasting and k not in bans.holders]
 
 
 def _proposal(

@@ -24,6 +24,26 @@ def contains(codes: Array, kept: Array, first: int, last: int, ban: Array) -> bo
 
 
 @kernel
+def touched(starts: Array, codes: Array, kept: Array, ban_starts: Array, ban_codes: Array) -> Array:
+    """bool[R]: rows whose kept trace contains some ban."""
+    rows = len(starts) - 1
+    result = np.zeros(rows, dtype=np.bool_)
+    masks = _masks(ban_starts, ban_codes)
+    for row in range(rows):
+        have = np.uint64(0)
+        for place in range(starts[row], starts[row + 1]):
+            if kept[place]:
+                have |= np.uint64(1) << np.uint64(codes[place] & 63)
+        for b in range(len(masks)):
+            if masks[b] & ~have == 0 and contains(
+                codes, kept, starts[row], starts[row + 1], ban_codes[ban_starts[b] : ban_starts[b + 1]]
+            ):
+                result[row] = True
+                break
+    return result
+
+
+@kernel
 def _masks(ban_starts: Array, ban_codes: Array) -> Array:
     """One bit an item (modulo 64): a quick necessary condition for containing a ban."""
     masks = np.zeros(len(ban_starts) - 1, dtype=np.uint64)
@@ -111,7 +131,8 @@ def next_gaps(
 
     A released trace of n events has the gaps 0..n; gap g lies before event g. From gap g on, an event of an item is
     passed either where the trace shows it, or at a gap where local suppression would have removed it. An item that no
-    source case has twice (`once`) is never hidden in a trace that shows it.
+    source case has twice (`once`) is never hidden in a trace that shows it. A ban that the trace contains did not bind
+    its row (a value-aware one) and hid nothing there.
     Returns (offset of each row in the table, int32[sum of n + 1, items]); -1 where no event of the item can follow.
     """  # fmt: skip
     rows, n_items = len(starts) - 1, len(once)
@@ -121,6 +142,7 @@ def next_gaps(
     table = np.empty((offsets[rows], n_items), dtype=np.int32)
     hides = np.zeros(_longest(starts) + 1, dtype=np.bool_)
     masks = _masks(ban_starts, ban_codes)
+    everything = np.ones(len(codes), dtype=np.bool_)
     for row in range(rows):
         first, last = starts[row], starts[row + 1]
         n = last - first
@@ -136,7 +158,7 @@ def next_gaps(
                 for i in range(item_starts[item], item_starts[item + 1]):
                     b = item_bans[i]
                     ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
-                    if masks[b] & ~possible == 0:
+                    if masks[b] & ~possible == 0 and not contains(codes, everything, first, last, ban):
                         low, high = _completing(trace, item, ban, priority)
                         hides[low : high + 1] = True
             # From the last gap back: the next event that is shown, and the next gap that hides one.

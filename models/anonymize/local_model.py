@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from models.anonymize.view import TraceView
-from models.anonymize.violations import TlkcBounds, minimal_violations
+from models.anonymize.violations import ABOVE_C, TlkcBounds, Violations, minimal_violations
 from models.content_free import content_free
 from models.eventlog import Codes, Ints, starts_of
 
@@ -20,13 +20,16 @@ Kept = npt.NDArray[np.bool_]
 @content_free()
 @dataclass(frozen=True, slots=True)
 class Bans:
-    """Candidates that no released case may contain."""
+    """Candidates that no released case may contain; with holders, only the listed rows may not contain it."""
 
     candidates: tuple[tuple[int, ...], ...] = ()
+    holders: dict[int, frozenset[int]] = field(default_factory=dict)
 
-    def plus(self, new: Iterable[tuple[int, ...]]) -> Bans:
-        """Return these bans and more."""
-        return Bans(self.candidates + tuple(new))
+    def plus(self, new: Iterable[tuple[int, ...]], holders: Sequence[frozenset[int] | None] = ()) -> Bans:
+        """Return these bans and more; `holders[k]` limits the k-th new one to some rows."""
+        added = tuple(new)
+        limited = {len(self.candidates) + k: rows for k, rows in enumerate(holders) if rows is not None}
+        return Bans(self.candidates + added, {**self.holders, **limited})
 
     def by_item(self, items: int) -> tuple[Ints, Codes, Ints, Ints]:
         """Return the bans in compressed form, by ban and by item.
@@ -70,6 +73,8 @@ class Reach:
     def by_row(self, bans: Bans) -> tuple[Ints, Ints]:
         """Return the bans that bind each row, as starts and ban numbers."""
         rows = self.of(bans.candidates)
+        for number, holders in bans.holders.items():
+            rows[number] = np.asarray([row for row in rows[number].tolist() if row in holders], dtype=np.int64)
         numbers = np.repeat(np.arange(len(rows)), np.asarray([len(each) for each in rows], dtype=np.int64))
         flat_rows = np.concatenate([*rows, np.empty(0, dtype=np.int64)])
         order = np.argsort(flat_rows.astype(np.min_scalar_type(len(self.view.weight))), kind="stable")
@@ -95,12 +100,14 @@ class SafeState:
     rounds: int
 
 
-def close(view: TraceView, bounds: TlkcBounds, priority: Ints, bans: Bans, events: Ints) -> SafeState:
+def close(
+    view: TraceView, bounds: TlkcBounds, priority: Ints, bans: Bans, events: Ints, *, value_aware: bool = False
+) -> SafeState:
     """Project, find the minimal violating candidates, ban them, until none is left.
 
-    `events`: events at each position (several under `set`).
+    `events`: events at each position (several under `set`). Value-aware needs one case per row.
     """
-    state = attempt(Reach(view), bounds, priority, bans, events)
+    state = attempt(Reach(view), bounds, priority, bans, events, value_aware=value_aware)
     if state is None:
         raise AssertionError("no number of events is below 0")
     return state
@@ -113,6 +120,7 @@ def attempt(
     bans: Bans,
     events: Ints,
     *,
+    value_aware: bool = False,
     least: int = 0,
 ) -> SafeState | None:
     """Do the same as `close`, but return None as soon as fewer than `least` events stay.
@@ -129,8 +137,8 @@ def attempt(
         violations = minimal_violations(projected(view, kept), bounds)
         if not len(violations):
             return SafeState(priority, bans, kept, amount, rounds)
-        new = violations.candidates()
-        bans = bans.plus(new)
+        new, holders = _new_bans(view, kept, violations, bounds, value_aware)
+        bans = bans.plus(new, holders)
         project_onto(reach, priority, bans, new, kept)
     raise AssertionError("every round removes an event")
 
@@ -158,3 +166,43 @@ def moved(priority: Ints, item: int, place: int) -> Ints:
     result = np.empty(len(order), dtype=np.int64)
     result[order] = np.arange(len(order))
     return result
+
+
+def _new_bans(
+    view: TraceView, kept: Kept, violations: Violations, bounds: TlkcBounds, value_aware: bool
+) -> tuple[list[tuple[int, ...]], list[frozenset[int] | None]]:
+    candidates = violations.candidates()
+    if not value_aware:
+        return candidates, []
+    reasons = [int(reason) for level in violations.levels for reason in level.reason]
+    return candidates, [
+        fewest_holders(view, kept, candidate, bounds) if reason == ABOVE_C else None
+        for candidate, reason in zip(candidates, reasons, strict=True)
+    ]
+
+
+def fewest_holders(
+    view: TraceView, kept: Kept, candidate: tuple[int, ...], bounds: TlkcBounds
+) -> frozenset[int] | None:
+    """Return the fewest matching rows whose removal brings every share to at most C.
+
+    For a value with count c among s matching cases, x removed holders suffice if c - x <= C * (s - x).
+
+    Returns
+    -------
+    frozenset or None
+        row numbers; None if fewer than K matching cases would stay.
+    """
+    from models.anonymize.local_kernels import touched
+
+    matching = np.flatnonzero(touched(view.starts, view.codes, kept, *flat((candidate,))))
+    removed: set[int] = set()
+    for values, names in zip(view.values, view.classes, strict=True):
+        for value in range(len(names)):
+            left = np.asarray([row for row in matching if row not in removed], dtype=np.int64)
+            holders = left[values[left] == value]
+            over = len(holders) * bounds.C.denominator - bounds.C.numerator * len(left)
+            if over > 0:
+                spare = bounds.C.denominator - bounds.C.numerator
+                removed.update(holders[: -(-over // spare)].tolist())
+    return frozenset(removed) if len(matching) - len(removed) >= bounds.K else None

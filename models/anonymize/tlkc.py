@@ -97,6 +97,8 @@ def maximal_frequent(view: TraceView, theta: float | str | Fraction) -> list[tup
 
 Suppression = Literal["greedy", "pruned", "exact", "local"]
 
+VALUE_AWARE = "value-aware local suppression: which cases were shortened depends on, and so tells, who holds a value"
+
 
 @dataclass(frozen=True, slots=True)
 class SuppressionOptions:
@@ -116,8 +118,8 @@ class SuppressionOptions:
         Of `pruned` and `exact`: cap multiplicities under `mult` instead of removing items.
     work
         Of `exact`: seconds of branch and bound.
-    effort, seed
-        Of `local`: number of proposals, and seed of the search.
+    effort, value_aware, seed
+        Of `local`: number of proposals, whether values decide which cases are shortened, and seed of the search.
     max_minimality
         Of `local`: see `models.anonymize.minimality`.
     """
@@ -130,6 +132,7 @@ class SuppressionOptions:
     capping: bool = True
     work: float = 20.0
     effort: int = 0
+    value_aware: bool = False
     seed: int = 0
     max_minimality: int | None = None
 
@@ -138,7 +141,7 @@ class SuppressionOptions:
         """The same options for a mechanism that only removes whole items: `exact` in place of `local`."""
         if self.suppression != "local":
             return self
-        return replace(self, suppression="exact", effort=0, max_minimality=None)
+        return replace(self, suppression="exact", effort=0, value_aware=False, max_minimality=None)
 
     def __post_init__(self) -> None:
         """Refuse values out of range, and options of another kind of suppression."""
@@ -152,8 +155,9 @@ class SuppressionOptions:
             raise InputError(f"alpha = {self.alpha} and beta = {self.beta} are not shares that add up to 1")
         if self.effort < 0:
             raise InputError(f"effort = {self.effort} is negative")
-        if self.effort and self.suppression != "local":
-            raise InputError(f'effort is of suppression = "local", not "{self.suppression}"')
+        for name in ("effort", "value_aware"):
+            if getattr(self, name) and self.suppression != "local":
+                raise InputError(f'{name} is of suppression = "local", not "{self.suppression}"')
         if self.max_minimality is not None and self.suppression != "local":
             raise InputError(f'max_minimality is of suppression = "local", not "{self.suppression}"')
         if self.seed < 0:
@@ -401,22 +405,25 @@ class TlkcProblem:
         progress
             called with the number of finished proposals.
         """
-        from models.anonymize.local import kept_events, suppress
+        from models.anonymize.local import kept_events, shortened_by_value, suppress
         from models.anonymize.minimality import audit
 
         seen, state = suppress(
             self.seen, self.bounds, preferred, bans=self.bans, effort=options.effort, seed=options.seed,
-            max_minimality=options.max_minimality, progress=progress,
+            value_aware=options.value_aware, max_minimality=options.max_minimality, progress=progress,
         )  # fmt: skip
         return Anonymized(
             self.log,
             kept_events(seen, state.kept),
             self.knowledge,
             suppressed=seen.decode(sorted(ban[0] for ban in state.bans.candidates if len(ban) == 1)),
+            warnings=(VALUE_AWARE,) if options.value_aware else (),
             details={
                 "violations": self.reasons(),
                 "bans": len(state.bans.candidates),
                 "rounds": state.rounds,
+                "value_aware": options.value_aware,
+                **({"shortened_by_value": shortened_by_value(seen, state)} if options.value_aware else {}),
                 "minimality": audit(seen, self.bounds, state).json(),
             },
             cases=self.cases,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -229,6 +229,17 @@ def read_as_declared(log: Path, reading: Reading) -> EventLog:
 
         flags = inspected(log, replace(reading, declared=False)).declared
         raise InputError(f"{error}; an inspection of the file finds: {' '.join(flags)}") from None
+
+
+def assignments(texts: Sequence[str]) -> dict[str, str]:
+    """Return {"effort": "300"} for `--set effort=300`."""
+    result = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise InputError(f"--set: {text!r} is not like KEY=VALUE")
+        result[key] = value
+    return result
 
 
 def split_attributes(text: str) -> list[str]:

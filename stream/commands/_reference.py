@@ -24,6 +24,15 @@ the `--help` of each command.
 """
 
 SITUATIONS = {
+    "assess --attribute": "Pass it when the attackers you fear know who worked on a case, such as colleagues.",
+    "assess --T": "Pass it with `--knowledge rel`, when an attacker knows times by the hour or by the day.",
+    "assess --case-attributes": "Pass it when neighbours or relatives know age, ward or the like of a person.",
+    "assess --control": "Pass it when you hold cases that never entered the release, such as those of a later month.",
+    "assess --knowledge": "Pass it when an attacker knows which things happened to somebody, but not in which order.",
+    "--m": "Pass it when the promise names no number of known events, or the officer fears somebody who knows more.",
+    "assess --mechanism": "Pass it before anything is published, to see what a release of your log would give away.",
+    "--original": "Pass it with every assessment: attacks are checked against the log that the release was made from.",
+    "--targets": "Pass it when a larger log takes too long, or narrower intervals are worth the time.",
     "--C": "Pass it when half of a group sharing a diagnosis already tells too much, or the log has no strong values.",
     "--K": "Pass it when your policy asks for another group size than 20.",
     "--L": "Pass it when colleagues or relatives may know more than two events of a case.",

@@ -129,7 +129,13 @@ def command(
     output.check(log)
     if output.output is None and not list_violations:
         raise InputError("name the released log with -o OUT")
-    settings = {**asdict(tlkc), "bins": _bins(tlkc.bins), **asdict(dp), "seed": seed, **_further(option)}
+    settings = {
+        **asdict(tlkc),
+        "bins": _bins(tlkc.bins),
+        **asdict(dp),
+        "seed": seed,
+        **options.assignments(option or []),
+    }
     sensitive, released = (
         options.split_attributes(attributes.sensitive),
         options.split_attributes(attributes.release_attributes),
@@ -176,16 +182,6 @@ def _bins(texts: list[str] | None) -> dict[str, list[float]] | None:
         if not sign or not name:
             raise InputError(f"--bins: {text!r} is not like Age=40,60")
     return result or None
-
-
-def _further(texts: list[str] | None) -> dict[str, str]:
-    result = {}
-    for text in texts or []:
-        key, sign, value = text.partition("=")
-        if not sign or not key:
-            raise InputError(f"--set: {text!r} is not like KEY=VALUE")
-        result[key] = value
-    return result
 
 
 def _print(result: Mapping[str, Any]) -> None:

@@ -1,0 +1,293 @@
+"""All attacks on a release, by profile: the assessment that an officer reads.
+
+A lower bound above 0 says that the release gives away something of the people in it. The opposite is never shown: no
+attack that failed proves that another would fail too, so the result names the least leak that it would have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from models.disclosure.inference import inference
+from models.disclosure.intervals import AttackRisk, area_under_curve, targets_needed
+from models.disclosure.linkability import linkability
+from models.disclosure.material import Material, Profile, drawn
+from models.disclosure.membership import TraceModel, membership
+from models.disclosure.reconstruction import reconstruction
+from models.disclosure.singling_out import singling_out
+from models.errors import InputError
+from models.eventlog import EventLog
+from models.utility.graphs import ordinal
+
+ATTACKS = ("singling out", "linkability", "inference", "membership", "reconstruction")
+
+HALF_WIDTH = 0.03
+"""Half-width of the interval of a rate near .5 that decides how many targets are drawn, unless they are given."""
+
+_MEASURES = 12
+"""Measures of a profile, at most, beside one for each sensitive attribute."""
+
+BLIND = 0.5
+"""A measure that would not have seen a leak of half of the targets could not have seen it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One attack of one profile.
+
+    Parameters
+    ----------
+    attack
+        One of `ATTACKS`.
+    how
+        Which of the ways of that attack.
+    risk
+        Result; None if the attack could not be run, for `reason`.
+    details
+        Further figures of the attack, under their public names.
+    """
+
+    attack: str
+    how: str
+    risk: AttackRisk | None
+    reason: str = ""
+    details: Mapping[str, Any] | None = None
+
+    @property
+    def result(self) -> str:
+        """Result in a word or two. None of them is "safe"."""
+        if self.risk is None:
+            return "not run"
+        if self.risk.clear:
+            return "seen"
+        if self.risk.control is None:
+            return "rate alone"
+        if not self.risk.control_targets:
+            return "above the guess" if (self.risk.low or 0.0) > 0 else "not above the guess"
+        if self.risk.power is None or self.risk.power > BLIND:
+            return "could not see"
+        return "not seen"
+
+    def sentence(self) -> str:
+        """Return the result in words."""
+        power = 0.0 if self.risk is None else self.risk.power or 0.0
+        return {
+            "not run": f"not run: {self.reason}",
+            "seen": "seen: the release gives away people who are in it",
+            "rate alone": "a rate alone: without a control nothing tells how much of it the release gave away",
+            "above the guess": "above the best guess without the release: only a control tells what of it is a leak",
+            "not above the guess": "not above the best guess without the release",
+            "could not see": "this test could not have seen it: it might have missed a leak of half of the targets",
+            "not seen": f"not seen; a leak of {power:.0%} would have been, in 95 of 100 runs",
+        }[self.result]
+
+    def json(self) -> dict[str, Any]:
+        """Return the measure under its public names."""
+        body: dict[str, Any] = {"attack": self.attack, "how": self.how}
+        if self.risk is not None:
+            body |= {name: value for name, value in asdict(self.risk).items() if name != "clear"}
+            body["seen"] = self.risk.clear
+        return body | dict(self.details or {}) | {"result": self.result, "sentence": self.sentence()}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileResult:
+    """All attacks of one attacker."""
+
+    profile: Profile
+    measures: tuple[Measure, ...]
+
+    @property
+    def seen(self) -> tuple[Measure, ...]:
+        """Measures that saw a leak."""
+        return tuple(measure for measure in self.measures if measure.risk is not None and measure.risk.clear)
+
+    def json(self) -> dict[str, Any]:
+        """Return the result under its public names."""
+        return {
+            "profile": self.profile.name,
+            "m": self.profile.m,
+            "knowledge": asdict(self.profile.knowledge),
+            "attributes": list(self.profile.attributes),
+            "knows": self.profile.sentence(),
+            "measures": [measure.json() for measure in self.measures],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """Result of all profiles on one release, or on several that are put together.
+
+    Parameters
+    ----------
+    original_cases, control_cases, released_cases
+        Sizes; `control_cases` is 0 without a control.
+    results
+        One for each attacker.
+    drift
+        How well original and control can be told apart without any release; None without a control of four cases.
+    seed
+        Seed of the draws.
+    """
+
+    original_cases: int
+    control_cases: int
+    released_cases: int
+    results: tuple[ProfileResult, ...]
+    drift: AttackRisk | None
+    seed: int
+
+    def json(self) -> dict[str, Any]:
+        """Return the assessment under its public names."""
+        return {
+            "original_cases": self.original_cases,
+            "control_cases": self.control_cases,
+            "released_cases": self.released_cases,
+            "control": "cases that did not enter the release" if self.control_cases else "best guess only",
+            "drift": None if self.drift is None else asdict(self.drift),
+            "seed": self.seed,
+            "profiles": [result.json() for result in self.results],
+        }
+
+
+def assess(
+    original: EventLog,
+    released: EventLog,
+    control: EventLog | None,
+    profiles: Sequence[Profile],
+    *,
+    sensitive: Sequence[str] = (),
+    targets: int | None = None,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda _: None,
+) -> Assessment:
+    """Run all attacks of some attackers on a release.
+
+    Parameters
+    ----------
+    original
+        The log that the release was made from.
+    released
+        The release; several are put together by `models.disclosure.material.pooled`.
+    control
+        Cases of the same process that did not enter the release. None: only the best guess without the release is
+        compared with, and membership is not attacked.
+    profiles
+        What the attackers know.
+    sensitive
+        Case attributes that are guessed.
+    targets
+        Cases that are attacked, at most all; None: as many as a half-width of .03 needs.
+    seed
+        Seed of targets and ties.
+    say
+        Called with the name of each attack before it runs.
+
+    Raises
+    ------
+    InputError
+        Logs without events or without a common activity, or cases that are in both original and control.
+
+    References
+    ----------
+    Article 29 Working Party, Opinion 05/2014; Giomi et al., A Unified Framework for Quantifying Privacy AttackRisk in
+    Synthetic Data (Anonymeter), PoPETs 2023.
+    """
+    if control is not None:
+        _refuse_shared_cases(original, control)
+    wanted = targets if targets is not None else targets_needed(HALF_WIDTH)
+    together = len(profiles) * (_MEASURES + len(sensitive))
+    results = []
+    for profile in profiles:
+        material = Material.of(original, control, released, profile)
+        measures = tuple(_attacks(material, sensitive, wanted, together, seed, say))
+        results.append(ProfileResult(profile, measures))
+    drift = None if control is None else _drift(original, control, seed)
+    return Assessment(
+        original.n_cases, 0 if control is None else control.n_cases, released.n_cases, tuple(results), drift, seed
+    )
+
+
+def _refuse_shared_cases(original: EventLog, control: EventLog) -> None:
+    if not control.n_events:
+        raise InputError("the control has no event; leave it out, or give cases that did not enter the release")
+    shared = set(original.case_ids) & set(control.case_ids)
+    if shared:
+        raise InputError(
+            f"{len(shared)} cases are in the original and in the control, e.g. {min(shared)!r}: the control must hold "
+            "cases that did not enter the release"
+        )
+
+
+def _attacks(
+    material: Material, sensitive: Sequence[str], wanted: int, measures: int, seed: int, say: Callable[[str], None]
+) -> Iterator[Measure]:
+    # Each attack has draws of its own, so that one more attack changes no other.
+    draws = [np.random.default_rng([seed, number]) for number in range(len(ATTACKS) + 1)]
+    targets = drawn(material.n_original, wanted, draws[-1])
+    controls = drawn(material.n_control, wanted, draws[-1])
+    name = material.profile.name
+    say(f"{name}: {ATTACKS[0]}")
+    for kind, known in _predicates(material).items():
+        found = singling_out(known, wanted, measures, draws[0])
+        reason = f"none of {found.written} predicates is rare enough: each would fit a tenth of a case by chance"
+        yield Measure(ATTACKS[0], kind, found.risk, "" if found.risk else reason, {"written": found.written})
+    say(f"{name}: {ATTACKS[1]}")
+    for views, risk in linkability(material, targets, controls, measures, draws[1]).items():
+        yield Measure(ATTACKS[1], views, risk)
+    say(f"{name}: {ATTACKS[2]}")
+    for guess in inference(material, targets, controls, sensitive, measures, draws[2]):
+        yield Measure(ATTACKS[2], guess.secret, guess.risk, guess.reason, {"without_release": guess.without_release})
+    say(f"{name}: {ATTACKS[3]}")
+    by_score = membership(material, targets, controls, measures, draws[3])
+    if not by_score:
+        yield Measure(ATTACKS[3], "scores", None, "it needs a control: at least four cases that did not enter")
+    for score, result in by_score.items():
+        rates = {f"true_positives_at_{share:g}": rate for share, rate in result.true_positives.items()}
+        yield Measure(ATTACKS[3], f"whole case, {score}", result.risk, details=rates)
+    say(f"{name}: {ATTACKS[4]}")
+    pieces = reconstruction(material, measures, draws[4])
+    counts = {"shown_traces": pieces.shown_traces, "shown_unique_traces": pieces.shown_unique_traces}
+    yield Measure(ATTACKS[4], "traces of one case", pieces.traces, details=counts)
+    yield Measure(ATTACKS[4], "pieces of one case", pieces.pieces, details={"longest": pieces.longest})
+
+
+def _predicates(material: Material) -> dict[str, Material]:
+    """Return the items of predicates: those of the profile, and with their times if the release shows any."""
+    kinds = {"known items": material}
+    knowledge = material.profile.knowledge
+    if knowledge.structure != "rel" and not ordinal(material.released) and not ordinal(material.original):
+        timed = replace(material.profile, knowledge=replace(knowledge, structure="rel", T="hours"))
+        control = material.control if material.n_control else None
+        kinds["known items and hours"] = Material.of(material.original, control, material.released, timed)
+    return kinds
+
+
+def _drift(original: EventLog, control: EventLog, seed: int) -> AttackRisk | None:
+    """Measure how well original and control can be told apart without any release.
+
+    Half of either log gives a model of traces, the other halves are scored by the difference of their log densities.
+    An area near .5 means that they are alike. Another value means that the process drifted between them, or that the
+    control is of another process: attacks then see what is no leak.
+    """
+    if min(original.n_cases, control.n_cases) < 4:
+        return None
+    rng = np.random.default_rng([seed, len(ATTACKS) + 1])
+    material = Material.of(original, control, original, Profile(1))
+    halves = [rng.permutation(log.n_cases) for log in (original, control)]
+    rows = material.rows(material.steps)[:2]
+    models, scored = [], []
+    for row_of_case, order in zip(rows, halves, strict=True):
+        half = len(order) // 2
+        weight = np.bincount(row_of_case[order[:half]], minlength=len(material.steps.weight))
+        models.append(TraceModel(material.steps, weight))
+        scored.append(row_of_case[order[half:]])
+    scores = [
+        np.asarray([models[0].log_density(row) - models[1].log_density(row) for row in some.tolist()])
+        for some in scored
+    ]
+    return area_under_curve(scores[0], scores[1], 1)

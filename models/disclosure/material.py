@@ -1,0 +1,237 @@
+"""What an assessment reads: the original, a control and a release in one coding, as one attacker knows their cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.anonymize.view import TraceView, view_of_items
+from models.content_free import content_free
+from models.errors import InputError
+from models.eventlog import MISSING, Codes, Column, EventLog, Ints, starts_of
+from models.knowledge import Knowledge, items
+
+MOST_KNOWN = 8
+"""Most items of a case that a profile may know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What an attacker knows of a target.
+
+    Parameters
+    ----------
+    m
+        Number of known items, 1..8.
+    knowledge
+        Whether their order, number and relative times are known, and whether items are activities, resources or both.
+    attributes
+        Case attributes that are known exactly.
+    name
+        Word for tables: `promised`, `declared` or `stronger`.
+    """
+
+    m: int = 3
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    attributes: tuple[str, ...] = ()
+    name: str = "declared"
+
+    def __post_init__(self) -> None:
+        """Check the number of items."""
+        if not 1 <= self.m <= MOST_KNOWN:
+            raise InputError(f"m = {self.m}: an attacker of an assessment knows 1 to {MOST_KNOWN} items of a case")
+
+    def stronger(self, shown: Sequence[str]) -> Profile:
+        """Return an attacker who knows more: twice the items, their order, and the case attributes that are shown."""
+        order = replace(self.knowledge, structure="rel" if self.knowledge.structure == "rel" else "seq")
+        m = min(2 * self.m, MOST_KNOWN)
+        attributes = tuple(dict.fromkeys((*self.attributes, *shown)))
+        return Profile(m, order, attributes, "stronger")
+
+    def sentence(self) -> str:
+        """Return what the attacker knows, in words."""
+        kind = {"ac": "activities", "re": "resources", "ar": "activities with their resources"}
+        order = {
+            "set": "which they are",
+            "mult": "how often each occurs",
+            "seq": "their order",
+            "rel": f"their order and their time since the start of the case, in {self.knowledge.T}",
+        }
+        known = f"{self.m} items of a case ({kind[self.knowledge.attribute]}), {order[self.knowledge.structure]}"
+        return f"{known}, and {', '.join(self.attributes)}" if self.attributes else known
+
+
+@content_free("n_original", "n_control", "n_released")
+@dataclass(frozen=True)
+class Material:
+    """Original, control and release in one coding.
+
+    Parameters
+    ----------
+    original, control, released
+        The logs; `control` has no cases if there is none.
+    profile
+        What the attacker knows; gives the items.
+    traces
+        All distinct traces of items, with the known attributes as classes.
+    steps
+        All distinct sequences of activities, whatever the profile.
+    """
+
+    original: EventLog
+    control: EventLog
+    released: EventLog
+    profile: Profile
+    traces: TraceView
+    steps: TraceView
+
+    @classmethod
+    def of(cls, original: EventLog, control: EventLog | None, released: EventLog, profile: Profile) -> Material:
+        """Code three logs together.
+
+        Raises
+        ------
+        InputError
+            No case in the original or the release, no activity in common, or an attribute that a log lacks.
+        """
+        other = control if control is not None else original.select_cases(np.zeros(original.n_cases, dtype=np.bool_))
+        logs = (original, other, released)
+        for log, name in ((original, "the original"), (released, "the release")):
+            if not log.n_events:
+                raise InputError(f"{name} has no event: there is nothing to attack")
+        if not set(original.activity.values) & set(released.activity.values):
+            raise InputError(
+                "no activity of the release is in the original: the logs are of different processes, or the release "
+                "writes its activities in other words"
+            )
+        attributes = {
+            name: _together([log.sensitive([name]) if log.n_cases else Column(_NONE, ()) for log in logs])
+            for name in profile.attributes
+        }
+        starts = _starts_together(logs)
+        known = _together(
+            [_named(items(log, profile.knowledge)) if log.n_events else Column(_NONE, ()) for log in logs]
+        )
+        traces = view_of_items(starts, known, profile.knowledge.structure, attributes)
+        activities = _together([_named(log.activity) for log in logs])
+        return cls(*logs, profile, traces, view_of_items(starts, activities, "seq", {}))
+
+    @property
+    def n_original(self) -> int:
+        """Cases of the original."""
+        return self.original.n_cases
+
+    @property
+    def n_control(self) -> int:
+        """Cases of the control, 0 without one."""
+        return self.control.n_cases
+
+    @property
+    def n_released(self) -> int:
+        """Released cases."""
+        return self.released.n_cases
+
+    def rows(self, view: TraceView) -> tuple[Ints, Ints, Ints]:
+        """Return the row of each case in a view: original, control, release."""
+        ends = np.cumsum([self.n_original, self.n_control])
+        original, control, released = np.split(view.row_of_case, ends)
+        return original, control, released
+
+    @cached_property
+    def released_weight(self) -> Ints:
+        """Released cases of each row of `traces`, int64[R]."""
+        return np.bincount(self.rows(self.traces)[2], minlength=len(self.traces.weight))
+
+    @cached_property
+    def texts(self) -> npt.NDArray[np.object_]:
+        """Each row of `traces` as a text of one character an item."""
+        return _texts(self.traces)
+
+    def text(self, codes: Codes) -> str:
+        """Return items as a text, to be compared with `texts`."""
+        return "".join(map(_letter, codes.tolist()))
+
+    def trace(self, row: int) -> Codes:
+        """Return the items of a row."""
+        return self.traces.codes[self.traces.starts[row] : self.traces.starts[row + 1]]
+
+    @cached_property
+    def shown_texts(self) -> tuple[Ints, npt.NDArray[np.object_]]:
+        """Rows of `traces` that the release has, and their texts."""
+        rows = np.flatnonzero(self.released_weight)
+        return rows, self.texts[rows]
+
+    def same_attributes(self, row: int, rows: Ints) -> npt.NDArray[np.bool_]:
+        """Return which of `rows` have the known attributes of `row`; an unknown value fits none but itself."""
+        return np.asarray((self.traces.values[:, rows] == self.traces.values[:, [row]]).all(axis=0))
+
+
+_NONE = np.zeros(0, dtype=np.int32)
+
+
+def pooled(logs: Sequence[EventLog]) -> EventLog:
+    """Return all cases of several releases as one log, as somebody sees them who puts the files together.
+
+    Parameters
+    ----------
+    logs
+        At least one log. Case attributes that not all of them carry are left out.
+    """
+    if len(logs) == 1:
+        return logs[0]
+    names = set.intersection(*(set(log.case_attributes) for log in logs))
+    return EventLog(
+        case_ids=tuple(f"{number}/{case}" for number, log in enumerate(logs) for case in log.case_ids),
+        starts=_starts_together(logs),
+        activity=_together([log.activity for log in logs]),
+        time=np.concatenate([log.time for log in logs]),
+        resource=_together([log.resource for log in logs]),
+        row=np.concatenate([log.row for log in logs]),
+        case_attributes={name: _together([log.case_attributes[name] for log in logs]) for name in sorted(names)},
+    )
+
+
+def _starts_together(logs: Sequence[EventLog]) -> Ints:
+    return starts_of(np.concatenate([log.lengths for log in logs]))
+
+
+def _together(columns: Sequence[Column]) -> Column:
+    """Return several columns one below the other, in one coding."""
+    code_of: dict[Any, int] = {}
+    parts = []
+    for column in columns:
+        codes = [code_of.setdefault(value, len(code_of)) for value in column.values]
+        parts.append(np.asarray([*codes, MISSING], dtype=np.int32)[column.codes])
+    return Column(np.concatenate(parts), tuple(code_of))
+
+
+def _named(column: Column) -> Column:
+    """Return a column in which a missing value is the value None, an item like any other."""
+    if not (column.codes < 0).any():
+        return column
+    codes = np.where(column.codes < 0, len(column.values), column.codes)
+    return Column(codes.astype(np.int32), (*column.values, None))
+
+
+def _letter(code: int) -> str:
+    # The private planes hold more letters than a log has items, and no surrogate is among them.
+    return chr(0xF0000 + code) if code < 0xFFFE else chr(0x100000 + code - 0xFFFE)
+
+
+def _texts(view: TraceView) -> npt.NDArray[np.object_]:
+    letters = np.asarray([_letter(code) for code in range(len(view.alphabet))], dtype=np.object_)
+    whole = letters[view.codes]
+    texts = np.empty(len(view.weight), dtype=np.object_)
+    for row in range(len(texts)):
+        texts[row] = "".join(whole[view.starts[row] : view.starts[row + 1]])
+    return texts
+
+
+def drawn(n: int, wanted: int, rng: np.random.Generator) -> Ints:
+    """Return at most `wanted` of n numbers, drawn at random without replacement, ascending."""
+    return np.sort(rng.choice(n, size=min(n, wanted), replace=False))

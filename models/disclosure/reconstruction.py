@@ -1,0 +1,136 @@
+"""Reconstruction: what only one person has, and the release shows word for word.
+
+A trace that many people have gives nobody away, so only traces and pieces (consecutive events) count that one case of
+the log has and no other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from models.disclosure.intervals import AttackRisk, against_control, rate_alone
+from models.disclosure.material import Material, drawn
+from models.eventlog import Ints
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+"""Multiplier of the rolling hash of pieces: an odd number without a pattern (the golden ratio of 64 bits)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconstruction:
+    """Result of the attack.
+
+    Parameters
+    ----------
+    traces
+        Share of the cases whose whole sequence of activities the release shows and no other case has.
+    pieces
+        Share of the cases of which the release shows a piece that no other case has, longer than the m known items:
+        somebody who knows the person learns more of them.
+    shown_traces, shown_unique_traces
+        Cases of the original whose sequence is released, and those among them that no other case has.
+    longest
+        Events of the longest released piece that only one case of the original has; 0 if there is none.
+    """
+
+    traces: AttackRisk
+    pieces: AttackRisk
+    shown_traces: int
+    shown_unique_traces: int
+    longest: int
+
+
+def reconstruction(material: Material, measures: int, rng: np.random.Generator) -> Reconstruction:
+    """Look for whole traces and for pieces of single cases in the release.
+
+    All cases are looked at. Whether another case has the same trace depends on how many there are: of the larger of
+    original and control, as many cases are drawn as the other one has.
+
+    Parameters
+    ----------
+    material
+        The logs.
+    measures
+        Measures of the assessment (`AttackRisk.clear`).
+    rng
+        Draws the cases.
+    """
+    original, control, released = material.rows(material.steps)
+    is_shown = np.bincount(released, minlength=len(material.steps.weight)) > 0
+    longest = _longest_unique_piece(material, original)
+    if not len(control):
+        traces = rate_alone(float(_is_shown_alone(is_shown, original).sum()), len(original))
+        pieces = rate_alone(float((longest > material.profile.m).sum()), len(original))
+    else:
+        size = min(len(original), len(control))
+        some, others = (rows[drawn(len(rows), size, rng)] for rows in (original, control))
+        traces_shown = [float(_is_shown_alone(is_shown, rows).sum()) for rows in (some, others)]
+        traces = against_control(traces_shown[0], size, traces_shown[1], size, measures)
+        longer = [_longest_unique_piece(material, rows) > material.profile.m for rows in (some, others)]
+        pieces = against_control(float(longer[0].sum()), size, float(longer[1].sum()), size, measures)
+    return Reconstruction(
+        traces,
+        pieces,
+        int(is_shown[original].sum()),
+        int(_is_shown_alone(is_shown, original).sum()),
+        int(longest.max(initial=0)),
+    )
+
+
+def _is_shown_alone(is_shown: npt.NDArray[np.bool_], rows: Ints) -> npt.NDArray[np.bool_]:
+    """Return whether the trace of each case is released and no other of these cases has it."""
+    cases_of_row = np.bincount(rows, minlength=len(is_shown))
+    return np.asarray((is_shown & (cases_of_row == 1))[rows])
+
+
+def _longest_unique_piece(material: Material, rows: Ints) -> Ints:
+    """Return for each case the length of its longest released piece that no other case has; 0 if there is none.
+
+    Parameters
+    ----------
+    material
+        The logs.
+    rows
+        int64[C], row of `material.steps` of each case.
+    """
+    view = material.steps
+    released = material.rows(view)[2]
+    is_released = np.bincount(released, minlength=len(view.weight)) > 0
+    cases_of_row = np.bincount(rows, minlength=len(view.weight))
+    row_of_position = view.row_of_position
+    ends = view.starts[1:][row_of_position]
+    longest = np.zeros(len(view.weight), dtype=np.int64)
+    places = np.arange(len(view.codes))
+    # A piece that is not released has no longer one that is: places drop out as pieces grow.
+    hashes = np.zeros(len(view.codes), dtype=np.uint64)
+    length = 0
+    while len(places):
+        length += 1
+        places = places[places + length <= ends[places]]
+        if not len(places):
+            break
+        hashes[places] = (hashes[places] + view.codes[places + length - 1].astype(np.uint64) + np.uint64(1)) * _ODD
+        owner = row_of_position[places]
+        shown = np.unique(hashes[places[is_released[owner]]])
+        places = places[_is_in(hashes[places], shown)]
+        owner = row_of_position[places]
+        in_log = cases_of_row[owner] > 0
+        order = np.lexsort((owner[in_log], hashes[places[in_log]]))
+        pieces, rows_of_pieces = hashes[places[in_log]][order], owner[in_log][order]
+        is_first = np.ones(len(order), dtype=np.bool_)
+        is_first[1:] = (pieces[1:] != pieces[:-1]) | (rows_of_pieces[1:] != rows_of_pieces[:-1])
+        pieces, rows_of_pieces = pieces[is_first], rows_of_pieces[is_first]
+        _, first, rows_having = np.unique(pieces, return_index=True, return_counts=True)
+        only_row = rows_of_pieces[first[rows_having == 1]]
+        longest[only_row[cases_of_row[only_row] == 1]] = length
+    return longest[rows]
+
+
+def _is_in(values: npt.NDArray[np.uint64], ascending: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    if not len(ascending):
+        return np.zeros(len(values), dtype=np.bool_)
+    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.asarray(ascending[at] == values)

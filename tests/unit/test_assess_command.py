@@ -1,0 +1,169 @@
+"""`veilstream assess`: what a user gives, and what they get."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stream.commands import execute
+
+ROOT = Path(__file__).resolve().parents[2]
+HOSPITAL = ROOT / "examples" / "hospital.xes.gz"
+
+
+def _write(path: Path, traces: list[str], prefix: str) -> Path:
+    lines = ["case,activity,time"]
+    for number, trace in enumerate(traces):
+        for place, activity in enumerate(trace.split()):
+            lines.append(f"{prefix}{number},{activity},2024-01-{number % 28 + 1:02d}T{place:02d}:00:00Z")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+COLUMNS = ["--columns", "case=case,activity=activity,time=time"]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> dict[str, str]:
+    """Three logs of one process, each with its own cases."""
+    traces = ["a b c", "a c b", "b a c d", "a b d", "c a b", "a d b c"]
+    return {
+        name: str(_write(tmp_path / f"{name}.csv", traces[k:] + traces[:k], name))
+        for k, name in enumerate(("original", "control", "release"))
+    }
+
+
+def _json(capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    code = execute(["assess", *words, "--json"])
+    captured = capfd.readouterr()
+    assert code == 0, captured.err
+    body: dict[str, object] = json.loads(captured.out)
+    return body
+
+
+def test_an_assessment_names_all_five_attacks(logs: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
+    body = _json(capfd, logs["release"], "--original", logs["original"], "--control", logs["control"], *COLUMNS)
+    (assessment,) = body["assessments"]  # type: ignore[misc, str-unpack]
+    for profile in assessment["profiles"]:
+        attacks = dict.fromkeys(measure["attack"] for measure in profile["measures"])
+        assert list(attacks) == ["singling out", "linkability", "inference", "membership", "reconstruction"]
+    assert [profile["profile"] for profile in assessment["profiles"]] == ["default", "stronger"]
+    assert body["warnings"] == []
+
+
+def test_without_a_control_the_weaker_baseline_is_named(
+    logs: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    body = _json(capfd, logs["release"], "--original", logs["original"], *COLUMNS)
+    (warning,) = body["warnings"]  # type: ignore[misc, str-unpack]
+    assert "There is no control" in warning
+    (assessment,) = body["assessments"]  # type: ignore[misc, str-unpack]
+    results = {measure["result"] for profile in assessment["profiles"] for measure in profile["measures"]}
+    assert "seen" not in results
+
+
+def test_several_releases_are_attacked_alone_and_together(
+    logs: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    body = _json(
+        capfd,
+        logs["release"],
+        logs["control"],
+        "--original",
+        logs["original"],
+        "--m",
+        "2",
+        "--knowledge",
+        "set",
+        *COLUMNS,
+    )
+    attacked = [(one["attacked"], one["released_cases"]) for one in body["assessments"]]  # type: ignore[attr-defined]
+    assert attacked == [("newest release alone", 6), ("all releases together", 12)]
+    declared = body["assessments"][0]["profiles"][0]  # type: ignore[index]
+    assert (declared["profile"], declared["m"], declared["knowledge"]["structure"]) == ("declared", 2, "set")
+
+
+def test_the_promise_of_a_release_names_the_attacker(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    config = tmp_path / "veilstream.toml"
+    config.write_text(
+        '[process]\nname = "hospital"\n\n[process.completion]\nend_activities = ["Discharge"]\n\n'
+        '[[publication]]\nname = "research"\n'
+        "window = { completed_cases = 500 }\n"
+        'mechanism = { kind = "tlkc-cohorts", L = 3, K = 5 }\n',
+        encoding="utf-8",
+    )
+    assert execute(["replay", str(HOSPITAL), "-c", str(config), "-o", str(out)]) in (0, 3)
+    releases = sorted((out / "public" / "research").glob("release-*"))
+    assert releases
+    capfd.readouterr()
+    body = _json(capfd, str(releases[-1]), "--original", str(HOSPITAL), "--targets", "50")
+    (release,) = body["releases"]  # type: ignore[misc, str-unpack]
+    assert "3 items" in release["promise"]["guaranteed"]
+    (assessment,) = body["assessments"]  # type: ignore[misc, str-unpack]
+    assert [(one["profile"], one["m"]) for one in assessment["profiles"]] == [("promised", 3), ("stronger", 6)]
+
+
+def test_a_release_made_here_has_half_of_the_log_as_control(capfd: pytest.CaptureFixture[str]) -> None:
+    body = _json(
+        capfd, "--original", str(HOSPITAL), "--mechanism", "tlkc", "--set", "K=20", "--set", "L=2", "--targets", "50"
+    )
+    (assessment,) = body["assessments"]  # type: ignore[misc, str-unpack]
+    total = assessment["original_cases"] + assessment["control_cases"]
+    assert abs(assessment["original_cases"] - assessment["control_cases"]) <= 1
+    assert total == 2041  # cases of the bundled log (examples/generate.py)
+
+
+def test_a_control_that_was_released_is_noticed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    letters = "abcdefghij"
+    rng_traces = [
+        [
+            " ".join(letters[(start + 3 * number + k * (number % 7 + start)) % 10] for k in range(8))
+            for number in range(60)
+        ]
+        for start in (1, 2)
+    ]
+    original = _write(tmp_path / "o.csv", rng_traces[0], "o")
+    control = _write(tmp_path / "c.csv", rng_traces[1], "c")
+    body = _json(capfd, str(control), "--original", str(original), "--control", str(control), *COLUMNS)
+    assert any("made from cases of the control" in warning for warning in body["warnings"])  # type: ignore[attr-defined]
+
+
+def test_names_with_markup_are_text_on_the_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    name = "<script>alert(1)</script>"
+    original = _write(tmp_path / "o.csv", [f"a {name}", f"{name} a"], "o")
+    released = _write(tmp_path / f"r{name.replace('/', '')}.csv", [f"a {name}"], "r")
+    page = tmp_path / "page.html"
+    assert execute(["assess", str(released), "--original", str(original), *COLUMNS, "-o", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+    assert "for the operator and the officer" in text
+    assert execute(["assess", str(released), "--original", str(original), *COLUMNS, "-o", str(tmp_path / "p.md")]) == 0
+    assert "singling out" in (tmp_path / "p.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["R"], "--original is missing"),
+        (["--original", "O"], "name the releases to assess"),
+        (["R", "--original", "O", "--mechanism", "tlkc"], "leave out RELEASE and --control"),
+        (["R", "--original", "O", "--set", "K=5"], "name it with --mechanism"),
+        (["R", "--original", "O", "-o", "page.pdf"], "written as .html or .md"),
+        (["R", "--original", "O", "--m", "9"], "1 to 8 items"),
+        (["R", "--original", "O", "--knowledge", "all"], "is not one of set, mult, seq, rel"),
+        (["FOLDER", "--original", "O"], "no manifest.json"),
+        (["R", "--original", "O", "--control", "O"], "are in the original and in the control"),
+    ],
+)
+def test_bad_usage_is_one_line(
+    words: list[str], says: str, logs: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    places = {"R": logs["release"], "O": logs["original"], "FOLDER": str(tmp_path)}
+    assert execute(["assess", *(places.get(word, word) for word in words), *COLUMNS]) == 2
+    error = capfd.readouterr().err
+    assert says in error
+    assert "Traceback" not in error

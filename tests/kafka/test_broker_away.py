@@ -89,7 +89,7 @@ def test_every_check_says_that_the_broker_is_away(lone: Broker, name: str, tmp_p
         for port in ports.values():
             body = json.loads(_get(port, "/readyz")[1])
             assert body["state"] == "broker away"
-            assert body["broker_contact_seconds"] > 30
+            assert body["broker_contact_seconds"] >= 30  # printed with one decimal
         _until(lambda: "no contact with the broker since" in _status(one).stdout)
         assert _status(one).returncode == 4
         assert _contact(metrics) <= stopped_at + 30  # an answer may have been on its way

@@ -16,7 +16,7 @@ _foreign.check()
 # After the check, so that it refuses a foreign package before anything is imported from it.
 from models.errors import BoundError, InputError, RefusedError, VeilstreamError  # noqa: E402
 from veilstream._logs import read_log  # noqa: E402
-from veilstream._measures import attack, leakage, risk, utility  # noqa: E402
+from veilstream._measures import assess, attack, leakage, risk, utility  # noqa: E402
 from veilstream._releases import anonymize, replay, synthesize  # noqa: E402
 from veilstream._results import Measurement, Release, ReleaseSeries  # noqa: E402
 
@@ -29,6 +29,7 @@ __all__ = [
     "ReleaseSeries",
     "VeilstreamError",
     "anonymize",
+    "assess",
     "attack",
     "leakage",
     "read_log",

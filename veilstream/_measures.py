@@ -1,4 +1,4 @@
-"""What releases give away, and what they are still good for: attack, leakage, risk and utility."""
+"""What releases give away, and what they are still good for: attack, leakage, risk, utility and assess."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from veilstream._wording import python_words
 if TYPE_CHECKING:
     from models.attacks.correspondence import AttackedPair, Method
     from models.attacks.search import Minimum
-    from models.knowledge import Unit
+    from models.disclosure.material import Profile
+    from models.knowledge import Structure, Unit
     from models.risk.uniqueness import Points, Uniqueness
 
 
@@ -434,3 +435,117 @@ def utility(
     for name in ("emd_frequency", "mae_frequency", "emd_time_months", "mae_time_months"):
         rows.append({"measure": name, "value": body[name]})
     return Measurement("a release compared with its original", body, rows=rows, notes=sentences(body))
+
+
+@python_words()
+def assess(
+    release: Log | Release,
+    *further: Log | Release,
+    original: Log,
+    control: Log | None = None,
+    m: int | None = None,
+    knowledge: Structure | None = None,
+    attribute: Literal["ac", "re", "ar"] | None = None,
+    T: Unit | None = None,
+    case_attributes: Names = (),
+    sensitive: Names = (),
+    targets: int | None = None,
+    seed: int = 0,
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+) -> Measurement:
+    """Attack a release: singling out, linkability, inference, membership, reconstruction.
+
+    Parameters
+    ----------
+    release, *further
+        Releases in order of publication: logs of any accepted kind, also of another program, or results of `anonymize`.
+        Several are attacked twice, the newest alone and all together.
+    original
+        The log that the release was made from.
+    control
+        Cases of the same process that did not enter the release. Without it nothing is called a leak.
+    m, knowledge, attribute, T, case_attributes
+        What the attacker knows: number of items, their structure (set, mult, seq, rel), what an item is, the accuracy of
+        relative times, and attributes of a case. By default the attacker of the release's promise, else one who
+        knows three activities in order. A stronger attacker is always added.
+    sensitive
+        Case attributes that are guessed.
+    targets
+        Cases attacked, at most all; 1,068 by default.
+    seed
+        Seed of targets and ties.
+    columns, timezone, time_format
+        As for `read_log`, about DataFrames.
+
+    Returns
+    -------
+    Measurement
+        One row for each attack of each attacker: rate, rate of the control, risk with its 95 % interval, the least risk
+        that would have been seen, and the result. Its figures read the original: they are not for recipients.
+
+    Raises
+    ------
+    InputError
+        Logs without a common activity, an unknown option, or a control that shares cases with the original.
+
+    Examples
+    --------
+    >>> from veilstream import anonymize, assess, read_log
+    >>> log = read_log("examples/hospital.xes.gz")
+    >>> is_early = log["time:timestamp"] < "2025-04-01"
+    >>> outside = log[~log["case:concept:name"].isin(log[is_early]["case:concept:name"])]
+    >>> inside = log[~log["case:concept:name"].isin(outside["case:concept:name"])]
+    >>> result = assess(anonymize(inside, K=20, C=1), original=inside, control=outside, targets=100)
+    >>> sorted(set(result.to_dataframe()["attacker"]))
+    ['promised', 'stronger']
+    """
+    from models.disclosure.material import Profile
+    from models.knowledge import Knowledge
+    from stream.operator.assessment import (
+        READING,
+        AssessedRelease,
+        assess_releases,
+        document,
+        profiles_of,
+        warnings,
+    )
+
+    declared: Profile | None = None
+    if any(option is not None for option in (m, knowledge, attribute, T)) or case_attributes:
+        items = Knowledge(knowledge or "seq", attribute or "ac", T or "minutes")
+        declared = Profile(m if m is not None else Profile().m, items, tuple(listed(case_attributes)))
+    releases = []
+    for number, given in enumerate((release, *further), start=1):
+        log = given_log(log_of(given), columns, timezone, time_format, f"release {number}").log
+        manifest = given.document if isinstance(given, Release) else None
+        releases.append(AssessedRelease(f"release {number}", log, manifest))
+    source = given_log(original, columns, timezone, time_format, "the original").log
+    outside = None
+    if control is not None:
+        outside = given_log(control, columns, timezone, time_format, "the control").log
+    found = assess_releases(
+        releases,
+        source,
+        outside,
+        profiles_of(declared, releases, source),
+        sensitive=attributes(sensitive),
+        targets=targets,
+        seed=seed,
+        say=lambda _: None,
+    )
+    rows = []
+    for attacked, assessment in found.items():
+        for result in assessment.results:
+            attacker = {"attacked": attacked, "attacker": result.profile.name}
+            rows += [attacker | _figures_of(measure.json()) for measure in result.measures]
+    notes = [*(f"warning: {warning}" for warning in warnings(found)), *READING]
+    return Measurement(f"attacks on {len(releases)} releases", document(releases, found), rows=rows, notes=notes)
+
+
+_SHOWN_OF_ATTACK = ("attack", "how", "targets", "rate", "control", "risk", "low", "high", "power", "result")
+
+
+def _figures_of(measure: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: measure.get(name) for name in _SHOWN_OF_ATTACK}

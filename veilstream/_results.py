@@ -119,7 +119,7 @@ def log_of(log: Log | Release) -> Log:
 class Measurement:
     """Figures of one measure, and what they mean. A measurement promises nothing.
 
-    One class for attack, leakage, risk and utility: they differ in figures and sentences alone.
+    One class for attack, leakage, risk, utility and assess: they differ in figures and sentences alone.
 
     Attributes
     ----------

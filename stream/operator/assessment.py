@@ -75,7 +75,9 @@ def promised_profile(manifest: Mapping[str, Any] | None) -> Profile | None:
 
     The promise covers `L` items of a declared kind; more than 8 are attacked as 8.
     """
-    parameters = dict(manifest["mechanism"]["parameters"]) if manifest else {}
+    mechanism = manifest["mechanism"] if manifest else {}
+    # The JSON of `anonymize` has the parameters beside the kind, a manifest has them in a table of their own.
+    parameters = mechanism.get("parameters", mechanism)
     if "L" not in parameters:
         return None
     knowledge = Knowledge(

@@ -84,6 +84,25 @@ def test_utility(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: p
     assert without_seconds(vs.utility(small, release, fitness="replay").document) == document
 
 
+def test_assess(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The same attacks and figures; the original is the control's neighbour in time."""
+    cases = sorted(set(small["case:concept:name"]))
+    is_inside = small["case:concept:name"].isin(cases[: len(cases) // 2])
+    release = vs.anonymize(small[is_inside], K=3, L=2, C=1)
+    paths = {name: tmp_path / f"{name}.parquet" for name in ("release", "original", "control")}
+    release.log.to_parquet(paths["release"])
+    small[is_inside].to_parquet(paths["original"])
+    small[~is_inside].to_parquet(paths["control"])
+    document = told(
+        capfd, "assess", paths["release"], "--original", paths["original"], "--control", paths["control"], "--m", 2
+    )
+    result = vs.assess(release.log, original=small[is_inside], control=small[~is_inside], m=2)
+    assert json.loads(json.dumps(result.document["assessments"])) == document["assessments"]
+    assert result.document["warnings"] == document["warnings"]
+    promised = vs.assess(release, original=small[is_inside], control=small[~is_inside])
+    assert list(promised.to_dataframe()["attacker"].unique()) == ["promised", "stronger"]
+
+
 def test_replay(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Cuts, figures, verdicts and exit code; the folder is the one that was given."""
     document = told(capfd, "replay", small_file, "--sensitive", "diagnosis", "-o", tmp_path / "by-command")

@@ -467,8 +467,8 @@ def assess(
     control
         Cases of the same process that did not enter the release. Without it nothing is called a leak.
     m, knowledge, attribute, T, case_attributes
-        What the attacker knows: number of items, their structure (set, mult, seq, rel), what an item is, the accuracy of
-        relative times, and attributes of a case. By default the attacker of the release's promise, else one who
+        What the attacker knows: number of items, their structure (set, mult, seq, rel), what an item is, the accuracy
+        of relative times, and attributes of a case. By default the attacker of the release's promise, else one who
         knows three activities in order. A stronger attacker is always added.
     sensitive
         Case attributes that are guessed.

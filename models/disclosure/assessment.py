@@ -238,14 +238,16 @@ def _attacks(
         yield Measure(ATTACKS[0], kind, found.risk, "" if found.risk else reason, {"written": found.written})
     say(f"{name}: {ATTACKS[1]}")
     for views, risk in linkability(material, targets, controls, measures, draws[1]).items():
-        yield Measure(ATTACKS[1], views, risk)
+        yield Measure(ATTACKS[1], views, risk, "" if risk else "no case has two items, one for each view")
     say(f"{name}: {ATTACKS[2]}")
     for guess in inference(material, targets, controls, sensitive, measures, draws[2]):
         yield Measure(ATTACKS[2], guess.secret, guess.risk, guess.reason, {"without_release": guess.without_release})
     say(f"{name}: {ATTACKS[3]}")
     by_score = membership(material, targets, controls, measures, draws[3])
     if not by_score:
-        yield Measure(ATTACKS[3], "scores", None, "it needs a control: at least four cases that did not enter")
+        yield Measure(
+            ATTACKS[3], "scores", None, "it needs two targets, and a control of four cases that did not enter"
+        )
     for score, result in by_score.items():
         rates = {f"true_positives_at_{share:g}": rate for share, rate in result.true_positives.items()}
         yield Measure(ATTACKS[3], f"whole case, {score}", result.risk, details=rates)

@@ -42,8 +42,8 @@ ATTRIBUTES = "items and attributes"
 
 def linkability(
     material: Material, targets: Ints, controls: Ints, measures: int, rng: np.random.Generator
-) -> dict[str, AttackRisk]:
-    """Return the risk by the way in which cases are cut into views.
+) -> dict[str, AttackRisk | None]:
+    """Return the risk by the way in which cases are cut into views; None if no target, or no control, can be cut.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def linkability(
     """
     original, control, _ = material.rows(material.traces)
     rows, control_rows = original[targets], control[controls]
-    result = {}
+    result: dict[str, AttackRisk | None] = {}
     for name, cut in VIEWS.items():
         result[name] = _risk(
             material, [_agreements(material, some, cut, rng) for some in (rows, control_rows)], measures
@@ -70,11 +70,13 @@ def linkability(
     return result
 
 
-def _risk(material: Material, agreements: list[tuple[int, int]], measures: int) -> AttackRisk:
+def _risk(material: Material, agreements: list[tuple[int, int]], measures: int) -> AttackRisk | None:
     (successes, attacked), (by_chance, controls) = agreements
-    if controls:
-        return against_control(successes, attacked, by_chance, controls, measures)
-    return against_guess(successes, max(attacked, 1), _chance(material.n_released))
+    if not attacked:
+        return None
+    if not material.n_control:
+        return against_guess(successes, attacked, _chance(material.n_released))
+    return against_control(successes, attacked, by_chance, controls, measures) if controls else None
 
 
 def _chance(records: int) -> float:

@@ -180,11 +180,12 @@ def pooled(logs: Sequence[EventLog]) -> EventLog:
     Parameters
     ----------
     logs
-        At least one log. Case attributes that not all of them carry are left out.
+        At least one log. Attributes that not all of them carry are left out.
     """
     if len(logs) == 1:
         return logs[0]
-    names = set.intersection(*(set(log.case_attributes) for log in logs))
+    of_cases = set.intersection(*(set(log.case_attributes) for log in logs))
+    of_events = set.intersection(*(set(log.event_attributes) for log in logs))
     return EventLog(
         case_ids=tuple(f"{number}/{case}" for number, log in enumerate(logs) for case in log.case_ids),
         starts=_starts_together(logs),
@@ -192,7 +193,8 @@ def pooled(logs: Sequence[EventLog]) -> EventLog:
         time=np.concatenate([log.time for log in logs]),
         resource=_together([log.resource for log in logs]),
         row=np.concatenate([log.row for log in logs]),
-        case_attributes={name: _together([log.case_attributes[name] for log in logs]) for name in sorted(names)},
+        case_attributes={name: _together([log.case_attributes[name] for log in logs]) for name in sorted(of_cases)},
+        event_attributes={name: _together([log.event_attributes[name] for log in logs]) for name in sorted(of_events)},
     )
 
 

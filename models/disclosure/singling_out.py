@@ -16,7 +16,7 @@ from scipy.special import gammaln
 from models.anonymize.local_model import flat
 from models.disclosure.intervals import AttackRisk, Floats, against_control, against_guess
 from models.disclosure.material import Material
-from models.eventlog import Codes, Ints
+from models.eventlog import Ints
 
 TRIES = 6
 """Predicates that are written for each that is wanted: the rarest of them are used."""
@@ -193,8 +193,3 @@ def _probabilities(material: Material, predicates: list[_Predicate]) -> Floats:
             alike[key] = float(weight[same].sum() / everybody)
         result[number] = math.prod(factors) * alike[key]
     return result
-
-
-def predicate_items(codes: Codes) -> tuple[int, ...]:
-    """Return items as a candidate of `rows_with`."""
-    return tuple(codes.tolist())

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
-from models.disclosure.assessment import Assessment, Measure, assess
+from models.disclosure.assessment import ATTACKS, Assessment, Measure, assess
 from models.disclosure.inference import inference
 from models.disclosure.intervals import against_control, against_guess, area_under_curve, newcombe, wilson
 from models.disclosure.linkability import CANDIDATES, linkability
@@ -165,13 +165,17 @@ def test_both_halves_of_a_case_find_its_record() -> None:
     material = Material.of(log, control, log, Profile())
     everybody = np.arange(60)
     risks = linkability(material, everybody, everybody, 1, np.random.default_rng(0))
-    assert {name: risk.rate for name, risk in risks.items()} == {"odd and even items": 1.0, "early and late items": 1.0}
+    assert {name: risk and risk.rate for name, risk in risks.items()} == {
+        "odd and even items": 1.0,
+        "early and late items": 1.0,
+    }
 
 
 def test_equal_records_are_linked_by_chance_alone() -> None:
     log = _log("o", ["abcd"] * 200)
     material = Material.of(log, None, log, Profile())
     risk = linkability(material, np.arange(200), np.arange(0), 1, np.random.default_rng(0))["odd and even items"]
+    assert risk is not None
     apart = math.comb(200 - CANDIDATES, CANDIDATES) / math.comb(200, CANDIDATES)
     assert risk.control == pytest.approx(1 - apart)
     low, high = wilson(risk.rate, 200, 0.999)
@@ -321,6 +325,18 @@ def test_refusals_name_what_is_wrong() -> None:
         assess(original, original.select_cases(np.zeros(2, dtype=np.bool_)), None, [Profile()])
     with pytest.raises(InputError, match="1 to 8 items"):
         Profile(9)
+
+
+@pytest.mark.parametrize("control", [None, ["a", "b"], ["ab", "ba", "ab", "ba"]])
+def test_cases_of_one_event_hinder_attacks_and_end_none(control: list[str] | None) -> None:
+    """Nothing can be cut in two, and nothing is left to guess: each attack says so."""
+    original, released = _log("o", ["a", "b", "a"]), _log("r", ["a", "a"])
+    outside = None if control is None else _log("c", control)
+    (result,) = assess(original, released, outside, [Profile()], sensitive=["diagnosis"]).results
+    reasons = {measure.how: measure.reason for measure in result.measures if measure.risk is None}
+    assert reasons["odd and even items"] == "no case has two items, one for each view"
+    assert reasons["a further item"] == "no target has more than one event"
+    assert {measure.attack for measure in result.measures} == set(ATTACKS)
 
 
 def test_a_stronger_attacker_knows_twice_the_items_in_order() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from models.content_free import content_free
 from models.disclosure.inference import inference
 from models.disclosure.intervals import AttackRisk, area_under_curve, targets_needed
 from models.disclosure.linkability import linkability
@@ -35,6 +36,7 @@ BLIND = 0.5
 """A measure that would not have seen a leak of half of the targets could not have seen it."""
 
 
+@content_free("attack", "how")
 @dataclass(frozen=True, slots=True)
 class Measure:
     """One attack of one profile.

@@ -16,6 +16,7 @@ import numpy as np
 from rapidfuzz.distance import LCSseq
 from rapidfuzz.process import cdist
 
+from models.content_free import content_free
 from models.disclosure.intervals import AttackRisk, Floats, against_control, against_guess
 from models.disclosure.material import Material
 from models.eventlog import Codes, Column, EventLog, Ints, places_of
@@ -28,6 +29,7 @@ SHORTEST = 60_000_000_000
 """Durations below one minute (ns) count as one minute, so that two short cases are alike."""
 
 
+@content_free("case")
 @dataclass(frozen=True, slots=True)
 class _Target:
     """A case that is attacked: its number in its log, the known items, and one item that is not known."""
@@ -41,6 +43,7 @@ IsRight = Callable[[_Target, Ints], bool]
 """Whether the guess of some voting cases is the truth of a target."""
 
 
+@content_free("name")
 @dataclass(frozen=True, slots=True)
 class _Secret:
     """One thing that is guessed.

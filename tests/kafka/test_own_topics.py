@@ -85,7 +85,7 @@ def test_a_record_that_is_no_entry_is_named(
     one = scenario.site(broker.bootstrap, name, tmp_path)
     _filled(one, name)
     end = max(offset for offset, _ in one.json("ledger")) + 2  # a marker ends each transaction
-    line = rf"veilstream\.{name}\.ledger: the record at offset {end} is no entry"
+    line = rf"veilstream\.{name}\.ledger: the record at offset {end} is not a ledger entry"
     ledger = _ledger(one, name)
     try:
         _append(one, f"veilstream.{name}.ledger", garbage)
@@ -103,7 +103,7 @@ def test_garbage_in_the_ledger_topic_ends_the_coordinator_with_4(broker: AnyBrok
     _append(one, f"veilstream.{name}.ledger", b"garbage")
     try:
         assert one.start("coordinator").wait(PATIENCE) == 4
-        assert f"stops: veilstream.{name}.ledger: the record at offset 0 is no entry" in one.logs()
+        assert f"stops: veilstream.{name}.ledger: the record at offset 0 is not a ledger entry" in one.logs()
     finally:
         one.close()
 

@@ -38,8 +38,8 @@ def recording(function):
 models.compiled.kernel = recording
 models.compiled.keeps_compiled = lambda *names: False
 models.compiled.run_plainly(demo.COMPILED)  # before the modules with kernels are imported
-import models.attacks.flows
-models.attacks.flows.MOST_CHANGES = 1 << 12  # the room of the log, which is copied with every call
+import models.attacks.linker
+models.attacks.linker.MOST_CHANGES = 1 << 12  # the room of the log, which is copied with every call
 code = execute(["demo", "-o", sys.argv[2]])
 recorded.close()
 sys.exit(code)

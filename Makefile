@@ -37,7 +37,7 @@ setup: $(VENV)/.checked ## once after cloning: libraries, and the golden tests, 
 .PHONY: fast
 fast: $(VENV)/.checked ## unit, property and golden tests: no broker, Java, browser or public logs (while you work)
 	PYTHONUTF8=1 $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder \
-	  --hypothesis-profile fast -m "not kafka and not prometheus and not chromium and not logs and not slow" tests/unit tests/property tests/golden
+	  --hypothesis-profile fast -m "not kafka and not prometheus and not chromium and not logs and not slow" tests/property tests/golden tests/unit
 
 .PHONY: night
 night: crash chaos soak mutants runbooks ## what needs hours: crash matrix, chaos, soak, mutants, runbooks (not in CI)

@@ -131,7 +131,7 @@ class Assessment:
     results
         One for each attacker.
     drift
-        How well original and control can be told apart without any release; None without a control of four cases.
+        How well original and control can be distinguished without any release; None without a control of four cases.
     seed
         Seed of the draws.
     """
@@ -272,7 +272,7 @@ def _predicates(material: Material) -> dict[str, Material]:
 
 
 def _drift(original: EventLog, control: EventLog, seed: int) -> AttackRisk | None:
-    """Measure how well original and control can be told apart without any release.
+    """Measure how well original and control can be distinguished without any release.
 
     Half of either log gives a model of traces, the other halves are scored by the difference of their log densities.
     An area near .5 means that they are alike. Another value means that the process drifted between them, or that the

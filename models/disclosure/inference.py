@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rapidfuzz.distance import LCSseq
 from rapidfuzz.process import cdist
 
 from models.content_free import content_free
 from models.disclosure.intervals import AttackRisk, Floats, against_control, against_guess
-from models.disclosure.material import Material
+from models.disclosure.material import CodedCases, Material
 from models.eventlog import Codes, Column, EventLog, Ints, places_of
 from models.utility.graphs import ordinal, same_names
 
@@ -55,14 +56,14 @@ class _Secret:
     hindered
         Returns why it cannot be guessed from a release; empty if it can.
     guesser
-        Reads what votes and checks need from the log of the voters and from that of the targets.
+        Reads what votes and checks need from the voting cases and from those of the targets.
     best_guess
         Returns the share of right guesses of somebody who knows the original's distribution and no release.
     """
 
     name: str
     hindered: Callable[[Material], str]
-    guesser: Callable[[Material, EventLog, EventLog], IsRight]
+    guesser: Callable[[Material, CodedCases, CodedCases], IsRight]
     best_guess: Callable[[EventLog], float]
 
 
@@ -111,84 +112,90 @@ def inference(
     rng
         Draws the known items.
     """
-    results = []
-    hidden = [name for name in sensitive if name not in material.profile.attributes]
-    for secret in (*map(_value, hidden), _FURTHER_ITEM, _DURATION, _RESOURCE):
-        reason = secret.hindered(material)
-        if reason:
-            results.append(Inference(secret.name, None, reason=reason))
-            continue
-        release = _Voters(material, material.released, material.rows(material.traces)[2])
-        right = _right(secret, material, release, material.original, material.rows(material.traces)[0], targets, rng)
-        if not len(right):
-            results.append(Inference(secret.name, None, reason="no target has more than one event"))
-            continue
-        if not len(controls):
-            guess = secret.best_guess(material.original)
-            results.append(Inference(secret.name, against_guess(float(right.sum()), len(right), guess)))
-            continue
-        other = _right(secret, material, release, material.control, material.rows(material.traces)[1], controls, rng)
-        if not len(other):
-            results.append(Inference(secret.name, None, reason="no case of the control has more than one event"))
-            continue
-        voters = _Voters(material, material.control, material.rows(material.traces)[1])
-        without = _right(secret, material, voters, material.original, material.rows(material.traces)[0], targets, rng)
-        risk = against_control(float(right.sum()), len(right), float(other.sum()), len(other), measures)
-        results.append(Inference(secret.name, risk, float(without.mean())))
-    return results
+    unknown = [name for name in sensitive if name not in material.profile.attributes]
+    secrets = (*map(_value, unknown), _FURTHER_ITEM, _DURATION, _RESOURCE)
+    return [_inferred(secret, material, targets, controls, measures, rng) for secret in secrets]
+
+
+def _inferred(
+    secret: _Secret, material: Material, targets: Ints, controls: Ints, measures: int, rng: np.random.Generator
+) -> Inference:
+    """Guess one secret of all targets, then of the control, then without the release."""
+    reason = secret.hindered(material)
+    if reason:
+        return Inference(secret.name, None, reason=reason)
+    release = _Voters(material, material.released_cases)
+    right = _right(secret, material, release, material.original_cases, targets, rng)
+    if not len(right):
+        return Inference(secret.name, None, reason="no target has more than one event")
+    if not material.n_control:
+        guess = secret.best_guess(material.original)
+        return Inference(secret.name, against_guess(float(right.sum()), len(right), guess))
+    by_chance = _right(secret, material, release, material.control_cases, controls, rng)
+    if not len(by_chance):
+        return Inference(secret.name, None, reason="no case of the control has more than one event")
+    risk = against_control(float(right.sum()), len(right), float(by_chance.sum()), len(by_chance), measures)
+    outside = _Voters(material, material.control_cases)
+    without = _right(secret, material, outside, material.original_cases, targets, rng)
+    return Inference(secret.name, risk, float(without.mean()))
 
 
 class _Voters:
-    """Cases that vote: those of the release, or of the control."""
+    """Cases that vote: those of the release, or of the control.
 
-    def __init__(self, material: Material, log: EventLog, row_of_case: Ints) -> None:
-        self.log = log
-        weight = np.bincount(row_of_case, minlength=len(material.traces.weight))
-        self.rows = np.flatnonzero(weight)
+    Attributes
+    ----------
+    coded
+        The cases.
+    rows
+        Rows of `Material.traces` that some of them have, ascending.
+    texts
+        Their items as texts.
+    """
+
+    def __init__(self, material: Material, coded: CodedCases) -> None:
+        self.coded = coded
+        cases_of_row = np.bincount(coded.row_of_case, minlength=len(material.traces.weight))
+        self.rows = np.flatnonzero(cases_of_row)
         self.texts = material.texts[self.rows]
-        order = np.argsort(row_of_case, kind="stable")
-        self._cases = order
-        self._ends = np.cumsum(weight)
-        self._weight = weight
+        by_row = np.argsort(coded.row_of_case, kind="stable")
+        self._cases = np.split(by_row, np.cumsum(cases_of_row[self.rows])[:-1])
 
     def cases(self, places: Ints) -> Ints:
         """Return the cases of chosen rows (places in `rows`), ascending."""
-        rows = self.rows[places]
-        parts = [self._cases[self._ends[row] - self._weight[row] : self._ends[row]] for row in rows.tolist()]
-        return np.sort(np.concatenate(parts))
+        return np.sort(np.concatenate([self._cases[place] for place in places.tolist()]))
 
 
 def _right(
     secret: _Secret,
     material: Material,
     voters: _Voters,
-    log: EventLog,
-    row_of_case: Ints,
+    attacked: CodedCases,
     cases: Ints,
     rng: np.random.Generator,
-) -> Any:
-    """Return whether each guess was right, bool[targets with a guess]."""
-    is_right = secret.guesser(material, voters.log, log)
-    known: list[Codes] = []
-    hidden: list[int] = []
-    chosen: list[int] = []
-    for case in cases.tolist():
-        trace = material.trace(int(row_of_case[case]))
-        if len(trace) < 2:
-            continue
-        places = rng.permutation(len(trace))[: material.profile.m + 1]
-        # The last place drawn is never known: it is the event of a further activity.
-        known.append(trace[np.sort(places[:-1])])
-        hidden.append(int(trace[places[-1]]))
-        chosen.append(case)
-    if not chosen:
+) -> npt.NDArray[np.bool_]:
+    """Return whether each guess was right, for the cases of at least two events."""
+    lengths = np.diff(material.traces.starts)[attacked.row_of_case[cases]]
+    chosen = cases[lengths >= 2]
+    targets = [_target(material, attacked, case, rng) for case in chosen.tolist()]
+    if not targets:
         return np.zeros(0, dtype=np.bool_)
-    shared = cdist([material.text(codes) for codes in known], voters.texts, scorer=LCSseq.similarity, dtype=np.int32)
-    right = np.zeros(len(chosen), dtype=np.bool_)
-    for number, case in enumerate(chosen):
-        near = _nearest(material, voters, shared[number], int(row_of_case[case]))
-        right[number] = is_right(_Target(case, known[number], hidden[number]), voters.cases(near))
+    known = [material.text(target.known) for target in targets]
+    shared = cdist(known, voters.texts, scorer=LCSseq.similarity, dtype=np.int32)
+    is_right = secret.guesser(material, voters.coded, attacked)
+    right = np.zeros(len(targets), dtype=np.bool_)
+    for number, target in enumerate(targets):
+        near = _nearest(material, voters, shared[number], int(attacked.row_of_case[target.case]))
+        right[number] = is_right(target, voters.cases(near))
     return right
+
+
+def _target(material: Material, attacked: CodedCases, case: int, rng: np.random.Generator) -> _Target:
+    """Draw what is known of a case: at most m items, and one more that is guessed."""
+    trace = material.trace(int(attacked.row_of_case[case]))
+    drawn_places = rng.permutation(len(trace))[: material.profile.m + 1]
+    known = np.sort(drawn_places[:-1])
+    return _Target(case, trace[known], int(trace[drawn_places[-1]]))
 
 
 def _nearest(material: Material, voters: _Voters, shared: Any, row: int) -> Ints:
@@ -234,8 +241,8 @@ def _value(attribute: str) -> _Secret:
             return f"no value of {attribute!r} in the release is in the original (the release shows classes)"
         return ""
 
-    def guesser(_: Material, voters: EventLog, truth: EventLog) -> IsRight:
-        votes, true = _common_codes(voters.case_values(attribute), truth.case_values(attribute))
+    def guesser(_: Material, voters: CodedCases, truth: CodedCases) -> IsRight:
+        votes, true = _common_codes(voters.log.case_values(attribute), truth.log.case_values(attribute))
 
         def is_right(target: _Target, voting: Ints) -> bool:
             guess = _most_frequent(votes[voting])
@@ -249,19 +256,15 @@ def _value(attribute: str) -> _Secret:
     return _Secret(f"value of {attribute}", hindered, guesser, best_guess)
 
 
-def _further_item(material: Material, voters: EventLog, _: EventLog) -> IsRight:
+def _further_item(material: Material, voters: CodedCases, _: CodedCases) -> IsRight:
     """Guess the item of one more event: the item that the voting cases have most often, beside the known ones."""
     view = material.traces
-    begins = np.cumsum([0, material.n_original, material.n_control])
-    logs = (material.original, material.control, material.released)
-    begin = next(begin for log, begin in zip(logs, begins.tolist(), strict=True) if log is voters)
-    rows = view.row_of_case[begin : begin + voters.n_cases]
     counts = np.zeros((len(view.weight), len(view.alphabet)), dtype=np.int32)
     np.add.at(counts, (view.row_of_position, view.codes), 1)
 
     def is_right(target: _Target, voting: Ints) -> bool:
         known = np.bincount(target.known, minlength=len(view.alphabet))
-        distinct, cases = np.unique(rows[voting], return_counts=True)
+        distinct, cases = np.unique(voters.row_of_case[voting], return_counts=True)
         further = cases @ np.maximum(counts[distinct] - known, 0)
         return bool(further.any()) and int(further.argmax()) == target.hidden
 
@@ -293,9 +296,9 @@ def _without_times(material: Material) -> str:
     return "the original carries no times" if ordinal(material.original) else ""
 
 
-def _duration(_: Material, voters: EventLog, truth: EventLog) -> IsRight:
+def _duration(_: Material, voters: CodedCases, truth: CodedCases) -> IsRight:
     """Guess the duration: the median of the voting cases."""
-    votes, true = _durations(voters), _durations(truth)
+    votes, true = _durations(voters.log), _durations(truth.log)
 
     def is_right(target: _Target, voting: Ints) -> bool:
         present = votes[voting][~np.isnan(votes[voting])]
@@ -330,19 +333,19 @@ def _without_resources(material: Material) -> str:
     return ""
 
 
-def _resource(material: Material, voters: EventLog, truth: EventLog) -> IsRight:
+def _resource(material: Material, voters: CodedCases, truth: CodedCases) -> IsRight:
     """Guess who did the first known activity: who did it most often in the voting cases."""
-    activity, true_activity = _common_codes(voters.activity, truth.activity)
-    resource, true_resource = _common_codes(voters.resource, truth.resource)
-    code_of = {value: code for code, value in enumerate(voters.activity.values)}
+    activity, true_activity = _common_codes(voters.log.activity, truth.log.activity)
+    resource, true_resource = _common_codes(voters.log.resource, truth.log.resource)
+    code_of = {value: code for code, value in enumerate(voters.log.activity.values)}
 
     def is_right(target: _Target, voting: Ints) -> bool:
         item = material.traces.alphabet[int(target.known[0])]
         name = item[0] if isinstance(item, tuple) else item
         asked = code_of.get(name, -1)
-        _, events = places_of(voters.starts, voting)
+        _, events = places_of(voters.log.starts, voting)
         guess = _most_frequent(resource[events[activity[events] == asked]])
-        begin, end = truth.starts[target.case : target.case + 2].tolist()
+        begin, end = truth.log.starts[target.case : target.case + 2].tolist()
         done = true_resource[begin:end][true_activity[begin:end] == asked]
         return guess >= 0 and len(done) > 0 and guess == int(done[0])
 

@@ -66,6 +66,23 @@ class Profile:
         return f"{known}, and {', '.join(self.attributes)}" if self.attributes else known
 
 
+@content_free()
+@dataclass(frozen=True)
+class CodedCases:
+    """Cases of one log, as rows of `Material.traces`.
+
+    Parameters
+    ----------
+    log
+        The log, C cases.
+    row_of_case
+        int64[C], row of each case.
+    """
+
+    log: EventLog
+    row_of_case: Ints
+
+
 @content_free("n_original", "n_control", "n_released")
 @dataclass(frozen=True)
 class Material:
@@ -143,9 +160,24 @@ class Material:
         return original, control, released
 
     @cached_property
+    def original_cases(self) -> CodedCases:
+        """Cases of the original."""
+        return CodedCases(self.original, self.rows(self.traces)[0])
+
+    @cached_property
+    def control_cases(self) -> CodedCases:
+        """Cases of the control."""
+        return CodedCases(self.control, self.rows(self.traces)[1])
+
+    @cached_property
+    def released_cases(self) -> CodedCases:
+        """Released cases."""
+        return CodedCases(self.released, self.rows(self.traces)[2])
+
+    @cached_property
     def released_weight(self) -> Ints:
         """Released cases of each row of `traces`, int64[R]."""
-        return np.bincount(self.rows(self.traces)[2], minlength=len(self.traces.weight))
+        return np.bincount(self.released_cases.row_of_case, minlength=len(self.traces.weight))
 
     @cached_property
     def texts(self) -> npt.NDArray[np.object_]:

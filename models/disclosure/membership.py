@@ -45,8 +45,7 @@ class Membership:
     risk
         Its `rate` is the area under the ROC curve.
     true_positives
-        Share of the members above the score that the given share of others passes, by that share; None where there
-        are too few others for it.
+        True-positive rate by false-positive rate; None if there are too few others for it.
     """
 
     risk: AttackRisk

@@ -100,33 +100,45 @@ def _longest_unique_piece(material: Material, rows: Ints) -> Ints:
     released = material.rows(view)[2]
     is_released = np.bincount(released, minlength=len(view.weight)) > 0
     cases_of_row = np.bincount(rows, minlength=len(view.weight))
-    row_of_position = view.row_of_position
-    ends = view.starts[1:][row_of_position]
+    is_single = cases_of_row == 1
+    row_of_place = view.row_of_position
+    end_of_place = view.starts[1:][row_of_place]
     longest = np.zeros(len(view.weight), dtype=np.int64)
-    places = np.arange(len(view.codes))
-    # A piece that is not released has no longer one that is: places drop out as pieces grow.
+    # hashes[p] is the hash of the piece that begins at place p. It grows by one event in each round.
     hashes = np.zeros(len(view.codes), dtype=np.uint64)
-    length = 0
-    while len(places):
-        length += 1
-        places = places[places + length <= ends[places]]
-        if not len(places):
-            break
-        hashes[places] = (hashes[places] + view.codes[places + length - 1].astype(np.uint64) + np.uint64(1)) * _ODD
-        owner = row_of_position[places]
-        shown = np.unique(hashes[places[is_released[owner]]])
+    places = np.arange(len(view.codes))
+    for length in range(1, int(np.diff(view.starts).max(initial=0)) + 1):
+        places = places[places + length <= end_of_place[places]]
+        added = view.codes[places + length - 1].astype(np.uint64) + np.uint64(1)
+        hashes[places] = (hashes[places] + added) * _ODD
+        shown = np.unique(hashes[places[is_released[row_of_place[places]]]])
+        # A piece that is not released has no longer one that is: its place needs no further round.
         places = places[_is_in(hashes[places], shown)]
-        owner = row_of_position[places]
-        in_log = cases_of_row[owner] > 0
-        order = np.lexsort((owner[in_log], hashes[places[in_log]]))
-        pieces, rows_of_pieces = hashes[places[in_log]][order], owner[in_log][order]
-        is_first = np.ones(len(order), dtype=np.bool_)
-        is_first[1:] = (pieces[1:] != pieces[:-1]) | (rows_of_pieces[1:] != rows_of_pieces[:-1])
-        pieces, rows_of_pieces = pieces[is_first], rows_of_pieces[is_first]
-        _, first, rows_having = np.unique(pieces, return_index=True, return_counts=True)
-        only_row = rows_of_pieces[first[rows_having == 1]]
-        longest[only_row[cases_of_row[only_row] == 1]] = length
+        in_log = places[cases_of_row[row_of_place[places]] > 0]
+        owners = _only_owners(hashes[in_log], row_of_place[in_log])
+        longest[owners[is_single[owners]]] = length
     return longest[rows]
+
+
+def _only_owners(pieces: npt.NDArray[np.uint64], rows: Ints) -> Ints:
+    """Return the rows that have a piece which no other row has.
+
+    Parameters
+    ----------
+    pieces
+        uint64[N], hash of each occurrence of a piece.
+    rows
+        int64[N], row of each occurrence.
+    """
+    order = np.lexsort((rows, pieces))
+    pieces, rows = pieces[order], rows[order]
+    is_new_piece = np.ones(len(order), dtype=np.bool_)
+    is_new_piece[1:] = pieces[1:] != pieces[:-1]
+    begins = np.flatnonzero(is_new_piece)
+    ends = np.append(begins, len(order))[1:] - 1
+    # The rows of a piece ascend: it has one owner if the first and the last are equal.
+    has_one_owner = rows[begins] == rows[ends]
+    return np.unique(rows[begins[has_one_owner]])
 
 
 def _is_in(values: npt.NDArray[np.uint64], ascending: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:

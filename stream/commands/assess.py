@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,14 @@ from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, progress, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from models.disclosure.assessment import Assessment
+    from models.disclosure.material import Profile
+    from models.eventlog import EventLog
+    from stream.operator.assessment import AssessedRelease
 
 PANEL = "Measure"
 ATTACKER = "Attacker (by default the one of the promise)"
@@ -134,9 +142,9 @@ def command(
 class _Logs:
     """The logs of an assessment; without a control it is None."""
 
-    releases: Any
-    original: Any
-    control: Any
+    releases: list[AssessedRelease]
+    original: EventLog
+    control: EventLog | None
 
 
 def _read(
@@ -166,7 +174,7 @@ def _read(
     return _Logs(read, read_log(original, reading=reading), outside)
 
 
-def _made_here(log: Any, self_made: SelfMadeOptions, sensitive: list[str], seed: int) -> _Logs:
+def _made_here(log: EventLog, self_made: SelfMadeOptions, sensitive: list[str], seed: int) -> _Logs:
     """Make the release of a random half of a log; the other half is the control."""
     from stream.operator.assessment import AssessedRelease, held_out
     from stream.release.manifest import promise
@@ -186,7 +194,7 @@ def _made_here(log: Any, self_made: SelfMadeOptions, sensitive: list[str], seed:
     return _Logs([AssessedRelease(f"a release by {mechanism.kind}", public_log(build), manifest)], half, control)
 
 
-def _declared(attacker: AttackerOptions) -> Any:
+def _declared(attacker: AttackerOptions) -> Profile | None:
     """Return the declared attacker; None if no option says anything of it."""
     from models.disclosure.material import Profile
     from models.knowledge import Knowledge
@@ -202,7 +210,7 @@ def _declared(attacker: AttackerOptions) -> Any:
     return Profile(m, knowledge, tuple(options.split(attacker.case_attributes)))
 
 
-def _print(found: Any) -> None:
+def _print(found: Mapping[str, Assessment]) -> None:
     from stream.operator.assessment import COLUMNS, READING, not_run, row, warnings
 
     console = tables()

@@ -173,8 +173,9 @@ def warnings(assessments: Mapping[str, Assessment]) -> Iterator[str]:
         )
     if first.drift is not None and first.drift.clear:
         yield (
-            f"Original and control can be told apart without any release (area under the curve {first.drift.rate:.2f}, "
-            ".5 for alike logs): the control is of another time or process. That difference looks like a leak."
+            "Original and control can be distinguished without any release (area under the"
+            f" curve {first.drift.rate:.2f}; "
+            "alike logs have .5): the control is of another time or process. That difference looks like a leak."
         )
     for name, assessment in assessments.items():
         backwards = [measure for result in assessment.results for measure in result.measures if _is_backwards(measure)]

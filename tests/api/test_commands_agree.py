@@ -15,7 +15,7 @@ from stream.commands import execute
 from tests.api.conftest import variants
 
 
-def told(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+def printed(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
     """What a command prints with --json."""
     capfd.readouterr()
     assert execute([*map(str, arguments), "--json"]) == 0
@@ -36,7 +36,7 @@ TLKC = ["--sensitive", "diagnosis", "--release-attributes", "diagnosis", "--K", 
 def test_anonymize(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The same document, variants and attributes; ids and order are drawn anew each time."""
     target = tmp_path / "out.parquet"
-    document = told(capfd, "anonymize", small_file, "-o", target, *TLKC)
+    document = printed(capfd, "anonymize", small_file, "-o", target, *TLKC)
     release = vs.anonymize(small, sensitive="diagnosis", release_attributes="diagnosis", K=5, L=2, C="0.9")
     assert without_seconds(release.document) == without_seconds(document)
     assert variants(release.log) == sorted(read_log(target).traces())
@@ -49,7 +49,7 @@ def test_attack(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: py
     release = vs.anonymize(small, K=5, L=2, C=1)
     path = tmp_path / "release.parquet"
     release.log.to_parquet(path)
-    document = told(
+    document = printed(
         capfd, "attack", path, small_file, small_file, "--n", "0..2", "--bk", "Registration,Triage", "--bk-length", 2
     )
     result = vs.attack(release, small, small, n=range(3), bk=[["Registration", "Triage"]], bk_length=2)
@@ -58,8 +58,8 @@ def test_attack(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: py
 
 
 def test_leakage(small: pd.DataFrame, small_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Windows, budgets and a seed; a bound that breaks is told and raises nothing."""
-    document = told(capfd, "leakage", small_file, "--scenario", "uncertain", "--window", "1,2", "--epsilon", "0.1",
+    """Windows, budgets and a seed; a broken bound is reported and raises nothing."""
+    document = printed(capfd, "leakage", small_file, "--scenario", "uncertain", "--window", "1,2", "--epsilon", "0.1",
                     "--releases", 3, "--seed", 4)  # fmt: skip
     result = vs.leakage(small, scenario="uncertain", window=[1, 2], epsilon=0.1, releases=3, seed=4)
     assert without_seconds(result.document) == document
@@ -70,7 +70,9 @@ def test_leakage(small: pd.DataFrame, small_file: Path, capfd: pytest.CaptureFix
 
 def test_risk(small: pd.DataFrame, small_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """All projections, by the same draws."""
-    document = told(capfd, "risk", small_file, "--points", "1,50%", "--draws", 3, "--seed", 7, "--resolution", "days")
+    document = printed(
+        capfd, "risk", small_file, "--points", "1,50%", "--draws", 3, "--seed", 7, "--resolution", "days"
+    )
     result = vs.risk(small, points=[1, "50%"], draws=3, seed=7, resolution="days")
     assert without_seconds(result.document) == without_seconds(document)
 
@@ -80,7 +82,7 @@ def test_utility(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: p
     release = vs.anonymize(small, K=5, L=2, C=1)
     path = tmp_path / "release.parquet"
     release.log.to_parquet(path)
-    document = told(capfd, "utility", small_file, path, "--fitness", "replay")
+    document = printed(capfd, "utility", small_file, path, "--fitness", "replay")
     assert without_seconds(vs.utility(small, release, fitness="replay").document) == document
 
 
@@ -93,7 +95,7 @@ def test_assess(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: py
     release.log.to_parquet(paths["release"])
     small[is_inside].to_parquet(paths["original"])
     small[~is_inside].to_parquet(paths["control"])
-    document = told(
+    document = printed(
         capfd, "assess", paths["release"], "--original", paths["original"], "--control", paths["control"], "--m", 2
     )
     result = vs.assess(release.log, original=small[is_inside], control=small[~is_inside], m=2)
@@ -105,7 +107,7 @@ def test_assess(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: py
 
 def test_replay(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Cuts, figures, verdicts and exit code; the folder is the one that was given."""
-    document = told(capfd, "replay", small_file, "--sensitive", "diagnosis", "-o", tmp_path / "by-command")
+    document = printed(capfd, "replay", small_file, "--sensitive", "diagnosis", "-o", tmp_path / "by-command")
     series = vs.replay(small, sensitive="diagnosis", output=tmp_path / "by-function")
     assert series.folder == tmp_path / "by-function"
     assert series.exit_code == 0

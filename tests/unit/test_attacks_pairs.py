@@ -85,6 +85,16 @@ def test_taxonomy_lets_a_general_activity_stand_for_special_ones() -> None:
     assert sizes == {"x": (1, 1, 0), "y": (1, 0, 1), "z": (0, 1, 0)}
 
 
+def test_a_series_knows_the_taxonomy() -> None:
+    """Where an activity was published generalized at first, only the taxonomy links the releases."""
+    releases = [simple(*[([activity], "X")] * size) for activity, size in (("t", 2), ("x", 3), ("x", 4))]
+    without = {}
+    for taxonomy in (None, {"x": "t", "y": "t"}):
+        (row,) = series(releases, bk_length=1, n=(0,), taxonomy=taxonomy).json()["results"]
+        without[taxonomy is not None] = row["without_linker"]
+    assert without == {False: [[1, 2], [1, 3]], True: []}
+
+
 def test_foreign_symbol_costs_one_n() -> None:
     """ms^n(bk.x) = ms^(n-1)(bk) for an activity x that no release shows."""
     rows = anonymity(L1, L2, bk_length=3, n=[1, 2], foreign=True, candidates=[["d", "c", "*"], ["d", "c"]]).candidates

@@ -553,34 +553,36 @@ class State:
         `admit`.
         """
         rows = record.rows[start:] if start else record.rows
-        values, offset = _values(rows)
-        place = np.arange(start, start + len(rows), dtype=np.int64)
-        above = _above(offset, before, again=True) if record.several else _above(offset, partition.hwm)
-        if above is not None:
-            self.duplicates += int(np.count_nonzero(~above))
-            values, offset = _values([rows[i] for i in np.flatnonzero(above).tolist()])
-            place = place[above]
+        places = np.arange(start, start + len(rows), dtype=np.int64)
+        values, offsets = _values(rows)
+        is_new = _above(offsets, before, again=True) if record.several else _above(offsets, partition.hwm)
+        if is_new is not None:
+            self.duplicates += int(np.count_nonzero(~is_new))
+            rows = [rows[number] for number in np.flatnonzero(is_new).tolist()]
+            places = places[is_new]
+            values, offsets = _values(rows)
         try:
-            time = _times(values)
+            times = _times(values)
         except OverflowError:
-            kept = [i for i, time in enumerate(values[TIME_PLACE::ROW_WIDTH]) if time in TIMES]
-            self.refused += len(place) - len(kept)
-            values, offset = _values([rows[i] for i in (place[kept] - start).tolist()])
-            place, time = place[kept], _times(values)
-        count = len(offset)
-        if not count:
+            readable = [number for number, time in enumerate(values[TIME_PLACE::ROW_WIDTH]) if time in TIMES]
+            self.refused += len(rows) - len(readable)
+            rows = [rows[number] for number in readable]
+            places = places[readable]
+            values, offsets = _values(rows)
+            times = _times(values)
+        if not len(offsets):
             return None
         names, activities, _, resources, attributes, ids, ends = (values[i::ROW_WIDTH] for i in range(1, ROW_WIDTH))
         n_known_cases = len(self.index)
         activity = coded(self.activities, activities)
         columns: dict[str, Any] = {
-            "place": place,
+            "place": places,
             "case": coded(self.index, names),
-            "time": time,
+            "time": times,
             "end": self._ends(activity, ends),
             "activity": activity,
             "resource": coded(self.resources, resources),
-            "offset": offset,
+            "offset": offsets,
         }
         keep = self._keep(columns["case"], ids)
         if keep is not None:

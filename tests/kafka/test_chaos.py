@@ -24,7 +24,10 @@ Spoil = Callable[[list[dict[str, Any]], list[dict[str, Any]]], None]
 
 
 def _forget_a_charge(_deltas: list[dict[str, Any]], ledger: list[dict[str, Any]]) -> None:
-    ledger.remove(next(entry for entry in ledger if entry["kind"] == "charge"))
+    """Of a cut that was sealed, and however often it was charged: a crash leaves charges that no release used."""
+    sealed = {entry["cut"] for entry in ledger if entry["kind"] == "seal"}
+    cut = next(entry["cut"] for entry in ledger if entry["kind"] == "charge" and entry["cut"] in sealed)
+    ledger[:] = [entry for entry in ledger if entry["kind"] != "charge" or entry["cut"] != cut]
 
 
 def _lose_an_event(deltas: list[dict[str, Any]], _ledger: list[dict[str, Any]]) -> None:

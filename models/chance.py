@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
+
+Element = TypeVar("Element")
 
 BLOCK = 1024
 """Words that are asked for at a time."""
@@ -32,3 +35,20 @@ class Chance:
                 self._words = iter(np.frombuffer(secrets.token_bytes(8 * BLOCK), dtype=np.uint64).tolist())
             elif word >> shift < bound:
                 return int(word >> shift)
+
+
+def in_random_order(elements: Sequence[Element], below: Callable[[int], int]) -> list[Element]:
+    """Return the elements in uniformly random order (Fisher-Yates).
+
+    Parameters
+    ----------
+    elements
+        Elements of any kind.
+    below
+        Draws a number from 0 to its argument - 1, uniformly, such as `Chance().below`.
+    """
+    order = list(elements)
+    for last in range(len(order) - 1, 0, -1):
+        other = below(last + 1)
+        order[last], order[other] = order[other], order[last]
+    return order

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from connectors.files import FileOps
 from connectors.store.base import check_name
-from connectors.store.reached import ReachedFileSystem, make_folder
+from connectors.store.reached import make_folder, reached_at
 from models.errors import InputError
 
 ASIDE = ".new"
@@ -125,13 +125,7 @@ class UrlBlobs:
     private = False
 
     def __init__(self, url: str, prefix: str) -> None:
-        import fsspec
-
-        try:
-            fs, root = fsspec.core.url_to_fs(url)
-        except (ValueError, ImportError) as error:
-            raise InputError(f"{url.partition('://')[0]}://: this kind of store cannot be opened ({error})") from error
-        self._fs: Any = ReachedFileSystem(fs)
+        self._fs, root = reached_at(url)
         self._root = f"{root.rstrip('/')}/{prefix}"
         self.where = str(self._fs.unstrip_protocol(self._root))
 

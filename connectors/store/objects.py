@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from connectors.files import FileOps
 from connectors.store.base import (
@@ -21,7 +20,7 @@ from connectors.store.base import (
     release_name,
     release_number,
 )
-from connectors.store.reached import ReachedFileSystem, make_folder
+from connectors.store.reached import make_folder, reached_at
 from models.errors import InputError
 
 
@@ -34,13 +33,7 @@ class ObjectStore(Store):
     """
 
     def __init__(self, url: str, ops: FileOps, private: Path | None = None) -> None:
-        import fsspec
-
-        try:
-            fs, root = fsspec.core.url_to_fs(url)
-        except (ValueError, ImportError) as error:
-            raise InputError(f"{url.partition('://')[0]}://: this kind of store cannot be opened ({error})") from error
-        self._fs: Any = ReachedFileSystem(fs)
+        self._fs, root = reached_at(url)
         self._root = root.rstrip("/")
         self.ops = ops
         self.private = private or Path(tempfile.mkdtemp(prefix="veilstream-"))

@@ -44,6 +44,17 @@ class ReachedFileSystem:
         return str(self._fs.unstrip_protocol(path)) if path else str(self._fs.protocol)
 
 
+def reached_at(url: str) -> tuple[Any, str]:
+    """Return the file system of a store's URL, and the path in it. InputError for a kind of store without a client."""
+    import fsspec
+
+    try:
+        fs, path = fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError) as error:
+        raise InputError(f"{url.partition('://')[0]}://: this kind of store cannot be opened ({error})") from error
+    return ReachedFileSystem(fs), path
+
+
 @contextmanager
 def reaching(where: str) -> Iterator[None]:
     """Raise errors of a client as errors of this program.

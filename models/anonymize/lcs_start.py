@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.anonymize.baselines import common, leftmost
 from models.anonymize.result import Anonymized
 from models.errors import BoundError
 from models.eventlog import EventLog
@@ -33,29 +34,16 @@ def common_subsequence(traces: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     traces, a lower bound for more (the exact problem is NP-hard).
     """
     distinct = sorted(set(traces), key=lambda trace: (len(trace), trace))
-    common = distinct[0] if distinct else ()
+    if not distinct:
+        return ()
+    longest = len(distinct[-1])
+    table = np.zeros((longest + 1, longest + 1), dtype=np.int64)
+    shared = np.asarray(distinct[0], dtype=np.int32)
     for trace in distinct[1:]:
-        common = _longest_common(common, trace)
-        if not common:
+        shared = common(shared, np.asarray(trace, dtype=np.int32), table)
+        if not len(shared):
             break
-    return common
-
-
-def _longest_common(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    table = np.zeros((len(a) + 1, len(b) + 1), dtype=np.int64)
-    for i, j in itertools.product(range(len(a) - 1, -1, -1), range(len(b) - 1, -1, -1)):
-        table[i, j] = table[i + 1, j + 1] + 1 if a[i] == b[j] else max(table[i + 1, j], table[i, j + 1])
-    common_items: list[int] = []
-    i = j = 0
-    while i < len(a) and j < len(b):
-        if a[i] == b[j]:
-            common_items.append(a[i])
-            i, j = i + 1, j + 1
-        elif table[i + 1, j] >= table[i, j + 1]:
-            i += 1
-        else:
-            j += 1
-    return tuple(common_items)
+    return tuple(shared.tolist())
 
 
 def lcs_start(log: EventLog, knowledge: Knowledge, allowed: Callable[[Kept], bool]) -> Anonymized:
@@ -87,7 +75,8 @@ def lcs_start(log: EventLog, knowledge: Knowledge, allowed: Callable[[Kept], boo
     column = items(log, knowledge)
     codes = column.codes
     traces = [tuple(codes[a:b].tolist()) for a, b in itertools.pairwise(log.starts.tolist())]
-    kept = _embedded(log, traces, common_subsequence(traces))
+    shared = common_subsequence(traces)
+    kept = np.concatenate([np.zeros(0, dtype=np.bool_), *(leftmost(trace, shared) for trace in traces)])
     fine = bool(kept.any()) and allowed(kept)
     if not fine:
         kept = np.zeros(log.n_events, dtype=np.bool_)
@@ -101,18 +90,6 @@ def lcs_start(log: EventLog, knowledge: Knowledge, allowed: Callable[[Kept], boo
     if not fine:
         raise BoundError("lcs-start: not even the common subsequence of the cases passes; nothing is released")
     return Anonymized(log, kept, knowledge, suppressed=tuple(column.values[item] for item in gone))
-
-
-def _embedded(log: EventLog, traces: Sequence[tuple[int, ...]], common: tuple[int, ...]) -> Kept:
-    """Return the leftmost embedding of the common subsequence in every case."""
-    kept = np.zeros(log.n_events, dtype=np.bool_)
-    for start, trace in zip(log.starts.tolist(), traces, strict=False):
-        place = 0
-        for item in common:
-            place = trace.index(item, place)
-            kept[start + place] = True
-            place += 1
-    return kept
 
 
 def _order(log: EventLog, codes: npt.NDArray[Any], n_items: int) -> list[int]:

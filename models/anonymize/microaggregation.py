@@ -37,6 +37,7 @@ from typing import Any
 
 import numpy as np
 
+from models.chance import in_random_order
 from models.content_free import content_free
 from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, Unit
@@ -371,9 +372,5 @@ def runs(values: list[int], case: list[Any], K: int) -> list[tuple[int, int]]:
 
 
 def _dealt(values: Ints, below: Below) -> Ints:
-    """Return the values in uniformly random order (Fisher-Yates)."""
-    order = values.tolist()
-    for last in range(len(order) - 1, 0, -1):
-        other = below(last + 1)
-        order[last], order[other] = order[other], order[last]
-    return np.asarray(order, dtype=np.int64)
+    """Return the values in uniformly random order."""
+    return np.asarray(in_random_order(values.tolist(), below), dtype=np.int64)

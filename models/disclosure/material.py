@@ -15,6 +15,7 @@ from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints, starts_of
 from models.knowledge import Knowledge, items
+from models.utility.distance import letter
 
 MOST_KNOWN = 8
 """Most items of a case that a profile may know."""
@@ -186,7 +187,7 @@ class Material:
 
     def text(self, codes: Codes) -> str:
         """Return items as a text, to be compared with `texts`."""
-        return "".join(map(_letter, codes.tolist()))
+        return "".join(map(letter, codes.tolist()))
 
     def trace(self, row: int) -> Codes:
         """Return the items of a row."""
@@ -252,13 +253,8 @@ def _named(column: Column) -> Column:
     return Column(codes.astype(np.int32), (*column.values, None))
 
 
-def _letter(code: int) -> str:
-    # The private planes hold more letters than a log has items, and no surrogate is among them.
-    return chr(0xF0000 + code) if code < 0xFFFE else chr(0x100000 + code - 0xFFFE)
-
-
 def _texts(view: TraceView) -> npt.NDArray[np.object_]:
-    letters = np.asarray([_letter(code) for code in range(len(view.alphabet))], dtype=np.object_)
+    letters = np.asarray([letter(code) for code in range(len(view.alphabet))], dtype=np.object_)
     whole = letters[view.codes]
     texts = np.empty(len(view.weight), dtype=np.object_)
     for row in range(len(texts)):

@@ -33,6 +33,8 @@ def exact(value: Any, name: str = "epsilon") -> Fraction:
     InputError
         If the number is NaN, infinite, negative, subnormal or a boolean.
     """
+    if hasattr(value, "item"):
+        value = value.item()  # a number of numpy
     if isinstance(value, float) and math.isfinite(value) and 0.0 < abs(value) < sys.float_info.min:
         raise InputError(f"{name} is a subnormal number: too small to mean anything")
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction, Decimal)):

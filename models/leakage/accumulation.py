@@ -23,32 +23,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from models.dp.budget import shown
-from models.errors import InputError
 from models.leakage.steps import LeakageStep, leakage_step
 
-MOST_DIGITS = 300
-"""Decimal exponent beyond which a budget is refused: floats end there."""
-
-__all__ = ["TemporalLeakage", "batch", "composition", "epsilon_of", "leakage_step", "reference", "under_replacement"]
-
-
-def epsilon_of(value: float | int | str | Fraction, name: str = "epsilon") -> Fraction:
-    """`value` as an exact number (a float by the decimals it prints as); InputError unless positive and finite."""
-    original_value = value
-    if not isinstance(value, Fraction):
-        try:
-            decimal = Decimal(str(value).strip())
-            # adjusted() before Fraction: 1e999999999 would be written out in full
-            value = Fraction(decimal) if decimal.is_finite() and abs(decimal.adjusted()) < MOST_DIGITS else Fraction(0)
-        except InvalidOperation:
-            value = Fraction(0)
-    if value <= 0:
-        raise InputError(f"{name} = {str(original_value)[:40]} is not a positive, finite number")
-    return value
+__all__ = ["TemporalLeakage", "batch", "composition", "leakage_step", "reference", "under_replacement"]
 
 
 def under_replacement(epsilon: Fraction) -> Fraction:

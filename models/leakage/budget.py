@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from models.dp.budget import positive
 from models.errors import InputError
-from models.leakage.accumulation import epsilon_of
 from models.leakage.steps import LeakageStep
 
 BITS = 48
@@ -51,7 +51,7 @@ class Allocation:
 
 def allocate(backward: LeakageStep, forward: LeakageStep, alpha: Fraction) -> Allocation:
     """Solve aB - AL_B(aB) = aF - AL_F(aF) = e, aB + aF - e = alpha for a chain that does not change."""
-    epsilon_of(alpha, "alpha")
+    positive(alpha, "alpha")
     if backward.extreme or forward.extreme:
         return Allocation(alpha, Fraction(0), Fraction(0), Fraction(0))
     bound = float(alpha)

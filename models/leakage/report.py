@@ -8,8 +8,9 @@ from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import Any, TypedDict, cast
 
+from models.dp.budget import positive
 from models.errors import InputError
-from models.leakage.accumulation import composition, epsilon_of
+from models.leakage.accumulation import composition
 from models.leakage.budget import allocate, geometric
 from models.leakage.correlations import Scenario
 from models.leakage.experiment import Method, SimulationOutcome, SimulationSettings
@@ -92,7 +93,7 @@ def simulations(
     InputError
         No budget or no window, or a value that no simulation has.
     """
-    budgets = [epsilon_of(part) for part in epsilon]
+    budgets = [positive(part) for part in epsilon]
     if not budgets or not windows:
         raise InputError("epsilon and window each need a value")
     if releases == 0:
@@ -124,12 +125,12 @@ def terms(delta_dp: Any, bound: Any, method: str) -> tuple[Fraction, Fraction | 
     InputError
         A value out of its range, or a bound on the curves of the authors' program.
     """
-    alpha = None if bound is None or bound == "" else epsilon_of(bound, "bound")
+    alpha = None if bound is None or bound == "" else positive(bound, "bound")
     if alpha is not None and method == "reference":
         raise InputError("bound is for method definition: the curves of the authors' program bound nothing")
     if delta_dp == 0:
         return Fraction(0), alpha
-    delta = epsilon_of(delta_dp, "delta_dp")
+    delta = positive(delta_dp, "delta_dp")
     if delta >= 1:
         raise InputError(f"delta_dp {float(delta):g} is a chance: from 0 to below 1")
     return delta, alpha

@@ -184,7 +184,10 @@ def earth_movers_distance(first: Counter[str], second: Counter[str], cost_of: Di
 
 
 def distances(rows: Sequence[str], columns: Sequence[str]) -> Floats:
-    """float64[rows, columns]: Levenshtein distance divided by the longer length; 0 between two empty strings."""
+    """Return the Levenshtein distances divided by the longer length, float64[rows, columns]; 0 between empty strings.
+
+    Equal fractions give equal floats.
+    """
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cdist
 

@@ -23,7 +23,7 @@ import numpy as np
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
 from models.keys import KeyTotals, case_blocks
-from models.utility.distance import counted, earth_movers_distance
+from models.utility.distance import counted, earth_movers_distance, letter
 
 MOST = 1_200
 """Variants a side up to which the similarity is exact: the transport of 4,366 x 4,366 takes a minute."""
@@ -140,9 +140,9 @@ def _sampled(variants: Variants, most: int, draws: np.random.Generator) -> list[
 
 
 def _as_text(variants: list[tuple[tuple[Hashable, ...], float]], letters: dict[Hashable, str]) -> Counter[str]:
-    """Variants as strings, one character a label (private use planes, which hold more labels than any log)."""
+    """Return the variants as strings, one character a label."""
     texts: Counter[str] = Counter()
     for variant, weight in variants:
-        text = "".join(letters.setdefault(label, chr(0xF0000 + len(letters))) for label in variant)
+        text = "".join(letters.setdefault(label, letter(len(letters))) for label in variant)
         texts[text] += weight  # type: ignore[assignment] # weights of a sample are no whole numbers
     return texts

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import secrets
 import shutil
@@ -21,6 +20,7 @@ from typing import IO, Any
 import msgspec
 
 from connectors.files import FileOps
+from connectors.store.base import digest
 from models.errors import InputError, RefusedError, kind_of
 from stream.ledger.layout import KEY, OPERATOR, OperatorLayout
 
@@ -132,7 +132,7 @@ class OperatorFolder:
             make_private(folder / name)
             self.ops.fsync(folder / name)
         if DIGESTS not in files:  # a copy from the mirror brings those of the host that wrote the files
-            digests = {name: [_sha256(folder / name)] for name in files}
+            digests = {name: [digest(folder / name)] for name in files}
             self.ops.write(folder / DIGESTS, write_json(digests))
             make_private(folder / DIGESTS)
             self.ops.fsync(folder / DIGESTS)
@@ -209,7 +209,7 @@ def rewrite(ops: FileOps, path: Path, write: Callable[[Path], None]) -> None:
     ops.write(temporary, write)
     make_private(temporary)
     ops.fsync(temporary)
-    after = _sha256(temporary)
+    after = digest(temporary)
     digests = read_digests(path.parent)
     before = digests.get(path.name, [])
     _keep_digests(ops, path.parent, {**digests, path.name: [*before, after]})
@@ -228,11 +228,6 @@ def read_digests(folder: Path) -> dict[str, list[str]]:
         return msgspec.json.decode((folder / DIGESTS).read_bytes(), type=dict[str, list[str]])
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _refuse_foreign(output: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import numpy as np
 from connectors import write_log
 from connectors.files import Writer
 from connectors.logs import read_back
-from models.chance import Chance
+from models.chance import Chance, in_random_order
 from models.errors import InputError, NoEventsError
 from models.eventlog import Column, EventLog, Ints
 from stream.ledger.release_record import ReleaseRecord
@@ -55,7 +55,7 @@ def shuffled(build: Build) -> tuple[EventLog, Ints]:
     -------
     EventLog, int64[released cases]
     """
-    order = np.asarray(_shuffled(build.log.n_cases), dtype=np.int64)
+    order = np.asarray(in_random_order(range(build.log.n_cases), Chance().below), dtype=np.int64)
     log = carried(build).select_cases(order)
     drawn = secrets.token_hex(8 * log.n_cases)
     ids = tuple(drawn[at : at + 16] for at in range(0, 16 * log.n_cases, 16))
@@ -90,16 +90,6 @@ def _named_by(resource: Column) -> Column:
     while unknown in resource.values:  # one who is called so is somebody
         unknown = f"({unknown})"
     return Column(codes, (*resource.values, unknown))
-
-
-def _shuffled(count: int, draw: Callable[[int], int] | None = None) -> list[int]:
-    """Return a uniformly random permutation of 0..count-1 (Fisher-Yates)."""
-    draw = draw or Chance().below
-    order = list(range(count))
-    for last in range(count - 1, 0, -1):
-        other = draw(last + 1)
-        order[last], order[other] = order[other], order[last]
-    return order
 
 
 def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism: Mechanism) -> dict[str, Writer]:

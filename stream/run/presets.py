@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from models.anonymize.sensitive import is_numeric
 from models.eventlog import EventLog
 from stream.config.settings import Completion, Process, Publication, Settings
 from stream.release.gate import GatePolicy
@@ -99,7 +100,7 @@ def grid_edges(log: EventLog, names: Sequence[str]) -> dict[str, tuple[float, ..
         if name not in log.case_attributes and name not in log.event_attributes:
             continue  # reported by the check of the configuration against the log
         column = log.case_values(name)
-        if column.values and all(isinstance(v, int | float) and not isinstance(v, bool) for v in column.values):
+        if is_numeric(column):
             numbers = np.asarray(column.values, dtype=np.float64)
             low, high = np.quantile(numbers[column.codes[column.codes >= 0]], [0.25, 0.75])
             edges[name] = _on_grid(float(low), float(high))

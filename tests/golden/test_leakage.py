@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from models.leakage.accumulation import TemporalLeakage, epsilon_of, leakage_step
+from models.dp.budget import positive
+from models.leakage.accumulation import TemporalLeakage, leakage_step
 from models.leakage.automaton import Automaton, TransitionSystem
 from models.leakage.budget import allocate
 from models.leakage.correlations import Correlation, correlation, steps
@@ -98,7 +99,7 @@ def test_a_series_with_given_correlations(number: int) -> None:
     vector = SEQUENCES["random_sequences"][number]
     leakage = TemporalLeakage()
     for i, e in enumerate(vector["eps"]):
-        leakage.release(epsilon_of(e), *((step(vector["B"][i]), step(vector["F"][i - 1])) if i else ()))
+        leakage.release(positive(e), *((step(vector["B"][i]), step(vector["F"][i - 1])) if i else ()))
     assert [float(v) for v in leakage.bpl] == approx(vector["BPL"])
     assert [float(v) for v in leakage.fpl()] == approx(vector["FPL"])
     assert [float(v) for v in leakage.tpl()] == approx(vector["TPL"])
@@ -110,7 +111,7 @@ def test_a_series_of_growing_logs(number: int) -> None:
     vector = SEQUENCES["S2_sequences"][number]
     leakage = TemporalLeakage()
     for log, e in zip(SEQUENCES["logs"], vector["eps"], strict=True):
-        leakage.release(epsilon_of(e), *steps(automaton(log), "uncertain", vector["x"]))
+        leakage.release(positive(e), *steps(automaton(log), "uncertain", vector["x"]))
     assert [float(v) for v in leakage.bpl] == approx(vector["BPL"])
     assert [float(v) for v in leakage.fpl()] == approx(vector["FPL"])
     assert [float(v) for v in leakage.tpl()] == approx(vector["TPL"])
@@ -123,7 +124,7 @@ def test_an_identity_chain_composes_sequentially() -> None:
     same = step([[1, 0], [0, 1]])
     leakage = TemporalLeakage()
     for e in vector["eps"]:
-        leakage.release(epsilon_of(e), same, same)
+        leakage.release(positive(e), same, same)
     assert [float(v) for v in leakage.tpl()] == approx(vector["exact_TPL"])
     assert set(leakage.tpl()) == {Fraction(6, 10)}
 
@@ -133,7 +134,7 @@ def test_budgets_that_keep_a_bound(number: int) -> None:
     """The constant budget of an unknown horizon, the three budgets of a known one, and the TPL they give."""
     vector = BUDGETS[number]
     backward, forward = (step([list(row.values()) for row in vector[side].values()]) for side in "BF")
-    found = allocate(backward, forward, epsilon_of(vector["alpha"]))
+    found = allocate(backward, forward, positive(vector["alpha"]))
     assert float(found.constant) == approx(vector["alg2_eps"])
     series = found.series(vector["T"])
     assert [float(e) for e in series] == approx(vector["alg3_eps"])

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from models.leakage.accumulation import TemporalLeakage, batch, epsilon_of, leakage_step, reference
+from models.dp.budget import positive
+from models.leakage.accumulation import TemporalLeakage, batch, leakage_step, reference
 from models.leakage.automaton import Automaton, TransitionSystem
 from models.leakage.budget import allocate
 from models.leakage.correlations import correlation, steps
@@ -278,6 +279,6 @@ def test_no_leakage_is_below_the_true_one(chain: tuple[list[Fraction], list[Leak
 @given(logs(), st.integers(1, 6), st.sampled_from([0.01, 1.0]))
 def test_reference_repeats_the_authors_rule(log: list[tuple[str, ...]], x: int, alpha: float) -> None:
     """The closed form of the reference equals the authors' rule on the rows of the automaton."""
-    e = epsilon_of(alpha)
+    e = positive(alpha)
     bpl, _, _ = reference([e, e], [min(x, system_of(log).depth)])
     assert bpl[1] - alpha == pytest.approx(oracle.reference_step(log, x, alpha), rel=1e-12, abs=1e-14)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from models.dp.budget import positive
 from models.errors import InputError, RefusedError
-from models.leakage.accumulation import TemporalLeakage, composition, epsilon_of, leakage_step, under_replacement
+from models.leakage.accumulation import TemporalLeakage, composition, leakage_step, under_replacement
 from models.leakage.budget import allocate, geometric
 from models.leakage.persistence import from_state, to_state
 from models.leakage.steps import EXTREME, LeakageStep, step
@@ -105,14 +106,14 @@ def test_alpha_must_be_a_leakage(alpha: float) -> None:
 @pytest.mark.parametrize("value", [0, -1, "nan", "inf", "-inf", "", "x", "1e999999999", float("nan"), "0.0"])
 def test_epsilon_must_be_positive_and_finite(value: object) -> None:
     """Also where writing the number out would fill the memory."""
-    with pytest.raises(InputError, match="not a positive, finite number"):
-        epsilon_of(value)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"epsilon must|epsilon is too large"):
+        positive(value)  # type: ignore[arg-type]
 
 
 def test_epsilon_is_the_decimal_that_was_written() -> None:
     """0.1 is a tenth, and three of them are exactly 0.3; replacement counts twice."""
-    assert 3 * epsilon_of(0.1) == epsilon_of("0.3")
-    assert under_replacement(epsilon_of("0.1")) == Fraction(1, 5)
+    assert 3 * positive(0.1) == positive("0.3")
+    assert under_replacement(positive("0.1")) == Fraction(1, 5)
 
 
 def test_a_release_after_the_first_needs_its_correlations() -> None:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from models.dp.noise import NoiseSource, scale_for
 from models.dp.synthesis.table import Variant, VariantCounts
 from models.eventlog import Ints
+from models.utility.distance import distances, letter
 
 DROP = 2.0
 """Cells below so many scales of the noise are dropped. Of a thousand empty cells 1.5 lets 110 through (a third of the
@@ -40,7 +41,7 @@ def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
     """int64[V]: place of the nearest candidate of each variant, the first of the nearest ones."""
     candidate_texts = [_text(candidate) for candidate in candidates]
     nearest_of_chunk = [
-        _distances([_text(variant) for variant in variants[begin : begin + CHUNK]], candidate_texts).argmin(axis=1)
+        distances([_text(variant) for variant in variants[begin : begin + CHUNK]], candidate_texts).argmin(axis=1)
         for begin in range(0, len(variants), CHUNK)
     ]
     return np.concatenate([np.zeros(0, dtype=np.int64), *nearest_of_chunk]).astype(np.int64)
@@ -68,10 +69,10 @@ def representative(drawn: Mapping[Variant, int], taken: Sequence[Variant], most:
     if len(ranked) <= most:
         return ranked
     texts = [_text(variant) for variant in ranked]
-    between = _distances(texts, texts)
+    between = distances(texts, texts)
     best = np.ones(len(ranked))
     if taken:
-        best = _distances(texts, [_text(variant) for variant in taken]).min(axis=1)
+        best = distances(texts, [_text(variant) for variant in taken]).min(axis=1)
     # Gains only shrink as the list grows: a stale gain is an upper bound, so most of them are never computed again.
     heap = [(-float(weights @ np.maximum(best - between[place], 0.0)), place, 0) for place in range(len(ranked))]
     heapq.heapify(heap)
@@ -103,14 +104,6 @@ def _pool(drawn: Mapping[Variant, int]) -> tuple[list[Variant], Floats]:
     return ranked[:POOL], weights[:POOL]
 
 
-def _distances(first: Sequence[str], second: Sequence[str]) -> Floats:
-    """Levenshtein distance over the longer length, float64[here, there]: equal fractions give equal floats."""
-    from rapidfuzz.distance import Levenshtein
-    from rapidfuzz.process import cdist
-
-    return np.asarray(cdist(first, second, scorer=Levenshtein.normalized_distance, dtype=np.float64, workers=1))
-
-
 def _text(variant: Variant) -> str:
-    """One character a label; those beyond the surrogates follow on behind them."""
-    return "".join(chr(label + 1 if label < 0xD7FF else label + 0x801) for label in variant)
+    """Return a variant as a string, one character a label."""
+    return "".join(map(letter, variant))

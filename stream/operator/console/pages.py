@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from stream.operator.approval import HeldRelease
 from stream.operator.console.sessions import Session
 from stream.operator.report import page as report_page
+from stream.operator.report.words import sentence
 from stream.release.manifest import software
 
 FOLDER = Path(__file__).parent
@@ -41,7 +42,7 @@ class Pages:
         self._environment.filters |= {
             "number": report_page.number,
             "moment": report_page.moment,
-            "sentence": report_page.sentence,
+            "sentence": sentence,
             "address": address_of,
         }
         styles = (report_page.FOLDER / "style.css", FOLDER / "console.css")

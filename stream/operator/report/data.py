@@ -23,6 +23,7 @@ from models.dp.budget import Charge, exact
 from models.dp.zcdp import Accounting
 from models.errors import InputError
 from models.eventlog import EventLog
+from models.utility.graphs import directly_follows
 from stream.ledger import release_record
 from stream.ledger.entries import (
     ApprovalEntry,
@@ -114,15 +115,10 @@ class Flow:
 
 def flow(log: EventLog) -> Flow:
     """Return the directly-follows counts of a log; events without an activity count for nothing."""
-    codes, names = log.activity.codes, log.activity.values
-    inner = np.ones(log.n_events, dtype=np.bool_)
-    inner[log.starts[:-1][log.lengths > 0]] = False
-    later = np.flatnonzero(inner)
-    pairs, times = np.unique(np.stack([codes[later - 1], codes[later]]), axis=1, return_counts=True)
     edges: Counter[tuple[str, str]] = Counter()
-    for (a, b), occurrences in zip(pairs.T.tolist(), times.tolist(), strict=True):
-        if a >= 0 and b >= 0:
-            edges[str(names[a]), str(names[b])] = occurrences
+    for (activity, next_activity), occurrences in directly_follows(log).count.items():
+        edges[str(activity), str(next_activity)] = occurrences
+    codes, names = log.activity.codes, log.activity.values
     seen, counts = np.unique(codes[codes >= 0], return_counts=True)
     nodes = {str(names[code]): count for code, count in zip(seen.tolist(), counts.tolist(), strict=True)}
     return Flow(Counter(nodes), edges)

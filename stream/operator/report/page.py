@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from stream.operator.report import drawing, figures, plots
 from stream.operator.report.document import AnonymityRow, AttemptRow, HappenedRow, PublicationReport, Report
-from stream.operator.report.words import every
+from stream.operator.report.words import every, sentence
 from stream.release.manifest import software
 from stream.release.verdict import LOOKS
 
@@ -177,12 +177,6 @@ def _quiet(rows: Sequence[HappenedRow]) -> str:
 def share(value: float | None) -> str:
     """Return a share as per cent; a dash for none."""
     return "–" if value is None else f"{100 * value:.3g} %"
-
-
-def sentence(text: str) -> str:
-    """Return a text with a capital letter and a full stop."""
-    text = text.strip().rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def number(value: Any) -> str:

@@ -20,7 +20,7 @@ from models.errors import BoundError, InputError
 from stream.ledger.layout import OperatorLayout
 from stream.operator import approval
 from stream.operator.history import read_json, verdicts_of
-from stream.operator.report.words import explained
+from stream.operator.report.words import explained, sentence
 from stream.release import membership
 from stream.release.manifest import VERSION, software
 
@@ -354,8 +354,8 @@ def _promises(series: Sequence[PublishedRelease]) -> Iterator[Section]:
             facts.append(("Reading", promise["intake"]))
         if promise.get("public_cut"):
             facts.append(("Moments", promise["public_cut"]))
-        yield Section(f"What is promised{where}", facts=tuple((name, _sentence(text)) for name, text in facts))
-        points = [_sentence(point) for point in promise["not_guaranteed"].split("; ") if point.strip()]
+        yield Section(f"What is promised{where}", facts=tuple((name, sentence(text)) for name, text in facts))
+        points = [sentence(point) for point in promise["not_guaranteed"].split("; ") if point.strip()]
         if numbers[-1] == series[-1].number and (whole_trace := _whole_trace(series[-1].manifest)):
             points.append(whole_trace)
         yield Section(f"What is not promised{where}", points=tuple(points))
@@ -367,12 +367,7 @@ def _whole_trace(manifest: Mapping[str, Any]) -> str | None:
     if manifest.get("budget"):
         return None
     measured = membership.sentence({**mechanism["parameters"], "kind": mechanism["kind"]})
-    return None if measured is None else _sentence(measured)
-
-
-def _sentence(text: str) -> str:
-    text = text.strip().rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."
+    return None if measured is None else sentence(measured)
 
 
 def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:

@@ -72,13 +72,15 @@ def explained(text: str) -> Iterator[tuple[str, str]]:
     """Yield (word, meaning) of the words that appear in `text`, in the order of the list above."""
     for pattern, word, meaning in _WORDS:
         if re.search(pattern, text, re.MULTILINE | (re.IGNORECASE if len(word) > _CODE else 0)):
-            yield word, _sentence(meaning)
+            yield word, sentence(meaning)
 
 
 def every() -> list[tuple[str, str]]:
     """Return all words, for a page that may hold each of them."""
-    return [(word, _sentence(meaning)) for _, word, meaning in _WORDS]
+    return [(word, sentence(meaning)) for _, word, meaning in _WORDS]
 
 
-def _sentence(meaning: str) -> str:
-    return f"{meaning[:1].upper()}{meaning[1:]}."
+def sentence(text: str) -> str:
+    """Return a text with a capital letter and a full stop."""
+    text = text.strip().rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}."

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from models.errors import InputError
 from veilstream._logs import Log, Names, attributes, given_log, listed
 from veilstream._results import Measurement, Release, log_of
 from veilstream._wording import python_words
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from models.attacks.correspondence import AttackedPair, Method
     from models.attacks.search import Minimum
     from models.disclosure.material import Profile
+    from models.eventlog import EventLog
     from models.knowledge import Structure, Unit
     from models.risk.uniqueness import Points, Uniqueness
 
@@ -439,10 +441,10 @@ def utility(
 
 @python_words()
 def assess(
-    release: Log | Release,
-    *further: Log | Release,
+    *releases: Log | Release,
     original: Log,
     control: Log | None = None,
+    mechanism: str | Mapping[str, Any] | None = None,
     m: int | None = None,
     knowledge: Structure | None = None,
     attribute: Literal["ac", "re", "ar"] | None = None,
@@ -459,13 +461,16 @@ def assess(
 
     Parameters
     ----------
-    release, *further
+    *releases
         Releases in order of publication: logs of any accepted kind, also of another program, or results of `anonymize`.
         Several are attacked twice, the newest alone and all together.
     original
-        The log that the release was made from.
+        The log that the releases were made from.
     control
-        Cases of the same process that did not enter the release. Without it nothing is called a leak.
+        Cases of the same process that did not enter the releases. Without it nothing is called a leak.
+    mechanism
+        Makes the release here, of a random half of `original`; the other half is the control. The name of a mechanism,
+        or a mapping with its parameters: {"kind": "tlkc", "K": 20, "L": 2}. Then no releases and no control are given.
     m, knowledge, attribute, T, case_attributes
         What the attacker knows: number of items, their structure (set, mult, seq, rel), what an item is, the accuracy
         of relative times, and attributes of a case. By default the attacker of the release's promise, else one who
@@ -509,27 +514,38 @@ def assess(
         assess_releases,
         document,
         profiles_of,
+        release_of_half,
         warnings,
     )
+    from stream.release.single import mechanism_of
 
     declared: Profile | None = None
     if any(option is not None for option in (m, knowledge, attribute, T)) or case_attributes:
         items = Knowledge(knowledge or "seq", attribute or "ac", T or "minutes")
         declared = Profile(m if m is not None else Profile().m, items, tuple(listed(case_attributes)))
-    releases = []
-    for number, given in enumerate((release, *further), start=1):
-        log = given_log(log_of(given), columns, timezone, time_format, f"release {number}").log
-        manifest = given.document if isinstance(given, Release) else None
-        releases.append(AssessedRelease(f"release {number}", log, manifest))
     source = given_log(original, columns, timezone, time_format, "the original").log
-    outside = None
+    outside: EventLog | None = None
+    attacked_releases = []
+    if mechanism is not None:
+        if releases or control is not None:
+            raise InputError("mechanism makes the release and the control itself: leave out releases and control")
+        parameters = {"kind": mechanism} if isinstance(mechanism, str) else dict(mechanism)
+        made_by = mechanism_of(str(parameters.pop("kind", "")), parameters)
+        made, source, outside = release_of_half(source, made_by, attributes(sensitive), seed)
+        attacked_releases.append(made)
+    elif not releases:
+        raise InputError("give the releases to assess, or make one here with mechanism=...")
+    for number, release in enumerate(releases, start=1):
+        log = given_log(log_of(release), columns, timezone, time_format, f"release {number}").log
+        manifest = release.document if isinstance(release, Release) else None
+        attacked_releases.append(AssessedRelease(f"release {number}", log, manifest))
     if control is not None:
         outside = given_log(control, columns, timezone, time_format, "the control").log
     found = assess_releases(
-        releases,
+        attacked_releases,
         source,
         outside,
-        profiles_of(declared, releases, source),
+        profiles_of(declared, attacked_releases, source),
         sensitive=attributes(sensitive),
         targets=targets,
         seed=seed,
@@ -541,7 +557,10 @@ def assess(
             attacker = {"attacked": attacked, "attacker": result.profile.name}
             rows += [attacker | _figures_of(measure.json()) for measure in result.measures]
     notes = [*(f"warning: {warning}" for warning in warnings(found)), *READING]
-    return Measurement(f"attacks on {len(releases)} releases", document(releases, found), rows=rows, notes=notes)
+    title = "attacks on a release"
+    if len(attacked_releases) > 1:
+        title = f"attacks on {len(attacked_releases)} releases"
+    return Measurement(title, document(attacked_releases, found), rows=rows, notes=notes)
 
 
 _SHOWN_OF_ATTACK = ("attack", "how", "targets", "rate", "control", "risk", "low", "high", "power", "result")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import InputError
 from veilstream._logs import GivenLog, Log, Names, attributes, given_log
-from veilstream._results import CUT, Release, ReleaseSeries
+from veilstream._results import CUT, Release, ReleaseSeries, ResultFolder
 from veilstream._wording import python_words
 
 if TYPE_CHECKING:
+    from connectors.store.base import Store
     from models.eventlog import EventLog
     from models.knowledge import Unit
     from stream.config.settings import Settings
@@ -227,7 +227,7 @@ def _released(
     """Build one release, and keep its log in the form of the given one."""
     from stream.release import single
     from stream.release.manifest import reading_notes
-    from stream.release.public_files import public_log
+    from stream.release.public_files import privacy_header, public_log
 
     exposure = single.exposure_of(given.log, sensitive, released, mechanism)
     problem = single.tlkc_problem(mechanism, exposure)
@@ -252,7 +252,9 @@ def _released(
         document,
         figures=_counts(document),
         notes=notes,
-        load=partial(given.like, log, build.time_basis),
+        source=given,
+        header=privacy_header(mechanism, build),
+        load=lambda: log,
     )
 
 
@@ -271,6 +273,7 @@ def replay(
     output: str | os.PathLike[str] | None = None,
     final: bool = False,
     until: str | None = None,
+    compare: bool = False,
     sensitive: Names = (),
     process: Mapping[str, Any] | None = None,
     publication: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
@@ -295,6 +298,9 @@ def replay(
         Whether the rest is released after the last event.
     until
         Let the clock run to this time, whatever the last event says: "2025-06-30T00:00:00Z".
+    compare
+        Whether several ways to publish the log are replayed side by side: several publications, or four ways beside the
+        one. `comparison` of the result has a row for each.
     sensitive
         Sensitive attributes of a case.
     process, publication
@@ -324,6 +330,7 @@ def replay(
     """
     from stream.config import sources
     from stream.config.window import moment
+    from stream.run.compare import alternatives, compare_publications, write_comparison
     from stream.run.presets import with_completion
     from stream.run.replay import Replay, settings_for
 
@@ -339,18 +346,37 @@ def replay(
     given = given_log(log, columns, timezone or settings.process.timezone, time_format or settings.file.time_format)
     if config is None and publication is not None:
         settings = settings.model_copy(update={"process": with_completion(settings.process)})
+    if compare:
+        settings = alternatives(settings, given.log)
     settings = settings_for(settings, given.log, end)
-    is_temporary = output is None
-    folder = Path(tempfile.mkdtemp(prefix="veilstream-")) if output is None else Path(output)
-    outcome = Replay(settings, folder).run(given.log, final=final, until=end)
-    return _series(outcome, settings, given, folder, is_temporary=is_temporary)
+    if output is None:
+        folder = ResultFolder(Path(tempfile.mkdtemp(prefix="veilstream-")), is_temporary=True)
+    else:
+        folder = ResultFolder(Path(output), is_temporary=False)
+    replayed = Replay(settings, folder.path)
+    outcome = replayed.run(given.log, final=final, until=end)
+    comparison: list[Mapping[str, Any]] | None = None
+    if compare:
+        comparison = compare_publications(replayed, outcome, given.log)
+        write_comparison(comparison, folder.path)
+    return _series(outcome, settings, given, folder, comparison)
 
 
 def _series(
-    outcome: ReplayOutcome, settings: Settings, given: GivenLog, folder: Path, *, is_temporary: bool
+    outcome: ReplayOutcome,
+    settings: Settings,
+    given: GivenLog,
+    folder: ResultFolder,
+    comparison: Sequence[Mapping[str, Any]] | None,
 ) -> ReleaseSeries:
-    names = [publication.name for publication in settings.publication]
-    releases = [release for name in names for release in _published(folder, name, given)]
+    from connectors.store.open import open_store
+    from stream.ledger.layout import OperatorLayout
+
+    store = open_store(settings.store or folder.path, private=OperatorLayout(folder.path).root)
+    releases: list[Release] = []
+    for publication in settings.publication:
+        manifests = _published(store, settings.process.name, publication.name)
+        releases += [_of_manifest(manifest, store, folder, given) for manifest in manifests]
     rows = []
     for values in outcome.rows():
         row = dict(zip(CUT, values, strict=True))
@@ -367,22 +393,18 @@ def _series(
         rows=rows,
         notes=notes,
         folder=folder,
-        is_temporary=is_temporary,
         exit_code=outcome.exit_code,
+        comparison=comparison,
     )
 
 
-def _published(folder: Path, publication: str, given: GivenLog) -> list[Release]:
-    """Return the releases of a publication that are in its public folder."""
-    from stream.operator.report.statement import releases_of
-
-    place = folder / "public" / publication
-    if not any(place.glob("release-*/manifest.json")):
-        return []
-    return [_of_manifest(release.manifest, place, given) for release in releases_of(folder, publication, None)]
+def _published(store: Store, process: str, publication: str) -> list[Mapping[str, Any]]:
+    """Return the manifests of a publication's visible releases; another process may use the same store."""
+    manifests = [store.read_manifest(publication, number) for number in store.releases(publication)]
+    return [manifest for manifest in manifests if manifest["process"] == process]
 
 
-def _of_manifest(manifest: Mapping[str, Any], place: Path, given: GivenLog) -> Release:
+def _of_manifest(manifest: Mapping[str, Any], store: Store, folder: ResultFolder, given: GivenLog) -> Release:
     import pandas as pd
 
     counts = manifest.get("counts") or {}
@@ -391,15 +413,32 @@ def _of_manifest(manifest: Mapping[str, Any], place: Path, given: GivenLog) -> R
         manifest,
         figures=pd.DataFrame([{"": name, "out": count} for name, count in counts.items()]),
         notes=manifest.get("reading", ()),
-        load=lambda: given.like(_read_release(manifest, place), manifest["time_basis"]),
+        source=given,
+        header={
+            "mechanism": manifest["mechanism"]["kind"],
+            "parameters": manifest["mechanism"]["parameters"],
+            "time_basis": manifest["time_basis"],
+            "reading": manifest["reading"],
+        },
+        load=lambda: _read_release(manifest, store, folder),
     )
 
 
-def _read_release(manifest: Mapping[str, Any], place: Path) -> EventLog:
+def _read_release(manifest: Mapping[str, Any], store: Store, _folder: ResultFolder) -> EventLog:
+    """Return the log of a release from its first file, by way of a copy if the store is not a local folder.
+
+    The folder is an argument so that it exists as long as a release that was not read yet.
+    """
     from connectors.logs import read_back
-    from connectors.store.base import release_name
     from stream.release.public_files import FILES
 
+    publication, sequence = manifest["publication"], manifest["sequence"]
     names = {entry["path"] for entry in manifest["files"]}
     name = next(name for name in FILES.values() if name in names)
-    return read_back(place / release_name(manifest["sequence"]) / name)
+    local = Path(store.location(publication, sequence)) / name
+    if local.is_file():
+        return read_back(local)
+    with tempfile.TemporaryDirectory(prefix="veilstream-") as folder:
+        copy = Path(folder) / name
+        copy.write_bytes(store.file_bytes(publication, sequence, name))
+        return read_back(copy)

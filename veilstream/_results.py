@@ -7,6 +7,7 @@ shown as text: markup in them is escaped, and control characters are replaced.
 from __future__ import annotations
 
 import html
+import os
 import shutil
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +15,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from models.errors import InputError
 from stream.values.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from models.eventlog import EventLog
     from stream.release.verdict import Verdict
-    from veilstream._logs import Log
+    from veilstream._logs import GivenLog, Log
 
 PROMISES = {
     "guaranteed": "guaranteed",
@@ -57,6 +60,23 @@ MOST_ROWS = 60
 """Rows of a table that text and notebooks show."""
 
 
+class ResultFolder:
+    """The folder of a series. A temporary one is removed with the last result that reads from it.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    is_temporary
+        Whether the folder is removed: it holds the key of the pseudonyms, so it must not stay behind.
+    """
+
+    def __init__(self, path: Path, *, is_temporary: bool) -> None:
+        self.path = path
+        if is_temporary:
+            weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+
+
 class Release:
     """A released log, and what is promised of it.
 
@@ -68,6 +88,16 @@ class Release:
         What is guaranteed, to whom, against whom, and what is not: the sentences of the release's manifest.
     document : Mapping
         The JSON of `veilstream anonymize --json`; of a release of a series its public manifest.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from veilstream import anonymize, read_log
+    >>> release = anonymize("examples/hospital.xes.gz", L=2, K=20, C=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     release.save(f"{folder}/release.xes.gz")
+    ...     len(read_log(f"{folder}/release.xes.gz")) == len(release.log)
+    True
     """
 
     def __init__(
@@ -77,27 +107,64 @@ class Release:
         *,
         figures: pd.DataFrame,
         notes: Sequence[str],
-        load: Callable[[], Log],
+        source: GivenLog,
+        header: Mapping[str, Any],
+        load: Callable[[], EventLog],
     ) -> None:
         self.document = document
         self.promise: Mapping[str, str] = document["promise"]
-        self._title, self._figures, self._notes, self._load = title, figures, tuple(notes), load
+        self._title, self._figures, self._notes = title, figures, tuple(notes)
+        self._source, self._header, self._load = source, header, load
+
+    @cached_property
+    def _released(self) -> EventLog:
+        return self._load()
 
     @cached_property
     def log(self) -> Log:
         """The released log, in the form in which its source was given."""
-        return self._load()
+        return self._source.like(self._released, self._header["time_basis"])
+
+    def save(self, path: str | os.PathLike[str], *, durations: bool = False) -> None:
+        """Write the released log to a file, with the header that states what was done to it.
+
+        An existing file is replaced. The file has the case ids of `log`. The header of XES and Parquet names the
+        mechanism, its parameters and the meaning of the times, as `veilstream anonymize -o` writes it; `log.to_csv` and
+        writers of other programs leave it out. CSV has no place for a header.
+
+        Parameters
+        ----------
+        path
+            .xes or .csv (also packed, .gz), or .parquet.
+        durations
+            Whether relative times are written as durations (CSV, Parquet), such as P0DT1H2M3S.
+
+        Raises
+        ------
+        InputError
+            The file is the source itself, its suffix is unknown, it cannot be written, or the times are not relative.
+        """
+        from connectors import write_log
+
+        target, basis = Path(path), self._header["time_basis"]
+        source = self._source.path
+        if source is not None and target.exists() and source.exists() and target.samefile(source):
+            raise InputError(f"{target} is the source itself; name another file")
+        if durations and basis != "relative":
+            raise InputError(f"durations are for relative times; those of this release are {basis}")
+        if not target.parent.is_dir():
+            raise InputError(f"{target}: its folder does not exist")
+        write_log(self._released, target, privacy=self._header, time_basis=basis, durations=durations)
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return the released log as a DataFrame, whatever the form of `log` is."""
         import pandas as pd
 
-        from veilstream._logs import given_log, to_frame
+        from veilstream._logs import to_frame
 
-        log = self.log
-        if isinstance(log, pd.DataFrame):
-            return log.copy()
-        return to_frame(given_log(log).log)
+        if isinstance(self.log, pd.DataFrame):
+            return self.log.copy()
+        return to_frame(self._released, time_basis=self._header["time_basis"])
 
     def summary(self) -> str:
         """Return counts, promise and warnings as plain text."""
@@ -108,7 +175,7 @@ class Release:
 
     def __repr__(self) -> str:
         """Return the title, without values of persons."""
-        return f"<Release: {self._title}; .log, .promise, .summary()>"
+        return f"<Release: {self._title}; .log, .promise, .summary(), .save(path)>"
 
 
 def log_of(log: Log | Release) -> Log:
@@ -167,7 +234,8 @@ class Measurement:
 class ReleaseSeries:
     """The releases of a replayed log, with the verdict on all of them together.
 
-    A class of its own since it keeps the folder of releases and audits: a temporary one is removed with this object.
+    A class of its own since it keeps the folder of releases and audits. A temporary folder is removed with this object
+    and the last of its releases.
 
     Attributes
     ----------
@@ -191,16 +259,14 @@ class ReleaseSeries:
         releases: list[Release],
         rows: Sequence[Mapping[str, Any]],
         notes: Sequence[str],
-        folder: Path,
-        is_temporary: bool,
+        folder: ResultFolder,
         exit_code: int,
+        comparison: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        self.exit_code = exit_code
-        self.document, self.verdicts, self.releases, self.folder = document, verdicts, releases, folder
+        self.exit_code, self._compared = exit_code, comparison
+        self.document, self.verdicts, self.releases = document, verdicts, releases
+        self.folder, self._folder = folder.path, folder
         self._rows, self._notes = rows, tuple(notes)
-        if is_temporary:
-            # It holds the key of the pseudonyms, so it must not stay behind.
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return one row per cut: what was released, what each attack leaves, and why something was withheld."""
@@ -208,6 +274,13 @@ class ReleaseSeries:
 
         # A count that was not measured is missing, and no NaN that makes floats of the others.
         return pd.DataFrame(self._rows, columns=list(CUT)).astype(dict.fromkeys(COUNTS, "Int64"))
+
+    @property
+    def comparison(self) -> pd.DataFrame | None:
+        """One row per publication, if they were compared: least groups, events kept, utility, delay; else None."""
+        import pandas as pd
+
+        return None if self._compared is None else pd.DataFrame(self._compared)
 
     def summary(self) -> str:
         """Return verdict, figures and promises as plain text."""

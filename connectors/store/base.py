@@ -175,8 +175,12 @@ class Store(ABC):
         """Return the names of all publications in the store, of any process."""
 
     @abstractmethod
+    def file_bytes(self, publication: str, sequence: int, name: str) -> bytes:
+        """Return a file of a visible release. Raise InputError if it is missing."""
+
     def manifest_bytes(self, publication: str, sequence: int) -> bytes:
         """Return `manifest.json` of a release. Raise InputError if it is missing."""
+        return self.file_bytes(publication, sequence, MANIFEST)
 
     @abstractmethod
     def free_bytes(self) -> int | None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from connectors.files import FileOps
 from connectors.store.base import (
-    MANIFEST,
     FenceCheck,
     Store,
     check_name,
@@ -80,9 +79,9 @@ class LocalStore(Store):
         """Return the numbers of the visible releases, ascending."""
         return sorted(number for name in folder_names(self._folder(publication)) if (number := release_number(name)))
 
-    def manifest_bytes(self, publication: str, sequence: int) -> bytes:
-        """Return `manifest.json` of a release. Raise InputError if it is missing."""
-        path = self._release(publication, sequence) / MANIFEST
+    def file_bytes(self, publication: str, sequence: int, name: str) -> bytes:
+        """Return a file of a visible release. Raise InputError if it is missing."""
+        path = self._release(publication, sequence) / name
         try:
             return path.read_bytes()
         except OSError as error:

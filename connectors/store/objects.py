@@ -111,12 +111,12 @@ class ObjectStore(Store):
         numbers = sorted(number for name in names if (number := release_number(name)))
         return [number for number in numbers if self.exists(publication, number)]
 
-    def manifest_bytes(self, publication: str, sequence: int) -> bytes:
-        """Return `manifest.json` of a release. Raise InputError if it is missing."""
+    def file_bytes(self, publication: str, sequence: int, name: str) -> bytes:
+        """Return a file of a visible release. Raise InputError if it is missing."""
         try:
-            return bytes(self._fs.cat_file(f"{self._release(publication, sequence)}/{MANIFEST}"))
+            return bytes(self._fs.cat_file(f"{self._release(publication, sequence)}/{name}"))
         except FileNotFoundError as error:
-            raise InputError(f"{self.location(publication, sequence)}: has no manifest") from error
+            raise InputError(f"{self.location(publication, sequence)}: has no {name}") from error
 
     def free_bytes(self) -> int | None:
         """Return the space left for the staging folder, in bytes.

@@ -157,41 +157,25 @@ def _read(
     seed: int,
 ) -> _Logs:
     from connectors import read_log
-    from stream.operator.assessment import read_release
+    from stream.operator.assessment import read_release, release_of_half
 
     if self_made.mechanism is not None:
         if paths or control is not None:
             raise InputError(
                 "--mechanism makes the release and the control itself: leave out RELEASE and --control, or --mechanism"
             )
-        return _made_here(read_log(original, reading=reading), self_made, sensitive, seed)
+        from stream.release.single import mechanism_of
+
+        mechanism = mechanism_of(self_made.mechanism, options.assignments(self_made.option or []))
+        release, half, outside = release_of_half(read_log(original, reading=reading), mechanism, sensitive, seed)
+        return _Logs([release], half, outside)
     if self_made.option:
         raise InputError("--set is a key of a mechanism: name it with --mechanism")
     if not paths:
         raise InputError("name the releases to assess, or make one here with --mechanism")
     read = [read_release(path, reading) for path in paths]
-    outside = None if control is None else read_log(control, reading=reading)
-    return _Logs(read, read_log(original, reading=reading), outside)
-
-
-def _made_here(log: EventLog, self_made: SelfMadeOptions, sensitive: list[str], seed: int) -> _Logs:
-    """Make the release of a random half of a log; the other half is the control."""
-    from stream.operator.assessment import AssessedRelease, held_out
-    from stream.release.manifest import promise
-    from stream.release.public_files import public_log
-    from stream.release.single import exposure_of, mechanism_of, release_once
-
-    mechanism = mechanism_of(str(self_made.mechanism), options.assignments(self_made.option or []))
-    half, control = held_out(log, seed)
-    released = [name for name in sensitive if mechanism.releases_attributes]
-    build, _ = release_once(
-        mechanism, exposure_of(half, sensitive, released, mechanism), keep_resources=False, released=released
-    )
-    manifest = {
-        "mechanism": {"kind": mechanism.kind, "parameters": mechanism.model_dump(mode="json")},
-        "promise": promise(mechanism, build, sensitive=bool(sensitive)),
-    }
-    return _Logs([AssessedRelease(f"a release by {mechanism.kind}", public_log(build), manifest)], half, control)
+    control_log = None if control is None else read_log(control, reading=reading)
+    return _Logs(read, read_log(original, reading=reading), control_log)
 
 
 def _declared(attacker: AttackerOptions) -> Profile | None:

@@ -198,14 +198,10 @@ def _watched(
 
 
 def _compared(replay: Replay, outcome: ReplayOutcome, log: EventLog, output: Path) -> Sequence[Mapping[str, Any]]:
-    """Compare the releases with the source, and leave the comparison beside the audits for the report."""
-    from msgspec.json import encode
-    from msgspec.json import format as indented
+    from stream.run.compare import compare_publications, write_comparison
 
-    from stream.run.compare import compare
-
-    rows = compare(replay, outcome, log)
-    OperatorLayout(output).comparison.write_bytes(indented(encode(rows)))
+    rows = compare_publications(replay, outcome, log)
+    write_comparison(rows, output)
     return rows
 
 

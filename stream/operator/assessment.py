@@ -23,7 +23,10 @@ from models.eventlog import EventLog
 from models.knowledge import Knowledge
 from stream.operator.history import read_json
 from stream.operator.report.statement import Section, Statement
-from stream.release.manifest import software
+from stream.release.contract import Mechanism
+from stream.release.manifest import promise, software
+from stream.release.public_files import public_log
+from stream.release.single import exposure_of, release_once
 
 NEWEST = "newest release alone"
 POOLED = "all releases together"
@@ -110,6 +113,27 @@ def held_out(log: EventLog, seed: int) -> tuple[EventLog, EventLog]:
     shuffled = np.random.default_rng(seed).permutation(log.n_cases)
     middle = (log.n_cases + 1) // 2
     return log.select_cases(np.sort(shuffled[:middle])), log.select_cases(np.sort(shuffled[middle:]))
+
+
+def release_of_half(
+    log: EventLog, mechanism: Mechanism, sensitive: Sequence[str], seed: int
+) -> tuple[AssessedRelease, EventLog, EventLog]:
+    """Make the release of a random half of a log.
+
+    Returns
+    -------
+    AssessedRelease, EventLog, EventLog
+        The release, the half that it was made from, and the other half, which is the control.
+    """
+    half, control = held_out(log, seed)
+    released = [name for name in sensitive if mechanism.releases_attributes]
+    exposure = exposure_of(half, sensitive, released, mechanism)
+    build, _ = release_once(mechanism, exposure, keep_resources=False, released=released)
+    manifest = {
+        "mechanism": {"kind": mechanism.kind, "parameters": mechanism.model_dump(mode="json")},
+        "promise": promise(mechanism, build, sensitive=bool(sensitive)),
+    }
+    return AssessedRelease(f"a release by {mechanism.kind}", public_log(build), manifest), half, control
 
 
 def assess_releases(

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -118,17 +119,22 @@ def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism:
 def _writers_of_log(
     formats: Sequence[str], released: EventLog, build: Build, mechanism: Mechanism
 ) -> dict[str, Writer]:
-    privacy = {
-        "mechanism": mechanism.kind,
-        "parameters": public_parameters(mechanism, tuple(build.attributes)),
-        "time_basis": build.time_basis,
-        "reading": reading_notes(build),
-    }
+    privacy = privacy_header(mechanism, build)
 
     def write(path: Path) -> None:
         write_log(released, path, privacy=privacy, time_basis=build.time_basis)
 
     return {FILES[name]: write for name in formats}
+
+
+def privacy_header(mechanism: Mechanism, build: Build) -> Mapping[str, Any]:
+    """Return what the header of a released file says: what was done, and what a reader has to know."""
+    return {
+        "mechanism": mechanism.kind,
+        "parameters": public_parameters(mechanism, tuple(build.attributes)),
+        "time_basis": build.time_basis,
+        "reading": reading_notes(build),
+    }
 
 
 def faults(

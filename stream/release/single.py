@@ -22,10 +22,10 @@ from models.knowledge import NANOSECONDS, perspective
 from models.variants import total
 from stream.release.audits.loss import LossAudit
 from stream.release.contract import Build, Exposure, Mechanism
-from stream.release.manifest import INTAKE_STATEMENTS, promise, public_parameters, reading_notes
+from stream.release.manifest import INTAKE_STATEMENTS, promise
 from stream.release.mechanisms import kinds, mechanism
 from stream.release.mechanisms.tlkc import OR_COHORTS, Tlkc
-from stream.release.public_files import public_log
+from stream.release.public_files import privacy_header, public_log
 from stream.release.public_view import pseudonymous_resources, with_attributes
 from stream.release.spec import Intake
 from stream.values.pseudonym import Pseudonyms
@@ -168,13 +168,7 @@ def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = 
     """
     if durations and build.time_basis != "relative":
         raise InputError(f"--format duration is for relative times; those of this release are {build.time_basis}")
-    parameters = public_parameters(mechanism_, tuple(build.attributes))
-    privacy = {
-        "mechanism": mechanism_.kind,
-        "parameters": parameters,
-        "time_basis": build.time_basis,
-        "reading": reading_notes(build),
-    }
+    privacy = privacy_header(mechanism_, build)
     write_log(public_log(build), path, privacy=privacy, time_basis=build.time_basis, durations=durations)
 
 

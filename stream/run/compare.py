@@ -7,6 +7,7 @@ attacks leave, how much stays useful, how long cases wait for their first public
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
+from stream.ledger.layout import OperatorLayout
 from stream.ledger.release_record import ReleaseRecord, first_shown
 from stream.release.contract import Decision
 from stream.release.documents import AuditDocument
@@ -80,7 +82,7 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
     return settings.model_copy(update={"publication": publications, "process": with_completion(settings.process)})
 
 
-def compare(replay: Replay, outcome: ReplayOutcome, log: EventLog) -> list[Mapping[str, Any]]:
+def compare_publications(replay: Replay, outcome: ReplayOutcome, log: EventLog) -> list[Mapping[str, Any]]:
     """One row a publication, in the order of the configuration: the keys of COLUMNS.
 
     `ka` .. `ba`: least over its releases, None if they do not apply; `events_kept`: share of the exposed events in
@@ -92,6 +94,14 @@ def compare(replay: Replay, outcome: ReplayOutcome, log: EventLog) -> list[Mappi
         _row(name, [decision for other, decision in outcome.decisions if other == name], _own(pipeline), starts)
         for name, pipeline in replay.service.pipelines.items()
     ]
+
+
+def write_comparison(rows: Sequence[Mapping[str, Any]], output: Path) -> None:
+    """Write the comparison beside the audits, where the report reads it."""
+    from msgspec.json import encode
+    from msgspec.json import format as indented
+
+    OperatorLayout(output).comparison.write_bytes(indented(encode(rows)))
 
 
 def _own(pipeline: Pipeline) -> list[ReleaseRecord]:

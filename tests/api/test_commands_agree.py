@@ -22,6 +22,13 @@ def printed(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, 
     return json.loads(capfd.readouterr().out)
 
 
+def printed_anyway(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """The same, of a command that may end with 3."""
+    capfd.readouterr()
+    assert execute([*map(str, arguments), "--json"]) in (0, 3)
+    return json.loads(capfd.readouterr().out)
+
+
 def without_seconds(document: Any) -> Any:
     """The document as JSON has it, without what differs from run to run."""
     plain = json.loads(json.dumps(document))
@@ -103,6 +110,40 @@ def test_assess(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: py
     assert result.document["warnings"] == document["warnings"]
     promised = vs.assess(release, original=small[is_inside], control=small[~is_inside])
     assert list(promised.to_dataframe()["attacker"].unique()) == ["promised", "stronger"]
+
+
+def test_assess_makes_a_release_of_half_the_log(
+    small: pd.DataFrame, small_file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`--mechanism` and `--set`: the halves are drawn with the seed; a release of its own, or none, is refused."""
+    document = printed(
+        capfd, "assess", "--original", small_file, "--mechanism", "tlkc", "--set", "K=3", "--set", "C=1", "--seed", 5
+    )
+    result = vs.assess(original=small, mechanism={"kind": "tlkc", "K": 3, "C": 1}, seed=5)
+    assert json.loads(json.dumps(result.document["assessments"])) == document["assessments"]
+    with pytest.raises(vs.InputError, match="leave out releases and control"):
+        vs.assess(small, original=small, mechanism="tlkc")
+    with pytest.raises(vs.InputError, match="give the releases to assess"):
+        vs.assess(original=small)
+    with pytest.raises(vs.InputError, match="is not one of"):
+        vs.assess(original=small, mechanism={"K": 3})
+
+
+def test_replay_compares(
+    small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The rows of `--compare`, and the file that the report reads; without it there are none."""
+    document = printed_anyway(capfd, "replay", small_file, "--compare", "-o", tmp_path / "by-command")
+    series = vs.replay(small, compare=True, output=tmp_path / "by-function")
+    comparison = series.comparison
+    assert comparison is not None
+    rows = {row["publication"]: row for row in document["comparison"]}
+    assert list(comparison["publication"]) == list(rows) == ["re-anonymize", "repair", "cohorts", "dp"]
+    by_function = dict(zip(comparison["publication"], comparison["events_kept"], strict=True))
+    assert by_function["cohorts"] == rows["cohorts"]["events_kept"]
+    assert (tmp_path / "by-function" / "operator" / "comparison.json").is_file()
+    assert "cohorts" in series.summary()
+    assert vs.replay(small).comparison is None
 
 
 def test_replay(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from stream.config.settings import Settings
 from stream.release.gate import GatePolicy, refuse_impossible, worst_anonymity
 from stream.release.mechanisms.identity import Identity
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.run.compare import COLUMNS, alternatives, cells, compare
+from stream.run.compare import COLUMNS, alternatives, cells, compare_publications
 from stream.run.replay import Replay, ReplayOutcome
 
 K = 4
@@ -54,7 +54,7 @@ def test_repair_and_cohorts_hold_where_anonymizing_again_falls(
 ) -> None:
     """One table: the attack succeeds on plain TLKC only; cohorts make cases wait, repair costs events."""
     outcome, replay = compared
-    rows = {row["publication"]: row for row in compare(replay, outcome, log)}
+    rows = {row["publication"]: row for row in compare_publications(replay, outcome, log)}
     assert list(rows) == ["re-anonymize", "repair", "cohorts", "dp"]
     assert rows["re-anonymize"]["ba"] < K
     for name in ("repair", "cohorts"):

@@ -1,4 +1,4 @@
-"""Every promise of docs/guarantees.md names a test that exists."""
+"""Every promise of docs/guarantees.md has a test that exists: rows are numbered, and the last table names their tests."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import re
 
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "guarantees.md").read_text()
+PROMISES, TESTS = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").split("\n## Tests\n")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+ROW = re.compile(r"^\| (\d+) \|(.*)\|$", re.MULTILINE)
 
 
 def test_every_named_test_exists() -> None:
     """File and function."""
     wrong = []
-    named = NAMED.findall(PAGE)
+    named = NAMED.findall(TESTS)
     for path, function in named:
         file = ROOT / path
         text = file.read_text() if file.exists() else ""
@@ -25,12 +26,14 @@ def test_every_named_test_exists() -> None:
     assert len(named) > 40
 
 
-def test_every_line_of_the_tables_has_a_test() -> None:
-    """Its own, or "the same" as the line above."""
-    rows = [line.split("|")[1:-1] for line in PAGE.splitlines() if line.startswith("| ") and "---" not in line]
-    cells = [cells[-1] for cells in rows if cells[-1].strip() != "test"]
-    assert len(cells) > 35
-    assert [cell for cell in cells if not NAMED.search(cell) and not cell.strip().startswith("the same")] == []
+def test_every_promise_has_a_test() -> None:
+    """The numbers of the rows appear once each, in both tables; no row of the tables of promises lacks a number."""
+    numbers = [number for number, _ in ROW.findall(PROMISES)]
+    tested = dict(ROW.findall(TESTS))
+    rows = [line for line in PROMISES.splitlines() if re.match(r"\| (?!\||---)", line)]
+    assert len(numbers) == len(set(numbers)) == len(rows) > 35
+    assert set(tested) == set(numbers)
+    assert [number for number, cell in tested.items() if not NAMED.search(cell)] == []
 
 
 def test_every_fault_on_the_broker_is_on_the_page() -> None:
@@ -41,4 +44,4 @@ def test_every_fault_on_the_broker_is_on_the_page() -> None:
         path = f"tests/kafka/{name}.py"
         text = (ROOT / path).read_text()
         wanted |= {f"{path}::{one}" for one in re.findall(r"^def (test_\w+)\(", text, re.MULTILINE)}
-    assert wanted - {f"{path}::{function}" for path, function in NAMED.findall(PAGE)} == set()
+    assert wanted - {f"{path}::{function}" for path, function in NAMED.findall(TESTS)} == set()

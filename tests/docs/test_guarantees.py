@@ -1,4 +1,4 @@
-"""Every promise of docs/guarantees.md has a test that exists: rows are numbered, and the last table names their tests."""
+"""Every promise of docs/guarantees.md has a test: rows are numbered, and the last table names the tests."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def command(
         return
     if output is None:
         raise InputError("give the folder of a replay with -o")
-    from stream.operator.erase import erase_in_folder
+    from stream.operator.idle_folder import erase_in_folder
 
     report = erase_in_folder(loaded, output, cases)
     if json:

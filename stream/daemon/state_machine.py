@@ -302,15 +302,15 @@ class ActiveCoordinator:
 
     def _decide_held(self, position: int, command: Command) -> None:
         """Carry out a person's decision on a held release."""
-        ruled = self.service.obey(self.fold, position, command)
-        if ruled.ruling == "refused":
-            reasons = "; ".join(ruled.reasons)
+        outcome = self.service.obey(self.fold, position, command)
+        if outcome.status == "refused":
+            reasons = "; ".join(outcome.reasons)
             log.error(
                 "release %d of %s is not published, and stays held: the gate no longer passes (%s)",
-                *(ruled.number, ruled.publication, reasons),
+                *(outcome.number, outcome.publication, reasons),
             )
         else:
-            log.info("release %d of %s is %s", ruled.number, ruled.publication, ruled.ruling)
+            log.info("release %d of %s is %s", outcome.number, outcome.publication, outcome.status)
 
     def _refuse_other_key(self, command: Command) -> None:
         """Refuse cases under another pseudonym key: no case of the state has these names."""

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from connectors.store.base import MANIFEST, parse_manifest
-from models.errors import InputError, RefusedError
+from models.errors import InputError
 from stream.config.settings import Settings
 from stream.config.sources import of_folder
 from stream.ledger.entries import SealEntry
-from stream.ledger.folder import FolderLockedError, ledger_in
+from stream.ledger.folder import ledger_in
 from stream.ledger.layout import OperatorLayout
-from stream.ledger.sqlite import is_copy, owner_of
+from stream.ledger.sqlite import owner_of
 from stream.ledger.view import LedgerView
-from stream.operator.history import ledger_view, read_json, refuse_other_configuration
+from stream.operator.history import ledger_view, read_json
+from stream.operator.idle_folder import opened_service
 from stream.release.approval import Order, PersonDecision
-from stream.run.service import ReleaseService
+from stream.release.contract import DecisionOutcome
 
 SECOND = 1_000_000_000
 
@@ -43,26 +44,6 @@ class HeldRelease:
     files: Path
     audit: Path
     manifest: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class ApprovalOutcome:
-    """The outcome of a decision.
-
-    Attributes
-    ----------
-    status
-        `approved` (published, or at its moment), `rejected`, `refused` (the gate no longer passes, and it is still
-        held; `reasons` say why) or `ordered` (sent to the daemon, at `offset` of its delta topic).
-    """
-
-    publication: str
-    number: int
-    status: Literal["approved", "rejected", "refused", "ordered"]
-    by: str
-    why: str
-    reasons: tuple[str, ...] = ()
-    offset: int | None = None
 
 
 def held(folder: Path) -> list[HeldRelease]:
@@ -111,7 +92,7 @@ def decide(
     why: str,
     *,
     output: Path | None = None,
-) -> ApprovalOutcome:
+) -> DecisionOutcome:
     """Approve or reject a held release.
 
     It is an order to the daemon if the configuration has one, else a change of the folder. A folder (of a replay,
@@ -140,7 +121,8 @@ def decide(
         return _order(settings, replace(person, manifest=manifest))
     if folder is None:
         raise InputError("give the folder of the replay: its configuration has no [source]")
-    return _in_place(settings, folder, person)
+    with opened_service(settings, folder) as service:
+        return service.rule(person)
 
 
 def refuse_other_process(settings: Settings, folder: Path) -> None:
@@ -173,36 +155,11 @@ def _known(folder: Path, publication: str, number: int) -> SealEntry | None:
     raise InputError(f"{folder}: release {number} of {publication} was never sealed; {held_now}")
 
 
-def _order(settings: Settings, decision: PersonDecision) -> ApprovalOutcome:
+def _order(settings: Settings, decision: PersonDecision) -> DecisionOutcome:
     """Give the order to the daemon; it names the bytes that it is about, if the folder beside it knows them."""
     from stream.daemon import operator_commands
 
     if settings.source is None:
         raise InputError("no [source] table: there is no daemon to give an order to")
     offset = operator_commands.send(settings, settings.source, decision.command())
-    return ApprovalOutcome(decision.publication, decision.number, "ordered", decision.by, decision.why, offset=offset)
-
-
-def _in_place(settings: Settings, folder: Path, decision: PersonDecision) -> ApprovalOutcome:
-    if settings.key is None and not OperatorLayout(folder).key.exists():
-        raise InputError(
-            f"{folder}: the pseudonym key of this folder was given from outside; give the same one "
-            "(VEILSTREAM_KEY_FILE)"
-        )
-    if is_copy(ledger_in(folder)):
-        raise InputError(f"{folder}: is the folder of a daemon; give its configuration with -c")
-    refuse_other_configuration(settings, folder)  # before opening, which finishes what a crash left
-    try:
-        service = ReleaseService(settings, folder)
-    except FolderLockedError:
-        raise RefusedError(
-            f"{folder}: another veilstream process is using this folder; decide when it has ended"
-        ) from (None)
-    try:
-        ruled = service.rule(decision)
-    finally:
-        service.close()
-    status: Literal["approved", "rejected", "refused"] = decision.ruling
-    if ruled.ruling == "refused":
-        status = "refused"
-    return ApprovalOutcome(decision.publication, decision.number, status, decision.by, decision.why, ruled.reasons)
+    return DecisionOutcome(decision.publication, decision.number, "ordered", offset=offset)

@@ -23,7 +23,7 @@ from stream.ledger.layout import VARIANTS
 from stream.release import audit_document as documents
 from stream.release import gate
 from stream.release.audits.anonymity import CorrespondenceAudit
-from stream.release.contract import Ruled
+from stream.release.contract import DecisionOutcome
 from stream.release.failpoints import Failpoint
 from stream.release.mechanisms import kinds
 from stream.release.reason import Reason
@@ -110,7 +110,7 @@ class PersonDecision:
         return "approved" if self.order == "approve" else "rejected"
 
 
-def decide(pipeline: Pipeline, decision: PersonDecision) -> Ruled:
+def decide(pipeline: Pipeline, decision: PersonDecision) -> DecisionOutcome:
     """Carry out a person's decision, durably.
 
     A decision that was carried out before is finished, and answered as then.
@@ -125,7 +125,7 @@ def decide(pipeline: Pipeline, decision: PersonDecision) -> Ruled:
         _refuse_unseen(account.seals[number], decision)
     before = account.rulings.get(number)
     if before is not None and before.body.decision == decision.ruling:
-        return Ruled(pipeline.name, number, decision.ruling, again=True)
+        return DecisionOutcome(pipeline.name, number, decision.ruling, again=True)
     if number not in account.held:
         raise InputError(f"release {number} of {pipeline.name} is not held: {_state_words(pipeline, number)}")
     warned: list[Reason] = []
@@ -135,14 +135,14 @@ def decide(pipeline: Pipeline, decision: PersonDecision) -> Ruled:
         reasons, warned = review(pipeline, number)
         if reasons:
             _append(pipeline, decision, "refused", reasons)
-            return Ruled(pipeline.name, number, "refused", tuple(reasons))
+            return DecisionOutcome(pipeline.name, number, "refused", tuple(reasons))
         recorded = _append(pipeline, decision, "approved")
     if recorded.body.decision != decision.ruling:
         raise InputError(f"release {number} of {pipeline.name} was decided meanwhile: {recorded.body.decision}")
     if decision.order == "approve":
         pipeline.at(Failpoint.APPROVED)
         _release(pipeline, number, account.seals[number])
-    return Ruled(pipeline.name, number, decision.ruling, tuple(warned))
+    return DecisionOutcome(pipeline.name, number, decision.ruling, tuple(warned))
 
 
 def _refuse_unseen(seal: SealEntry, decision: PersonDecision) -> None:

@@ -127,22 +127,28 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Ruled:
+class DecisionOutcome:
     """Outcome of a person's decision on a held release.
 
     Attributes
     ----------
+    status
+        The ruling: `approved` (published, or at its moment), `rejected`, `superseded`, or `refused` (the gate no
+        longer passes, and the release is still held). `ordered` if a daemon was asked to carry the decision out.
     because
         Reasons of the gate against the release, if an approval was refused, or passed with a warning.
     again
         Whether the release was decided alike before; nothing is new then.
+    offset
+        Position of an order in the delta topic; None if the decision was carried out here.
     """
 
     publication: str
     number: int
-    ruling: Ruling
+    status: Ruling | Literal["ordered"]
     because: tuple[Reason, ...] = ()
     again: bool = False
+    offset: int | None = None
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -166,7 +172,7 @@ class ReleaseObserver(Protocol):
             How long the decision took.
         """
 
-    def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
+    def ruled(self, outcome: DecisionOutcome, audit: AuditDocument | None) -> None:
         """Follow the first decision on a held release; `audit` is that of one that leaves, if readable."""
 
     def late(self, letters: int) -> None:

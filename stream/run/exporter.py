@@ -29,7 +29,7 @@ from prometheus_client.registry import Collector
 
 from models.dp.budget import Charge
 from models.errors import InputError
-from stream.release.contract import Decision, Ruled
+from stream.release.contract import Decision, DecisionOutcome
 from stream.release.documents import AnonymitySection, AuditDocument, LeakageSection
 from stream.release.gate import MEASURES, GatePolicy, worst_anonymity
 from stream.release.manifest import software
@@ -702,11 +702,11 @@ class Metrics:
         since = self._held.get(publication)
         return 0.0 if since is None else max(0.0, time.time() - since)
 
-    def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
+    def ruled(self, outcome: DecisionOutcome, audit: AuditDocument | None) -> None:
         """Count a person's decision on a held release; a published one is the latest release from then on."""
-        if ruled.ruling == "approved":
-            self._reasons("warned_reasons_total", ruled.publication, ruled.because)
-            self._leaves(ruled.publication, audit or AuditDocument())
+        if outcome.status == "approved":
+            self._reasons("warned_reasons_total", outcome.publication, outcome.because)
+            self._leaves(outcome.publication, audit or AuditDocument())
 
     def resumed(self, publication: str, audit: AuditDocument) -> None:
         """Export the latest release of an earlier process: its figures, which are counted nowhere."""

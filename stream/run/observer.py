@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from models.dp.budget import Charge
 from models.errors import RefusedError
 from stream.config.settings import Settings
-from stream.release.contract import Decision, Ruled
+from stream.release.contract import Decision, DecisionOutcome
 from stream.release.documents import AuditDocument
 from stream.release.gate import releases_left
 from stream.release.verdict import PublicationSeries, judged
@@ -60,11 +60,11 @@ class MetricsObserver:
         self._budgets()
         self._held()
 
-    def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
+    def ruled(self, outcome: DecisionOutcome, audit: AuditDocument | None) -> None:
         """Count a decision on a held release."""
-        self.metrics.ruled(ruled, audit)
-        if ruled.ruling == "approved":
-            self._series.setdefault(ruled.publication, PublicationSeries(ruled.publication)).add(
+        self.metrics.ruled(outcome, audit)
+        if outcome.status == "approved":
+            self._series.setdefault(outcome.publication, PublicationSeries(outcome.publication)).add(
                 audit or AuditDocument()
             )
             self._verdicts()

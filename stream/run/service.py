@@ -34,7 +34,7 @@ from stream.ledger.view import Account
 from stream.release.approval import PersonDecision, decide
 from stream.release.audience import Audience, reach, refuse_apart
 from stream.release.audit_document import AuditPart, read_audit
-from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver, Ruled
+from stream.release.contract import Attempt, Decision, DecisionOutcome, Exposure, ReleaseObserver
 from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
@@ -253,7 +253,7 @@ class ReleaseService:
         if pipeline.spec.hold == "supersede":
             for number in supersede(pipeline):
                 if self.watch is not None:
-                    self.watch.ruled(Ruled(cut.publication, number, "superseded"), None)
+                    self.watch.ruled(DecisionOutcome(cut.publication, number, "superseded"), None)
         # Late events are counted since the last release. A held one may never become a release.
         fold.decided(cut, decision.status == "sealed")
         if self.watch is not None:
@@ -261,18 +261,19 @@ class ReleaseService:
             self.watch.decided(cut.publication, decision, spent, time.monotonic() - started)
         return decision
 
-    def rule(self, decision: PersonDecision) -> Ruled:
+    def rule(self, decision: PersonDecision) -> DecisionOutcome:
         """Carry out a person's decision on a held release. InputError if no release with its number is held."""
         publication, number = decision.publication, decision.number
         if publication not in self.pipelines:
             names = ", ".join(self.pipelines)
             raise InputError(f"there is no publication {publication!r}; there are {names}")
-        ruled = decide(self.pipelines[publication], decision)
-        if self.watch is not None and not ruled.again:
-            self.watch.ruled(ruled, self._audit_of(publication, number) if ruled.ruling == "approved" else None)
-        return ruled
+        outcome = decide(self.pipelines[publication], decision)
+        if self.watch is not None and not outcome.again:
+            audit = self._audit_of(publication, number) if outcome.status == "approved" else None
+            self.watch.ruled(outcome, audit)
+        return outcome
 
-    def obey(self, fold: Fold, position: int, command: Command) -> Ruled:
+    def obey(self, fold: Fold, position: int, command: Command) -> DecisionOutcome:
         """Carry out `approve` or `reject` of the delta topic.
 
         Raises

@@ -20,8 +20,10 @@ from stream.ledger import release_record
 from stream.ledger.entries import ApprovalEntry, SealEntry, WithheldEntry
 from stream.ledger.folder import read_key
 from stream.operator import approval
+from stream.operator.idle_folder import erase_in_folder
 from stream.operator.verify import verify
 from stream.release.approval import PersonDecision
+from stream.release.contract import DecisionOutcome
 from stream.run.service import ReleaseService
 from stream.testing import verifier
 from stream.values.pseudonym import Pseudonyms
@@ -55,7 +57,7 @@ def rulings(world: Path) -> list[tuple[str, int, str]]:
     return [(one.publication, one.sequence, one.body.decision) for one in found]
 
 
-def decide(world: Path, order: Any, name: str = "plain", number: int = 1) -> approval.ApprovalOutcome:
+def decide(world: Path, order: Any, name: str = "plain", number: int = 1) -> DecisionOutcome:
     """A decision in the folder."""
     return approval.decide(world / "out", name, number, order, by="Ann", why="looked at it")
 
@@ -299,6 +301,8 @@ def test_the_folder_says_its_configuration_without_secrets(tmp_path: Path, monke
     monkeypatch.delenv("VEILSTREAM_KEY")
     with pytest.raises(InputError, match="was given from outside; give the same one"):
         decide(tmp_path, "approve")
+    with pytest.raises(InputError, match="was given from outside; give the same one"):
+        erase_in_folder(sources.load(tmp_path / "approval.toml"), tmp_path / "out", ["case 1"])
     assert not (tmp_path / "out" / "operator" / "key").exists()
 
 

@@ -24,7 +24,7 @@ from stream.ledger.folder import read_key
 from stream.operator import approval
 from stream.operator.history import verdicts_of
 from stream.operator.verify import verify
-from stream.release.contract import Ruled
+from stream.release.contract import DecisionOutcome
 from stream.run.exporter import Metrics
 from stream.run.log_source import log_facts
 from stream.run.observer import MetricsObserver
@@ -52,7 +52,9 @@ class Opened:
         watch.attached(self.service)
         self.fold = Fold(self.service.rules(embedded=True), log_facts(read_log(world / "log.xes")))
 
-    def obey(self, name: str, number: int = 1, *, position: int = 10**6, of: str = "plain", **more: Any) -> Ruled:
+    def obey(
+        self, name: str, number: int = 1, *, position: int = 10**6, of: str = "plain", **more: Any
+    ) -> DecisionOutcome:
         """An order that is at a position of the delta topic."""
         arguments = {"number": number, "by": "Ann", "why": "read it", **more}
         return self.service.obey(self.fold, position, Command(name=name, publication=of, arguments=arguments))
@@ -115,8 +117,8 @@ def test_an_order_about_other_bytes_is_refused(world: Path) -> None:
             with pytest.raises(InputError, match="is another one than the order is about"):
                 one.obey(order, manifest="00" * 32)
         assert rulings(world) == []
-        assert one.obey("approve", manifest=seal(world).body.manifest).ruling == "approved"
-        assert one.obey("reject", of="private").ruling == "rejected"
+        assert one.obey("approve", manifest=seal(world).body.manifest).status == "approved"
+        assert one.obey("reject", of="private").status == "rejected"
 
 
 def test_an_order_from_before_the_release_is_refused(world: Path) -> None:
@@ -128,7 +130,7 @@ def test_an_order_from_before_the_release_is_refused(world: Path) -> None:
             with pytest.raises(InputError, match="did not exist when the order was given"):
                 one.obey("approve", position=position)
         assert rulings(world) == []
-        assert one.obey("approve", position=cut + 1).ruling == "approved"
+        assert one.obey("approve", position=cut + 1).status == "approved"
 
 
 DAEMON = '[source]\ntopics = ["t"]\n'
@@ -173,9 +175,9 @@ def test_a_paused_publication_publishes_no_approved_release(world: Path) -> None
         with pytest.raises(InputError, match="plain is paused"):
             one.obey("approve")
         assert (visible(world), rulings(world)) == ([], [])
-        assert one.obey("reject", of="private").ruling == "rejected"
+        assert one.obey("reject", of="private").status == "rejected"
         list(one.fold.apply(1, Command(name="resume", publication="plain")))
-        assert one.obey("approve").ruling == "approved"
+        assert one.obey("approve").status == "approved"
 
 
 def test_a_gap_stops_approvals(world: Path) -> None:
@@ -187,7 +189,7 @@ def test_a_gap_stops_approvals(world: Path) -> None:
         assert one.fold.gap
         with pytest.raises(InputError, match="a gap is open"):
             one.obey("approve")
-        assert one.obey("reject").ruling == "rejected"
+        assert one.obey("reject").status == "rejected"
 
 
 # the gate by then
@@ -207,7 +209,7 @@ def test_a_warning_that_comes_with_the_approval_is_on_record(tmp_path: Path) -> 
     assert json.loads(audit_of(tmp_path).read_text())["gate"]["decision"] == "passed"
     with opened(tmp_path) as one:
         ruled = one.obey("approve")
-        assert (ruled.ruling, ruled.reasons) == ("approved", ("ba: 1 is below 2",))
+        assert (ruled.status, ruled.reasons) == ("approved", ("ba: 1 is below 2",))
         assert one.count("warned_reasons_total", publication="plain", reason="ba") == 1
     audit = json.loads(audit_of(tmp_path).read_text())
     assert audit["gate"] == {"decision": "warned", "reasons": ["ba: 1 is below 2"]}
@@ -225,7 +227,7 @@ def test_the_audit_names_the_bounds_that_the_approval_was_held_against(tmp_path:
     assert json.loads(audit_of(tmp_path).read_text())["bounds"]["min_ba"] == 2
     configured(tmp_path, {**BOUND, "gate": {"min_ka": 1}}, MANY)
     with opened(tmp_path) as one:
-        assert one.obey("approve").ruling == "approved"
+        assert one.obey("approve").status == "approved"
     assert json.loads(audit_of(tmp_path).read_text())["bounds"] == {"min_ka": 1}
     (told,) = [one for one in verdicts_of(tmp_path / "out") if one.publication == "plain"]
     assert (told.verdict, told.not_gated) == ("LIMITED", ("FA", "CA", "BA"))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from connectors.store.base import MANIFEST
+from stream.ledger.entries import ApprovalEntry
 from stream.operator.approval import HeldRelease, held
 from stream.operator.history import History, ledger_view, read
 from stream.operator.history import audit as audit_of
@@ -76,19 +77,6 @@ class Held:
         return any(figure.name in SMALL for figure in self.figures)
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """One decision of the ledger. `reasons`: why the gate refused an approval."""
-
-    at: str
-    publication: str
-    number: int
-    decision: str
-    by: str
-    why: str
-    reasons: tuple[str, ...]
-
-
 def queue(output: Path) -> list[Held]:
     """Return every release that waits for a decision, oldest first."""
     waiting = held(output)
@@ -108,16 +96,10 @@ def held_release(output: Path, publication: str, number: int) -> Held | None:
     return None
 
 
-def decided(output: Path) -> list[Decided]:
-    """Return every decision, newest first."""
-    return list(_decided(output))[::-1]
-
-
-def _decided(output: Path) -> Iterator[Decided]:
-    for entry in ledger_view(output).decisions:
-        body = entry.body
-        at = _moment(body.at / NANOSECONDS)
-        yield Decided(at, entry.publication, entry.sequence, body.decision, body.by, body.why, body.reasons)
+def decided(output: Path) -> list[tuple[str, ApprovalEntry]]:
+    """Return every decision of the ledger with its time as text, newest first."""
+    decisions = reversed(ledger_view(output).decisions)
+    return [(_moment(entry.body.at / NANOSECONDS), entry) for entry in decisions]
 
 
 def _shown(output: Path, release: HeldRelease, history: History, now: Mapping[str, Word]) -> Held:

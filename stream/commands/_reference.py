@@ -24,6 +24,11 @@ the `--help` of each command.
 """
 
 SITUATIONS = {
+    "--assessment": "Pass it with every dossier: without it, nobody measured what attackers learn from the releases.",
+    "dossier --config": "Pass it when the folder keeps no configuration, so that the dossier can name the window.",
+    "--facts": "Pass it before somebody signs: without it each fact that only people know is an open question.",
+    "--facts-template": "Pass it to begin the file of facts of a publication.",
+    "--language": "Pass it when the officer files documents in German or Dutch.",
     "assess --attribute": "Pass it when the attackers you fear know who worked on a case, such as colleagues.",
     "assess --T": "Pass it with `--knowledge rel`, when an attacker knows times by the hour or by the day.",
     "assess --case-attributes": "Pass it when neighbours or relatives know age, ward or the like of a person.",

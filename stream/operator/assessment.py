@@ -6,6 +6,7 @@ and the officer, and not for recipients.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,11 +45,14 @@ class AssessedRelease:
         Its cases.
     manifest
         What its maker says of it; None for a file alone or a release of another program.
+    digest
+        sha256 of its `manifest.json`; None without one.
     """
 
     name: str
     log: EventLog
     manifest: Mapping[str, Any] | None
+    digest: str | None = None
 
 
 def read_release(path: Path, reading: Reading) -> AssessedRelease:
@@ -70,7 +74,8 @@ def read_release(path: Path, reading: Reading) -> AssessedRelease:
     logs = [name for name in names if name.lower().endswith(SUFFIXES)]
     if not logs:
         raise InputError(f"{path}: the manifest names no log ({', '.join(names) or 'no file'})")
-    return AssessedRelease(str(path), read_log(path / logs[0]), manifest)
+    digest = hashlib.sha256((path / "manifest.json").read_bytes()).hexdigest()
+    return AssessedRelease(str(path), read_log(path / logs[0]), manifest, digest)
 
 
 def promised_profile(manifest: Mapping[str, Any] | None) -> Profile | None:
@@ -177,12 +182,23 @@ def document(releases: Sequence[AssessedRelease], assessments: Mapping[str, Asse
     return {
         "version": 1,
         "software": software(),
-        "releases": [
-            {"name": release.name, "cases": release.log.n_cases, "promise": (release.manifest or {}).get("promise")}
-            for release in releases
-        ],
+        "releases": [_release_document(release) for release in releases],
         "assessments": [{"attacked": name, **assessment.json()} for name, assessment in assessments.items()],
         "warnings": list(warnings(assessments)),
+    }
+
+
+def _release_document(release: AssessedRelease) -> dict[str, Any]:
+    """Return which release was attacked. The digest of its manifest tells a dossier whether it is about these bytes."""
+    manifest = release.manifest or {}
+    return {
+        "name": release.name,
+        "cases": release.log.n_cases,
+        "promise": manifest.get("promise"),
+        "mechanism": manifest.get("mechanism"),
+        "publication": manifest.get("publication"),
+        "sequence": manifest.get("sequence"),
+        "manifest_sha256": release.digest,
     }
 
 

@@ -115,6 +115,7 @@ class AuditPart(TypedDict, total=False):
     counts: Any
     gate: Any
     audience: Any
+    config_digest: Any
     budget: Any
     bounds: Any
     anonymity: Any

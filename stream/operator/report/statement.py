@@ -503,7 +503,8 @@ def markdown(page: Statement) -> str:
     """Return the same in Markdown. Text of a manifest is text: none of it becomes markup."""
     lines = [f"# {_plain(page.title)}", "", _plain(page.lead), ""]
     for section in page.sections:
-        lines += [f"## {_plain(section.title)}", ""]
+        if section.title:
+            lines += [f"## {_plain(section.title)}", ""]
         for paragraph in section.paragraphs:
             lines += [_plain(paragraph), ""]
         lines += _table(("", ""), section.facts, lambda cells: (f"**{cells[0]}**", cells[1]))

@@ -1,0 +1,334 @@
+"""Part 2 of the dossier: each criterion of the law as promised, as measured, and what remains.
+
+Singling out, linkability and inference are the criteria of Opinion 05/2014 (Article 29 Working Party). Each is answered
+for one release, for the series and for audiences that pool what they received. The fourth criterion is relative to the
+recipient (CJEU, EDPS v SRB, C-413/23 P), so only people can answer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from stream.operator.assessment import NEWEST, POOLED
+from stream.operator.dossier.evidence import AssessedAttack, AssessmentFile, Evidence
+from stream.operator.dossier.texts import DossierTexts
+from stream.release.documents import AuditDocument
+
+Family = Literal["groups", "noise", "nothing", "other"]
+"""How a mechanism protects: groups of cases that fit, noise with an epsilon, not at all, or in another way."""
+
+Scope = Literal["one", "series", "pooled"]
+
+SCOPES: tuple[Scope, ...] = ("one", "series", "pooled")
+
+CRITERIA: Mapping[str, str] = {
+    "singling_out": "singling out",
+    "linkability": "linkability",
+    "inference": "inference",
+}
+"""Criterion of the law, and the attack of an assessment that tries it."""
+
+BESIDE = ("membership", "reconstruction")
+"""Attacks of an assessment beyond the three criteria."""
+
+SERIES_BOUNDS = ("min_fa", "min_ca", "min_ba")
+
+
+def family(document: AuditDocument) -> Family:
+    """Return how the mechanism of a release protects."""
+    mechanism = document["mechanism"]
+    if document.get("budget") is not None:
+        return "noise"
+    if {"L", "K"} <= set(mechanism["parameters"]):
+        return "groups"
+    return "nothing" if mechanism["kind"] == "identity" else "other"
+
+
+def rows(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> list[tuple[str, ...]]:
+    """Return the table of part 2, its head first.
+
+    Columns: criterion, against somebody with, promise, measured, what remains.
+    """
+    head = ("criterion", "scope", "promise", "measured", "remains")
+    table = [tuple(texts.say(f"two.columns.{name}") for name in head)]
+    for criterion in CRITERIA:
+        table += [_criterion_row(evidence, texts, criterion, scope) for scope in SCOPES]
+    table.append(_beside(evidence, texts))
+    table.append(_recipient(facts, texts))
+    return table
+
+
+def _criterion_row(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> tuple[str, ...]:
+    return (
+        texts.say(f"two.{criterion}"),
+        texts.say(f"two.{scope}"),
+        _promise(evidence, texts, criterion, scope),
+        _measured(evidence, texts, criterion, scope),
+        _remains(evidence, texts, criterion, scope),
+    )
+
+
+def _recipient(facts: Mapping[str, str], texts: DossierTexts) -> tuple[str, ...]:
+    """Return the row of the recipient-relative criterion: contract, keys, means; each a fact or an open question."""
+    cells = [fact(facts, texts, key) for key in ("contract", "key_holder", "recipient_means")]
+    return (texts.say("two.relative"), "", *cells)
+
+
+def fact(facts: Mapping[str, str], texts: DossierTexts, key: str) -> str:
+    """Return a fact that people know; if it is missing, its question."""
+    if key in facts:
+        return facts[key]
+    return texts.question(texts.say(f"facts.{key}.question"))
+
+
+# promises
+
+
+def _promise(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+    kind = family(evidence.document)
+    if kind == "nothing":
+        return texts.say("promise.nothing")
+    if kind == "other":
+        return texts.say("promise.other" if scope == "one" else "promise.nothing")
+    if scope == "pooled":
+        return _pooled_promise(evidence, texts, kind)
+    if kind == "noise":
+        return _noise_promise(evidence, texts, criterion, scope)
+    return _groups_promise(evidence, texts, criterion, scope)
+
+
+def _pooled_promise(evidence: Evidence, texts: DossierTexts, kind: Family) -> str:
+    audiences = {other.audience for other in evidence.others}
+    if not audiences - {evidence.audience}:
+        return texts.say("promise.no_other")
+    process = evidence.budget.get("process")
+    if kind == "noise" and process:
+        return texts.say("promise.noise_pooled", spent=texts.amount(process["spent"]["epsilon"] or 0.0))
+    return texts.say("promise.nothing")
+
+
+def _noise_promise(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+    budget = evidence.budget
+    if criterion == "linkability":
+        return texts.say("promise.see_above")
+    if criterion == "inference":
+        return texts.say("promise.noise_inference" if scope == "one" else "promise.see_above")
+    if scope == "one":
+        epsilon, delta = texts.amount(budget["epsilon"]), texts.amount(budget["delta"])
+        return texts.say("promise.noise_one", epsilon=epsilon, delta=delta)
+    if evidence.is_once:
+        return texts.say("promise.noise_once")
+    spent, delta = texts.amount(budget["spent"]["epsilon"] or 0.0), texts.amount(budget["spent"]["delta"] or 0.0)
+    if budget["limit"] is None:
+        return texts.say("promise.noise_series_unlimited", spent=spent, delta=delta)
+    return texts.say("promise.noise_series", spent=spent, delta=delta, limit=texts.amount(budget["limit"]))
+
+
+def _groups_promise(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+    parameters, bounds = evidence.parameters, evidence.document.get("bounds") or {}
+    least = texts.number(parameters["K"])
+    if criterion == "inference":
+        return _share_promise(evidence, texts, scope)
+    if criterion == "singling_out":
+        if scope == "series":
+            return texts.say("promise.groups_singling_series")
+        known, items = texts.number(parameters["L"]), texts.say(f"items.{parameters['attribute']}")
+        return texts.say("promise.groups_singling_one", L=known, items=items, K=least)
+    if scope == "one":
+        return texts.say("promise.groups_linking_one", K=least)
+    missing = [name.removeprefix("min_").upper() for name in SERIES_BOUNDS if name not in bounds]
+    if missing:
+        return texts.say("promise.groups_linking_unbounded", missing=texts.both(missing))
+    fa, ca, ba = (texts.number(bounds[name]) for name in SERIES_BOUNDS)
+    return texts.say("promise.groups_linking_series", fa=fa, ca=ca, ba=ba)
+
+
+def _share_promise(evidence: Evidence, texts: DossierTexts, scope: Scope) -> str:
+    share = float(evidence.parameters.get("C", 1.0))
+    if share >= 1.0:
+        return texts.say("promise.groups_inference_open")
+    if scope == "series":
+        return texts.say("promise.groups_inference_series")
+    sensitive = texts.both(evidence.sensitive) or texts.say("promise.sensitive")
+    return texts.say("promise.groups_inference_one", sensitive=sensitive, C=texts.share(share))
+
+
+# measurements
+
+
+def _measured(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+    lines = [*_audited(evidence, texts, criterion, scope), *_attacked(evidence, texts, criterion, scope)]
+    return "\n".join(lines)
+
+
+def _audited(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> Iterator[str]:
+    """Yield what the audits of the releases measured for a criterion."""
+    kind, document = family(evidence.document), evidence.document
+    if kind == "noise" and criterion == "singling_out" and scope == "one":
+        yield texts.say("measured.noise")
+    if kind in ("noise", "nothing") or criterion == "inference" or scope == "pooled":
+        return
+    bounds, least = document.get("bounds") or {}, evidence.least
+    if criterion == "singling_out" and scope == "series":
+        if least["ka"] is None:
+            yield texts.say("measured.anonymity_off")
+        else:
+            yield texts.say("measured.ka", value=least["ka"], bound=_bound(bounds, ["min_ka"], texts))
+    elif criterion == "linkability" and scope == "series":
+        if least["fa"] is None and least["ba"] is None:
+            yield texts.say("measured.first_release" if least["ka"] is not None else "measured.anonymity_off")
+            return
+        fa, ca, ba = (_count(least[name], texts) for name in ("fa", "ca", "ba"))
+        yield texts.say("measured.comparing", fa=fa, ca=ca, ba=ba, bounds=_bound(bounds, SERIES_BOUNDS, texts))
+        series = document.get("series") or {}
+        if series.get("status") == "ok" and series.get("worst") is not None:
+            yield texts.say("measured.series", value=series["worst"])
+    elif criterion == "singling_out":
+        anonymity = document.get("anonymity") or {}
+        if anonymity.get("ka") is None:
+            yield texts.say("measured.anonymity_off")
+        else:
+            yield texts.say("measured.ka", value=anonymity["ka"], bound=_bound(bounds, ["min_ka"], texts))
+
+
+def _bound(bounds: Mapping[str, float], names: Sequence[str], texts: DossierTexts) -> str:
+    """Return the bounds, one number if they are all the same."""
+    values = [texts.number(bounds[name]) if name in bounds else texts.say("page.not_set") for name in names]
+    return values[0] if len(set(values)) == 1 else ", ".join(values)
+
+
+def _count(value: int | None, texts: DossierTexts) -> str:
+    return texts.say("page.none") if value is None else str(value)
+
+
+def _attacked(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> Iterator[str]:
+    """Yield the attack of a criterion that learned most, and why there is none."""
+    found = strongest(evidence, CRITERIA[criterion], scope)
+    if found is not None:
+        yield attack_line(*found, texts)
+    elif scope == "pooled":
+        yield texts.say("measured.no_pooled")
+    elif any(True for file in evidence.assessments for _ in file.attacks(_attacked_name(scope), CRITERIA[criterion])):
+        yield texts.say("measured.not_run")
+    else:
+        yield texts.say("measured.no_assessment" if scope == "one" else "measured.no_series")
+
+
+def _attacked_name(scope: Scope) -> str:
+    return NEWEST if scope == "one" else POOLED
+
+
+def strongest(evidence: Evidence, attack: str, scope: Scope) -> tuple[AssessmentFile, AssessedAttack] | None:
+    """Return the attack that learned most: with a control before without, then by the lower end of its risk.
+
+    Returns
+    -------
+    tuple or None
+        None if no assessment has such an attack that could be run.
+    """
+    best: tuple[AssessmentFile, AssessedAttack] | None = None
+    best_rank = (False, -2.0)
+    for file in evidence.assessments:
+        if file.pooled != (scope == "pooled"):
+            continue
+        for assessed in file.attacks(_attacked_name(scope), attack):
+            if assessed.measure.get("rate") is None:
+                continue
+            low = assessed.measure.get("low")
+            rank = (file.has_control, -1.0 if low is None else float(low))
+            if rank > best_rank:
+                best, best_rank = (file, assessed), rank
+    return best
+
+
+def attack_line(file: AssessmentFile, assessed: AssessedAttack, texts: DossierTexts) -> str:
+    """Return the result of an attack in words: rate, control, risk with interval, result and power."""
+    measure = assessed.measure
+    how = texts.known("how", str(measure["how"]))
+    knows = texts.known("knows", assessed.profile)
+    rate, result = texts.share(measure["rate"]), texts.known("result", str(measure["result"]))
+    made_here = not file.numbers
+    prefix = texts.say("measured.trial") if made_here else ""
+    if measure.get("risk") is None or measure.get("low") is None:
+        return prefix + texts.say("measured.attack_alone", how=how, knows=knows, rate=rate, result=result)
+    values: dict[str, Any] = {
+        name: texts.share(measure[name]) for name in ("control", "risk", "low", "high") if measure[name] is not None
+    }
+    power = measure.get("power")
+    shown_power = texts.say("page.none") if power is None else texts.share(power)
+    beside = texts.say("measured.control" if measure.get("control_targets") else "measured.guess")
+    return prefix + texts.say(
+        "measured.attack", how=how, knows=knows, rate=rate, result=result, power=shown_power, beside=beside, **values
+    )
+
+
+def _beside(evidence: Evidence, texts: DossierTexts) -> tuple[str, ...]:
+    """Return the row on attacks beyond the three criteria."""
+    lines = []
+    for attack in BESIDE:
+        found = strongest(evidence, attack, "one")
+        if found is not None:
+            lines.append(attack_line(*found, texts))
+    measured = "\n".join(lines) or texts.say("measured.no_assessment")
+    noisy = family(evidence.document) == "noise"
+    promise = texts.say("promise.see_above" if noisy else "promise.nothing")
+    remains = texts.say("remains.beside_noise" if noisy else "remains.beside")
+    return (texts.say("two.beside"), texts.say("two.one"), promise, measured, remains)
+
+
+# what remains
+
+
+def _remains(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+    kind = family(evidence.document)
+    if scope == "pooled":
+        return _pooled_remains(evidence, texts, kind)
+    if kind == "nothing":
+        return texts.say("remains.nothing")
+    if kind == "other":
+        return texts.say("remains.other")
+    if kind == "noise":
+        if scope == "series":
+            return texts.say("remains.noise_series") if criterion == "singling_out" else ""
+        names = {"singling_out": "noise_one", "linkability": "noise_linking", "inference": "noise_inference"}
+        return texts.say(f"remains.{names[criterion]}")
+    return _groups_remains(evidence, texts, criterion, scope)
+
+
+def _pooled_remains(evidence: Evidence, texts: DossierTexts, kind: Family) -> str:
+    exact = [other.name for other in evidence.others if other.exact]
+    if kind == "noise" and exact:
+        return texts.say("remains.noise_pooled_exact", others=texts.both(exact))
+    return texts.say("remains.pooled") if evidence.others else ""
+
+
+def _groups_remains(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+    if criterion == "singling_out":
+        if scope == "series":
+            return _rules(evidence, texts)
+        risk = evidence.document.get("risk") or {}
+        if risk.get("status") == "ok" and risk.get("worst") is not None:
+            return texts.say("remains.groups_singling_one", unique=texts.share(risk["worst"]))
+        return texts.say("remains.groups_singling_one_unmeasured")
+    if criterion == "linkability":
+        if scope == "one":
+            return texts.say("remains.groups_linking_one")
+        bound = (evidence.document.get("bounds") or {}).get("min_series")
+        if bound is None:
+            return texts.say("remains.groups_linking_series")
+        return texts.say("remains.groups_linking_series_bounded", bound=texts.number(bound))
+    return texts.say("remains.groups_inference_one" if scope == "one" else "remains.groups_inference_series")
+
+
+def _rules(evidence: Evidence, texts: DossierTexts) -> str:
+    """Return what a reader of the public rules of suppression learns."""
+    knowledge = evidence.verdict.minimality
+    least = texts.number(evidence.parameters["K"])
+    if knowledge is None:
+        return texts.say("remains.rules_none")
+    if knowledge.worst is None or knowledge.not_measured:
+        return texts.say("remains.rules_unmeasured")
+    if knowledge.worst:
+        return texts.say("remains.rules_broken", K=least, number=knowledge.worst)
+    return texts.say("remains.rules_hold", K=least)

@@ -1,0 +1,376 @@
+"""The evidence of a dossier: ledger, manifests, audits, configuration and assessments of one publication.
+
+Everything is read as it was written; nothing is measured here, and no source data are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from connectors.store.base import MANIFEST, release_name
+from models.errors import BoundError, InputError
+from stream.config import sources
+from stream.config.settings import Publication, Settings
+from stream.ledger.layout import OperatorLayout
+from stream.ledger.view import Account, LedgerView
+from stream.operator.history import History, HistoryRow, audit, ledger_view, read_from, read_json
+from stream.operator.report.data import RELEASED, budget
+from stream.operator.report.document import AttemptRow, BudgetAnswer
+from stream.release.contract import AUDIENCE
+from stream.release.documents import AuditDocument, Budget
+from stream.release.gate import MEASURES, Measure, least_of_series
+from stream.release.verdict import Verdict
+
+ASSESSMENT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OtherPublication:
+    """Another publication of the process with releases that left.
+
+    Parameters
+    ----------
+    name, audience
+        Which one, and to whom it goes.
+    exact
+        Whether it shows cases without noise.
+    """
+
+    name: str
+    audience: str
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationChange:
+    """The first release that was made with a configuration, and the digest of the configuration."""
+
+    number: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssessedAttack:
+    """One result of an assessment, with what its attacker knew."""
+
+    measure: Mapping[str, Any]
+    profile: str
+    knows: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssessmentFile:
+    """One assessment (`veilstream assess --json`).
+
+    Parameters
+    ----------
+    digest
+        sha256 of the file.
+    document
+        Its content.
+    numbers
+        Numbers of the assessed releases of this publication; empty for a release that `assess` made itself.
+    pooled
+        Whether it puts releases of several publications together.
+    """
+
+    digest: str
+    document: Mapping[str, Any]
+    numbers: tuple[int, ...]
+    pooled: bool
+
+    @property
+    def has_control(self) -> bool:
+        """Whether the attacks also ran on cases that did not enter the release."""
+        return all(entry.get("control_cases") for entry in self.document["assessments"])
+
+    def attacks(self, attacked: str, attack: str) -> Iterator[AssessedAttack]:
+        """Yield the results of one kind of attack, those that could not be run among them.
+
+        Parameters
+        ----------
+        attacked
+            `NEWEST` or `POOLED` of `stream.operator.assessment`.
+        attack
+            One of `models.disclosure.assessment.ATTACKS`.
+        """
+        for entry in self.document["assessments"]:
+            if entry["attacked"] != attacked:
+                continue
+            for profile in entry["profiles"]:
+                for measure in profile["measures"]:
+                    if measure["attack"] == attack:
+                        yield AssessedAttack(measure, profile["profile"], profile["knows"])
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything that the pages of one dossier state.
+
+    Parameters
+    ----------
+    process, name, audience
+        Which publication it is.
+    verdict
+        The verdict on its releases together.
+    document
+        Manifest and audit of the last release; of the last held one if nothing is public yet.
+    manifest_digest
+        sha256 of the manifest of that release, as the ledger has it.
+    rows
+        Every attempt, in the order of the ledger.
+    account
+        The facts of the ledger about it.
+    least
+        Least KA, FA, CA and BA over all releases.
+    gaps
+        How many gaps in the source the operator accepted.
+    others
+        Other publications of the process.
+    changes
+        Configurations of the releases, in order.
+    left
+        The rest of the budget; None without noise.
+    publication
+        The configuration; None if it is not at hand.
+    sensitive
+        Sensitive attributes by the configuration.
+    assessments
+        The assessments.
+    """
+
+    process: str
+    name: str
+    audience: str
+    verdict: Verdict
+    document: AuditDocument
+    manifest_digest: str
+    rows: Sequence[HistoryRow]
+    account: Account
+    least: Mapping[Measure, int | None]
+    gaps: int
+    others: tuple[OtherPublication, ...]
+    changes: tuple[ConfigurationChange, ...]
+    left: BudgetAnswer | None
+    publication: Publication | None
+    sensitive: tuple[str, ...]
+    assessments: tuple[AssessmentFile, ...]
+
+    @property
+    def kind(self) -> str:
+        """The kind of the mechanism."""
+        return str(self.document["mechanism"]["kind"])
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The public parameters of the mechanism."""
+        return self.document["mechanism"]["parameters"]
+
+    @property
+    def budget(self) -> Budget:
+        """Spending as the manifest states it; empty without noise."""
+        return self.document.get("budget") or Budget()
+
+    @property
+    def is_once(self) -> bool:
+        """Whether each case is in one release only, so that one charge pays for the series."""
+        return self.budget.get("scope") == "cases"
+
+    @property
+    def released(self) -> list[HistoryRow]:
+        """The releases that exist for recipients."""
+        return [row for row in self.rows if row["status"] in RELEASED]
+
+    def with_status(self, *statuses: str) -> list[HistoryRow]:
+        """Return the attempts with one of these statuses."""
+        return [row for row in self.rows if row["status"] in statuses]
+
+
+def collect(
+    output: Path, name: str | None, *, config: Path | None = None, assessments: Sequence[Path] = ()
+) -> Evidence:
+    """Read the evidence of one publication.
+
+    Parameters
+    ----------
+    output
+        An output folder of a replay or daemon.
+    name
+        The publication; may be None if the folder has one.
+    config
+        The configuration file; if not given, the configuration that the folder keeps.
+    assessments
+        Files of `veilstream assess --json`.
+
+    Raises
+    ------
+    InputError
+        If there is no such publication, or a file is damaged or about something else.
+    BoundError
+        If the publication has no release, not even a held one.
+    """
+    view = ledger_view(output)
+    history = read_from(output, view)
+    verdicts = {verdict.publication: verdict for verdict in history.verdicts()}
+    name = _chosen(output, [known for known in verdicts if known], name)
+    rows = [row for row in history.rows if row["publication"] == name]
+    account = view.account(name)
+    number = _last_number(account)
+    if number is None:
+        raise BoundError(f"{output}: a dossier is about releases. {verdicts[name].line()}")
+    document = _document(output, name, number)
+    settings = _settings(output, config, document)
+    publication = None if settings is None else _of_name(settings, name)
+    released = [row["sequence"] for row in rows if row["status"] in RELEASED]
+    labelled = [{**row, "label": str(row["sequence"])} for row in rows if row["status"] in RELEASED]
+    return Evidence(
+        process=str(document["process"]),
+        name=name,
+        audience=str(document.get("audience", AUDIENCE)),
+        verdict=verdicts[name],
+        document=document,
+        manifest_digest=account.seals[number].body.manifest,
+        rows=rows,
+        account=account,
+        least=_least(history, name, released or [number]),
+        gaps=len(account.gaps),
+        others=tuple(_others(view, history, name)),
+        changes=tuple(_changes(history, name, account)),
+        left=budget(cast(Sequence[AttemptRow], labelled), document),
+        publication=publication,
+        sensitive=() if settings is None else tuple(settings.process.sensitive),
+        assessments=tuple(read_assessment(path, name, view) for path in assessments),
+    )
+
+
+def _chosen(output: Path, names: Sequence[str], name: str | None) -> str:
+    if not names:
+        raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
+    if name is None:
+        if len(names) > 1:
+            raise InputError(f"{output}: holds {', '.join(names)}; name the publication that the dossier is about")
+        return names[0]
+    if name not in names:
+        raise InputError(f"{output}: no publication {name!r}; it holds {', '.join(names)}")
+    return name
+
+
+def _last_number(account: Account) -> int | None:
+    """Return the last release for recipients; if there is none, the last held one."""
+    numbers = account.released_numbers or account.held
+    return numbers[-1] if numbers else None
+
+
+def _document(output: Path, name: str, number: int) -> AuditDocument:
+    """Return the audit of a release, which repeats its manifest; the manifest alone if the audit is gone."""
+    document = audit(output, name, number)
+    if document:
+        return document
+    path = output / "public" / name / release_name(number) / MANIFEST
+    if not path.is_file():
+        raise InputError(
+            f"{output}: audit and manifest of release {number} of {name} are not here; restore operator/{name}"
+        )
+    manifest: AuditDocument = read_json(path)
+    return manifest
+
+
+def _settings(output: Path, config: Path | None, document: AuditDocument) -> Settings | None:
+    """Return the configuration of the last release; None if it is not at hand.
+
+    Raises
+    ------
+    InputError
+        If a configuration is given that is not the one of the release.
+    """
+    if config is not None:
+        settings = sources.load(config, {})
+        if settings.digest != document["config_digest"]:
+            raise InputError(
+                f"{config}: is not the configuration of the last release (digest {settings.digest[:12]}, the manifest "
+                f"names {document['config_digest'][:12]}); give the one that was in force"
+            )
+        return settings
+    if not OperatorLayout(output).configuration.is_file():
+        return None
+    settings = sources.of_folder(output)
+    return settings if settings.digest == document["config_digest"] else None
+
+
+def _of_name(settings: Settings, name: str) -> Publication | None:
+    return next((publication for publication in settings.publication if publication.name == name), None)
+
+
+def _least(history: History, name: str, numbers: Sequence[int]) -> Mapping[Measure, int | None]:
+    audits = [history.audits[name, number] for number in numbers if (name, number) in history.audits]
+    return {measure: least_of_series(audits, measure) for measure in MEASURES}
+
+
+def _others(view: LedgerView, history: History, name: str) -> Iterator[OtherPublication]:
+    for other, account in view.accounts.items():
+        numbers = account.released_numbers
+        if other == name or not numbers:
+            continue
+        last = history.audits.get((other, numbers[-1])) or AuditDocument()
+        yield OtherPublication(other, str(last.get("audience", AUDIENCE)), last.get("budget") is None)
+
+
+def _changes(history: History, name: str, account: Account) -> Iterator[ConfigurationChange]:
+    """Yield the configuration of the first release, and each later one at which it changed."""
+    former = None
+    for number in account.released_numbers:
+        made_by = history.audits.get((name, number)) or AuditDocument()
+        digest = made_by.get("config_digest")
+        if digest is not None and digest != former:
+            yield ConfigurationChange(number, digest)
+            former = digest
+
+
+# assessments
+
+
+def read_assessment(path: Path, name: str, view: LedgerView) -> AssessmentFile:
+    """Read an assessment, and check that it is about this publication.
+
+    Raises
+    ------
+    InputError
+        If the file is no assessment, is of a later version, or is about releases that the ledger does not have.
+    """
+    try:
+        content = path.read_bytes()
+        document = msgspec.json.decode(content)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise InputError(f"{path}: no JSON document; write it with veilstream assess ... --json > {path}") from None
+    if not isinstance(document, dict) or not {"version", "assessments", "releases"} <= document.keys():
+        raise InputError(f"{path}: no assessment; write it with veilstream assess ... --json > {path}")
+    if document["version"] > ASSESSMENT_VERSION:
+        raise InputError(
+            f"{path}: version {document['version']} of an assessment; this program reads version {ASSESSMENT_VERSION}"
+        )
+    named = [release for release in document["releases"] if release.get("publication")]
+    for release in named:
+        _check_known(path, release, view)
+    publications = {str(release["publication"]) for release in named}
+    if publications and name not in publications:
+        raise InputError(f"{path}: assesses {', '.join(sorted(publications))}, and the dossier is about {name}")
+    numbers = tuple(int(release["sequence"]) for release in named if release["publication"] == name)
+    return AssessmentFile(hashlib.sha256(content).hexdigest(), document, numbers, len(publications) > 1)
+
+
+def _check_known(path: Path, release: Mapping[str, Any], view: LedgerView) -> None:
+    """Refuse an assessment of bytes that this ledger never sealed."""
+    publication, number = str(release["publication"]), int(release["sequence"])
+    seal = view.seals.get((publication, number))
+    if seal is None or seal.body.manifest != release.get("manifest_sha256"):
+        raise InputError(
+            f"{path}: assesses a release {number} of {publication} that is not the one of this folder's ledger"
+        )

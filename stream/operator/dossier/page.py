@@ -1,0 +1,543 @@
+"""The dossier: seven parts on one publication, from evidence and facts, for two pages of paper."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from stream.operator.dossier import criteria, decisions
+from stream.operator.dossier.criteria import Family, family
+from stream.operator.dossier.evidence import Evidence
+from stream.operator.dossier.facts import KEYS
+from stream.operator.dossier.texts import DossierTexts, English, MarkedQuestion, day
+from stream.operator.report.document import BudgetAnswer
+from stream.operator.report.statement import Section, Statement
+from stream.release.manifest import software
+from stream.release.verdict import LOOKS
+
+PEOPLE_FACTS = ("controller", "officer", "purpose", "legal_basis", "people", "recipients", "storage_period")
+"""Facts of part 1."""
+
+MOST_REASONS = 2
+"""Reasons of withheld attempts that are printed; the report has all of them."""
+
+MOST_CHANGES = 3
+"""Changes of the configuration that are printed, the newest; the report has all of them."""
+
+WINDOWS = ("new_cases", "new_events", "completed_cases", "events_per_case", "every", "manual")
+
+DURATION = re.compile(r"(\d+)([smhdw])")
+
+
+def dossier(
+    evidence: Evidence,
+    facts: Mapping[str, str],
+    texts: DossierTexts,
+    *,
+    today: date,
+    alternatives: Mapping[str, Any] | None = None,
+    read_original: bool = False,
+) -> Statement:
+    """Return the dossier.
+
+    Parameters
+    ----------
+    evidence
+        The evidence of one publication.
+    facts
+        Facts that people know, by the keys of `dossier.toml`.
+    texts
+        The texts of one language.
+    today
+        Date of the document.
+    alternatives
+        The figures of part 4; None if nobody computed them.
+    read_original
+        Whether this run read the original log for part 4.
+    """
+    parts = (
+        _what(evidence, facts, texts),
+        *_criteria(evidence, facts, texts),
+        _learned(evidence, texts),
+        *decisions.sections(evidence, alternatives, texts),
+        _history(evidence, facts, texts),
+        _frameworks(evidence, facts, texts),
+        *_signatures(facts, texts),
+    )
+    questions = [text for part in parts for text in _strings(part) if isinstance(text, MarkedQuestion)]
+    first = Section(texts.say("first.title"), points=tuple(_first(evidence, texts, len(questions))))
+    program = software()
+    made = "page.made_with_original" if read_original else "page.made"
+    closing = texts.say(made, program=f"{program['name']} {program['version']}", day=day(today))
+    title = texts.say("page.title", publication=evidence.name, process=evidence.process)
+    return Statement(
+        title,
+        texts.say("page.note"),
+        (first, *parts, Section("", paragraphs=(closing,))),
+        _data(evidence, facts, texts, questions, alternatives),
+    )
+
+
+def _data(
+    evidence: Evidence,
+    facts: Mapping[str, str],
+    texts: DossierTexts,
+    questions: Sequence[str],
+    alternatives: Mapping[str, Any] | None,
+) -> Mapping[str, Any]:
+    """Return what `--json` prints."""
+    document = evidence.document
+    return {
+        "version": 1,
+        "process": evidence.process,
+        "publication": evidence.name,
+        "audience": evidence.audience,
+        "language": texts.language,
+        "verdict": evidence.verdict.as_json(),
+        "release": document["sequence"],
+        "manifest_sha256": evidence.manifest_digest,
+        "config_digest": document["config_digest"],
+        "releases": [row["sequence"] for row in evidence.released],
+        "withheld": len(evidence.with_status("withheld")),
+        "assessments": [
+            {"sha256": file.digest, "releases": list(file.numbers), "pooled": file.pooled}
+            for file in evidence.assessments
+        ],
+        "alternatives": alternatives,
+        "facts": {key: facts.get(key) for key in KEYS},
+        "open_questions": [str(question) for question in questions],
+        "written_by": software(),
+    }
+
+
+def _strings(section: Section) -> Iterator[str]:
+    yield from section.paragraphs
+    for row in (*section.facts, *section.rows):
+        yield from row
+    yield from section.points
+
+
+# before the parts
+
+
+def _first(evidence: Evidence, texts: DossierTexts, questions: int) -> Iterator[str]:
+    """Yield the verdict and everything that weakens the dossier, the gravest first."""
+    verdict = evidence.verdict
+    yield f"[{LOOKS[verdict.verdict].sign} {verdict.verdict}] {_meaning(evidence, texts)}"
+    yield English(texts.say("first.sentence", sentence=_sentence(verdict.sentence)))
+    refused = len(evidence.with_status("withheld"))
+    if refused:
+        yield texts.count("first.refused", refused)
+    if not evidence.released:
+        yield texts.count("first.held", len(evidence.account.held), release=evidence.document["sequence"])
+    yield from _weaknesses(evidence, texts)
+    if evidence.document.get("clock") == "simulated":
+        yield texts.say("first.simulated")
+    if questions:
+        yield texts.count("first.questions", questions)
+
+
+def _meaning(evidence: Evidence, texts: DossierTexts) -> str:
+    """Return the meaning of the verdict's word for this kind of promise."""
+    word = evidence.verdict.verdict
+    if word == "SAFE":
+        if not evidence.budget:
+            return texts.say("verdict.safe_groups")
+        return texts.say("verdict.safe_once" if evidence.is_once else "verdict.safe_noise")
+    key = word.lower().replace(" ", "_")
+    return texts.say(f"verdict.{key}", others=texts.both(evidence.verdict.void_by))
+
+
+def _sentence(text: str) -> str:
+    text = text.strip().rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _weaknesses(evidence: Evidence, texts: DossierTexts) -> Iterator[str]:
+    """Yield what an assessment saw, and why its figures are weak."""
+    files = evidence.assessments
+    if not files:
+        yield texts.say("first.no_assessment")
+        return
+    seen: dict[str, None] = {}
+    for file in files:
+        for entry in file.document["assessments"]:
+            for profile in entry["profiles"]:
+                for measure in profile["measures"]:
+                    if measure.get("seen"):
+                        seen[texts.known("attack", measure["attack"])] = None
+    if seen:
+        yield texts.say("first.seen", attacks=texts.both(list(seen)))
+    if not any(file.has_control for file in files):
+        yield texts.say("first.no_control")
+    for file in files:
+        drift = file.document["assessments"][0].get("drift")
+        if drift is not None and drift.get("clear"):
+            yield texts.say("first.drift")
+        last = evidence.document["sequence"]
+        if file.numbers and max(file.numbers) != last:
+            yield texts.say("first.older", assessed=max(file.numbers), last=last)
+
+
+# part 1
+
+
+def _what(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> Section:
+    sentences = [_extent(evidence, texts), _frequency(evidence, texts), _contents(evidence, texts)]
+    if evidence.is_once:
+        sentences.append(texts.say("one.once"))
+    sentences.append(_promise(evidence, texts))
+    people = tuple((texts.say(f"facts.{key}.label"), criteria.fact(facts, texts, key)) for key in PEOPLE_FACTS)
+    return Section(texts.say("one.title"), paragraphs=(" ".join(sentences),), facts=people)
+
+
+def _extent(evidence: Evidence, texts: DossierTexts) -> str:
+    named = {"process": evidence.process, "audience": evidence.audience}
+    released = evidence.released
+    if not released:
+        return texts.say("one.released_none", release=evidence.document["sequence"], **named)
+    first, last = day(released[0]["time"]), day(released[-1]["time"])
+    return texts.count("one.released", len(released), first=first, last=last, **named)
+
+
+def _frequency(evidence: Evidence, texts: DossierTexts) -> str:
+    if evidence.publication is None:
+        return texts.say("one.window_unknown")
+    window = evidence.publication.window
+    parts = [_trigger(name, window[name], texts) for name in WINDOWS if window.get(name)]
+    return texts.say("one.window", window=texts.say("window.or").join(parts))
+
+
+def _trigger(name: str, value: Any, texts: DossierTexts) -> str:
+    if name == "every":
+        match = DURATION.fullmatch(str(value))
+        period = str(value)
+        if match is not None:
+            period = texts.count(f"unit.{match[2]}", int(match[1]))
+        return texts.say("window.every", period=period)
+    number = value.get("x") if isinstance(value, Mapping) else value
+    return texts.say(f"window.{name}", number=number)
+
+
+def _contents(evidence: Evidence, texts: DossierTexts) -> str:
+    columns = []
+    for column in evidence.document["carries"]:
+        if column == "relative_time":
+            columns.append(texts.known("times", str(evidence.document["time_basis"])))
+        else:
+            columns.append(texts.known("columns", column))
+    return texts.say("one.contents", columns=texts.both(columns))
+
+
+def _promise(evidence: Evidence, texts: DossierTexts) -> str:
+    kind, parameters = family(evidence.document), evidence.parameters
+    if kind == "groups":
+        bounds = evidence.document.get("bounds") or {}
+        compared = all(name in bounds for name in criteria.SERIES_BOUNDS)
+        return texts.say(
+            "one.promise_groups" if compared else "one.promise_groups_alone",
+            L=texts.number(parameters["L"]),
+            K=texts.number(parameters["K"]),
+            items=texts.say(f"items.{parameters['attribute']}"),
+            structure=texts.say(f"structure.{parameters['knowledge']}"),
+        )
+    budget = evidence.budget
+    if budget:
+        amounts = {"epsilon": texts.amount(budget["epsilon"]), "delta": texts.amount(budget["delta"])}
+        spent = texts.amount(budget["spent"]["epsilon"] or 0.0)
+        key = "one.promise_noise_once" if evidence.is_once else "one.promise_noise"
+        return texts.say(key, spent=spent, **amounts)
+    if kind == "nothing":
+        return texts.say("one.promise_nothing")
+    return English(texts.say("one.promise_other", sentence=_sentence(evidence.document["promise"]["guaranteed"])))
+
+
+# part 2
+
+
+def _criteria(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> Iterator[Section]:
+    yield Section(texts.say("two.title"), rows=tuple(criteria.rows(evidence, facts, texts)))
+    yield Section("", paragraphs=(texts.say("two.note"),))
+
+
+# part 3
+
+
+def _learned(evidence: Evidence, texts: DossierTexts) -> Section:
+    kind = family(evidence.document)
+    paragraphs = (
+        _families(evidence, kind, texts),
+        _rare(evidence, kind, texts),
+        _employees(evidence, texts),
+        _small_groups(evidence, kind, texts),
+        texts.say("three.limits"),
+    )
+    return Section(
+        texts.say("three.title"), paragraphs=tuple(filter(None, paragraphs)), points=tuple(_limits(evidence, texts))
+    )
+
+
+def _families(evidence: Evidence, kind: Family, texts: DossierTexts) -> str:
+    if kind == "noise":
+        return texts.say("three.families_noise", number=evidence.parameters.get("cases_per_person", 1))
+    return texts.say("three.families_groups")
+
+
+def _rare(evidence: Evidence, kind: Family, texts: DossierTexts) -> str:
+    if kind == "noise":
+        return texts.say("three.rare_noise")
+    if kind != "groups":
+        return texts.say("three.rare_none")
+    if "cohorts" in evidence.kind:
+        return texts.say("three.rare_cohorts")
+    return texts.say("three.rare_groups", K=texts.number(evidence.parameters["K"]))
+
+
+def _employees(evidence: Evidence, texts: DossierTexts) -> str:
+    if "resource" not in evidence.document["carries"]:
+        return texts.say("three.employees_none")
+    resources = evidence.document.get("resources") or {"named_by": "process"}
+    return texts.say("three.employees_shown", form=texts.known("resources", str(resources["named_by"])))
+
+
+def _small_groups(evidence: Evidence, kind: Family, texts: DossierTexts) -> str:
+    if kind == "groups":
+        return texts.say("three.small_groups", K=texts.number(evidence.parameters["K"]))
+    return texts.say("three.small_noise") if kind == "noise" else ""
+
+
+def _limits(evidence: Evidence, texts: DossierTexts) -> Iterator[str]:
+    """Yield the limitations that are true of this configuration, and no others."""
+    kind, document, parameters = family(evidence.document), evidence.document, evidence.parameters
+    if kind == "groups":
+        yield from _limits_of_groups(evidence, texts)
+    if kind == "noise":
+        yield texts.say("limit.labels")
+        yield texts.say("limit.once" if evidence.is_once else "limit.adds_up")
+        yield texts.say("limit.persons", number=parameters.get("cases_per_person", 1))
+        if document.get("approval"):
+            yield texts.say("limit.approval")
+        if "public_cut" in document["promise"]:
+            yield texts.say("limit.public_cut")
+    if kind == "nothing":
+        yield texts.say("limit.identity")
+    if evidence.kind == "amun":
+        yield texts.say("limit.amun")
+    elif kind == "other":
+        yield texts.say("limit.trace")
+    released = [column for column in document["carries"] if column not in ("activity", "resource", "relative_time")]
+    if released:
+        yield texts.say("limit.attributes", attributes=texts.both(released))
+    resources = document.get("resources")
+    has_pseudonyms = resources is None or resources["named_by"] != "roles"
+    if "resource" in document["carries"] and has_pseudonyms:
+        yield texts.say("limit.pseudonyms")
+    if evidence.gaps:
+        yield texts.say("limit.gaps", number=evidence.gaps)
+    if evidence.publication is not None and evidence.publication.gate.on_violation == "warn":
+        yield texts.say("limit.warned")
+
+
+def _limits_of_groups(evidence: Evidence, texts: DossierTexts) -> Iterator[str]:
+    document, parameters = evidence.document, evidence.parameters
+    if parameters.get("suppression") == "local":
+        yield texts.say("limit.local")
+        yield texts.say("limit.known_rules")
+    if "cohorts" in evidence.kind:
+        yield texts.say("limit.cohort_alphabets")
+        yield texts.say("limit.start_of_case")
+    else:
+        bounds = document.get("bounds") or {}
+        compared = all(name in bounds for name in criteria.SERIES_BOUNDS)
+        yield texts.say("limit.alone", bounded=texts.say("limit.bounded" if compared else "limit.unbounded"))
+    if document["time_basis"] == "microaggregated":
+        yield texts.say("limit.microaggregated")
+    if document["time_basis"] == "relative":
+        yield texts.say("limit.relative", T=texts.known("accuracy", str(parameters["T"])))
+
+
+# part 5
+
+
+def _history(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> Section:
+    lines = [(texts.say(f"five.{name}"), text) for name, text in _events(evidence, texts)]
+    lines.append((texts.say("five.incidents"), criteria.fact(facts, texts, "incidents")))
+    lines += [(texts.say(f"five.{name}"), text) for name, text in _configurations(evidence, texts)]
+    number = evidence.document["sequence"]
+    lines.append((texts.say("five.manifest", number=number), evidence.manifest_digest))
+    lines += [(texts.say("five.assessment"), file.digest) for file in evidence.assessments]
+    if evidence.left is not None:
+        lines.append((texts.say("five.budget"), _budget(evidence.left, texts)))
+    lines.append((texts.say("five.next_review"), criteria.fact(facts, texts, "next_review")))
+    lines.append((texts.say("five.triggers"), texts.say("five.triggers_text")))
+    label = texts.say("facts.review_triggers.label")
+    lines.append((label, criteria.fact(facts, texts, "review_triggers")))
+    return Section(texts.say("five.title"), facts=tuple(lines))
+
+
+def _events(evidence: Evidence, texts: DossierTexts) -> Iterator[tuple[str, str]]:
+    """Yield each kind of event of the ledger that happened, by the key of its label."""
+    released = evidence.released
+    if released:
+        numbers = ranges([row["sequence"] for row in released], texts)
+        first, last = day(released[0]["time"]), day(released[-1]["time"])
+        key = "five.releases_single" if len(released) == 1 else "five.releases_text"
+        yield "releases", texts.say(key, numbers=numbers, first=first, last=last)
+    refused = evidence.with_status("withheld")
+    if refused:
+        reasons = dict.fromkeys(reason for row in refused for reason in row["reasons"])
+        shown = "; ".join([*reasons][:MOST_REASONS]) + (" ..." if len(reasons) > MOST_REASONS else "")
+        yield "withheld", texts.say("five.reasons", number=len(refused), reasons=shown)
+    waiting = evidence.with_status("waiting")
+    if waiting:
+        yield "waiting", str(len(waiting))
+    for status in ("held", "rejected", "superseded", "burned"):
+        numbers_of_status = [row["sequence"] for row in evidence.with_status(status)]
+        if numbers_of_status:
+            yield status, ranges(numbers_of_status, texts)
+    for decision in ("repaired", "warned"):
+        numbers_of_decision = [row["sequence"] for row in released if row["decision"] == decision]
+        if numbers_of_decision:
+            yield decision, ranges(numbers_of_decision, texts)
+    account = evidence.account
+    approvals = [entry for entry in account.rulings.values() if entry.body.decision == "approved"]
+    if approvals:
+        last_one = approvals[-1]
+        yield (
+            "approved",
+            texts.say("five.approval", release=last_one.sequence, by=last_one.body.by, why=last_one.body.why),
+        )
+    if account.erased:
+        releases = sorted(account.erased_releases)
+        if releases:
+            shown = ranges(releases, texts)
+            yield "erased", texts.say("five.erased_text", number=account.erased, releases=shown)
+        else:
+            yield "erased", texts.say("five.erased_unreleased", number=account.erased)
+    if evidence.gaps:
+        yield "gaps", str(evidence.gaps)
+
+
+def _configurations(evidence: Evidence, texts: DossierTexts) -> Iterator[tuple[str, str]]:
+    """Yield the digest of the configuration, and the newest changes."""
+    changes = evidence.changes
+    if len(changes) < 2:
+        yield "configuration", evidence.document["config_digest"]
+        return
+    newest = changes[-MOST_CHANGES:]
+    lines = [texts.say("five.configuration_change", release=change.number, digest=change.digest) for change in newest]
+    if len(changes) > len(newest):
+        lines.append(texts.say("five.configuration_more", number=len(changes) - len(newest)))
+    yield "configuration", "\n".join(lines)
+
+
+def _budget(left: BudgetAnswer, texts: DossierTexts) -> str:
+    spent, each = texts.amount(left["spent"]), texts.amount(left["each"])
+    if left["limit"] is None:
+        return texts.say("five.budget_unlimited", spent=spent, each=each)
+    text = texts.say("five.budget_text", spent=spent, each=each, limit=texts.amount(left["limit"]))
+    return f"{text}; {_budget_end(left, texts)}"
+
+
+def _budget_end(left: BudgetAnswer, texts: DossierTexts) -> str:
+    number = left["releases_left"] or 0
+    if not number:
+        return texts.say("five.budget_over")
+    if left["last_paid"] is None:
+        return texts.say("five.budget_end_open", number=number)
+    return texts.say("five.budget_end", number=number, day=day(left["last_paid"]))
+
+
+def ranges(numbers: Sequence[int], texts: DossierTexts) -> str:
+    """Return `1 to 3, 5` for 1, 2, 3, 5."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    shown = []
+    for run in runs:
+        if len(run) == 1:
+            shown.append(str(run[0]))
+        else:
+            shown.append(texts.say("format.range", first=run[0], last=run[-1]))
+    return ", ".join(shown)
+
+
+# part 6
+
+
+def _frameworks(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> Section:
+    head = tuple(texts.say(f"six.columns.{name}") for name in ("framework", "asks", "answer"))
+    rows = []
+    for framework, question, answer in _answers(evidence, facts, texts):
+        rows.append((texts.say(f"six.{framework}"), texts.say(f"six.{framework}_{question}"), answer))
+    return Section(texts.say("six.title"), rows=(head, *rows))
+
+
+def _answers(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> Iterator[tuple[str, str, str]]:
+    """Yield framework, what it asks, and where the answer is."""
+    noisy = family(evidence.document) == "noise"
+    persons = evidence.parameters.get("cases_per_person", 1)
+
+    def part(number: int) -> str:
+        return texts.say("page.part", number=number)
+
+    def parts(first: int, second: int) -> str:
+        return texts.say("six.parts", first=first, second=second)
+
+    yield "nist", "claim", parts(1, 2)
+    yield "nist", "unit", texts.say("six.nist_unit_noise" if noisy else "six.nist_unit_groups", number=persons)
+    yield "nist", "bounds", texts.say("six.nist_bounds_noise" if noisy else "six.nist_bounds_groups", number=persons)
+    yield "nist", "parameters", part(4)
+    yield "nist", "side_channels", texts.say(f"six.nist_side_channels_{'noise' if noisy else 'groups'}")
+    yield "nist", "collection", texts.say("page.outside")
+    yield "iso", "context", criteria.fact(facts, texts, "environment")
+    yield "iso", "threats", parts(2, 3)
+    yield "iso", "identifiability", part(2)
+    yield "iso", "governance", part(5)
+    yield "ehds", "minimisation", parts(1, 4)
+    yield "ehds", "environment", texts.say("six.ehds_environment_answer")
+    yield "edpb", "intruder", part(2)
+    yield "edpb", "means", texts.say("six.edpb_means_answer")
+
+
+# part 7
+
+
+def _signatures(facts: Mapping[str, str], texts: DossierTexts) -> Iterator[Section]:
+    approved = criteria.fact(facts, texts, "approved_by")
+    if "approved_by" in facts:
+        approved = texts.say("seven.approved_by", text=approved)
+    head = tuple(texts.say(f"seven.columns.{name}") for name in ("role", "name", "date", "signature"))
+    rows = [(texts.say(f"seven.{role}"), " ", " ", " ") for role in ("controller", "officer", "operator")]
+    yield Section(texts.say("seven.title"), paragraphs=(texts.say("seven.note"), approved), rows=(head, *rows))
+
+
+# pages
+
+
+def html(page: Statement, texts: DossierTexts) -> str:
+    """Return the dossier as one HTML file for screen and paper."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    folder = Path(__file__).parent
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.tests |= {
+        "open_question": lambda text: isinstance(text, MarkedQuestion),
+        "english": lambda text: isinstance(text, English),
+    }
+    style = Markup((folder / "dossier.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
+    kind = texts.say("page.kind")
+    return environment.get_template("dossier.html").render(page=page, style=style, language=texts.language, kind=kind)

@@ -1,0 +1,187 @@
+"""`veilstream dossier`: what the document says of a folder, and how it says it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.commands import execute
+from tests.dossiers import FACTS, replayed, small, write_facts, write_log
+
+PARTS = [f"## {number}. " for number in range(1, 8)]
+
+NOISY = """
+[process]
+name = "clinic"
+[file]
+encoding = "utf-8"
+separator = "comma"
+time_format = "iso"
+[[publication]]
+name = "counts"
+window = { new_cases = 10 }
+mechanism = { kind = "dp-variants", epsilon = 0.5, delta_dp = 1e-6 }
+gate = { public_cut = true, max_epsilon = 2.0 }
+[[publication]]
+name = "cases"
+audience = "AUDIENCE"
+window = { new_cases = 10 }
+mechanism = { kind = "identity" }
+audit = { bk_length = 1, n = [0], risk = false, utility = false }
+gate = { min_ka = 2 }
+"""
+
+
+def written(capfd: pytest.CaptureFixture[str], *words: str) -> str:
+    """The dossier in Markdown."""
+    code = execute(["dossier", *words])
+    captured = capfd.readouterr()
+    assert code == 0, captured.err
+    return captured.out
+
+
+def data(capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """What `--json` prints."""
+    found: dict[str, Any] = json.loads(written(capfd, *words, "--json"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three releases of groups of five."""
+    return replayed(tmp_path_factory.mktemp("dossier"), small())
+
+
+def test_all_seven_parts_come_in_their_order(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = written(capfd, str(folder), "steps")
+    places = [text.index(part) for part in PARTS]
+    assert places == sorted(places)
+    assert text.index("## Read this first") < places[0]
+
+
+def test_facts_are_printed_and_nobody_is_asked_again(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    facts = write_facts(tmp_path / "dossier.toml", FACTS)
+    text = written(capfd, str(folder), "steps", "--facts", str(facts))
+    for value in FACTS.values():
+        assert value in text
+    # The effect of alternatives is nothing that a person knows: part 4 still asks for it.
+    assert text.count("Open question: ") == 1
+
+
+def test_every_fact_that_is_missing_is_a_marked_question(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = written(capfd, str(folder), "steps")
+    found = data(capfd, str(folder), "steps")
+    assert len(found["open_questions"]) == len(FACTS) + 1
+    assert text.count("Open question: ") == len(found["open_questions"])
+    assert f"{len(found['open_questions'])} questions are open and marked" in text
+    assert found["facts"] == dict.fromkeys(FACTS)
+
+
+def test_the_dossier_has_the_one_verdict_of_the_report(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    found = data(capfd, str(folder), "steps")
+    assert execute(["releases", str(folder), "--json"]) in (0, 3)
+    verdict = found["verdict"]
+    assert verdict["verdict"] == "LIMITED", "min_fa, min_ca and min_ba are not set"
+    text = written(capfd, str(folder), "steps")
+    first = text.split("## 1. ")[0]
+    assert "! LIMITED" in first
+    for word in ("SAFE", "WITHHELD", "DP VOID", "WAITING"):
+        assert word not in text
+
+
+def test_withheld_attempts_are_said_first(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    output = replayed(tmp_path, small(least=15), code=(3,))
+    text = written(capfd, str(output), "steps")
+    first = text.split("## 1. ")[0]
+    assert "1 attempt to release was withheld" in first
+    assert "**Withheld**" in text
+
+
+def test_a_void_promise_is_said_first(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    output = replayed(tmp_path, NOISY.replace('audience = "AUDIENCE"\n', ""))
+    text = written(capfd, str(output), "counts")
+    first = text.split("## 1. ")[0]
+    assert "DP VOID" in first
+    assert "cases shows exact counts of the same cases to the same audience" in first
+
+
+def test_noise_for_another_audience_names_what_pooling_does(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    output = replayed(tmp_path, NOISY.replace("AUDIENCE", "analysts"))
+    text = written(capfd, str(output), "counts")
+    assert "DP VOID" not in text
+    assert "cases shows cases without noise: who has both can subtract" in text
+    assert "epsilon 1.5 spent of 2; a release costs 0.5" in text
+
+
+def test_a_publication_without_a_release_has_no_dossier(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    output = replayed(tmp_path, small(K=40, least=40), code=(3,))
+    assert execute(["dossier", str(output), "steps"]) == 3
+    assert "a dossier is about releases" in capfd.readouterr().err
+
+
+def test_a_held_release_is_what_the_officer_reads_before_deciding(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = replayed(tmp_path, small(more='approval = "required"'), code=(0, 3))
+    text = written(capfd, str(output), "steps")
+    assert "WAITING" in text.split("## 1. ")[0]
+    assert "This dossier is about release 1" in text
+    assert "A release is due after 10 new cases" in text, "the folder keeps its configuration"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["steps", "-o", "dossier.pdf"], "print the .html to get a PDF of two pages"),
+        (["nothing"], "no publication 'nothing'; it holds steps"),
+        (["steps", "--language", "fr"], "no such language"),
+        (["steps", "-c", "other.toml"], "is not the configuration of the last release"),
+        (["steps", "--assessment", "no.json"], "no assessment; write it with veilstream assess"),
+        (["steps", "--assessment", "later.json"], "version 2 of an assessment"),
+        (["steps", "--assessment", "alien.json"], "that is not the one of this folder's ledger"),
+    ],
+)
+def test_bad_input_gets_one_clear_error(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    (tmp_path / "other.toml").write_text(small(K=6))
+    (tmp_path / "no.json").write_text("{}")
+    (tmp_path / "later.json").write_text('{"version": 2, "releases": [], "assessments": []}')
+    alien = {"publication": "steps", "sequence": 1, "manifest_sha256": "0" * 64}
+    (tmp_path / "alien.json").write_text(json.dumps({"version": 1, "releases": [alien], "assessments": []}))
+    named = [str(tmp_path / word) if word.endswith((".toml", ".json", ".pdf")) else word for word in words]
+    assert execute(["dossier", str(folder), *named]) == 2
+    error = capfd.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_an_assessment_of_the_releases_is_in_part_2(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = write_log(tmp_path / "clinic.csv")
+    control = write_log(tmp_path / "control.csv")
+    control.write_text(control.read_text().replace("\nc", "\nd"))
+    releases = [str(folder / "public" / "steps" / f"release-00000{number}") for number in (2, 3)]
+    assert execute(["assess", *releases, "--original", str(log), "--control", str(control), "--json"]) == 0
+    assessment = tmp_path / "assessment.json"
+    assessment.write_text(capfd.readouterr().out)
+    text = written(capfd, str(folder), "steps", "--assessment", str(assessment))
+    part_2 = text.split("## 2. ")[1].split("## 3. ")[0]
+    assert "attack (" in part_2
+    assert ", control " in part_2
+    assert "no attack was run" not in part_2
+    found = data(capfd, str(folder), "steps", "--assessment", str(assessment))
+    assert found["assessments"][0]["releases"] == [2, 3]
+
+
+def test_a_new_page_is_for_the_operator_only(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "dossier.html"
+    assert execute(["dossier", str(folder), "steps", "-o", str(page)]) == 0
+    assert page.stat().st_mode & 0o077 == 0
+    assert "<mark>Open question: " in page.read_text(encoding="utf-8")

@@ -94,12 +94,12 @@ def empty_linker(counts1: Ints, counts2: Ints, records: int = 0) -> Linker:
     )
 
 
-def copy_linker(one: Linker) -> Linker:
+def copy_linker(linker: Linker) -> Linker:
     """Return a copy of a linker.
 
     Both write the same log. Undo or forget (`used`) the changes of one before the other is asked.
     """
-    head1, head2, pairs, free, log, used = one
+    head1, head2, pairs, free, log, used = linker
     return Linker(head1.copy(), head2.copy(), pairs.copy(), free.copy(), log, used.copy())
 
 
@@ -107,18 +107,23 @@ def copy_linker(one: Linker) -> Linker:
 def shift(linker, i, j, change):  # type: ignore[no-untyped-def]
     """Add `change` to the records that row i sends to row j, and log it."""
     head1, head2, pairs, free, log, used = linker
-    at = used[LOGGED]
-    if at == len(log):
+
+    # Log the change, and count the free records of row j.
+    entry = used[LOGGED]
+    if entry == len(log):
         raise RuntimeError("a linker changed more often than its log can hold")
-    log[at, 0], log[at, 1], log[at, 2] = i, j, change
-    used[LOGGED] = at + 1
+    log[entry, 0], log[entry, 1], log[entry, 2] = i, j, change
+    used[LOGGED] = entry + 1
     free[j] -= change
 
-    before1, p = -1, head1[i]
+    # Find the pair p of both rows in the list of row i, and the pair before it.
+    before_in_list1, p = -1, head1[i]
     while p >= 0 and pairs[p, ROW2] != j:
-        before1 = p
+        before_in_list1 = p
         p = pairs[p, NEXT1]
-    if p < 0:  # a new pair, first in both lists
+
+    # There is none: take a spare slot for it, and put it first into both lists.
+    if p < 0:
         p = used[SPARE]
         used[SPARE] = pairs[p, NEXT1]
         pairs[p, ROW1], pairs[p, ROW2], pairs[p, RECORDS] = i, j, change
@@ -126,23 +131,25 @@ def shift(linker, i, j, change):  # type: ignore[no-untyped-def]
         head1[i] = p
         head2[j] = p
         return
+
+    # There is one: change its records.
     pairs[p, RECORDS] += change
     if pairs[p, RECORDS] != 0:
         return
 
-    # The pair is empty: take it out of both lists, and give its slot back.
-    if before1 < 0:
+    # It holds no record any more: take it out of both lists, and give its slot back.
+    if before_in_list1 < 0:
         head1[i] = pairs[p, NEXT1]
     else:
-        pairs[before1, NEXT1] = pairs[p, NEXT1]
-    before2, q = -1, head2[j]
+        pairs[before_in_list1, NEXT1] = pairs[p, NEXT1]
+    before_in_list2, q = -1, head2[j]
     while q != p:
-        before2 = q
+        before_in_list2 = q
         q = pairs[q, NEXT2]
-    if before2 < 0:
+    if before_in_list2 < 0:
         head2[j] = pairs[p, NEXT2]
     else:
-        pairs[before2, NEXT2] = pairs[p, NEXT2]
+        pairs[before_in_list2, NEXT2] = pairs[p, NEXT2]
     pairs[p, NEXT1] = used[SPARE]
     used[SPARE] = p
 
@@ -150,18 +157,18 @@ def shift(linker, i, j, change):  # type: ignore[no-untyped-def]
 @kernel
 def undo(linker):  # type: ignore[no-untyped-def]
     """Take back all logged changes, the last one first."""
-    log, used = linker[4], linker[5]
-    for at in range(used[LOGGED] - 1, -1, -1):
-        used[LOGGED] = at
-        shift(linker, log[at, 0], log[at, 1], -log[at, 2])
+    log, used = linker.log, linker.used
+    for entry in range(used[LOGGED] - 1, -1, -1):
+        used[LOGGED] = entry  # what `shift` logs now goes over this entry
+        shift(linker, log[entry, 0], log[entry, 1], -log[entry, 2])
     used[LOGGED] = 0
 
 
 @part
 def records_sent(linker, i, j):  # type: ignore[no-untyped-def]
     """Return the records that row i sends to row j."""
-    pairs = linker[2]
-    p = linker[0][i]
+    pairs = linker.pairs
+    p = linker.head1[i]
     while p >= 0:
         if pairs[p, ROW2] == j:
             return pairs[p, RECORDS]
@@ -181,11 +188,17 @@ the later one; those that do not leave the matching sets."""
 class Scratch(NamedTuple):
     """The arrays of a search for paths, int64.
 
-    came1, came2 : by earlier and by later row, the row that the path came from
+    came1, came2 : by earlier and by later row, where the path came from
     queue : rows to visit
     excess : by earlier row, records that have still to be placed
     level1, level2 : steps from those records to each row, -1 if no path leads there
     next1 : by earlier row, the first link that has not been tried in this phase
+
+    A path that places records begins at an earlier row. Its `came2[j]` is an earlier row, over a link. Its `came1[i]`
+    is the number of earlier rows + the later row whose pair it went back over, and i itself where the path begins.
+
+    A path that moves free records begins at a later row with one. Its `came1[i]` is a later row, over a link. Its
+    `came2[j]` is the earlier row whose pair it went over, and the number of earlier rows where the path begins.
     """
 
     came1: Ints
@@ -223,38 +236,44 @@ def levels(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-unty
     Breadth first, up to the nearest later rows with a free record. Returns whether there are any.
     """
     start, later, least = forward
-    queue, excess, level1, level2 = scratch[2], scratch[3], scratch[4], scratch[5]
-    head2, pairs, free = linker[1], linker[2], linker[3]
+    queue, excess, level1, level2 = scratch.queue, scratch.excess, scratch.level1, scratch.level2
+    head2, pairs, free = linker.head2, linker.pairs, linker.free
+
+    # Begin at the earlier rows with records to place.
+    queued, visited = 0, 0
     for j in range(len(level2)):
         level2[j] = -1
-    filled, at, end = 0, 0, UNREACHED
     for i in range(len(level1)):
         level1[i] = -1
         if excess[i] > 0:
             level1[i] = 0
-            queue[filled] = i
-            filled += 1
-    while at < filled and level1[queue[at]] + 1 <= end:
-        i = queue[at]
-        at += 1
+            queue[queued] = i
+            queued += 1
+
+    nearest_free = UNREACHED  # level of the later rows at which the search ends
+    while visited < queued and level1[queue[visited]] + 1 <= nearest_free:
+        i = queue[visited]
+        visited += 1
         for k in range(start[i], start[i + 1]):
+            # Go over a link to a later row that was not reached before.
             j = later[k]
             if level2[j] >= 0 or not _open(least[k], n, mode, in1, in2, i, j):
                 continue
             level2[j] = level1[i] + 1
             if free[j] > 0:
-                end = level2[j]
-            if level2[j] == end:
+                nearest_free = level2[j]
+            if level2[j] == nearest_free:
                 continue
+            # Go back over its pairs to the earlier rows whose records could make room.
             p = head2[j]
             while p >= 0:
                 other = pairs[p, ROW1]
                 if level1[other] < 0:
                     level1[other] = level2[j] + 1
-                    queue[filled] = other
-                    filled += 1
+                    queue[queued] = other
+                    queued += 1
                 p = pairs[p, NEXT2]
-    return end < UNREACHED
+    return nearest_free < UNREACHED
 
 
 @part
@@ -265,11 +284,14 @@ def _place(linker, forward, n, mode, in1, in2, source, units, scratch):  # type:
     `scratch` skips links tried in vain, so that a phase tries each link once.
     """
     start, later, least = forward
-    came1, came2, level1, level2, next1 = scratch[0], scratch[1], scratch[4], scratch[5], scratch[6]
-    head2, pairs, free = linker[1], linker[2], linker[3]
+    came1, came2, next1 = scratch.came1, scratch.came2, scratch.next1
+    level1, level2 = scratch.level1, scratch.level2
+    head2, pairs, free = linker.head2, linker.pairs, linker.free
+    n_earlier = len(came1)
     came1[source] = source
     i = source
     while True:
+        # From row i, find a link to a later row j on the next level.
         j = -1
         while next1[i] < start[i + 1]:
             k = next1[i]
@@ -285,37 +307,60 @@ def _place(linker, forward, n, mode, in1, in2, source, units, scratch):  # type:
         elif i == source:
             return 0
         else:
+            # Row i leads nowhere: try another pair of the later row that the path came from.
             level1[i] = -1
-            j = came1[i] - len(came1)
+            j = came1[i] - n_earlier
+
+        # From row j, find a pair back to an earlier row on the next level.
         p = head2[j]
         while p >= 0 and level1[pairs[p, ROW1]] != level2[j] + 1:
             p = pairs[p, NEXT2]
         if p >= 0:
             i = pairs[p, ROW1]
-            came1[i] = len(came1) + j
+            came1[i] = n_earlier + j
         else:
+            # Row j leads nowhere: try another link of the earlier row that the path came from.
             level2[j] = -1
             i = came2[j]
 
 
 @part
 def carry(linker, came1, came2, end, units):  # type: ignore[no-untyped-def]
-    """Move as many records as fit along the path that ends in the free later row `end`."""
-    size = len(came1)
-    carried = min(units, linker[3][end])
-    i = came2[end]
-    while came1[i] >= size:
-        j = came1[i] - size
-        carried = min(carried, records_sent(linker, i, j))
-        i = came2[j]
+    """Move as many records as fit, at most `units`, along the path that ends in the free later row `end`."""
+    n_earlier = len(came1)
+    carried = min(units, _most_along(linker, came1, came2, end))
     j = end
     while True:
+        # Row i sends these records to row j, and no longer to the later row that the path came from.
         i = came2[j]
         shift(linker, i, j, carried)
-        if came1[i] < size:
+        if came1[i] < n_earlier:
             return carried
-        j = came1[i] - size
+        j = came1[i] - n_earlier
         shift(linker, i, j, -carried)
+
+
+@part
+def _most_along(linker, came1, came2, end):  # type: ignore[no-untyped-def]
+    """Return how many records fit along the path that ends in the free later row `end`."""
+    n_earlier = len(came1)
+    most = linker.free[end]
+    i = came2[end]
+    while came1[i] >= n_earlier:
+        j = came1[i] - n_earlier
+        most = min(most, records_sent(linker, i, j))
+        i = came2[j]
+    return most
+
+
+@part
+def _beginning(came1, came2, end):  # type: ignore[no-untyped-def]
+    """Return the earlier row at which the path to the later row `end` begins."""
+    n_earlier = len(came1)
+    i = came2[end]
+    while came1[i] >= n_earlier:
+        i = came2[came1[i] - n_earlier]
+    return i
 
 
 @kernel
@@ -326,11 +371,12 @@ def place_all(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-u
     the other modes build a linker, which nobody takes back.
     """
     start = forward[0]
-    excess, next1 = scratch[3], scratch[6]
+    excess, next1 = scratch.excess, scratch.next1
     left = 0
     for i in range(len(excess)):
         left += excess[i]
     while left > 0 and levels(linker, forward, n, mode, in1, in2, scratch):
+        # One phase: all paths of the present shortest length.
         for i in range(len(excess)):
             next1[i] = start[i]
         for i in range(len(excess)):
@@ -340,14 +386,15 @@ def place_all(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-u
                 excess[i] -= moved
                 left -= moved
                 if mode != STAYING_PAIRS:
-                    linker[5][LOGGED] = 0
+                    linker.used[LOGGED] = 0
     return left
 
 
 @kernel
 def link_equal(linker, forward, linked1, linked2, excess):  # type: ignore[no-untyped-def]
     """Link records of equal variants, as far as both sides go; `excess` keeps those without a partner."""
-    start, later, free, used = forward[0], forward[1], linker[3], linker[5]
+    start, later, _ = forward
+    free, used = linker.free, linker.used
     for i in range(len(excess)):
         if excess[i] == 0:
             continue
@@ -367,18 +414,18 @@ def give_back(linker, before, now, excess):  # type: ignore[no-untyped-def]
     `before`, `now`: records of each earlier row that the linker holds, and is to hold; `excess`: of these, those
     without a partner.
     """
-    head1, pairs, used = linker[0], linker[2], linker[5]
+    head1, pairs, used = linker.head1, linker.pairs, linker.used
     for i in range(len(now)):
-        gone = max(0, before[i] - now[i])
-        unplaced = min(gone, excess[i])
+        surplus = max(0, before[i] - now[i])
+        unplaced = min(surplus, excess[i])
         excess[i] -= unplaced
-        gone -= unplaced
-        while gone > 0:
+        surplus -= unplaced
+        while surplus > 0:
             p = head1[i]
-            records = min(gone, pairs[p, RECORDS])
+            records = min(surplus, pairs[p, RECORDS])
             shift(linker, i, pairs[p, ROW2], -records)
             used[LOGGED] = 0
-            gone -= records
+            surplus -= records
 
 
 @kernel
@@ -388,23 +435,25 @@ def loose_links(linker, forward, loose):  # type: ignore[no-untyped-def]
     `loose`: int64[P, 3], earlier row, later row, records. The links of a row are sorted by later rows.
     """
     start, later, least = forward
-    head1, pairs = linker[0], linker[2]
-    filled = 0
+    head1, pairs = linker.head1, linker.pairs
+    n_loose = 0
     for i in range(len(head1)):
         p = head1[i]
         while p >= 0:
+            j = pairs[p, ROW2]
+            # Find the link of rows i and j by bisection: `low` is its place in the end.
             low, high = start[i], start[i + 1]
             while low < high:
                 middle = (low + high) // 2
-                if later[middle] < pairs[p, ROW2]:
+                if later[middle] < j:
                     low = middle + 1
                 else:
                     high = middle
             if (least[low] & SUBSEQUENCE) == 0:
-                loose[filled, 0], loose[filled, 1], loose[filled, 2] = i, pairs[p, ROW2], pairs[p, RECORDS]
-                filled += 1
+                loose[n_loose, 0], loose[n_loose, 1], loose[n_loose, 2] = i, j, pairs[p, RECORDS]
+                n_loose += 1
             p = pairs[p, NEXT1]
-    return filled
+    return n_loose
 
 
 def extend_linker(linker: Linker, forward: Any, linked1: Any, linked2: Any, n: int, scratch: Scratch) -> int:
@@ -431,36 +480,40 @@ def reachable_rows(linker, backward, n, rows, scratch):  # type: ignore[no-untyp
 
     Breadth first from the later rows with a free record: a record whose row could link to a reached row may move there
     and leave its own place free. `rows`: first and last + 1 row to look at, of the earlier and of the later release.
-    `came1`, `came2`: the row that the search came from; -1 if it has not been there; the number of earlier rows if it
-    began there.
+    `came1` and `came2` of rows that the search did not reach are -1.
     """
     start, earlier, least = backward
-    came1, came2, queue = scratch[0], scratch[1], scratch[2]
-    head1, pairs, free = linker[0], linker[2], linker[3]
+    came1, came2, queue = scratch.came1, scratch.came2, scratch.queue
+    head1, pairs, free = linker.head1, linker.pairs, linker.free
+
+    # Begin at the later rows with a free record.
     for i in range(rows[0], rows[1]):
         came1[i] = -1
-    filled, at = 0, 0
+    queued, visited = 0, 0
     for j in range(rows[2], rows[3]):
         came2[j] = -1
         if free[j] > 0:
             came2[j] = len(came1)
-            queue[filled] = j
-            filled += 1
-    while at < filled:
-        j = queue[at]
-        at += 1
+            queue[queued] = j
+            queued += 1
+
+    while visited < queued:
+        j = queue[visited]
+        visited += 1
         for k in range(start[j], start[j + 1]):
+            # Go over a link to an earlier row whose records could move to row j.
             i = earlier[k]
             if came1[i] >= 0 or (least[k] & LEAST) > n:
                 continue
             came1[i] = j
+            # Go on over its pairs to the later rows whose places would become free.
             p = head1[i]
             while p >= 0:
                 other = pairs[p, ROW2]
                 if came2[other] < 0:
                     came2[other] = i
-                    queue[filled] = other
-                    filled += 1
+                    queue[queued] = other
+                    queued += 1
                 p = pairs[p, NEXT1]
 
 
@@ -481,23 +534,23 @@ def most_free(linker, backward, n, in2, rows, enough, scratch):  # type: ignore[
     `rows`: first and last + 1 row to look at, of the earlier and of the later release. Links never leave a sensitive
     value, so the rows of one value or of all values are such ranges. Stops once `enough` is reached.
     """
-    free = linker[3]
-    total, every = 0, 0
+    free = linker.free
+    all_free, free_inside = 0, 0
     for j in range(rows[2], rows[3]):
-        every += free[j]
+        all_free += free[j]
         if in2[j]:
-            total += free[j]
-    enough = min(enough, every)
-    while total < enough:
-        moved = _move_free(linker, backward, n, in2, rows, enough - total, scratch)
+            free_inside += free[j]
+    enough = min(enough, all_free)
+    while free_inside < enough:
+        moved = _move_free(linker, backward, n, in2, rows, enough - free_inside, scratch)
         if moved == 0:
             break
-        total += moved
-    return total
+        free_inside += moved
+    return free_inside
 
 
 @part
-def _move_free(linker, backward, n, inside, rows, wanted, scratch):  # type: ignore[no-untyped-def]
+def _move_free(linker, backward, n, in2, rows, wanted, scratch):  # type: ignore[no-untyped-def]
     """Give places outside ms2 to records that hold one inside, along the paths of one search.
 
     A record moves directly, or through others that move up. Returns how many moved, 0 if no path exists; stops once
@@ -506,22 +559,27 @@ def _move_free(linker, backward, n, inside, rows, wanted, scratch):  # type: ign
     it again.
     """
     start, earlier, least = backward
-    came1, came2, queue, ends = scratch[0], scratch[1], scratch[2], scratch[5]
-    head1, pairs, free = linker[0], linker[2], linker[3]
+    came1, came2, queue = scratch.came1, scratch.came2, scratch.queue
+    ends = scratch.level2  # later rows inside ms2 that the paths over row j have reached
+    head1, pairs, free = linker.head1, linker.pairs, linker.free
+
+    # Begin at the later rows outside ms2 with a free record.
     for i in range(rows[0], rows[1]):
         came1[i] = -1
-    filled, at, total = 0, 0, 0
+    queued, visited, total = 0, 0, 0
     for j in range(rows[2], rows[3]):
         came2[j] = -1
-        if free[j] > 0 and not inside[j]:
+        if free[j] > 0 and not in2[j]:
             came2[j] = len(came1)
-            queue[filled] = j
-            filled += 1
-    while at < filled and total < wanted:
-        j = queue[at]
-        at += 1
-        reached = 0
+            queue[queued] = j
+            queued += 1
+
+    while visited < queued and total < wanted:
+        j = queue[visited]
+        visited += 1
+        n_ends = 0
         for k in range(start[j], start[j + 1]):
+            # Go over a link to an earlier row, and on over its pairs, as in `reachable_rows`.
             i = earlier[k]
             if came1[i] >= 0 or (least[k] & LEAST) > n:
                 continue
@@ -530,15 +588,17 @@ def _move_free(linker, backward, n, inside, rows, wanted, scratch):  # type: ign
             while p >= 0:
                 other = pairs[p, ROW2]
                 p = pairs[p, NEXT1]
-                if came2[other] < 0:
-                    came2[other] = i
-                    if inside[other]:
-                        ends[reached] = other
-                        reached += 1
-                    else:
-                        queue[filled] = other
-                        filled += 1
-        for k in range(reached):
+                if came2[other] >= 0:
+                    continue
+                came2[other] = i
+                if in2[other]:
+                    ends[n_ends] = other
+                    n_ends += 1
+                else:
+                    queue[queued] = other
+                    queued += 1
+        # Only now, since moving changes the pairs that the loop above reads.
+        for k in range(n_ends):
             if total < wanted:
                 total += _move_up(linker, came1, came2, ends[k])
     return total
@@ -546,17 +606,22 @@ def _move_free(linker, backward, n, inside, rows, wanted, scratch):  # type: ign
 
 @part
 def _move_up(linker, came1, came2, end):  # type: ignore[no-untyped-def]
-    """Move as many records as fit along the path to a later row inside ms2; returns 0 if another path took its own."""
+    """Move as many records as fit along the path to the later row `end` inside ms2.
+
+    Returns 0 if another path has taken what it needs.
+    """
+    n_earlier = len(came1)
     moved = UNREACHED
     j = end
-    while came2[j] < len(came1):
-        moved = min(moved, records_sent(linker, came2[j], j))
-        j = came1[came2[j]]
-    moved = min(moved, linker[3][j])
+    while came2[j] < n_earlier:
+        i = came2[j]
+        moved = min(moved, records_sent(linker, i, j))
+        j = came1[i]
+    moved = min(moved, linker.free[j])  # the path begins at row j
     if moved == 0:
         return 0
     j = end
-    while came2[j] < len(came1):
+    while came2[j] < n_earlier:
         i = came2[j]
         shift(linker, i, j, -moved)
         j = came1[i]
@@ -573,7 +638,7 @@ def fewest_leaving(linker, forward, n, in1, in2, loose, scratch):  # type: ignor
     possible. If all of them fit, or none, the number is known. Shortest paths are needed only if some fit and some do
     not, since one that stays may then force another one to leave.
     """
-    excess = scratch[3]
+    excess = scratch.excess
     for i in range(len(excess)):
         excess[i] = 0
     leaving = 0
@@ -593,76 +658,95 @@ def fewest_leaving(linker, forward, n, in1, in2, loose, scratch):  # type: ignor
 def _cheapest(linker, forward, n, in1, in2, left, scratch):  # type: ignore[no-untyped-def]
     """Place the `left` records with the fewest pairs that leave the matching sets; returns that number.
 
-    Successive shortest paths (Bellman-Ford with a queue of earlier rows). A link from inside ms1 to outside ms2 costs
-    1, every other link 0; the way back over a pair of the linker costs the negative. far1 and far2 are the distances.
+    Successive shortest paths. A link from inside ms1 to outside ms2 costs 1, every other link 0; the way back over a
+    pair of the linker costs the negative.
     """
-    start, later, least = forward
-    came1, came2, queue, excess = scratch[0], scratch[1], scratch[2], scratch[3]
-    head2, pairs, free = linker[1], linker[2], linker[3]
-    rows1 = len(in1)
-    far1, far2, waiting = np.empty(rows1, np.int64), np.empty(len(in2), np.int64), np.empty(rows1, np.int64)
+    free, excess = linker.free, scratch.excess
+    came1, came2 = scratch.came1, scratch.came2
+    rows1, rows2 = len(in1), len(in2)
+    distance1, distance2 = np.empty(rows1, np.int64), np.empty(rows2, np.int64)
+    is_queued = np.empty(rows1, np.bool_)
     cost = 0
     while left > 0:
-        at, filled = 0, 0
-        for j in range(len(in2)):
-            far2[j] = UNREACHED
-        for i in range(rows1):
-            far1[i], waiting[i] = UNREACHED, 0
-            if excess[i] > 0:
-                far1[i], came1[i], waiting[i] = 0, i, 1
-                queue[filled] = i
-                filled += 1
-        while at != filled:
-            i = queue[at]
-            at = at + 1 if at < rows1 else 0
-            waiting[i] = 0
-            for k in range(start[i], start[i + 1]):
-                j = later[k]
-                away = far1[i] + (in1[i] and not in2[j])
-                if (least[k] & LEAST) > n or away >= far2[j]:
-                    continue
-                far2[j], came2[j] = away, i
-                p = head2[j]
-                while p >= 0:
-                    other = pairs[p, ROW1]
-                    back = away - (in1[other] and not in2[j])
-                    if back < far1[other]:
-                        far1[other], came1[other] = back, rows1 + j
-                        if waiting[other] == 0:
-                            waiting[other] = 1
-                            queue[filled] = other
-                            filled = filled + 1 if filled < rows1 else 0
-                    p = pairs[p, NEXT2]
+        _measure_distances(linker, forward, n, in1, in2, scratch, distance1, distance2, is_queued)
         nearest = UNREACHED
-        for j in range(len(in2)):
+        for j in range(rows2):
             if free[j] > 0:
-                nearest = min(nearest, far2[j])
+                nearest = min(nearest, distance2[j])
         # Every link on these paths is tight (the distances are potentials), and so is the way back along it: a path
         # stays a shortest one whichever others of its length were used before.
-        for end in range(len(in2)):
-            if free[end] > 0 and far2[end] == nearest:
-                moved = _along(linker, came1, came2, end, excess)
+        for end in range(rows2):
+            if free[end] > 0 and distance2[end] == nearest:
+                moved = _place_along(linker, came1, came2, end, excess)
                 left -= moved
                 cost += moved * nearest
     return cost
 
 
 @part
-def _along(linker, came1, came2, end, excess):  # type: ignore[no-untyped-def]
+def _measure_distances(linker, forward, n, in1, in2, scratch, distance1, distance2, is_queued):  # type: ignore[no-untyped-def]
+    """Set the least costs of a path from a record in `scratch.excess` to each row (see `_cheapest`).
+
+    Bellman-Ford with a queue of earlier rows: a row is queued again whenever a cheaper path reaches it. The queue is a
+    ring of one place more than there are earlier rows.
+    """
+    start, later, least = forward
+    came1, came2, queue, excess = scratch.came1, scratch.came2, scratch.queue, scratch.excess
+    head2, pairs = linker.head2, linker.pairs
+    rows1, rows2 = len(in1), len(in2)
+
+    # Begin at the earlier rows with records to place.
+    first, behind = 0, 0  # of the queue: the next row to visit, and the place behind the last one
+    for j in range(rows2):
+        distance2[j] = UNREACHED
+    for i in range(rows1):
+        distance1[i] = UNREACHED
+        is_queued[i] = False
+        if excess[i] > 0:
+            distance1[i] = 0
+            came1[i] = i
+            is_queued[i] = True
+            queue[behind] = i
+            behind += 1
+
+    while first != behind:
+        i = queue[first]
+        first = first + 1 if first < rows1 else 0
+        is_queued[i] = False
+        for k in range(start[i], start[i + 1]):
+            # Go over a link, if that is cheaper than all paths to row j before.
+            j = later[k]
+            distance = distance1[i] + (in1[i] and not in2[j])
+            if (least[k] & LEAST) > n or distance >= distance2[j]:
+                continue
+            distance2[j] = distance
+            came2[j] = i
+            # Go back over the pairs of row j.
+            p = head2[j]
+            while p >= 0:
+                other = pairs[p, ROW1]
+                distance_back = distance - (in1[other] and not in2[j])
+                if distance_back < distance1[other]:
+                    distance1[other] = distance_back
+                    came1[other] = rows1 + j
+                    if not is_queued[other]:
+                        is_queued[other] = True
+                        queue[behind] = other
+                        behind = behind + 1 if behind < rows1 else 0
+                p = pairs[p, NEXT2]
+
+
+@part
+def _place_along(linker, came1, came2, end, excess):  # type: ignore[no-untyped-def]
     """Place as many records as fit along the path to the free later row `end`.
 
     Returns 0 if another path has taken what it needs.
     """
-    size = len(came1)
-    units, i = linker[3][end], came2[end]
-    while came1[i] >= size:
-        j = came1[i] - size
-        units = min(units, records_sent(linker, i, j))
-        i = came2[j]
-    units = min(units, excess[i])
+    beginning = _beginning(came1, came2, end)
+    units = min(excess[beginning], _most_along(linker, came1, came2, end))
     if units > 0:
         carry(linker, came1, came2, end, units)
-        excess[i] -= units
+        excess[beginning] -= units
     return units
 
 
@@ -681,7 +765,7 @@ class BaseLinker:
     linkable
         Linkable pairs of record classes.
     linker, scratch
-        The arrays. They move on when the next n is asked for.
+        The arrays. They move on when the linker of the next n is made.
     left
         Records of the earlier release without a partner; 0 if a linker exists.
     excess

@@ -74,7 +74,7 @@ class CandidateValuer:
     base: BaseLinker
     cracked: dict[tuple[int, ...], Ints] = field(default_factory=dict)
 
-    def starts(self) -> tuple[Ints, Ints]:
+    def value_starts(self) -> tuple[Ints, Ints]:
         """Return the row at which each sensitive value begins, in both releases: int64[values + 1]."""
         codes = np.arange(len(self.pair.values) + 1)
         start1 = np.searchsorted(self.pair.earlier.value, codes)
@@ -149,7 +149,7 @@ def _cracks(valuer: CandidateValuer, in1: Flags, in2: Flags) -> Ints:
     if valuer.method == "exact":
         return _exact_cracks(valuer, in1, in2)
     pair, linkable = valuer.pair, valuer.linkable
-    start1, start2 = valuer.starts()
+    start1, start2 = valuer.value_starts()
     cracks = np.zeros((len(pair.values), 3), dtype=np.int64)
     in_g1 = np.zeros(len(in1), dtype=np.bool_)
     group_cracks(
@@ -186,8 +186,13 @@ def _exact_cracks(valuer: CandidateValuer, in1: Flags, in2: Flags) -> Ints:
 
 # --- Group formulas of the paper (compiled) ---
 #
-# Groups are the maximal classes of one sensitive value: g1 and g2 are the rows of value s in ms1 and ms2, a slice of
-# `in1` and `in2` each. The links of row i are `forward[1][forward[0][i] : forward[0][i + 1]]`.
+# Groups are the maximal classes of one sensitive value s. The rows of s are a slice of the rows of each release:
+#
+#     earlier rows   start1[s] ... start1[s + 1] - 1     those of them that are in ms1 are the group g1
+#     later rows     start2[s] ... start2[s + 1] - 1     those of them that are in ms2 are the group g2
+#
+# Links are `forward` and `backward` of `linkability.Edges`: where the links of each row begin, the row that each one
+# leads to, and its least n.
 
 
 @kernel
@@ -200,42 +205,52 @@ def group_cracks(start1, start2, count1, count2, forward, backward, n, method, i
     """
     for s in range(len(cracks)):
         cracks[s, 0], cracks[s, 1], cracks[s, 2] = 0, 0, 0
-    any1, any2 = False, False
-    for i in range(len(in1)):
-        any1 |= in1[i]
-    for j in range(len(in2)):
-        any2 |= in2[j]
-    if method == REFERENCE and not (any1 and any2):
+    if method == REFERENCE and not (in1.any() and in2.any()):
         return
+    tests_comparability = method < REFERENCE
     for s in range(len(start1) - 1):
-        size1, size2, rows1, rows2 = 0, 0, 0, 0
-        for i in range(start1[s], start1[s + 1]):
-            size1 += count1[i] * in1[i]
-            rows1 += in1[i]
-        for j in range(start2[s], start2[s + 1]):
-            size2 += count2[j] * in2[j]
-            rows2 += in2[j]
+        # Records and rows of the groups g1 and g2.
+        size1, rows1 = _group_size(count1, in1, start1[s], start1[s + 1])
+        size2, rows2 = _group_size(count2, in2, start2[s], start2[s + 1])
         if size1 == 0 and size2 == 0:
             continue
         if method == REFERENCE and size2 == 0:
             continue
-        tests_comparability = method < REFERENCE
-        if not tests_comparability or _is_comparable(start1[s], start1[s + 1], forward, n, in1, in2, rows1 * rows2):
+
+        # F and C: records of the larger group that find no partner in the smaller one.
+        is_comparable = True
+        if tests_comparability:
+            is_comparable = _is_comparable(start1[s], start1[s + 1], forward, n, in1, in2, rows1 * rows2)
+        if is_comparable:
             matched = min(size1, size2)
             cracks[s, 0] = size1 - matched
             cracks[s, 1] = size2 - matched
+
+        # B: records of g2 that cannot all be new.
         if size2 > 0:
             cracks[s, 2] = _b_crack(s, start1, start2, count1, count2, forward, backward, n, method, in2, in_g1, size2)
 
 
 @part
-def _is_comparable(low, high, forward, n, in1, in2, pairs):  # type: ignore[no-untyped-def]
+def _group_size(count, inside, begin, end):  # type: ignore[no-untyped-def]
+    """Count the records and the rows of a group, among the rows begin..end - 1."""
+    records, rows = 0, 0
+    for row in range(begin, end):
+        records += count[row] * inside[row]
+        rows += inside[row]
+    return records, rows
+
+
+@part
+def _is_comparable(begin, end, forward, n, in1, in2, pairs):  # type: ignore[no-untyped-def]
     """Def. 15: every record of the one group is comparable to every record of the other (`pairs` pairs of rows)."""
+    start, later, least = forward
     linked = 0
-    for i in range(low, high):
-        if in1[i]:
-            for k in range(forward[0][i], forward[0][i + 1]):
-                linked += in2[forward[1][k]] and (forward[2][k] & LEAST) <= n
+    for i in range(begin, end):
+        if not in1[i]:
+            continue
+        for k in range(start[i], start[i + 1]):
+            linked += in2[later[k]] and (least[k] & LEAST) <= n
     return linked == pairs
 
 
@@ -245,25 +260,34 @@ def _b_crack(s, start1, start2, count1, count2, forward, backward, n, method, in
 
     G1: the earlier rows of s that link to a row of g2. G2: the later rows of s that link to a row of G1.
     """
-    records_g1, records_g2, outside_g2 = 0, 0, 0
+    # G1, and its records.
+    start, later, least = forward
+    records_g1 = 0
     for i in range(start1[s], start1[s + 1]):
         in_g1[i] = False
-        for k in range(forward[0][i], forward[0][i + 1]):
-            if in2[forward[1][k]] and (forward[2][k] & LEAST) <= n:
+        for k in range(start[i], start[i + 1]):
+            if in2[later[k]] and (least[k] & LEAST) <= n:
                 in_g1[i] = True
                 records_g1 += count1[i]
                 break
     if records_g1 == 0 and method != PAPER:
         return 0
+
+    # The records of G2, and those of them outside g2.
+    back_start, earlier, back_least = backward
+    records_g2, outside_g2 = 0, 0
     for j in range(start2[s], start2[s + 1]):
-        for k in range(backward[0][j], backward[0][j + 1]):
-            if in_g1[backward[1][k]] and (backward[2][k] & LEAST) <= n:
+        for k in range(back_start[j], back_start[j + 1]):
+            if in_g1[earlier[k]] and (back_least[k] & LEAST) <= n:
                 records_g2 += count2[j]
-                outside_g2 += 0 if in2[j] else count2[j]
+                if not in2[j]:
+                    outside_g2 += count2[j]
                 break
-    # The printed formula takes |G2| - |g2|, which is too small where g2 is not within G2.
-    free_for_g1 = outside_g2 if method in (SOUND, SIZES) else records_g2 - size2
-    return max(0, records_g1 - free_for_g1)
+
+    # Records of G1 that find no place outside g2 are in g2. The printed formula counts |G2| - |g2| such places, which
+    # is too small where g2 is not within G2.
+    places_outside = outside_g2 if method in (SOUND, SIZES) else records_g2 - size2
+    return max(0, records_g1 - places_outside)
 
 
 # --- Joint links ---
@@ -315,14 +339,19 @@ def _least_cost(valuer: CandidateValuer, costs: Ints) -> int:
     total = int(record_pairs.sum())
     if total > MOST_JOINT_LINKS:
         raise InputError(f"{total} links between records are too many for joint links (at most {MOST_JOINT_LINKS})")
-    # Each link of two rows becomes count1 * count2 links of records, numbered within it by `within`.
-    first1, first2 = np.cumsum(count1) - count1, np.cumsum(count2) - count2
+    # Each link of two rows becomes count1 * count2 links of records:
+    #
+    #     link           the link that each record pair belongs to
+    #     pair_of_link   its number among the record pairs of that link, from 0
+    #     first1[i]      number of the first record of earlier row i, among all records of the earlier release
     link = np.repeat(usable, record_pairs)
-    link_begin = np.cumsum(record_pairs) - record_pairs
-    within = np.arange(len(link)) - np.repeat(link_begin, record_pairs)
+    first_pair = np.cumsum(record_pairs) - record_pairs
+    pair_of_link = np.arange(len(link)) - np.repeat(first_pair, record_pairs)
     i, j = row[link], valuer.linkable.later[link]
-    record1 = first1[i] + within // count2[j]
-    record2 = first2[j] + within % count2[j]
+    first1 = np.cumsum(count1) - count1
+    first2 = np.cumsum(count2) - count2
+    record1 = first1[i] + pair_of_link // count2[j]
+    record2 = first2[j] + pair_of_link % count2[j]
     # Weights 1 and 2 in place of 0 and 1: a sparse matrix takes a stored zero for no link.
     shape = (int(count1.sum()), int(count2.sum()))
     matrix = csr_array((costs[link] + 1, (record1, record2)), shape=shape)
@@ -339,14 +368,17 @@ def _joint_costs(items, starts, linked1, linked2, forward, n, bk, in1, in2):  # 
     start, later, least = forward
     costs = np.zeros(len(later), dtype=np.int64)
     for i in range(len(linked1)):
-        s1 = items[starts[linked1[i]] : starts[linked1[i] + 1]]
+        variant1 = linked1[i]
+        s1 = items[starts[variant1] : starts[variant1 + 1]]
         for k in range(start[i], start[i + 1]):
             j = later[k]
             if (least[k] & LEAST) > n:
                 costs[k] = -1
             elif in1[i]:
-                s2 = items[starts[linked2[j]] : starts[linked2[j] + 1]]
-                costs[k] = 0 if in2[j] and _is_joint(s1, s2, bk, n) else 1
+                variant2 = linked2[j]
+                s2 = items[starts[variant2] : starts[variant2 + 1]]
+                is_counted = in2[j] and _is_joint(s1, s2, bk, n)
+                costs[k] = 0 if is_counted else 1
     return costs
 
 
@@ -355,7 +387,7 @@ def _is_joint(s1, s2, bk, n):  # type: ignore[no-untyped-def]
     """Whether some prefix of s2, s1 and bk have a common supersequence that is short enough for both originals.
 
     shortest[i, j, k]: length of the shortest common supersequence of s1[:i], s2[:j] and bk[:k]. Its last symbol is the
-    last one of at least one of them, and is taken from all that end in it.
+    last one of at least one of the three.
     """
     shortest = np.zeros((len(s1) + 1, len(s2) + 1, len(bk) + 1), dtype=np.int32)
     for i in range(len(s1) + 1):
@@ -364,21 +396,26 @@ def _is_joint(s1, s2, bk, n):  # type: ignore[no-untyped-def]
                 if i + j + k == 0:
                     continue
                 least = 1 << 30
-                for turn in range(3):
-                    if (turn == 0 and i == 0) or (turn == 1 and j == 0) or (turn == 2 and k == 0):
-                        continue
-                    if turn == 0:
-                        symbol = s1[i - 1]
-                    elif turn == 1:
-                        symbol = s2[j - 1]
-                    else:
-                        symbol = bk[k - 1]
-                    a = i - 1 if i > 0 and s1[i - 1] == symbol else i
-                    b = j - 1 if j > 0 and s2[j - 1] == symbol else j
-                    c = k - 1 if k > 0 and bk[k - 1] == symbol else k
-                    least = min(least, 1 + shortest[a, b, c])
+                if i > 0:
+                    least = min(least, _length_ending_in(s1[i - 1], shortest, s1, s2, bk, i, j, k))
+                if j > 0:
+                    least = min(least, _length_ending_in(s2[j - 1], shortest, s1, s2, bk, i, j, k))
+                if k > 0:
+                    least = min(least, _length_ending_in(bk[k - 1], shortest, s1, s2, bk, i, j, k))
                 shortest[i, j, k] = least
     is_short_enough = False
     for j in range(len(s2) + 1):
         is_short_enough |= shortest[len(s1), j, len(bk)] <= min(len(s1), j) + n
     return is_short_enough
+
+
+@part
+def _length_ending_in(symbol, shortest, s1, s2, bk, i, j, k):  # type: ignore[no-untyped-def]
+    """Length of the shortest supersequence of s1[:i], s2[:j] and bk[:k] that ends in a symbol (see `_is_joint`).
+
+    The symbol is the last one of all three that end in it, and the rest is as short as it can be.
+    """
+    rest1 = i - 1 if i > 0 and s1[i - 1] == symbol else i
+    rest2 = j - 1 if j > 0 and s2[j - 1] == symbol else j
+    rest_of_bk = k - 1 if k > 0 and bk[k - 1] == symbol else k
+    return 1 + shortest[rest1, rest2, rest_of_bk]

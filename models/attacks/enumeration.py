@@ -179,7 +179,7 @@ def _tables(valuer: CandidateValuer) -> EnumerationTables:
     pair, table, base = valuer.pair, valuer.table, valuer.base
     earlier, later = pair.earlier, pair.later
     variants = pair.n_known
-    start1, start2 = valuer.starts()
+    start1, start2 = valuer.value_starts()
     if valuer.method == "exact":
         loose, can_be_free = base.loose, base.reachable
     else:  # group formulas ask for no flows

@@ -89,6 +89,11 @@ ASK_M, ASK_BA, DONE = FLOW_M, FLOW_BA, -1
 MS1, MS2, CORE1, CORE2, MOST_M, CORE_M, MOST_BA, CORE_BA, ORDER, KEY = range(10)
 """Columns of `nodes[depth, child]`: bounds of its subtree, above and below; ORDER and KEY: the visiting order."""
 
+SYMBOL, NEXT_CHILD, N_ACTIVE, BK_NUMBER = 0, 1, 2, 3
+"""Rows of `path[:, depth]`: the symbol by which the path goes on; the next child to enter, by its place in the visiting
+order; for totals that are added up, how many variants still match; for totals that are looked up, the number of the bk
+among those of its length."""
+
 
 class AddedUp(NamedTuple):
     """The source that adds up.
@@ -132,12 +137,12 @@ class SearchTables(NamedTuple):
     looked_up: LookedUp
 
 
-class SearchRoom(NamedTuple):
+class SearchState(NamedTuple):
     """The arrays that the walk writes.
 
-    By depth: `path` int64[3, length + 2] (symbol; active variants, or number of the bk among those of its length; next
-    child to enter), `nodes` int64[length + 1, symbols, 10], and for added up totals `positions` (int16, by unmatched
-    symbols), `missing` (symbols unmatched) and `active` (variants that still match).
+    By depth: `path` int64[4, length + 2], rows SYMBOL to BK_NUMBER; `nodes` int64[length + 1, symbols, 10], columns MS1
+    to KEY; and for added up totals `positions` (int16, by unmatched symbols), `missing` (symbols unmatched) and
+    `active` (variants that still match).
 
     Of the children of the current node: `totals` int64[3, 4, symbols] (ALL_IN, CORE, ROOT; columns C1 to OPEN) and
     `leaving` int64[2, symbols] (ALL_IN, CORE).
@@ -253,22 +258,22 @@ def search(
     """
     tables = _tables_looked_up(table, weights, loose, n, length, by_flows=ask is not None)
     if tables is None:
-        nothing = LookedUp(*(np.zeros(shape, dtype) for shape, dtype in _LOOKED_UP_SHAPES))
+        not_looked_up = LookedUp(*(np.zeros(shape, dtype) for shape, dtype in _LOOKED_UP_SHAPES))
         added_up = AddedUp(table.first, table.after, weights, loose)
-        room = _room(len(table.first), table.symbols, n, length, surplus, adds_up=True)
-        tables = SearchTables(added_up, nothing)
+        state = _new_state(len(table.first), table.symbols, n, length, surplus, adds_up=True)
+        tables = SearchTables(added_up, not_looked_up)
     else:
-        room = _room(len(table.first), table.symbols, n, length, surplus, adds_up=False)
-    cursor = room.cursor
+        state = _new_state(len(table.first), table.symbols, n, length, surplus, adds_up=False)
+    cursor = state.cursor
     cursor[[N, LENGTH, LEAST_VALUE]] = n, length, floor
     cursor[SURPLUS] = -1 if ask is None else surplus
     while True:
         cursor[PAUSE] = cursor[NODES] + STRIDE
-        walk(tables, room)
+        walk(tables, state)
         if cursor[ASKED] == DONE:
-            return room.best, room.worst, cursor[[NODES, FLOWS]]
+            return state.best, state.worst, cursor[[NODES, FLOWS]]
         if cursor[ASKED] != 0 and ask is not None:
-            _answer(room, ask)
+            _answer(state, ask)
 
 
 _LOOKED_UP_SHAPES: tuple[tuple[Any, Any], ...] = (
@@ -278,15 +283,15 @@ _LOOKED_UP_SHAPES: tuple[tuple[Any, Any], ...] = (
 """Of `LookedUp` where nothing is looked up: the same types, so that the walk is compiled once."""
 
 
-def _room(variants: int, symbols: int, n: int, length: int, surplus: int, *, adds_up: bool) -> SearchRoom:
+def _new_state(variants: int, symbols: int, n: int, length: int, surplus: int, *, adds_up: bool) -> SearchState:
     """Return fresh arrays. Those by variant and depth are empty unless totals are added up."""
     best, worst = no_incumbents(length)
     followed = variants if adds_up else 0
     active = np.zeros((length + 1, followed), dtype=np.int32)
     active[0] = np.arange(followed)
-    path = np.zeros((3, length + 2), dtype=np.int64)
-    path[1, 0] = followed
-    return SearchRoom(
+    path = np.zeros((4, length + 2), dtype=np.int64)
+    path[N_ACTIVE, 0] = followed
+    return SearchState(
         positions=np.zeros((length + 1, followed, n + 1), dtype=np.int16),
         missing=np.zeros((length + 1, followed), dtype=np.int16),
         active=active,
@@ -323,6 +328,7 @@ def _tables_looked_up(
         # next: each kind of weights goes on from its own last totals.
         kind = (column, column in (NEW, OPEN) and not by_flows)
         totals.append(shared.totals(kind, over_all, n, length))
+    # The loose links under the numbers of all variants; -1 stays -1.
     links = np.column_stack((tables_part.variants[loose[:, 0]], tables_part.variants[loose[:, 1]], loose[:, 2]))
     links[loose[:, 1] < 0, 1] = -1
     leaving = np.zeros(starts[-1], dtype=np.int64)
@@ -339,20 +345,24 @@ def _tables_looked_up(
         leaving=leaving,
         core_leaving=core_leaving,
     )
-    none = np.zeros(0, dtype=np.int64)
-    nothing = AddedUp(none, np.zeros((0, 0), np.int16), np.zeros((0, 4), np.int64), np.zeros((0, 3), np.int64))
-    return SearchTables(nothing, looked_up)
+    not_added_up = AddedUp(
+        first=np.zeros(0, dtype=np.int64),
+        after=np.zeros((0, 0), dtype=np.int16),
+        weights=np.zeros((0, 4), dtype=np.int64),
+        loose=np.zeros((0, 3), dtype=np.int64),
+    )
+    return SearchTables(not_added_up, looked_up)
 
 
-def _answer(room: SearchRoom, ask: FlowQuestion) -> None:
+def _answer(state: SearchState, ask: FlowQuestion) -> None:
     """Answer the question at which the walk stopped, and keep the linker found as a witness."""
-    cursor = room.cursor
+    cursor = state.cursor
     question = int(cursor[ASKED])
-    value, free = ask(question, room.inside, int(room.best[BA]))
+    value, free = ask(question, state.inside, int(state.best[BA]))
     cursor[question] = value
     if free is None:
         return
-    witness = room.witness[cursor[WITNESS] % WITNESSES]
+    witness = state.witness[cursor[WITNESS] % WITNESSES]
     variants = np.flatnonzero(free)
     witness[: len(variants), 0] = variants
     witness[: len(variants), 1] = free[variants]
@@ -362,13 +372,13 @@ def _answer(room: SearchRoom, ask: FlowQuestion) -> None:
 
 def _states(symbols: int, length: int) -> int:
     """Return room for all states that a walk can enter: a power of two, three quarters to spare, at most STATES."""
-    most, level = 1, 1
+    nodes, nodes_of_depth = 1, 1
     for _ in range(length - 1):
-        level *= max(1, symbols)
-        most += level
-        if 4 * most >= STATES:
+        nodes_of_depth *= max(1, symbols)
+        nodes += nodes_of_depth
+        if 4 * nodes >= STATES:
             return STATES
-    return max(64, 1 << (4 * most - 1).bit_length())
+    return max(64, 1 << (4 * nodes - 1).bit_length())
 
 
 def no_incumbents(length: int) -> tuple[Ints, Codes]:
@@ -381,56 +391,66 @@ def no_incumbents(length: int) -> tuple[Ints, Codes]:
 
 
 @kernel
-def walk(tables, room):  # type: ignore[no-untyped-def]
+def walk(tables, state):  # type: ignore[no-untyped-def]
     """Walk on until a flow is needed, PAUSE nodes are valued, or all is searched.
 
     `cursor[ASKED]` then holds the question (for the matching set `inside`), 0, or DONE. At each node first all
     children are valued, which gives incumbents; then the promising ones are entered in the same order.
     """
-    nodes, path, cursor = room.nodes, room.path, room.cursor
+    nodes, path, cursor = state.nodes, state.path, state.cursor
     symbols, length = nodes.shape[1], cursor[LENGTH]
     depth = cursor[DEPTH]
     while depth >= 0:
+        # Return from time to time, so that a signal is heard. An answered question is used first.
         if cursor[ASKED] == 0 and cursor[NODES] >= cursor[PAUSE]:
             cursor[DEPTH] = depth
             return
+
+        # A node that was just entered: set the totals of its children, and their order.
         if cursor[PLACE] == 0 and cursor[ASKED] == 0:
-            _open(tables, room, depth)
+            _open(tables, state, depth)
+
+        # Value its children. One that needs a flow stops the walk, which goes on here with the answer.
         while cursor[PLACE] < symbols:
             a = nodes[depth, cursor[PLACE], ORDER]
-            path[0, depth] = a
-            if _value(tables, room, depth, a):
-                for v in range(len(room.inside)):
-                    room.inside[v] = _matches(tables, room, depth, v, a)
+            path[SYMBOL, depth] = a
+            needs_flow = _value(tables, state, depth, a)
+            if needs_flow:
+                for v in range(len(state.inside)):
+                    state.inside[v] = _matches(tables, state, depth, v, a)
                 cursor[DEPTH] = depth
                 return
             cursor[PLACE] += 1
-        if depth == length - 1 or path[2, depth] == symbols:
-            path[2, depth] = 0
+
+        # Nothing is left below: go back to the parent, whose children are all valued.
+        if depth == length - 1 or path[NEXT_CHILD, depth] == symbols:
+            path[NEXT_CHILD, depth] = 0
             depth -= 1
             continue
-        a = nodes[depth, path[2, depth], ORDER]
-        path[2, depth] += 1
-        if _is_promising(room.best, cursor[LEAST_VALUE], nodes[depth, a]):
-            path[0, depth] = a
-            if _enter(tables, room, depth, a):
+
+        # Enter the next child, if its subtree is promising and was not searched before.
+        a = nodes[depth, path[NEXT_CHILD, depth], ORDER]
+        path[NEXT_CHILD, depth] += 1
+        if _is_promising(state.best, cursor[LEAST_VALUE], nodes[depth, a]):
+            path[SYMBOL, depth] = a
+            if _enter(tables, state, depth, a):
                 depth += 1
-                path[2, depth] = 0
+                path[NEXT_CHILD, depth] = 0
                 cursor[PLACE] = 0
     cursor[ASKED] = DONE
 
 
 @part
-def _open(tables, room, depth):  # type: ignore[no-untyped-def]
+def _open(tables, state, depth):  # type: ignore[no-untyped-def]
     """Set the totals of all children and the order to visit them.
 
     Small matching sets come first, since a small incumbent prunes more; ties go by the core, then by rarity.
     """
     if len(tables.looked_up.starts) > 0:
-        _look_up_totals(tables.looked_up, room, depth)
+        _look_up_totals(tables.looked_up, state, depth)
     else:
-        _add_up_totals(tables.added_up, room, depth)
-    totals, children = room.totals, room.nodes[depth]
+        _add_up_totals(tables.added_up, state, depth)
+    totals, children = state.totals, state.nodes[depth]
     for a in range(len(children)):
         matching = totals[ALL_IN, C1, a] + totals[ALL_IN, C2, a]
         core = totals[CORE, C1, a] + totals[CORE, C2, a]
@@ -440,148 +460,174 @@ def _open(tables, room, depth):  # type: ignore[no-untyped-def]
 
 @part
 def _insert(children, a, key):  # type: ignore[no-untyped-def]
-    """Insert child `a` among the children before it, by ascending key."""
-    at = a
-    while at > 0 and children[at - 1, KEY] > key:
-        children[at, KEY] = children[at - 1, KEY]
-        children[at, ORDER] = children[at - 1, ORDER]
-        at -= 1
-    children[at, KEY] = key
-    children[at, ORDER] = a
+    """Insert child `a` into the order of the children 0..a - 1, by ascending key."""
+    place = a
+    while place > 0 and children[place - 1, KEY] > key:
+        children[place, KEY] = children[place - 1, KEY]
+        children[place, ORDER] = children[place - 1, ORDER]
+        place -= 1
+    children[place, KEY] = key
+    children[place, ORDER] = a
 
 
 @part
 def _order_key(matching, core, frequency):  # type: ignore[no-untyped-def]
-    """All three numbers in one integer, the first one first."""
-    cap = (1 << 20) - 1
-    return (min(matching, cap) << 40) + (min(core, cap) << 20) + min(frequency, cap)
+    """Put three numbers into one integer that sorts by the first, then by the second, then by the third."""
+    most = (1 << 20) - 1  # 20 bits each
+    return (min(matching, most) << 40) + (min(core, most) << 20) + min(frequency, most)
 
 
 @part
-def _value(tables, room, depth, a):  # type: ignore[no-untyped-def]
-    """Value child `a`, offer it as incumbent, and set its bounds. True: stop, a flow is needed first.
+def _value(tables, state, depth, a):  # type: ignore[no-untyped-def]
+    """Value child `a`, offer it as incumbent, and set its bounds. Returns whether a flow is needed first.
 
-    The base linker gives M >= ms1 - leaving and BA >= its own free records; M <= ms1 and BA <= surplus always. A flow
-    is needed only if the exact number could lie below the incumbent.
+    M is how many records of ms1 the best linker keeps inside ms2, BA how many records of ms2 the best linker leaves
+    free. The base linker is one of all linkers, so
+
+        ms1 - leaving       <=  M   <=  ms1
+        its own free in ms2 <=  BA  <=  surplus
+
+    A flow is needed only if the exact number could lie below the incumbent. Without flows (surplus < 0) the base linker
+    is the only one.
     """
-    cursor, best, bounds = room.cursor, room.best, room.nodes[depth, a]
-    floor, surplus = cursor[LEAST_VALUE], cursor[SURPLUS]
-    ms1, ms2 = room.totals[ALL_IN, C1, a], room.totals[ALL_IN, C2, a]
-    can_be_free = room.totals[ALL_IN, OPEN, a]
-    if cursor[ASKED] == 0:
+    cursor, best = state.cursor, state.best
+    least_value, surplus = cursor[LEAST_VALUE], cursor[SURPLUS]
+    has_flows = surplus >= 0
+    ms1, ms2 = state.totals[ALL_IN, C1, a], state.totals[ALL_IN, C2, a]
+    can_be_free = state.totals[ALL_IN, OPEN, a]
+    if cursor[ASKED] == 0:  # a new child, and not the one whose question was just answered
         cursor[NODES] += 1
         cursor[FLOW_M], cursor[FLOW_BA] = -1, -1
     cursor[ASKED] = 0
 
-    # M: how many records of ms1 the best linker keeps inside ms2.
-    m = ms1 - room.leaving[ALL_IN, a]
-    most_m = ms1
+    m = ms1 - state.leaving[ALL_IN, a]
+    most_m = m
     if cursor[FLOW_M] >= 0:
         m = cursor[FLOW_M]
         most_m = m
-    elif surplus >= 0 and m < ms1 and max(m, floor) < max(best[FA], best[CA]):
-        cursor[ASKED] = ASK_M
-    if surplus < 0:
-        most_m = m
+    elif has_flows:
+        most_m = ms1
+        if m < ms1 and max(m, least_value) < max(best[FA], best[CA]):
+            cursor[ASKED] = ASK_M
 
-    # BA: how many records of ms2 the best linker leaves free.
-    ba = room.totals[ALL_IN, NEW, a]
-    if surplus >= 0 and cursor[FLOW_BA] >= 0:
+    ba = state.totals[ALL_IN, NEW, a]
+    if cursor[FLOW_BA] >= 0:
         ba = cursor[FLOW_BA]
-    elif surplus >= 0 and cursor[ASKED] == 0 and can_be_free > 0 and ba < surplus and max(ba, floor) < best[BA]:
-        if _is_witnessed(tables, room, depth, a, best[BA]):
-            ba = best[BA]
+    elif has_flows and cursor[ASKED] == 0 and can_be_free > 0 and ba < surplus and max(ba, least_value) < best[BA]:
+        if _is_witnessed(tables, state, depth, a, best[BA]):
+            ba = best[BA]  # at least: no new incumbent
         else:
             cursor[ASKED] = ASK_BA
+
     if cursor[ASKED] != 0:
         cursor[FLOWS] += 1
         return True
 
-    _offer(room, depth, ms1, ms2, m, ba)
+    _offer(state, depth, ms1, ms2, m, ba)
+    bounds = state.nodes[depth, a]
     bounds[MS1], bounds[MS2] = ms1, ms2
-    bounds[CORE1], bounds[CORE2] = room.totals[CORE, C1, a], room.totals[CORE, C2, a]
+    bounds[CORE1], bounds[CORE2] = state.totals[CORE, C1, a], state.totals[CORE, C2, a]
     bounds[MOST_M] = most_m
-    bounds[CORE_M] = room.totals[CORE, C1, a] - room.leaving[CORE, a]
-    bounds[MOST_BA] = can_be_free if surplus >= 0 else ba
-    bounds[CORE_BA] = room.totals[CORE, NEW, a]
+    bounds[CORE_M] = state.totals[CORE, C1, a] - state.leaving[CORE, a]
+    bounds[MOST_BA] = can_be_free if has_flows else ba
+    bounds[CORE_BA] = state.totals[CORE, NEW, a]
     return False
 
 
 @part
-def _is_witnessed(tables, room, depth, a, enough):  # type: ignore[no-untyped-def]
+def _is_witnessed(tables, state, depth, a, enough):  # type: ignore[no-untyped-def]
     """Whether a witness leaves `enough` records of this matching set free. The last to answer is tried first."""
-    witness, cursor = room.witness, room.cursor
-    witnesses = min(cursor[WITNESS], len(witness))
-    for turn in range(witnesses):
-        number = (cursor[LAST] + turn) % witnesses
-        free = 0
+    witness, cursor = state.witness, state.cursor
+    n_witnesses = min(cursor[WITNESS], len(witness))
+    for turn in range(n_witnesses):
+        number = (cursor[LAST] + turn) % n_witnesses
+        free_inside = 0
         for k in range(witness.shape[1]):
-            records = witness[number, k, 1]
+            variant, records = witness[number, k, 0], witness[number, k, 1]
             if records == 0:
                 break
-            if _matches(tables, room, depth, witness[number, k, 0], a):
-                free += records
-        if free >= enough:
+            if _matches(tables, state, depth, variant, a):
+                free_inside += records
+        if free_inside >= enough:
             cursor[LAST] = number
             return True
     return False
 
 
 @part
-def _offer(room, depth, ms1, ms2, m, ba):  # type: ignore[no-untyped-def]
-    """Make the bk of the path the incumbent of every measure of which it has the least value."""
-    best, worst, floor = room.best, room.worst, room.cursor[LEAST_VALUE]
-    in_both = ms1 > 0 and ms2 > 0
-    counts = in_both or (floor >= 0 and ms1 + ms2 > 0)
-    for measure in range(7):
-        if measure <= KA2_COMMON:
-            value = ms1 if measure % 2 == 0 else ms2
-            offered = value >= 1 and (measure <= KA2 or in_both)
-        else:
-            value = ba if measure == BA else m
-            offered = counts and value >= max(floor, 0)
-        if offered and value < best[measure]:
-            best[measure] = value
-            for d in range(worst.shape[1]):
-                worst[measure, d] = room.path[0, d] if d <= depth else -1
+def _offer(state, depth, ms1, ms2, m, ba):  # type: ignore[no-untyped-def]
+    """Make the bk of the path the incumbent of every measure of which it has the least value.
+
+    KA counts bk that matches; the attacks count values from `least_value` on (see FLOOR).
+    """
+    least_value = state.cursor[LEAST_VALUE]
+    in_first, in_second = ms1 > 0, ms2 > 0
+    in_both = in_first and in_second
+    _replace_if_less(state, depth, KA1, ms1, in_first)
+    _replace_if_less(state, depth, KA2, ms2, in_second)
+    _replace_if_less(state, depth, KA1_COMMON, ms1, in_both)
+    _replace_if_less(state, depth, KA2_COMMON, ms2, in_both)
+    is_attacked = in_both if least_value < 0 else in_first or in_second
+    least_counted = max(least_value, 0)
+    _replace_if_less(state, depth, FA, m, is_attacked and m >= least_counted)
+    _replace_if_less(state, depth, CA, m, is_attacked and m >= least_counted)
+    _replace_if_less(state, depth, BA, ba, is_attacked and ba >= least_counted)
 
 
 @part
-def _is_promising(best, floor, bounds):  # type: ignore[no-untyped-def]
-    """Whether the subtree with these bounds can hold a smaller value of any measure."""
-    ms1, ms2 = bounds[MS1], bounds[MS2]
+def _replace_if_less(state, depth, measure, value, counts):  # type: ignore[no-untyped-def]
+    """Make a value that counts the incumbent of its measure, with the bk of the path, if it is less."""
+    if not counts or value >= state.best[measure]:
+        return
+    state.best[measure] = value
+    worst = state.worst[measure]
+    for d in range(len(worst)):
+        worst[d] = state.path[SYMBOL, d] if d <= depth else -1
+
+
+@part
+def _is_promising(best, least_value, bounds):  # type: ignore[no-untyped-def]
+    """Whether the subtree with these bounds can hold a smaller value of any measure.
+
+    A value between the two bounds of its measure is possible. It must count, and be less than the incumbent.
+    """
+    # KA counts from 1 on.
+    in_first, in_second = bounds[MS1] > 0, bounds[MS2] > 0
+    in_both = in_first and in_second
     least1, least2 = max(bounds[CORE1], 1), max(bounds[CORE2], 1)
+    if (in_first and least1 < best[KA1]) or (in_second and least2 < best[KA2]):
+        return True
+    if in_both and (least1 < best[KA1_COMMON] or least2 < best[KA2_COMMON]):
+        return True
+
+    # The attacks: FA and CA have the same value.
     best_m = max(best[FA], best[CA])
-    if (ms1 > 0 and least1 < best[KA1]) or (ms2 > 0 and least2 < best[KA2]):
-        return True
-    if ms1 > 0 and ms2 > 0 and (least1 < best[KA1_COMMON] or least2 < best[KA2_COMMON]):
-        return True
-    if floor > 0:
+    if least_value > 0:
         smaller_m = bounds[MOST_M] > 0 and max(bounds[CORE_M], 1) < best_m
         smaller_ba = bounds[MOST_BA] > 0 and max(bounds[CORE_BA], 1) < best[BA]
         return smaller_m or smaller_ba
-    counts = ms1 > 0 and ms2 > 0 if floor < 0 else ms1 + ms2 > 0
-    return counts and (bounds[CORE_M] < best_m or bounds[CORE_BA] < best[BA])
+    is_attacked = in_both if least_value < 0 else in_first or in_second
+    return is_attacked and (bounds[CORE_M] < best_m or bounds[CORE_BA] < best[BA])
 
 
 @part
-def _matches(tables, room, depth, v, a):  # type: ignore[no-untyped-def]
+def _matches(tables, state, depth, v, a):  # type: ignore[no-untyped-def]
     """Whether variant v is in the matching set of child `a`."""
-    n, looked_up = room.cursor[N], tables.looked_up
+    n, looked_up = state.cursor[N], tables.looked_up
     if len(looked_up.starts) > 0:
-        return looked_up.table[looked_up.variants[v], _column(looked_up, room.path, depth, a)] <= n
+        return looked_up.table[looked_up.variants[v], _column(looked_up, state.path, depth, a)] <= n
     added_up = tables.added_up
-    return is_in(added_up.first, added_up.after, room.positions[depth], room.missing[depth], v, a, n)
+    return is_in(added_up.first, added_up.after, state.positions[depth], state.missing[depth], v, a, n)
 
 
 @part
-def _enter(tables, room, depth, a):  # type: ignore[no-untyped-def]
+def _enter(tables, state, depth, a):  # type: ignore[no-untyped-def]
     """Make child `a` the node of the next depth. False: an equal state was entered before, and its subtree is equal."""
     looked_up = tables.looked_up
     if len(looked_up.starts) > 0:
-        room.path[1, depth + 1] = _column(looked_up, room.path, depth, a) - looked_up.starts[depth]
+        state.path[BK_NUMBER, depth + 1] = _column(looked_up, state.path, depth, a) - looked_up.starts[depth]
         return True
-    return _advance_all(tables.added_up, room, depth, a)
+    return _advance_all(tables.added_up, state, depth, a)
 
 
 # --- Totals that are looked up ---
@@ -591,54 +637,54 @@ def _enter(tables, room, depth, a):  # type: ignore[no-untyped-def]
 def _column(looked_up, path, depth, a):  # type: ignore[no-untyped-def]
     """Column of the bk that ends in child `a`: within its length, bk are numbered as digits of base `symbols`."""
     all_symbols = looked_up.starts[1]
-    return looked_up.starts[depth] + path[1, depth] * all_symbols + looked_up.symbols[a]
+    return looked_up.starts[depth] + path[BK_NUMBER, depth] * all_symbols + looked_up.symbols[a]
 
 
 @part
-def _look_up_totals(looked_up, room, depth):  # type: ignore[no-untyped-def]
+def _look_up_totals(looked_up, state, depth):  # type: ignore[no-untyped-def]
     """Copy the totals of all children.
 
     The longest bk have no core of their own: no symbol follows, so all that matches stays.
     """
-    totals, leaving = room.totals, room.leaving
-    is_last = depth == room.cursor[LENGTH] - 1
+    totals, leaving = state.totals, state.leaving
+    is_last = depth == state.cursor[LENGTH] - 1
     for a in range(totals.shape[2]):
-        k = _column(looked_up, room.path, depth, a)
+        bk = _column(looked_up, state.path, depth, a)
         symbol = looked_up.symbols[a]
-        for column in range(4):
-            totals[ALL_IN, column, a] = looked_up.all_in[column, k]
-            totals[CORE, column, a] = looked_up.all_in[column, k] if is_last else looked_up.core[column, k]
-            totals[ROOT, column, a] = looked_up.root[column, symbol]
-        leaving[ALL_IN, a] = looked_up.leaving[k]
-        leaving[CORE, a] = looked_up.leaving[k] if is_last else looked_up.core_leaving[k]
+        for weight in range(4):
+            totals[ALL_IN, weight, a] = looked_up.all_in[weight, bk]
+            totals[CORE, weight, a] = looked_up.all_in[weight, bk] if is_last else looked_up.core[weight, bk]
+            totals[ROOT, weight, a] = looked_up.root[weight, symbol]
+        leaving[ALL_IN, a] = looked_up.leaving[bk]
+        leaving[CORE, a] = looked_up.leaving[bk] if is_last else looked_up.core_leaving[bk]
 
 
 # --- Totals that are added up ---
 
 
 @part
-def _add_up_totals(added_up, room, depth):  # type: ignore[no-untyped-def]
+def _add_up_totals(added_up, state, depth):  # type: ignore[no-untyped-def]
     """Add up the totals of all children."""
-    cursor, totals, leaving = room.cursor, room.totals, room.leaving
+    cursor, totals, leaving = state.cursor, state.totals, state.leaving
     n = cursor[N]
     symbols_left = cursor[LENGTH] - depth - 1
     if depth == 0:
-        _add_records(added_up, room, depth, 0, totals[ROOT])
+        _add_records(added_up, state, depth, 0, totals[ROOT])
     if depth == 0 and n == 0:
         totals[ALL_IN] = totals[ROOT]
     else:
-        _add_records(added_up, room, depth, n, totals[ALL_IN])
-    _add_loose(added_up, room, depth, n, leaving[ALL_IN])
+        _add_records(added_up, state, depth, n, totals[ALL_IN])
+    _add_loose(added_up, state, depth, n, leaving[ALL_IN])
     if symbols_left == 0:  # no symbol follows, so all that matches stays; most of the walk is done here
         totals[CORE] = totals[ALL_IN]
         leaving[CORE] = leaving[ALL_IN]
     else:
-        _add_records(added_up, room, depth, n - symbols_left, totals[CORE])
-        _add_loose(added_up, room, depth, n - symbols_left, leaving[CORE])
+        _add_records(added_up, state, depth, n - symbols_left, totals[CORE])
+        _add_loose(added_up, state, depth, n - symbols_left, leaving[CORE])
 
 
 @part
-def _add_records(added_up, room, depth, threshold, totals):  # type: ignore[no-untyped-def]
+def _add_records(added_up, state, depth, threshold, totals):  # type: ignore[no-untyped-def]
     """Set totals[:, a] to the weights of the variants with at most `threshold` symbols unmatched after symbol a.
 
     A variant v at this node has missing[v] symbols unmatched:
@@ -648,7 +694,7 @@ def _add_records(added_up, room, depth, threshold, totals):  # type: ignore[no-u
         missing[v] > threshold    never matches
     """
     first, after, weights = added_up.first, added_up.after, added_up.weights
-    positions, missing, active = room.positions[depth], room.missing[depth], room.active[depth]
+    positions, missing, active = state.positions[depth], state.missing[depth], state.active[depth]
     totals_c1, totals_c2, totals_new, totals_open = totals[C1], totals[C2], totals[NEW], totals[OPEN]
     symbols = len(totals_c1)
     base_c1, base_c2, base_new, base_open = 0, 0, 0, 0
@@ -656,8 +702,8 @@ def _add_records(added_up, room, depth, threshold, totals):  # type: ignore[no-u
         totals_c1[a], totals_c2[a], totals_new[a], totals_open[a] = 0, 0, 0, 0
     if threshold < 0:
         return
-    for x in range(room.path[1, depth]):
-        v = active[x]
+    for k in range(state.path[N_ACTIVE, depth]):
+        v = active[k]
         if missing[v] < threshold:
             base_c1 += weights[v, C1]
             base_c2 += weights[v, C2]
@@ -681,10 +727,10 @@ def _add_records(added_up, room, depth, threshold, totals):  # type: ignore[no-u
 
 
 @part
-def _add_loose(added_up, room, depth, threshold, leaving):  # type: ignore[no-untyped-def]
+def _add_loose(added_up, state, depth, threshold, leaving):  # type: ignore[no-untyped-def]
     """Set leaving[a] to the records that the loose links send from inside the matching set to outside."""
     first, after, loose = added_up.first, added_up.after, added_up.loose
-    positions, missing = room.positions[depth], room.missing[depth]
+    positions, missing = state.positions[depth], state.missing[depth]
     for a in range(len(leaving)):
         leaving[a] = 0
     if threshold < 0:
@@ -701,36 +747,37 @@ def _add_loose(added_up, room, depth, threshold, leaving):  # type: ignore[no-un
 
 
 @part
-def _advance_all(added_up, room, depth, a):  # type: ignore[no-untyped-def]
+def _advance_all(added_up, state, depth, a):  # type: ignore[no-untyped-def]
     """Set the positions of the next depth after symbol a. Returns whether this state is new.
 
     Variants with more than n symbols unmatched drop out of `active`. Two nodes of equal depth with equal positions
     have equal subtrees, so the second one need not be entered.
     """
-    first, after, sizes, n = added_up.first, added_up.after, room.path[1], room.cursor[N]
-    positions, missing, active = room.positions[depth], room.missing[depth], room.active[depth]
-    next_positions, next_missing = room.positions[depth + 1], room.missing[depth + 1]
-    next_active = room.active[depth + 1]
+    first, after, n = added_up.first, added_up.after, state.cursor[N]
+    positions, missing, active = state.positions[depth], state.missing[depth], state.active[depth]
+    next_positions, next_missing = state.positions[depth + 1], state.missing[depth + 1]
+    next_active = state.active[depth + 1]
     for v in range(len(first)):
         next_missing[v] = n + 1
-    kept = 0
+    n_active = 0
     hash1, hash2 = np.uint64(depth + 1), np.uint64(n + 7)
-    for x in range(sizes[depth]):
-        v = active[x]
+    for k in range(state.path[N_ACTIVE, depth]):
+        v = active[k]
         if not is_in(first, after, positions, missing, v, a, n):
             continue
         next_missing[v] = advance(first[v], after, positions[v], a, n, next_positions[v])
-        next_active[kept] = v
-        kept += 1
-        for k in range(n + 1):
+        next_active[n_active] = v
+        n_active += 1
+        # Add the variant and its positions to both hashes of the state.
+        for unmatched in range(n + 1):
             # Variant and position in one word: hashed one after the other, two states could have equal sums.
-            word = np.uint64((np.int64(v) << 16) + next_positions[v, k] + 2)
+            word = np.uint64((np.int64(v) << 16) + next_positions[v, unmatched] + 2)
             hash1 = (hash1 ^ word) * np.uint64(0x9E3779B97F4A7C15)
             hash1 ^= hash1 >> np.uint64(32)
             hash2 = (hash2 + word) * np.uint64(0xC2B2AE3D27D4EB4F)
             hash2 ^= hash2 >> np.uint64(29)
-    sizes[depth + 1] = kept
-    return _is_new(room.seen, hash1, hash2)
+    state.path[N_ACTIVE, depth + 1] = n_active
+    return _is_new(state.seen, hash1, hash2)
 
 
 @part
@@ -740,13 +787,13 @@ def _is_new(seen, hash1, hash2):  # type: ignore[no-untyped-def]
     States are distinguished by 128 bits of hash: a mistake is less likely than an error of the memory it runs in.
     """
     mask = np.uint64(len(seen) - 1)
-    at = hash1 & mask
+    place = hash1 & mask
     for _ in range(16):
-        if seen[at, 0] == hash1 and seen[at, 1] == hash2:
+        if seen[place, 0] == hash1 and seen[place, 1] == hash2:
             return False
-        if seen[at, 0] == 0 and seen[at, 1] == 0:
-            seen[at, 0] = hash1
-            seen[at, 1] = hash2
+        if seen[place, 0] == 0 and seen[place, 1] == 0:
+            seen[place, 0] = hash1
+            seen[place, 1] = hash2
             return True
-        at = (at + np.uint64(1)) & mask
+        place = (place + np.uint64(1)) & mask
     return True

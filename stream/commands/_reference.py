@@ -163,6 +163,10 @@ SITUATIONS = {
 """When somebody passes an option: of all commands that have it, or of one (`attack --T`)."""
 
 
+OptionContent = tuple[tuple[str, ...], str, str]
+"""Names, meaning and situation of an option."""
+
+
 @dataclass(frozen=True, slots=True)
 class OptionRow:
     """One option of one command."""
@@ -208,22 +212,29 @@ def page() -> str:
         "| --- | --- | --- | --- |",
     ]
     for (names, meaning, situation), commands in shared.items():
-        parts.append(f"| {_spelled(names)} | {', '.join(commands)} | {meaning} | {situation} |")
+        parts.append(f"| {_spelled(names)} | {', '.join(commands)} | {meaning} | {_shortened(situation)} |")
     for command in dict.fromkeys(row.command for row in rows):
-        own = [row for row in rows if row.command == command and _content(row) not in shared]
-        if own:
+        contents = [_content(row) for row in rows if row.command == command and _content(row) not in shared]
+        if contents:
             parts += [f"\n## {command}\n", "| option | meaning | pass it when |", "| --- | --- | --- |"]
-            parts += [f"| {_spelled(row.names)} | {row.meaning} | {row.situation} |" for row in own]
+            parts += [
+                f"| {_spelled(names)} | {meaning} | {_shortened(situation)} |" for names, meaning, situation in contents
+            ]
     return "\n".join(parts) + "\n"
 
 
-def _content(row: OptionRow) -> tuple[tuple[str, ...], str, str]:
+def _shortened(situation: str) -> str:
+    """Return a situation without the words that are in the head of its column."""
+    return situation.removeprefix("Pass it when ")
+
+
+def _content(row: OptionRow) -> OptionContent:
     return row.names, row.meaning, row.situation
 
 
-def _shared(rows: list[OptionRow]) -> dict[tuple[tuple[str, ...], str, str], list[str]]:
+def _shared(rows: list[OptionRow]) -> dict[OptionContent, list[str]]:
     """Return the options that mean the same in several commands, with these."""
-    commands: dict[tuple[tuple[str, ...], str, str], list[str]] = {}
+    commands: dict[OptionContent, list[str]] = {}
     for row in rows:
         commands.setdefault(_content(row), []).append(row.command)
     return {content: names for content, names in sorted(commands.items()) if len(names) > 1}

@@ -103,8 +103,13 @@ class KeyRow:
         return self.default == REQUIRED
 
     def markdown(self) -> str:
-        """Return the row of the table."""
-        return f"| `{self.key}` | `{self.type}` | {self.default} | {self.meaning} | {self.situation} |"
+        """Return the row of the table. The head of its last column says "set it when"."""
+        situation = self.situation.removeprefix("Set it when ")
+        return f"| `{self.key}` | `{self.type}` | {self.default} | {self.meaning} | {situation} |"
+
+    def content(self) -> tuple[str, ...]:
+        """Return all but the table, to find the same key in several tables."""
+        return self.key, self.type, self.default, self.meaning, self.situation
 
 
 REQUIRED = "required"
@@ -118,11 +123,24 @@ def main() -> None:
 def page() -> str:
     """Return the whole page, in Markdown."""
     parts = [HEAD]
+    first_tables: dict[tuple[str, ...], str] = {}  # of each key, by its content, the table that describes it
     for title, about, rows in tables():
-        head = ["| key | type | default | meaning | set it when |", "| --- | --- | --- | --- | --- |"]
-        lines = [*head, *(row.markdown() for row in rows)] if rows else ["No keys."]
-        parts.append("\n".join([f"## {title}", "", about, "", *lines, ""]))
+        lines = []
+        described = [row for row in rows if first_tables.setdefault(row.content(), title) == title]
+        if described:
+            lines += ["| key | type | default | meaning | set it when |", "| --- | --- | --- | --- | --- |"]
+            lines += [*(row.markdown() for row in described), ""]
+        lines += _repeated([row for row in rows if row not in described], first_tables)
+        parts.append("\n".join([f"## {title}", "", about, "", *(lines or ["No keys.", ""])]))
     return "\n".join(parts)
+
+
+def _repeated(rows: list[KeyRow], first_tables: dict[tuple[str, ...], str]) -> list[str]:
+    """Return a line for each earlier table that describes keys of this one."""
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        names.setdefault(first_tables[row.content()], []).append(f"`{row.key}`")
+    return [line for title, keys in names.items() for line in (f"As in {title}: {', '.join(keys)}.", "")]
 
 
 def tables() -> Iterator[tuple[str, str, list[KeyRow]]]:

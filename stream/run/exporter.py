@@ -91,7 +91,8 @@ class Definition:
 
     def markdown(self) -> str:
         """Return the row of docs/metrics.md."""
-        return f"| `{self.name}` | {self.kind} | {', '.join(self.labels)} | {self.help} | {self.situation} |"
+        situation = self.situation.removeprefix(SITUATION)
+        return f"| `{self.name}` | {self.kind} | {', '.join(self.labels)} | {self.help} | {situation} |"
 
 
 def _rows() -> Iterator[Definition]:

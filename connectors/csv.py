@@ -115,7 +115,7 @@ def read(path: Path, reading: Reading) -> EventLog:
 
     Errors are those of `connectors.frame.from_frame`, with file and line.
     """
-    dialects, frame, where = whole(path, reading)
+    dialects, frame, where = read_parts(path, reading)
     names = names_of_log([str(name) for name in frame.columns], reading)
     log = from_frame(frame, names, reading, str(path), where)
     decimal_comma = any(dialect.separator != "," for dialect in dialects)
@@ -125,7 +125,7 @@ def read(path: Path, reading: Reading) -> EventLog:
     )
 
 
-def whole(path: Path, reading: Reading, *, check: bool = True) -> tuple[list[Dialect], pd.DataFrame, Where]:
+def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[list[Dialect], pd.DataFrame, Where]:
     """Return the dialects of all files, all rows, and the place of each row."""
     files = parts(path, CSV)
     tables = [table(file, reading, check=check) for file in files]

@@ -13,7 +13,7 @@ import numpy as np
 
 from connectors import bad_rows
 from connectors.bad_rows import BadRows, Fault, Where, fields_as_text
-from connectors.columns import CASE_PREFIX, ColumnNames, as_text, constant_per_case, resolved, said, shape
+from connectors.columns import CASE_PREFIX, ColumnNames, as_text, constant_per_case, recognised_columns, resolved, shape
 from connectors.reading import Reading
 from connectors.time_columns import readable_times
 from models.errors import InputError, NoEventsError
@@ -87,7 +87,7 @@ def from_frame(frame: pd.DataFrame, names: ColumnNames, reading: Reading, source
 def names_of_log(header: Sequence[str], reading: Reading) -> ColumnNames:
     """Return the names of the log's columns, and report those that were recognised."""
     names = resolved(header, reading.columns)
-    note = said(header, reading.columns, names)
+    note = recognised_columns(header, reading.columns, names)
     if note:
         reading.say(note)
     return names

@@ -196,12 +196,12 @@ def _rows(path: Path, kind: str, reading: Reading, facts: Inspection) -> pd.Data
     if kind == ".parquet":
         from connectors import parquet
 
-        frame, _ = parquet.whole(path, reading, check=False)
+        frame, _ = parquet.read_parts(path, reading, check=False)
         return frame
     from connectors import csv
 
     # Bad rows are counted once, when the file is tried.
-    dialects, frame, _ = csv.whole(path, replace(reading, bad_rows=BadRows()), check=False)
+    dialects, frame, _ = csv.read_parts(path, replace(reading, bad_rows=BadRows()), check=False)
     dialect = dialects[0]
     # The suffix of Python's name only allows a byte order mark.
     facts.encoding = dialect.encoding.removesuffix("-sig")

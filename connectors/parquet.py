@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.bad_rows import Where
-from connectors.columns import resolved, said
+from connectors.columns import recognised_columns, resolved
 from connectors.folders import joined, parts
 from connectors.frame import check_columns, check_names, flat_columns, from_frame, log_of, names_of_log
 from connectors.output import clean, replacing
@@ -45,7 +45,7 @@ def read(path: Path, reading: Reading) -> EventLog:
     log_of_groups = read_row_groups(path, reading)
     if log_of_groups is not None:
         return log_of_groups
-    frame, where = whole(path, reading)
+    frame, where = read_parts(path, reading)
     names = names_of_log([str(name) for name in frame.columns], reading)
     log = from_frame(frame, names, reading, str(path), where)
     del frame
@@ -79,7 +79,7 @@ def read_row_groups(path: Path, reading: Reading) -> EventLog | None:
     blank_ids = any(not case.strip() for case in owner.values)
     if time is None or blank_ids or not _complete(owner) or not _complete(activity):
         return None
-    note = said(header, reading.columns, names)
+    note = recognised_columns(header, reading.columns, names)
     try:
         log = log_of(owner, activity, time, columns.pop(names.resource, None), columns, str)
     except InputError:
@@ -134,7 +134,7 @@ class _Coded:
     """A column of texts, coded in order of first appearance, chunk by chunk."""
 
     def __init__(self) -> None:
-        self._known: dict[str, int] = {}
+        self._code_of_text: dict[str, int] = {}
         self._codes: list[Codes] = [np.zeros(0, dtype=np.int32)]
 
     def add(self, chunk: pa.DictionaryArray) -> None:
@@ -145,17 +145,17 @@ class _Coded:
         recode = np.full(len(texts) + 1, MISSING, dtype=np.int32)
         shown = np.flatnonzero(first[:-1] < len(rows))
         for code in shown[np.argsort(first[shown])].tolist():
-            recode[code] = self._known.setdefault(texts[code], len(self._known))
+            recode[code] = self._code_of_text.setdefault(texts[code], len(self._code_of_text))
         self._codes.append(recode[rows])
 
     def column(self) -> Column:
         """Return all rows, once: the parts are dropped, so that no second copy of all columns exists."""
         codes = np.concatenate(self._codes)
         self._codes.clear()
-        return Column(codes, tuple(self._known))
+        return Column(codes, tuple(self._code_of_text))
 
 
-def whole(path: Path, reading: Reading, *, check: bool = True) -> tuple[pd.DataFrame, Where]:
+def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[pd.DataFrame, Where]:
     """Return all rows of the file or of the folder's files, and the place of each row."""
     files = parts(path, (".parquet",))
     places: list[Where] = [lambda row, file=file: f"{file}: row {row + 1}" for file in files]  # type: ignore[misc]

@@ -60,7 +60,7 @@ class Bodies(NamedTuple):
         uint64, the hash of each slot.
     store, begin
         Body b is `store[begin[b]:begin[b + 1]]`.
-    known
+    n_bodies
         int64[1], the number of bodies.
     """
 
@@ -68,7 +68,7 @@ class Bodies(NamedTuple):
     hashes: Words
     store: Bytes
     begin: Ints
-    known: Ints
+    n_bodies: Ints
 
 
 @content_free()
@@ -206,8 +206,8 @@ def _number(data, begin, time_begin, time_end, end, body_hash, bodies):  # type:
             if _equal(stored[:before], data[begin:time_begin]) and _equal(stored[before:], data[time_end:end]):
                 return body
         slot = (slot + 1) & mask
-    body = bodies.known[0]
-    bodies.known[0] = body + 1
+    body = bodies.n_bodies[0]
+    bodies.n_bodies[0] = body + 1
     bodies.slots[slot], bodies.hashes[slot] = body, body_hash
     start = bodies.begin[body]
     for k in range(before):
@@ -298,7 +298,7 @@ def no_bodies() -> Bodies:
 
 def with_room(bodies: Bodies, events: int, size: int) -> Bodies:
     """Return the same bodies with room for more of them, and for so many more bytes."""
-    n_bodies = int(bodies.known[0])
+    n_bodies = int(bodies.n_bodies[0])
     most, used = n_bodies + events, int(bodies.begin[n_bodies])
     slots, hashes, store, begin, count = bodies
     if 2 * most > len(slots):
@@ -415,7 +415,7 @@ class _Lines:
         self.bodies = with_room(self.bodies, most, len(piece))
         data, prefix, suffix = (np.frombuffer(text, dtype=np.uint8) for text in (piece, self.prefix, self.suffix))
         events = int(scan(data, prefix, suffix, self.bodies, parsed))
-        n_bodies, n_events = int(self.bodies.known[0]), self.to.events + events
+        n_bodies, n_events = int(self.bodies.n_bodies[0]), self.to.events + events
         bytes_of_bodies = int(self.bodies.begin[n_bodies])
         rarely_repeats = n_events > _MANY and 2 * n_bodies > n_events
         if events == OTHER or rarely_repeats or bytes_of_bodies > _MOST_KEPT:
@@ -481,7 +481,7 @@ class _Lines:
 
     def _columns(self) -> None:
         """Add the columns of the events. Each distinct body is parsed once."""
-        to, n_bodies, store = self.to, int(self.bodies.known[0]), self.bodies.store.tobytes()
+        to, n_bodies, store = self.to, int(self.bodies.n_bodies[0]), self.bodies.store.tobytes()
         begin = self.bodies.begin.tolist()
         # For each element and key: the code of its text in each body, -1 for none.
         code_of_body: dict[tuple[str, str], Ints] = {}

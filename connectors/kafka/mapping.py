@@ -206,7 +206,7 @@ def _unquoted(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    own: str
+    digest: str
     """Tells its events from those that other mappings make of the same record."""
     mapping: EventMapping
     parse: Callable[[str], int]
@@ -287,7 +287,7 @@ class _Rule:
             base = None if record.change is None else record.change.position()
         if base is None:
             return None
-        return "\x1f".join((base, self.own, column or ""))
+        return "\x1f".join((base, self.digest, column or ""))
 
 
 def compile_mappings(

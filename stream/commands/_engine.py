@@ -178,9 +178,9 @@ class _EngineRun:
         self._tell("mechanism")
         build, seconds = single.release_once(mechanism, exposure, keep_resources=self._asked.keep_resources)
         if self._asked.released:
-            from stream.release.public_view import beside
+            from stream.release.public_view import attributes_sentence
 
-            build = replace(build, not_guaranteed=(*build.not_guaranteed, beside(self._asked.released)))
+            build = replace(build, not_guaranteed=(*build.not_guaranteed, attributes_sentence(self._asked.released)))
         self._write(target, exposure, build)
         return {**single.summary(mechanism, exposure, build, seconds), **violations}
 

@@ -115,7 +115,7 @@ def command(
         def say(attack: str) -> None:
             bar.update(task, advance=1, description=attack)
 
-        found = assessment.assess_releases(
+        assessments = assessment.assess_releases(
             logs.releases,
             logs.original,
             logs.control,
@@ -125,7 +125,7 @@ def command(
             seed=seed,
             say=say,
         )
-    page = assessment.page(logs.releases, found)
+    page = assessment.page(logs.releases, assessments)
     if output is not None:
         try:
             output.write_text(html(page) if output.suffix == ".html" else markdown(page), encoding="utf-8")
@@ -135,7 +135,7 @@ def command(
     if json:
         emit_json(page.data)
     else:
-        _print(found)
+        _print(assessments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +194,11 @@ def _declared(attacker: AttackerOptions) -> Profile | None:
     return Profile(m, knowledge, tuple(options.split(attacker.case_attributes)))
 
 
-def _print(found: Mapping[str, Assessment]) -> None:
+def _print(assessments: Mapping[str, Assessment]) -> None:
     from stream.operator.assessment import COLUMNS, READING, not_run, row, warnings
 
     console = tables()
-    for name, assessment in found.items():
+    for name, assessment in assessments.items():
         for result in assessment.results:
             rows = [[cell or None for cell in row(measure)] for measure in result.measures]
             console.print(filled(COLUMNS, rows, title=f"{name}, {result.profile.name} attacker", left=2))
@@ -206,7 +206,7 @@ def _print(found: Mapping[str, Assessment]) -> None:
             for line in not_run(result):
                 console.print(line)
             console.print()
-    for warning in warnings(found):
+    for warning in warnings(assessments):
         console.print(f"warning: {warning}")
     for line in READING:
         console.print(line)

@@ -25,7 +25,7 @@ PANEL = "Measure"
 
 @dataclass(frozen=True, slots=True)
 class AdversaryOptions:
-    """What the adversary knows, of whom."""
+    """Knowledge of the adversary about a person."""
 
     projection: Annotated[
         str, typer.Option(metavar="A..F|all", help="What the adversary knows of an event (docs/glossary.md).")
@@ -43,7 +43,7 @@ class AdversaryOptions:
 @options.grouped
 def command(
     log: options.Log,
-    known: AdversaryOptions = AdversaryOptions(),
+    attacker: AdversaryOptions = AdversaryOptions(),
     population: Annotated[int, typer.Option(metavar="N", help="Estimate uniqueness among N persons.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figure (png, pdf, svg).")] = None,
     sensitive: options.Sensitive = "",
@@ -56,33 +56,33 @@ def command(
     from connectors.logs import declared_times
     from models.risk.table import document, questions, with_time_note
 
-    wanted, amounts = questions(options.split(known.projection), options.split(known.points))
+    wanted, amounts = questions(options.split(attacker.projection), options.split(attacker.points))
     if plot is not None:
         from stream.commands._plot import check
 
         check(plot)
     if engine.engine == _engine.EMBEDDED:
-        found, seconds, estimate = _in_memory(log, known, wanted, amounts, population, sensitive, reading, seed)
+        measured, seconds, estimate = _in_memory(log, attacker, wanted, amounts, population, sensitive, reading, seed)
     else:
-        _refuse_beyond_variants(known, wanted, population, engine)
-        found, seconds = _on_variants(
-            log, known, wanted, amounts, options.split_attributes(sensitive), reading, engine, seed
+        _refuse_beyond_variants(attacker, wanted, population, engine)
+        measured, seconds = _on_variants(
+            log, attacker, wanted, amounts, options.split_attributes(sensitive), reading, engine, seed
         )
         estimate = None
-    found = with_time_note(found, declared_times(log))
+    measured = with_time_note(measured, declared_times(log))
     if plot is not None:
         from stream.commands._plot import draw_uniqueness
 
-        draw_uniqueness(plot, log.name, found)
+        draw_uniqueness(plot, log.name, measured)
     if json:
-        emit_json(document(found, seconds, known.resolution, estimate))
+        emit_json(document(measured, seconds, attacker.resolution, estimate))
     else:
-        _print(log.name, found, estimate)
+        _print(log.name, measured, estimate)
 
 
 def _in_memory(
     log: Path,
-    known: AdversaryOptions,
+    attacker: AdversaryOptions,
     wanted: list[Projection],
     amounts: list[Any],
     population: int,
@@ -98,40 +98,41 @@ def _in_memory(
     ask = partial(
         trace_uniqueness,
         events,
-        resolution=known.resolution,  # type: ignore[arg-type] # these names are checked inside
-        draws=known.draws,
+        resolution=attacker.resolution,  # type: ignore[arg-type] # these names are checked inside
+        draws=attacker.draws,
         seed=seed,
-        semantics=known.semantics,  # type: ignore[arg-type]
-        unit=known.unit,  # type: ignore[arg-type]
-        adversary=known.adversary,  # type: ignore[arg-type]
+        semantics=attacker.semantics,  # type: ignore[arg-type]
+        unit=attacker.unit,  # type: ignore[arg-type]
+        adversary=attacker.adversary,  # type: ignore[arg-type]
         sensitive=options.split_attributes(sensitive),
-        case_attributes=options.split(known.case_attributes) or None,
-        event_attributes=_by_role(options.split(known.event_attributes), reading.columns or {}) or None,
+        case_attributes=options.split(attacker.case_attributes) or None,
+        event_attributes=_by_role(options.split(attacker.event_attributes), reading.columns or {}) or None,
     )
-    found, seconds = _measure(wanted, lambda name: ask(name, amounts))
-    estimate = estimate_population(events, found[0], population, seed) if population else None
-    return found, seconds, estimate
+    measured, seconds = _measure(wanted, lambda name: ask(name, amounts))
+    estimate = estimate_population(events, measured[0], population, seed) if population else None
+    return measured, seconds, estimate
 
 
 def _refuse_beyond_variants(
-    known: AdversaryOptions, wanted: Sequence[str], population: int, engine: _engine.EngineOptions
+    attacker: AdversaryOptions, wanted: Sequence[str], population: int, engine: _engine.EngineOptions
 ) -> None:
     """InputError for what is read off single cases."""
     if "A" in wanted:
         engine.refuse("projection A knows the times of single cases (others: --projection B,C,D,E,F)")
-    if known.unit != "case" or known.semantics != "joint" or known.adversary != "random":
+    if attacker.unit != "case" or attacker.semantics != "joint" or attacker.adversary != "random":
         engine.refuse("--unit resource, --semantics per-column and --adversary greedy read single cases")
     if population:
         engine.refuse("--population fits a model to the attributes of single cases")
-    if set(wanted) & set("BDF") and not known.case_attributes:
+    if set(wanted) & set("BDF") and not attacker.case_attributes:
         engine.refuse("which case attributes are known is found on the whole log (or name them: --case-attributes)")
-    if set(wanted) & set("BC") and options.split(known.event_attributes) not in (["resource"], ["org:resource"]):
+    resource_alone = options.split(attacker.event_attributes) in (["resource"], ["org:resource"])
+    if set(wanted) & set("BC") and not resource_alone:
         engine.refuse("of events, variants have the resource alone (--event-attributes resource)")
 
 
 def _on_variants(
     log: Path,
-    known: AdversaryOptions,
+    attacker: AdversaryOptions,
     wanted: list[Projection],
     amounts: list[Any],
     sensitive: Sequence[str],
@@ -144,14 +145,14 @@ def _on_variants(
     from models.risk.uniqueness import variant_uniqueness
     from stream.engine.contract import CountQuery
 
-    attributes = tuple(dict.fromkeys(options.split(known.case_attributes)))
+    attributes = tuple(dict.fromkeys(options.split(attacker.case_attributes)))
     columns = tuple(dict.fromkeys((*attributes, *sensitive)))  # a misspelt name is reported, as in memory
     items = Items("seq", "ar" if set(wanted) & set("BC") else "ac")
     asked = CountQuery(items, columns, classes=False, written=False)
     table = _engine.table(engine.engine, log, reading, engine.memory, asked)
     return _measure(
         wanted,
-        lambda name: variant_uniqueness(table, name, amounts, attributes, draws=known.draws, seed=seed),
+        lambda name: variant_uniqueness(table, name, amounts, attributes, draws=attacker.draws, seed=seed),
     )
 
 
@@ -170,19 +171,24 @@ def _measure(
         return measure_each(bar.track(wanted, description="uniqueness by projection"), ask, time.process_time)
 
 
-def _print(name: str, found: Sequence[Uniqueness], estimate: Mapping[str, Any] | None) -> None:
+def _print(name: str, measured: Sequence[Uniqueness], estimate: Mapping[str, Any] | None) -> None:
     from models.risk.table import sentences
 
-    first = found[0]
-    amounts = next((each.points for each in found if each.points), ())
+    first = measured[0]
+    amounts = next((each.points for each in measured if each.points), ())
     title = f"{name}: share of {first.cases} {first.unit}s that are unique ({first.semantics}, {first.resolution})"
     table = grid("projection", *(str(point.m) for point in amounts), "attributes alone", title=title)
-    for each in found:
+    for each in measured:
         cells = [_cell(point.unique_mean, point.unique_sd) for point in each.points] or ["-"] * len(amounts)
-        alone = "-" if each.case_uniqueness is None or each.projection not in "BDF" else f"{each.case_uniqueness:.4f}"
-        table.add_row(each.projection, *(cells if each.status == "ok" else ["n/a"] * len(amounts)), alone)
+        if each.status != "ok":
+            cells = ["n/a"] * len(amounts)
+        knows_attributes = each.projection in "BDF"
+        attributes_alone = "-"
+        if each.case_uniqueness is not None and knows_attributes:
+            attributes_alone = f"{each.case_uniqueness:.4f}"
+        table.add_row(each.projection, *cells, attributes_alone)
     tables().print(table)
-    for line in sentences(found, estimate):
+    for line in sentences(measured, estimate):
         tables().print(line)
 
 

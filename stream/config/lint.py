@@ -13,7 +13,7 @@ from stream.release.gate import releases_left
 
 def warnings(settings: Settings) -> list[str]:
     """Return one line for each warning; an empty list does not prove that all is well."""
-    checks = (_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _held, _own)
+    checks = (_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _held, _mechanism_warnings)
     return [warning for check in checks for warning in check(settings)]
 
 
@@ -228,7 +228,7 @@ def _held(settings: Settings) -> Iterator[str]:
             )
 
 
-def _own(settings: Settings) -> Iterator[str]:
+def _mechanism_warnings(settings: Settings) -> Iterator[str]:
     """Pass on the warnings of each mechanism about its own settings."""
     for publication in settings.publication:
         table = publication.model_dump(mode="json")

@@ -29,7 +29,7 @@ class BrokerClock:
     _ahead: int | None = None
     """Broker's time less `monotonic`, ns."""
 
-    def heard(self, milliseconds: int) -> None:
+    def set_by(self, milliseconds: int) -> None:
         """Set the clock by the stamp (ms since 1970-01-01 UTC) of a record that the broker has just taken."""
         self._ahead = milliseconds * 1_000_000 - self.monotonic()
 

@@ -40,7 +40,7 @@ class BrokerContact:
         self._client = LogClient(source)
         self._where, self._topics, self._interval = source.bootstrap, topics, interval
         self._report = report
-        self._heard = time.monotonic()
+        self._last_answer = time.monotonic()
         self.at = time.time()
         """Time of the last answer, seconds since 1970."""
         self._logged = False
@@ -48,7 +48,7 @@ class BrokerContact:
     @property
     def seconds(self) -> float:
         """Since the last answer."""
-        return time.monotonic() - self._heard
+        return time.monotonic() - self._last_answer
 
     @property
     def away(self) -> bool:
@@ -62,7 +62,7 @@ class BrokerContact:
 
     def answered(self) -> None:
         """Record an answer of the broker."""
-        self._heard, self.at = time.monotonic(), time.time()
+        self._last_answer, self.at = time.monotonic(), time.time()
         self._report(self.at)
         if self._logged:
             log.warning("broker %s: answers again", self._where)

@@ -136,7 +136,7 @@ class Coordinator:
         self._update_state(engine)
         self.status.write(engine.snapshot, self.state)
         if self.host.watch is not None:
-            self.host.watch.folded(engine.fold, heard=self._last_record_at)
+            self.host.watch.folded(engine.fold, last_record_at=self._last_record_at)
             self.host.watch.saved(engine.saved)
 
     def _active(self) -> ActiveCoordinator:

@@ -241,7 +241,7 @@ class Ingest:
         """Wait until the broker has all of these records; its stamps set the clock."""
         stamps = [record.timestamp for record in await asyncio.gather(*sent)]
         if stamps:
-            self.clock.heard(max(stamps))
+            self.clock.set_by(max(stamps))
 
     # generations and logs
 

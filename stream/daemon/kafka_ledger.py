@@ -154,7 +154,7 @@ class TopicLedger(SqliteLedger):
             raise
         self._failed = False
         if acknowledged:
-            self._clock.heard(max(record.timestamp for record in acknowledged))
+            self._clock.set_by(max(record.timestamp for record in acknowledged))
         return [int(record.offset) for record in acknowledged]
 
     def _begin(self) -> None:

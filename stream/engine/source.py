@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from connectors.columns import CASE_PREFIX, ColumnNames, resolved, said
+from connectors.columns import CASE_PREFIX, ColumnNames, recognised_columns, resolved
 from connectors.frame import check_columns
 from connectors.reading import Reading
 from connectors.times import nanoseconds, zone
@@ -351,7 +351,7 @@ def opened(path: Path | str, reading: Reading) -> DataFiles:
     _refuse_alike(header, text)
     names = resolved(header, reading.columns)
     check_columns(header, names, text)
-    note = said(header, reading.columns, names)
+    note = recognised_columns(header, reading.columns, names)
     if note:
         reading.say(note)
     full_paths = [f"{text.split('://')[0]}://{file}" if is_url(text) else file for file in files]

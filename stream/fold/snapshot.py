@@ -220,7 +220,7 @@ def merged(raw: bytes, patches: Iterable[bytes]) -> bytes:
     for some in patches:
         for kind, path, *what in msgspec.msgpack.decode(some):
             table.apply(kind, path, what)
-    return msgspec.msgpack.encode(table.whole(), order="sorted")
+    return msgspec.msgpack.encode(table.patched(), order="sorted")
 
 
 class _Patched:
@@ -238,7 +238,7 @@ class _Patched:
         parent, key = self._place([0, *path])
         _KINDS[kind](self, parent, key, *what)
 
-    def whole(self) -> Any:
+    def patched(self) -> Any:
         """Return the table with all patches, in plain values."""
         for parent, key in self._open.values():
             parent[key] = sorted(map(list, parent[key].items()))

@@ -115,7 +115,7 @@ def decide(
     seal = None
     if folder is not None:
         refuse_other_process(settings, folder)
-        seal = _known(folder, publication, number)
+        seal = _seal_of(folder, publication, number)
     if settings.source is not None:
         manifest = None if seal is None else seal.body.manifest
         return _order(settings, replace(person, manifest=manifest))
@@ -140,7 +140,7 @@ def refuse_other_process(settings: Settings, folder: Path) -> None:
         )
 
 
-def _known(folder: Path, publication: str, number: int) -> SealEntry | None:
+def _seal_of(folder: Path, publication: str, number: int) -> SealEntry | None:
     """Return the seal of a release, or None if the folder has no ledger.
 
     InputError if no such release was ever sealed; other obstacles are reported under the lock.

@@ -246,9 +246,9 @@ def _sections(releases: Sequence[AssessedRelease], assessments: Mapping[str, Ass
     if promise is not None:
         facts = (("Guaranteed", promise["guaranteed"]), ("Against whom", promise["against_whom"]))
         yield Section("What is promised", facts=facts)
-    found = tuple(warnings(assessments))
-    if found:
-        yield Section("Read this first", points=found)
+    warnings_of_all = tuple(warnings(assessments))
+    if warnings_of_all:
+        yield Section("Read this first", points=warnings_of_all)
     for name, assessment in assessments.items():
         yield _summary(name, assessment)
         for result in assessment.results:
@@ -292,8 +292,8 @@ COLUMNS = ("attack", "how", "targets", "rate", "control", "risk", "95 %", "would
 def _table(name: str, result: ProfileResult) -> Section:
     rows = tuple(row(measure) for measure in result.measures)
     title = f"{name}, {result.profile.name} attacker"
-    known = f"Knows {result.profile.sentence()}; for membership the whole case."
-    return Section(title, paragraphs=(known,), points=tuple(not_run(result)), rows=(COLUMNS, *rows))
+    knowledge = f"Knows {result.profile.sentence()}; for membership the whole case."
+    return Section(title, paragraphs=(knowledge,), points=tuple(not_run(result)), rows=(COLUMNS, *rows))
 
 
 def not_run(result: ProfileResult) -> Iterator[str]:

@@ -292,8 +292,10 @@ class _Publication:
         totals = self.account.at_seal[number]
         counted = {totals.process_seals, totals.charged_seals}
         if chain.get("releases") not in counted:
-            said = " or ".join(str(number) for number in sorted(counted))
-            self._wrong("chain", f"counts {chain.get('releases')} releases of the process, the ledger {said}", number)
+            expected = " or ".join(str(number) for number in sorted(counted))
+            self._wrong(
+                "chain", f"counts {chain.get('releases')} releases of the process, the ledger {expected}", number
+            )
 
     def _budget(self, number: int, manifest: Mapping[str, Any]) -> None:
         """Check that the budget in a manifest is what the ledger had charged by then."""
@@ -314,10 +316,10 @@ class _Publication:
         amounts = [(budget, paid, "costs"), (budget["spent"], spent, "says as spent")]
         if "process" in budget:  # not in manifests of programs before
             amounts.append((budget["process"]["spent"], process, "says as spent by the process"))
-        for said, right, what in amounts:
+        for stated, right, what in amounts:
             for unit, amount in (("epsilon", right.epsilon), ("delta", right.delta)):
-                if said.get(unit) not in (shown(amount), float(amount)):
-                    self._wrong("budget", f"{what} {said.get(unit)} {unit}, the ledger {shown(amount)}", number)
+                if stated.get(unit) not in (shown(amount), float(amount)):
+                    self._wrong("budget", f"{what} {stated.get(unit)} {unit}, the ledger {shown(amount)}", number)
         limit = budget.get("limit")
         if limit is not None and float(spent.epsilon) > limit:
             self._wrong("budget", f"was sealed with {shown(spent.epsilon)} spent, above its limit {limit}", number)

@@ -224,7 +224,7 @@ def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]
     record = pipeline.audience.record((pipeline.name, number), seal)
     refused = _erased(pipeline, number)
     if others:
-        refused += _beside(pipeline, audit, record, others)
+        refused += _attacks_by_other_publications(pipeline, audit, record, others)
     violations = gate.after_audit(policy, audit)
     if policy.on_violation != "warn":
         refused += violations
@@ -252,7 +252,7 @@ def released_since(pipeline: Pipeline, number: int) -> list[ReleaseRecord]:
     return [pipeline.audience.record(key, seals[key]) for key in released if key in seals]
 
 
-def _beside(
+def _attacks_by_other_publications(
     pipeline: Pipeline, audit: AuditDocument, record: ReleaseRecord, others: list[ReleaseRecord]
 ) -> list[Reason]:
     """Return the attacks between a held release and later releases of other publications: its own waits for it."""
@@ -270,7 +270,7 @@ def _beside(
         return []
     measured = {(row.get("publication"), row["earlier"]) for row in anonymity.get("true_linker") or []}
     new = [other for other in others if other.key not in measured]
-    anonymity["true_linker"] = [*(anonymity.get("true_linker") or []), *attacks.beside(record, new)]
+    anonymity["true_linker"] = [*(anonymity.get("true_linker") or []), *attacks.against_other_publications(record, new)]
     return []
 
 

@@ -127,11 +127,11 @@ class Audience:
         ledger: Ledger,
         folder: OperatorFolder,
         *,
-        far: int | None = None,
+        max_lookback: int | None = None,
         mirror: Mirror | None = None,
     ) -> None:
         self.name, self.members, self.folder, self.mirror = name, tuple(members), folder, mirror
-        self._ledger, self._reach = ledger, far
+        self._ledger, self._reach = ledger, max_lookback
         self._memory: tuple[ReleaseKey, Any] | None = None
         """Memory that the mechanism of one release left: it grows with the log, and is not read again for every cut."""
 

@@ -80,7 +80,7 @@ def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mech
         if name in exposure.sensitive:
             column = common(_classes(name, build, exposure, bins), least, cohorts)
         shown[name] = column
-    return replace(build, attributes=shown, not_guaranteed=(*build.not_guaranteed, beside(names)))
+    return replace(build, attributes=shown, not_guaranteed=(*build.not_guaranteed, attributes_sentence(names)))
 
 
 def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Sequence[float]]) -> Column:
@@ -93,7 +93,7 @@ def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Seq
     return class_columns(exposure.log, [name])[name].take(build.origin)
 
 
-def beside(names: Sequence[str]) -> str:
+def attributes_sentence(names: Sequence[str]) -> str:
     """Return the sentence on what a release with attributes does not guarantee."""
     return f"what the released attributes ({', '.join(names)}) tell together with the events of a case"
 

@@ -58,7 +58,7 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
     bounds = series_gate(least)
     edges = {**grid_edges(log, settings.process.sensitive), **mechanism.get("bins", {})}
 
-    def one(name: str, table: Mapping[str, Any], gate: Mapping[str, Any]) -> Publication:
+    def setting(name: str, table: Mapping[str, Any], gate: Mapping[str, Any]) -> Publication:
         return Publication.model_validate(
             # an audience each: they are looked at side by side, and nobody receives them all
             {
@@ -74,10 +74,10 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
     again = {**mechanism, "kind": "tlkc"}
     repairable = again.get("knowledge") != "rel"
     publications = (
-        one("re-anonymize", again, {**bounds, "on_violation": "warn"}),
-        *([one("repair", again, {**bounds, "on_violation": "repair"})] if repairable else []),
-        one("cohorts", {**mechanism, "kind": "tlkc-cohorts", "bins": edges}, bounds),
-        one("dp", {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}, {"public_cut": True}),
+        setting("re-anonymize", again, {**bounds, "on_violation": "warn"}),
+        *([setting("repair", again, {**bounds, "on_violation": "repair"})] if repairable else []),
+        setting("cohorts", {**mechanism, "kind": "tlkc-cohorts", "bins": edges}, bounds),
+        setting("dp", {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}, {"public_cut": True}),
     )
     return settings.model_copy(update={"publication": publications, "process": with_completion(settings.process)})
 
@@ -91,7 +91,7 @@ def compare_publications(replay: Replay, outcome: ReplayOutcome, log: EventLog) 
     """
     starts = _starts(replay, log)
     return [
-        _row(name, [decision for other, decision in outcome.decisions if other == name], _own(pipeline), starts)
+        _row(name, [decision for other, decision in outcome.decisions if other == name], _releases_of(pipeline), starts)
         for name, pipeline in replay.service.pipelines.items()
     ]
 
@@ -104,7 +104,7 @@ def write_comparison(rows: Sequence[Mapping[str, Any]], output: Path) -> None:
     OperatorLayout(output).comparison.write_bytes(indented(encode(rows)))
 
 
-def _own(pipeline: Pipeline) -> list[ReleaseRecord]:
+def _releases_of(pipeline: Pipeline) -> list[ReleaseRecord]:
     """Return the releases of this publication; its audience may hold others."""
     return [record for record in pipeline.earlier if record.publication == pipeline.name]
 

@@ -872,7 +872,7 @@ class Metrics:
         if saved is not None:
             self._set("checkpoint_timestamp_seconds", saved)
 
-    def heard(self, moment: float) -> None:
+    def last_delta_record(self, moment: float) -> None:
         """Broker's time of the last delta record that was folded."""
         self._set("delta_timestamp_seconds", moment)
 

@@ -148,7 +148,7 @@ class MetricsObserver:
             self._saved = position
             self.metrics.checkpointed()
 
-    def folded(self, fold: Fold, *, last: bool = False, heard: float | None = None) -> None:
+    def folded(self, fold: Fold, *, last: bool = False, last_record_at: float | None = None) -> None:
         """Report progress after records were folded.
 
         Counting takes time, so it is done at most once a second, and after the last record of a replay.
@@ -159,15 +159,15 @@ class MetricsObserver:
             The fold.
         last
             Whether this was the last record of a replay.
-        heard
+        last_record_at
             The broker's time of the last record, if known.
         """
         now = time.monotonic()
         if now - self._counted_at < 1 and not last:
             return
         self._counted_at = now
-        if heard is not None:
-            self.metrics.heard(heard)
+        if last_record_at is not None:
+            self.metrics.last_delta_record(last_record_at)
         self._files()
         for name in fold.publications:
             self.metrics.accounted(name, fold.accounting(name))

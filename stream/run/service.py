@@ -433,11 +433,13 @@ class ReleaseService:
 
     def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
         repairs = any(publication.gate.on_violation == "repair" for publication in members)
-        far = None if repairs else reach(audit for publication in members for audit in publication.build_audits)
+        max_lookback = (
+            None if repairs else reach(audit for publication in members for audit in publication.build_audits)
+        )
         if name is None:  # none of its records is a case: nothing links one release with another
-            far = 1
+            max_lookback = 1
         names = [publication.name for publication in members]
-        return Audience(name, names, self.ledger, self.folder, far=far, mirror=self.mirror)
+        return Audience(name, names, self.ledger, self.folder, max_lookback=max_lookback, mirror=self.mirror)
 
     def _read_earlier(self) -> None:
         """Read the releases that audits look back at. Recovery must have brought their files first."""

@@ -49,12 +49,12 @@ class Left:
         if seal["body"].get("held_at") is None:
             return ""
         key = (seal["publication"], seal["sequence"])
-        said = [
+        decisions = [
             entry["body"]["decision"]
             for entry in self.of("approval")
             if (entry["publication"], entry["sequence"]) == key
         ]
-        return next((word for word in said if word != "refused"), "held")
+        return next((word for word in decisions if word != "refused"), "held")
 
 
 def verify(output: Path, *, finished: bool = True) -> list[str]:

@@ -46,7 +46,7 @@ class Folder:
     def __init__(self, output: Path, *, show_values: bool) -> None:
         self.output, self.show_values = output, show_values
         self._report: tuple[tuple[object, ...], str] | None = None
-        self._one = threading.Lock()
+        self._rendering = threading.Lock()
 
     def overview(self) -> Overview:
         """Verdicts of the publications, and the daemon."""
@@ -58,7 +58,7 @@ class Folder:
         It takes seconds where there are many releases: one is made at a time, and kept until the ledger has another
         entry.
         """
-        with self._one:
+        with self._rendering:
             stamp = self._stamp()
             if self._report is None or self._report[0] != stamp:
                 page = render(collect(self.output, show_values=self.show_values), home="/")

@@ -69,7 +69,7 @@ class Sessions:
 
     token: str
     clock: Callable[[], float] = time.monotonic
-    _found: dict[bytes, Session] = field(default_factory=dict)
+    _sessions: dict[bytes, Session] = field(default_factory=dict)
 
     def enter(self, token: str) -> str | None:
         """Return the name of a new session, for the cookie; None if the token is wrong."""
@@ -77,24 +77,24 @@ class Sessions:
             return None
         name = secrets.token_urlsafe(TOKEN_BYTES)
         self._forget()
-        while len(self._found) >= MOST_SESSIONS:
-            del self._found[min(self._found, key=lambda digest: self._found[digest].used)]
-        self._found[_digest(name)] = Session(secrets.token_urlsafe(TOKEN_BYTES), self.clock())
+        while len(self._sessions) >= MOST_SESSIONS:
+            del self._sessions[min(self._sessions, key=lambda digest: self._sessions[digest].used)]
+        self._sessions[_digest(name)] = Session(secrets.token_urlsafe(TOKEN_BYTES), self.clock())
         return name
 
     def of(self, name: str) -> Session | None:
         """Return the session of a cookie; None if there is none, or it has been idle too long."""
         self._forget()
-        session = self._found.get(_digest(name))
+        session = self._sessions.get(_digest(name))
         if session is not None:
             session.used = self.clock()
         return session
 
     def leave(self, name: str) -> None:
         """End a session."""
-        self._found.pop(_digest(name), None)
+        self._sessions.pop(_digest(name), None)
 
     def _forget(self) -> None:
         oldest = self.clock() - IDLE_SECONDS
-        for name in [name for name, session in self._found.items() if session.used < oldest]:
-            del self._found[name]
+        for name in [name for name, session in self._sessions.items() if session.used < oldest]:
+            del self._sessions[name]

@@ -58,8 +58,8 @@ def render(data: Report, *, home: str | None = None) -> str:
         compared=figures.comparison(data["comparison"]),
         columns=COLUMNS,
         shown=[_shown(publication) for publication in data["publications"]],
-        kept=_one(figures.kept(data["publications"])),
-        timeline=_one(figures.timeline(data["happened"])),
+        kept=_figures(figures.kept(data["publications"])),
+        timeline=_figures(figures.timeline(data["happened"])),
         quiet=_quiet(data["happened"]),
         words=every(),
         today=datetime.now(UTC).date().isoformat(),
@@ -76,18 +76,18 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
         "symbol": SIGNS[publication["safe"]["verdict"]],
         "counted": any(row["cases"] is not None for row in publication["attempts"]),
         "tally": _tally(publication["attempts"]),
-        "cases": _one(figures.cases(publication)),
-        "anonymity": _one(figures.anonymity(publication)),
+        "cases": _figures(figures.cases(publication)),
+        "anonymity": _figures(figures.anonymity(publication)),
         "by_n": _by_n(measured[-MOST_RELEASES:], publication["bounds"]),
         "proportions": figures.proportions(last) if last else [],
         "worst": _worst(measured[-1:]),
-        "leakage": _one(figures.leakage(publication)),
-        "budget": _one(figures.budget(publication)),
+        "leakage": _figures(figures.leakage(publication)),
+        "budget": _figures(figures.budget(publication)),
         "new_variants": _new_variants(publication),
         "last_cut": next((row["time"][:10] for row in reversed(publication["attempts"]) if row["time"]), ""),
         "uniqueness": [*figures.uniqueness(publication), *figures.true_times(publication)],
         "upper_limit": figures.upper_limit(publication),
-        "utility": _one(figures.utility(publication)),
+        "utility": _figures(figures.utility(publication)),
         "mining": _mining(publication["utility"]),
         "reading": (publication["manifest"] or {}).get("reading") or [],
         "graphs": [(graph, drawing.draw(graph, max(counts, default=None))) for graph in publication["graphs"]],
@@ -113,7 +113,7 @@ def _mining(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{"label": label, "sentences": sentences} for label, sentences in measured[-1:]]
 
 
-def _one(figure: figures.Figure | None) -> list[figures.Figure]:
+def _figures(figure: figures.Figure | None) -> list[figures.Figure]:
     return [] if figure is None else [figure]
 
 

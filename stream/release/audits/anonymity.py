@@ -79,7 +79,7 @@ class CorrespondenceAudit(Audit):
             true_linker|null}; `results`: one {earlier, n_actual, results} a pair, if the pair fits the model.
         """
         build, candidate = context.build, context.candidate
-        known_columns = self._known(build.carries)
+        known_columns = self._known_columns(build.carries)
         body: AnonymitySection = {
             "time_basis": "first_published" if build.immutable else build.time_basis,
             "linkable_on": [*build.carries, *build.attributes],
@@ -126,11 +126,13 @@ class CorrespondenceAudit(Audit):
         body["true_linker"] = [*map(_true, earlier_of_publication, real), *others]
         return {"status": status, "reason": reason, **body}
 
-    def beside(self, candidate: ReleaseRecord, others: Sequence[ReleaseRecord]) -> list[TrueLinkerRow]:
+    def against_other_publications(
+        self, candidate: ReleaseRecord, others: Sequence[ReleaseRecord]
+    ) -> list[TrueLinkerRow]:
         """`true_linker` of a release against releases of other publications, whichever was cut first."""
         for record in others:
             _one_perspective(record, candidate)
-        known_columns = self._known(candidate.carries)
+        known_columns = self._known_columns(candidate.carries)
         return [self._other(record, candidate, known_columns) for record in others]
 
     @property
@@ -144,7 +146,7 @@ class CorrespondenceAudit(Audit):
             return earlier
         return earlier[-1:] if self.against == "last" else earlier[-int(self.against) :]
 
-    def _known(self, carries: Sequence[str]) -> tuple[str, ...]:
+    def _known_columns(self, carries: Sequence[str]) -> tuple[str, ...]:
         foreign = [name for name in self.bk_on or () if name not in carries]
         if foreign:
             raise InputError(f"audit.bk_on: the releases do not carry {foreign[0]}; they carry {', '.join(carries)}")

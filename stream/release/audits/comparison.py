@@ -55,7 +55,7 @@ class Comparison:
         candidate: ReleaseRecord,
         earlier: Sequence[ReleaseRecord],
         cap: int,
-        known: Callable[[Any], Any] | None = None,
+        known_part: Callable[[Any], Any] | None = None,
         *,
         alone: bool = False,
     ) -> None:
@@ -67,14 +67,14 @@ class Comparison:
             The releases.
         cap
             The largest n.
-        known
+        known_part
             See `models.attacks.pairs.join_releases`.
         alone
             Whether nobody else looks at the earlier releases. What they showed is then known by number, and the logs
             of all but the last leave memory.
         """
         self.candidate, self.later, self.earlier, self.cap = candidate, simple(candidate), list(earlier), cap
-        self.known = known
+        self.known_part = known_part
         for earlier_record in earlier:
             forget(earlier_record)
         candidate.cache[COMPARISON] = self
@@ -87,15 +87,21 @@ class Comparison:
         self.numbering = numbering
         self.against: SharedPairs | None = None
         try:
-            self.against = SharedPairs(numbering, _known(candidate), [_known(record) for record in earlier], cap, known)
+            self.against = SharedPairs(
+                numbering,
+                _numbered_release(candidate),
+                [_numbered_release(record) for record in earlier],
+                cap,
+                known_part,
+            )
         except InputError:
             return  # what all releases need together does not fit; each pair says for itself whether it does
 
     def pair(self, earlier: ReleaseRecord) -> tuple[ReleasePair, NextOccurrences]:
         """Return the pair and its tables."""
         if self.against is not None:
-            return self.against.pair(_known(earlier))
-        pair = join_releases(simple(earlier), self.later, known=self.known)
+            return self.against.pair(_numbered_release(earlier))
+        pair = join_releases(simple(earlier), self.later, known=self.known_part)
         return pair, next_occurrences(pair)
 
     def alone(self) -> tuple[ReleasePair, NextOccurrences]:
@@ -128,7 +134,7 @@ class Comparison:
 
         try:
             return followed_attacks(
-                self.against, [_known(record) for record in self.earlier], bk_length, ns, minimum, alone
+                self.against, [_numbered_release(record) for record in self.earlier], bk_length, ns, minimum, alone
             )
         except InputError:
             return None
@@ -141,7 +147,7 @@ class Comparison:
             return None
         if any(_numbered(self.numbering, record) is None for record in records):
             return None  # read back after a restart, and no audit has compared it since
-        pair, table = self.against.pair(_known(earlier), [_known(record) for record in records])
+        pair, table = self.against.pair(_numbered_release(earlier), [_numbered_release(record) for record in records])
         return PairAttack(pair, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, pair))
 
     def edges(self, earlier: ReleaseRecord, pair: ReleasePair) -> Edges | None:
@@ -149,7 +155,7 @@ class Comparison:
         if self.against is None:
             return None
         try:
-            return self.against.edges(_known(earlier), pair)
+            return self.against.edges(_numbered_release(earlier), pair)
         except InputError:
             return None
 
@@ -158,7 +164,7 @@ def pairs_in_series(
     records: Sequence[ReleaseRecord],
     bk_length: int,
     ns: Sequence[int],
-    known: Callable[[Any], Any] | None,
+    known_part: Callable[[Any], Any] | None,
     about: Sequence[str],
 ) -> dict[tuple[int, int], PairInSeries]:
     """Return all pairs of the series `records`, the last of which is the candidate.
@@ -172,7 +178,7 @@ def pairs_in_series(
         record.cache[SERIES] = {
             key: entry for key, entry in before.items() if any(entry[0] is record for record in records)
         }
-    alphabets, logs = _over_all(records, known)
+    alphabets, logs = _over_all(records, known_part)
     shared: Comparison | None = records[-1].cache.pop(COMPARISON, None)
     question = (bk_length, tuple(ns), tuple(about))
     pairs = {}
@@ -183,7 +189,7 @@ def pairs_in_series(
         if of is not records[i]:
             newest = shared is not None and j == len(records) - 1
             pair = PairInSeries(
-                partial(pair_attack, logs[i], logs[j], bk_length, ns, known),
+                partial(pair_attack, logs[i], logs[j], bk_length, ns, known_part),
                 partial(shared.audited, records, records[i], bk_length, ns) if shared is not None and newest else None,
             )
             kept[key] = records[i], pair
@@ -199,7 +205,7 @@ def pairs_in_series(
 
 
 def _over_all(
-    records: Sequence[ReleaseRecord], known: Callable[[Any], Any] | None
+    records: Sequence[ReleaseRecord], known_part: Callable[[Any], Any] | None
 ) -> tuple[list[tuple[Any, ...]], list[SimpleLog]]:
     """Extend each release by the symbols of all, in the order in which its pairs see them.
 
@@ -209,27 +215,27 @@ def _over_all(
     """
     every: dict[Any, Any] = {}
     for record in records:
-        for symbol, item in _shown(record, known).items():
+        for symbol, item in _shown(record, known_part).items():
             every.setdefault(symbol, item)
     alphabets, logs = [], []
     for record in records:
-        shown, log = _shown(record, known), simple(record)
+        shown, log = _shown(record, known_part), simple(record)
         more = {symbol: item for symbol, item in every.items() if symbol not in shown}
         alphabets.append((*shown, *more))
         logs.append(replace(log, alphabet=(*log.alphabet, *more.values())) if more else log)
     return alphabets, logs
 
 
-def _shown(record: ReleaseRecord, known: Callable[[Any], Any] | None) -> Mapping[Any, Any]:
+def _shown(record: ReleaseRecord, known_part: Callable[[Any], Any] | None) -> Mapping[Any, Any]:
     """Return the first item of a release for each symbol, in order of appearance; kept with it."""
     kept: dict[Any, dict[Any, Any]] = record.cache.setdefault(SHOWN, {})
-    if known not in kept:
+    if known_part not in kept:
         items = simple(record).alphabet
-        symbols = items if known is None else list(map(known, items))
+        symbols = items if known_part is None else list(map(known_part, items))
         shown = dict.fromkeys(symbols)  # in order of appearance
         shown.update(zip(reversed(symbols), reversed(items), strict=True))
-        kept[known] = shown
-    return kept[known]
+        kept[known_part] = shown
+    return kept[known_part]
 
 
 def _numbering(earlier: Sequence[ReleaseRecord]) -> Numbering:
@@ -257,7 +263,7 @@ def _number(numbering: Numbering, record: ReleaseRecord) -> None:
         record.cache[NUMBERED] = (numbering, numbering.number(simple(record), record.case_ids))
 
 
-def _known(record: ReleaseRecord) -> NumberedRelease:
+def _numbered_release(record: ReleaseRecord) -> NumberedRelease:
     return NumberedRelease(simple(record), record.cache[NUMBERED][1])
 
 

@@ -55,7 +55,7 @@ class Leakage(Audit):
 
     @field_validator("states")
     @classmethod
-    def _known(cls, value: str) -> str:
+    def _parsed(cls, value: str) -> str:
         return str(StateFunction.parse(value))
 
     @property

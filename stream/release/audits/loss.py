@@ -71,11 +71,11 @@ class LossAudit(Audit):
         return {"status": "ok", "reason": "", **body, "warnings": list(self._warnings(lost.kept, lost.lost, waiting))}
 
     def _warnings(self, kept: float, lost: tuple[str, ...], waiting: int) -> list[str]:
-        said = []
+        notes = []
         if kept < self.warn_below:
             wait = f" ({waiting} events wait for a later release)" if waiting else ""
-            said.append(f"{kept:.2f} of the events are in the release{wait}")
+            notes.append(f"{kept:.2f} of the events are in the release{wait}")
         if lost:
             what = "1 activity" if len(lost) == 1 else f"{len(lost)} activities"
-            said.append(f"{what} of at least 5 % of the cases {'is' if len(lost) == 1 else 'are'} missing")
-        return said
+            notes.append(f"{what} of at least 5 % of the cases {'is' if len(lost) == 1 else 'are'} missing")
+        return notes

@@ -98,7 +98,7 @@ class Risk(Audit):
             return {"status": "not_measured", "reason": "the release has no cases"}
         artificial = context.build.time_basis == "microaggregated"
         release = self._rows(self._release_index(context, artificial_times=not artificial))
-        found = {
+        result = {
             "status": "ok",
             "reason": "",
             "worst": _worst(release),
@@ -111,9 +111,9 @@ class Risk(Audit):
         }
         if artificial:
             rows = self._rows(self._release_index(context, artificial_times=True))
-            found["as_released"] = {"worst": _worst(rows), "rows": rows}
-            found["true_times"] = self._true_times(context)
-        return found
+            result["as_released"] = {"worst": _worst(rows), "rows": rows}
+            result["true_times"] = self._true_times(context)
+        return result
 
     def _true_times(self, context: AuditContext) -> list[TrueTimesRow]:
         """Return the attack by true events: activities alone, then with times at the resolution and by day."""
@@ -125,21 +125,21 @@ class Risk(Audit):
         return [
             {
                 "times": unit,
-                "m": found.m,
-                "persons": found.persons,
-                "right": found.right,
-                "wrong": found.wrong,
-                "several": found.several,
-                "none": found.none,
+                "m": attack.m,
+                "persons": attack.persons,
+                "right": attack.right,
+                "wrong": attack.wrong,
+                "several": attack.several,
+                "none": attack.none,
             }
             for unit in accuracies
-            for found in search_persons(true, released, origin, self.points, unit, rng)
+            for attack in search_persons(true, released, origin, self.points, unit, rng)
         ]
 
     def _rows(self, index: TraceIndex, **more: str) -> list[RiskRow]:
         rng = np.random.default_rng(DRAW_SEED)
-        found = measure(index, self.points, self.draws, rng, self.adversary)
-        rows = ({**more, "m": p.m, "unique_mean": p.unique_mean, "unique_sd": p.unique_sd} for p in found)
+        measured = measure(index, self.points, self.draws, rng, self.adversary)
+        rows = ({**more, "m": p.m, "unique_mean": p.unique_mean, "unique_sd": p.unique_sd} for p in measured)
         return [cast(RiskRow, row) for row in rows]
 
     def _release_index(self, context: AuditContext, *, artificial_times: bool) -> TraceIndex:
@@ -190,8 +190,8 @@ def _followed(
     proportion to the log, and keeping it memory.
     """
     key = f"risk.source.{seen}"
-    own = (record for record in reversed(earlier) if record.publication == candidate.publication)
-    last = next(own, None)
+    of_publication = (record for record in reversed(earlier) if record.publication == candidate.publication)
+    last = next(of_publication, None)
     former = None if last is None else last.cache.get(key)
     if log.n_events > FOLLOWED:
         if last is not None:
@@ -209,5 +209,5 @@ def _singletons(source: EventLog, released: EventLog, carries: Sequence[str]) ->
     """Variants of one case: in the source, in the release, and of the source's those that the release still shows."""
     if "activity" not in carries:
         return None
-    here, there = singleton_variants(source), singleton_variants(released)
-    return {"source": len(here), "release": len(there), "surviving": len(here & there)}
+    in_source, in_release = singleton_variants(source), singleton_variants(released)
+    return {"source": len(in_source), "release": len(in_release), "surviving": len(in_source & in_release)}

@@ -425,7 +425,7 @@ class TlkcCohorts(TlkcMechanism):
         return Build(
             log=log,
             origin=origin,
-            carries=(*self.known.carries, *(("relative_time",) if micro else ())),
+            carries=(*self.adversary_knowledge.carries, *(("relative_time",) if micro else ())),
             time_basis="microaggregated" if micro else "relative" if self.knowledge == "rel" else "ordinal",
             T=self.T,
             n_actual=max(cohorts.n_actual),
@@ -491,7 +491,7 @@ class TlkcCohorts(TlkcMechanism):
         """
         log = exposure.log.select_cases(queue)
         classes = class_columns(log, exposure.sensitive, self.bins)
-        problem = TlkcProblem(log, self.known, self.bounds, classes, also=self.also)
+        problem = TlkcProblem(log, self.adversary_knowledge, self.bounds, classes, also=self.also)
         share = Fraction(str(self.C if self.balance is None else min(self.balance, self.C)))
         if self.suppression == "local" and self.alphabet == "per-cohort":
             patience = Patience(self.patience, last=exposure.last, seed=self.seed)

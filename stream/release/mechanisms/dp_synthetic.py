@@ -159,12 +159,12 @@ class DpSynthetic(Mechanism):
     def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
         times = "" if self.max_duration is None else ", and all times"
         what = f"the released traces, their frequencies{times}"
-        said = strict_promise(self.charge(), self.cases_per_person, what, once)
+        promise = strict_promise(self.charge(), self.cases_per_person, what, once)
         labels = "activity labels" if self.activities is not None else "labels of declared candidates"
         return {
-            **said,
+            **promise,
             "not_guaranteed": "a released case is no person's case and its variant may be invented; "
-            + said["not_guaranteed"].replace("activity labels", labels, 1),
+            + promise["not_guaranteed"].replace("activity labels", labels, 1),
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
@@ -214,11 +214,11 @@ class DpSynthetic(Mechanism):
         """Return what the manifest states beside the parameters: nothing of it is read off the data."""
         split = design.split(self.epsilon)
         shares = {stage: float(getattr(split, stage)) for stage in synthetic.STAGES}
-        said: dict[str, Any] = {"synthetic": True, "shares_used": shares, "order_used": design.order}
-        said |= synthetic.StageBudget.of(self.terms(), design).thresholds(self.terms(), design)
+        terms_used: dict[str, Any] = {"synthetic": True, "shares_used": shares, "order_used": design.order}
+        terms_used |= synthetic.StageBudget.of(self.terms(), design).thresholds(self.terms(), design)
         if self.candidates is not None:
-            said["candidates_sha256"] = _public_traces(self.candidates)[1]
-        return said
+            terms_used["candidates_sha256"] = _public_traces(self.candidates)[1]
+        return terms_used
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         """Return warnings about the parameters; see `Mechanism.check`."""

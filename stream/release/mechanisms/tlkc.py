@@ -132,7 +132,7 @@ class TlkcMechanism(Mechanism):
         return self
 
     @property
-    def known(self) -> Knowledge:
+    def adversary_knowledge(self) -> Knowledge:
         """Return the knowledge of the adversary, as the models take it."""
         return Knowledge(self.knowledge, self.attribute, self.T, self.clock)
 
@@ -149,9 +149,9 @@ class TlkcMechanism(Mechanism):
     def perspective(self) -> tuple[str, ...]:
         """Return the columns that releases carry; see `Mechanism.perspective`."""
         if self.knowledge == "rel":
-            return (*self.known.carries, self.T, self.clock)
+            return (*self.adversary_knowledge.carries, self.T, self.clock)
         times = ("relative_time", self.T) if self.times != "ordinal" else ()
-        return (*self.known.carries, *times)
+        return (*self.adversary_knowledge.carries, *times)
 
     @property
     def known_words(self) -> str:
@@ -243,7 +243,9 @@ class Tlkc(TlkcMechanism):
             classes = class_columns(exposure.log, exposure.sensitive, self.bins)
         else:
             classes = {name: exposure.log.case_values(name) for name in exposure.sensitive}
-        return TlkcProblem(exposure.log, self.known, self.bounds, classes, also=self.also, cases=exposure.cases)
+        return TlkcProblem(
+            exposure.log, self.adversary_knowledge, self.bounds, classes, also=self.also, cases=exposure.cases
+        )
 
     def variants_by(self) -> Knowledge:
         """Return the knowledge by which a table of variants is counted."""
@@ -251,7 +253,7 @@ class Tlkc(TlkcMechanism):
             raise InputError("value_aware tells cases of one variant apart; only --engine embedded can")
         if self.times != "ordinal":
             raise InputError(f"times = {self.times!r} needs the times of each case; only --engine embedded can")
-        return self.known
+        return self.adversary_knowledge
 
     def promise(self) -> Mapping[str, Any]:
         """Return the promise in plain sentences; see `Mechanism.promise`."""

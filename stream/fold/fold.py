@@ -2,8 +2,8 @@
 
 State and cuts depend on nothing but the rules and the order of the records. Rows between two possible cuts are
 accepted at once: `Fold` computes the next row that could bring a cut, accepts all rows before it over columns, and
-accepts that row alone, after it has moved the clocks to it. Only where a trigger counts completions does it go through
-the rows one by one, because each may complete its case or reopen it.
+accepts that row alone, after it has moved the clocks to it. If a trigger counts completions, it reads the rows one by
+one, because each may complete its case or reopen it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Restored:
 class Fold:
     """The state of one process and the cuts that follow from its records.
 
-    `apply` is a generator: the caller must decide every cut (`decided`, once the decision is durable) before it asks
-    for the next, and take a snapshot between records only.
+    `apply` is a generator: the caller must decide every cut (`decided`, once the decision is durable) before it takes
+    the next one, and may take a snapshot between two records only.
 
     Each part owns its state: `state` events, cases and partitions; `clocks` the time; `publications` the counters of
     each publication; `completions` which cases are complete; `cutter` the open cut. `retention` removes cases. New
@@ -78,7 +78,7 @@ class Fold:
         self._publications.recount()
 
     def _install(self, rules: FoldRules) -> None:
-        """Put new rules into effect; counters are derived last, from what the parts then hold."""
+        """Give new rules to every part; then derive the counters from the new state of the parts."""
         self.rules = rules
         self.state.install(rules)
         self.clocks.install(rules)
@@ -183,8 +183,8 @@ class Fold:
     def _fold(self, position: int, ready: Iterator[tuple[Partition, Delta]]) -> Iterator[Cut]:
         """Fold records of one partition, batch by batch.
 
-        `ready` yields the next record once the one before it is folded: a record may close the gap behind which others
-        wait. All cuts get the position of the record that came last.
+        `ready` yields the next record once the one before it is folded: a record may close a gap, and so make other
+        records ready that waited behind it. All cuts get the position of the record that arrived last.
         """
         gap_was_open = self.gap
         for partition, record in ready:
@@ -203,7 +203,7 @@ class Fold:
     def _accept(self, position: int, batch: Batch, partition: Partition) -> Iterator[Cut]:
         """Accept the staged rows: all at once up to the next one that could bring a cut, and that one alone.
 
-        It stops early where a cut removed cases: the rows behind it must be staged again.
+        It stops early if a cut removed cases: the rows behind the cut must then be staged again.
         """
         # Removing cases assigns new codes, and the staged rows still carry the old ones.
         recoded_when_staged = self.state.recoded
@@ -245,11 +245,13 @@ class Fold:
         """Return whether each row from here on is the last event of its case, and its time alone moves the watermark.
 
         This holds if there is one partition and its times do not go back. Then no case of these rows can be silent,
-        and the flag on a row tells whether its case is complete. `max_wait` counts from a row that is accepted alone.
+        and the flag on a row decides whether its case is complete. `max_wait` counts from a row that is accepted alone.
         """
-        waits = all(counters.waiting_since is not None for rules, counters in self._publications if rules.window.alone)
-        one_partition = self.state.ordered and len(self.state.partitions) == 1 and not self.gap
-        if not waits or not one_partition:
+        every_wait_has_begun = all(
+            counters.waiting_since is not None for rules, counters in self._publications if rules.window.alone
+        )
+        one_ordered_partition = self.state.ordered and len(self.state.partitions) == 1 and not self.gap
+        if not every_wait_has_begun or not one_ordered_partition:
             return False
         return batch.ordered and bool(batch.times[row] >= self.state.latest)
 
@@ -282,8 +284,9 @@ class Fold:
         for rules, counters in self._publications:
             rule = rules.window.events_per_case
             if rule is not None and rules.window.alone:
-                counted = cases[f"pending:{rules.name}"]
-                growths.append(PendingGrowth(counters, rule.x, rule.fraction, counted, counters.first_kept_time(rules)))
+                pending_of_case = cases[f"pending:{rules.name}"]
+                first_time = counters.first_kept_time(rules)
+                growths.append(PendingGrowth(counters, rule.x, rule.fraction, pending_of_case, first_time))
         return growths
 
     def _count_completions(
@@ -299,7 +302,7 @@ class Fold:
         cases, times, fresh_rows = batch.cases[rows].tolist(), batch.times[rows].tolist(), batch.fresh[rows].tolist()
         closes = batch.ends[rows].tolist()
         if end == begin + 1:
-            # A single row may come in any order: its case may have later events, or be silent in spite of it.
+            # A single row may come in any order: its case may have later events, or be silent all the same.
             closes = [self._completions.after_row(batch, begin)]
         goal = self._publications.missing_completions()
         next_silence = NEVER
@@ -330,7 +333,7 @@ class Fold:
     def _detect_lost_delta(self, position: int, idle: Heartbeat, partition: Partition) -> None:
         """Open a gap if an idle partition reports a higher last offset than the state has.
 
-        A delta was lost then, and no later delta shows that.
+        In that case a delta was lost, and no later delta shows it.
         """
         if idle.last is not None and idle.last > partition.hwm and not partition.held:
             empty = Delta(src=idle.src, p=idle.p, prev=idle.last, last=idle.last, n=0, key=self.key, log=partition.log)
@@ -366,8 +369,8 @@ class Fold:
 
     def _tick(self, at: int) -> Iterator[Cut]:
         if self.now is None and self.rules.private and not self.rules.embedded:
-            # The clock starts here. Deadlines before it come from events (a case that became silent, for example), and
-            # no window of a dp release may open at one of them.
+            # The clock starts here. Deadlines before it depend on events (a case that became silent, for example), and
+            # no window of a dp release may open at such a deadline.
             self.clocks.reach(at)
             yield from self._complete_by_clock()
         elif self.now is None or at > self.now:
@@ -412,14 +415,17 @@ class Fold:
 
     def _resolve_gap(self, arguments: Mapping[str, Any]) -> Iterator[Cut]:
         """Carry out `gap rewind` (the held records come again) or `gap accept` (the missing events stay missing)."""
+        action = arguments.get("action")
         for name, partition in self.state.partitions.items():
-            if not partition.gap or (arguments.get("src", name[0]), arguments.get("p", name[1])) != name:
+            source, number = name
+            is_meant = (arguments.get("src", source), arguments.get("p", number)) == name
+            if not partition.gap or not is_meant:
                 continue
-            if arguments.get("action") == "accept":
+            if action == "accept":
                 partition.begin_anew(partition.held[0][1])
                 partition.accept_gap = True
                 yield from self._fold(self._cutter.place[0], self.state.closed(partition))
-            elif arguments.get("action") == "rewind":
+            elif action == "rewind":
                 partition.begin_anew(partition.held[-1][1])
                 partition.held = []
             else:
@@ -478,14 +484,14 @@ class Fold:
         return marks(self.rules, self.state, self.publications)
 
     def changes(self, since: Marks) -> StateChange | None:
-        """Return what changed since `since`.
+        """Return the changes since `since`.
 
-        `stream.fold.snapshot.merged` makes, of the snapshot of then, the snapshot of now.
+        `stream.fold.snapshot.merged` applies them to the snapshot of that moment, and returns the present snapshot.
 
         Returns
         -------
         StateChange or None
-            None if only a whole snapshot can tell it, because rules were replaced or cases left.
+            None if only a whole snapshot can represent the change, because rules were replaced or cases left.
 
         Raises
         ------
@@ -496,8 +502,8 @@ class Fold:
         if not since.comparable(self.rules, self.state):
             return None
         publications = {counters.name: counters for _, counters in self._publications}
-        some = [*changes(since, publications), update_patch([], self._place())]
-        return StateChange(encode_patches(some), added(some))
+        patches = [*changes(since, publications), update_patch([], self._place())]
+        return StateChange(encode_patches(patches), added(patches))
 
     def _place(self) -> dict[str, int | str | None]:
         return {"now": self.now, "position": self.position, "key": self.key}
@@ -508,7 +514,7 @@ class Fold:
 
     @classmethod
     def restore(cls, raw: bytes) -> Fold:
-        """Return the fold that `snapshot` saw.
+        """Return the fold of a snapshot.
 
         Raises
         ------

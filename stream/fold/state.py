@@ -1,8 +1,8 @@
-"""The state that grows with the log: events and cases in columns, about 26 bytes an event, and what was read of it.
+"""The state that grows with the log: events and cases in columns (26 bytes an event), and the partitions' positions.
 
-From the rows of a delta record to columns: repeats out, strings to codes, cases known or refused. Events are in order
-of acceptance; within one partition that is the order of offsets, so (time, partition, position) is the trace order
-(event time, source, partition, offset) without storing an offset.
+The rows of a delta record become columns: repeats are dropped, strings become codes, events of removed cases are
+refused. Events are in order of acceptance, which within a partition is the order of offsets. So (time, partition,
+position) is the trace order (event time, source, partition, offset), and no offset is stored.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ REFUSED = -1
 """Code of a case that was erased or has left by retention: its events do not come back."""
 
 PENDING, EXPOSED, DROPPED, RETIRED = 0, 1, 2, 3
-"""What a publication has done with an event: not yet, exposed by a cut, left out because late; of a case whose
-retention is over for a publication with a dp promise, or that is one too many of its person
-(`stream.fold.exposure.Once`): it leaves the state when every publication has let it go."""
+"""State of an event for one publication. PENDING: no cut has exposed it yet. EXPOSED: a cut did. DROPPED: it came too
+late. RETIRED: its case is over for the publication, by the retention of a dp promise or because its person has too many
+cases (`stream.fold.exposure.Once`). Retired events leave the state when every publication has retired them."""
 
 DERIVED = ("known:", "pending:", "had:")
-"""Prefixes of columns that follow from the others, and so are not in a snapshot."""
+"""Prefixes of columns that are computed from the others, and therefore are not in a snapshot."""
 
 Array = npt.NDArray[Any]
 
@@ -116,7 +116,7 @@ class Codes(dict[Any, int]):
 class ActorCodes(Codes):
     """Codes in which None is a missing value.
 
-    It holds the place of code -1, so that no row needs a test.
+    None has the code -1 here, so that reading a row needs no test.
     """
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
@@ -142,7 +142,8 @@ class CaseIndex(dict[str, int]):
 
     def __init__(self, cases: Iterable[tuple[str, int]] = (), gone: set[bytes] | None = None) -> None:
         super().__init__(cases)
-        self.gone: set[bytes] = set() if gone is None else gone  # handed on, not copied: it only ever grows
+        # The same set in every index that replaces this one: it only grows, and a copy would cost memory.
+        self.gone: set[bytes] = set() if gone is None else gone
 
     def __missing__(self, case: str) -> int:
         """Give a new case the next code, and a removed one REFUSED."""
@@ -164,9 +165,15 @@ class CaseIndex(dict[str, int]):
 
         The other cases are removed for good.
         """
-        code = np.cumsum(keep) - 1
-        kept = [(name, int(code[old])) for name, old in self.items() if old < len(keep) and keep[old]]
-        self.gone.update(digest(name) for name, old in self.items() if old < len(keep) and not keep[old])
+        new_code = np.cumsum(keep) - 1
+        kept = []
+        for name, code in self.items():
+            if code >= len(keep):  # staged with a row that was not admitted
+                continue
+            if keep[code]:
+                kept.append((name, int(new_code[code])))
+            else:
+                self.gone.add(digest(name))
         return CaseIndex(kept, self.gone)
 
 
@@ -188,7 +195,7 @@ class AttributeValues:
         self.rows.size += len(events)
 
     def dense(self, size: int) -> npt.NDArray[np.int32]:
-        """Return one code per event, int32[size]; MISSING if the event has none."""
+        """Return one code per event, int32[size]; MISSING if the event has no value."""
         result = np.full(size, MISSING, dtype=np.int32)
         inside = self.rows["event"] < size
         result[self.rows["event"][inside]] = self.rows["code"][inside]
@@ -200,11 +207,12 @@ class AttributeValues:
         The values of other events are dropped, and values that no event has any more.
         """
         self.rows.keep(mask[self.rows["event"]])
-        self.rows["event"][:] = (np.cumsum(mask) - 1)[self.rows["event"]]
-        used, codes = np.unique(self.rows["code"], return_inverse=True)
-        self.rows["code"][:] = codes
+        new_position = np.cumsum(mask) - 1
+        self.rows["event"][:] = new_position[self.rows["event"]]
+        used_codes, new_codes = np.unique(self.rows["code"], return_inverse=True)
+        self.rows["code"][:] = new_codes
         values = list(self.values)
-        self.values = Codes({values[old]: new for new, old in enumerate(used.tolist())})
+        self.values = Codes({values[old]: new for new, old in enumerate(used_codes.tolist())})
 
     def to_state(self) -> dict[str, Any]:
         """Return plain values, for `from_state`."""
@@ -250,16 +258,29 @@ class EndAll:
         self._bits = np.zeros(0, dtype=np.uint64)
 
     def bits(self, names: Collection[str], codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
-        """Return the bit of each event; `names`: activities by code (they only grow in number)."""
+        """Return the bit of each event; 0 for other activities.
+
+        Parameters
+        ----------
+        names
+            Activities by code. New ones are only added at the end.
+        codes
+            Activity of each event.
+        """
         if len(self._bits) < len(names):
-            place = {name: np.uint64(1 << k) for k, name in enumerate(self.activities)}
-            self._bits = np.asarray([place.get(name, np.uint64(0)) for name in names], dtype=np.uint64)
+            bit_of = {name: np.uint64(1 << k) for k, name in enumerate(self.activities)}
+            self._bits = np.asarray([bit_of.get(name, np.uint64(0)) for name in names], dtype=np.uint64)
         return self._bits[codes]
 
     def met(self, had: npt.NDArray[np.uint64], cases: npt.NDArray[np.int32], bits: npt.NDArray[np.uint64]) -> Mask:
         """Return, for each event in order of acceptance, whether its case has had all activities by then.
 
-        `had`: bits by case code, before the first of these events.
+        Parameters
+        ----------
+        had
+            Bits of each case before the first of these events, by case code.
+        cases, bits
+            Case and bit of each event.
         """
         now: dict[int, int] = {}
         complete, had_before = int(self.all), had.tolist()
@@ -288,11 +309,20 @@ BEFORE_ALL = -(1 << 63)
 class Partition:
     """The state of one (source, partition).
 
-    * `hwm`: highest offset applied; `latest`: greatest event time; `active`: clock when it last gave events or reported
-      that there are none;
-    * `held`: records behind a gap;
-    * `log`: id of the topic that the marks belong to; `epoch`: leader epoch of the record at `hwm` (-1: unknown);
-    * `lost`: the first offset that this log no longer has as it was read, or 0 if the topic is another one.
+    Attributes
+    ----------
+    hwm
+        High-water mark: the highest offset applied.
+    latest
+        Greatest event time.
+    active
+        Clock when the partition last gave events, or reported that it has no new ones.
+    held
+        Records that wait behind a gap.
+    log, epoch
+        Id of the topic that the marks belong to, and leader epoch of the record at `hwm` (-1: unknown).
+    lost
+        First offset that the log has lost or written again since it was read; 0 if the topic was created again.
     """
 
     code: int
@@ -314,7 +344,7 @@ class Partition:
     def missing(self) -> tuple[int, int] | None:
         """First and last missing offset, if there is a gap.
 
-        If a log begins again and nothing of it is missing, the last is below the first.
+        If a log begins again and none of its records is missing, the last is below the first.
         """
         if not self.held:
             return None
@@ -332,9 +362,9 @@ class Partition:
         self.latest = time if self.latest is None else max(self.latest, time)
 
     def lost_by(self, record: Delta) -> int | None:
-        """Return the first offset that the log of a record no longer has as it was read.
+        """Return the first offset that the log of a record has lost or written again since it was read.
 
-        None: it is the log that was read so far.
+        None if it is the log that was read so far.
         """
         if record.log and self.log and record.log != self.log:
             return 0
@@ -356,7 +386,7 @@ class Partition:
             self.log = record.log or self.log
             self.hwm, self.lost = self.lost - 1, None
             # A leader that truncates the log again has a later epoch than the last record read before this loss. So
-            # that epoch still shows the next loss, although the record at the mark now may be of an earlier one.
+            # that epoch still shows the next loss, although the record at the new mark may have an earlier epoch.
             if self.hwm < 0:
                 self.epoch = -1
 
@@ -371,11 +401,21 @@ class Partition:
 
 
 def lost_from(epochs: Sequence[tuple[int, int]], end: int | None, epoch: int, offset: int) -> int | None:
-    """Return the first offset that a log has lost of what was read of it up to `offset`.
+    """Return the first offset up to `offset` that a log has lost or written again since it was read.
 
-    A leader epoch later than `epoch` (that of the record at `offset`) must begin behind that record. If it begins
-    earlier, the log was truncated there and its offsets were given again (-1: the epoch is unknown, and only `end` can
-    tell).
+    A leader epoch later than `epoch` must begin behind the record at `offset`. If it begins earlier, the log was
+    truncated there, and its offsets were assigned again.
+
+    Parameters
+    ----------
+    epochs
+        (leader epoch, first offset) of the log.
+    end
+        End offset of the log, if it was truncated.
+    epoch
+        Leader epoch of the record at `offset`; -1 if unknown: then only `end` shows a loss.
+    offset
+        Last offset that was read.
 
     Returns
     -------
@@ -391,9 +431,21 @@ def lost_from(epochs: Sequence[tuple[int, int]], end: int | None, epoch: int, of
 class Batch:
     """Rows of one record, staged behind the end of the state's tables; the first `accepted` of them are in use.
 
-    Arrays of equal length: `rows` (place in the record), `offsets`, `times`, `cases`, `ends`, `fresh` (the case is
-    unseen), `running` (greatest time so far); `ordered`: no time goes back. `ids`: event ids that these rows bring.
-    `met`: whether the case has had all of `end_all` with this row (None: no such rule); `ends` is then true as well.
+    Attributes
+    ----------
+    rows, offsets, times, cases
+        Place in the record, offset, event time (ns) and case code of each row.
+    ends
+        Whether the row ends its case.
+    fresh
+        Whether the case had no event before the row.
+    running
+        Greatest time up to the row; `ordered`: no time goes back.
+    ids
+        Event ids by row, for rows that have one.
+    met
+        Whether the case has had all activities of `end_all` with the row; `ends` is then true as well. None if there
+        is no such rule.
     """
 
     rows: Ints
@@ -436,21 +488,21 @@ class State:
         self.latest = BEFORE_ALL
         self.ordered = True
         self.named = True
-        """Every resource is a pseudonym."""
+        """Whether every resource is a pseudonym."""
         self.recoded = 0
-        """How often rows left or got other codes: what was saved before cannot be compared any more."""
+        """How often rows left or got other codes: states with different numbers cannot be compared."""
         self.duplicates = self.refused = self.foreign = self.removed_cases = self.removed_events = 0
 
     @property
     def rank(self) -> Array | None:
-        """Place of each partition in the order of (source, partition); None if acceptance is trace order."""
+        """Place of each partition in the order of (source, partition); None if acceptance is the trace order."""
         if self.ordered and len(self.partitions) <= 1:
             return None
         codes = [self.partitions[name].code for name in sorted(self.partitions)]
         return np.argsort(np.asarray(codes, dtype=np.int64))
 
     def install(self, rules: FoldRules) -> None:
-        """Put rules into effect: what ends a case, and the recorded source set."""
+        """Put rules into effect: the activities that end a case, and the recorded set of sources."""
         self._end_by(rules.end_activities, rules.end_all)
         for source in rules.sources:
             self.partition(source)
@@ -507,9 +559,9 @@ class State:
             partition.reach(record, partition.hwm)
 
     def receive(self, position: int, record: Delta) -> Iterator[tuple[Partition, Delta]]:
-        """Return a record with its partition, then the held records whose gap it has closed; none if it must wait.
+        """Yield a record with its partition, then the held records whose gap it has closed; nothing if it must wait.
 
-        Each one must be folded before the next one is asked for.
+        The caller must fold each record before it takes the next one.
         """
         partition = self.partition((record.src, record.p))
         if partition.must_wait(record):
@@ -519,7 +571,7 @@ class State:
         yield from self.closed(partition)
 
     def closed(self, partition: Partition) -> Iterator[tuple[Partition, Delta]]:
-        """Return the held records of a partition that need not wait any more, as `receive` does."""
+        """Yield the held records of a partition that need not wait any more, as `receive` does."""
         while partition.held and not partition.must_wait(partition.held[0][1]):
             _, record = partition.held.pop(0)
             if record.prev > partition.hwm:
@@ -528,7 +580,7 @@ class State:
         partition.accept_gap = False
 
     def batches(self, record: Delta, partition: Partition) -> Iterator[Batch]:
-        """Stage the rows of a record, and again those that the caller did not accept: a cut before them removed cases.
+        """Stage the rows of a record, and stage the remaining ones again if a cut removed cases before them.
 
         At the end the partition has reached the last offset of the record.
         """
@@ -546,11 +598,15 @@ class State:
         partition.reach(record, reached_before)
 
     def stage(self, record: Delta, start: int, partition: Partition, before: int) -> Batch | None:
-        """Code the rows from `start` on and write them behind the end of the event table; None if none is left.
+        """Code the rows from `start` on, and write them behind the end of the event table.
 
-        Rows at or below the high-water mark are duplicates; where one offset has several rows, at or below `before`,
-        the mark before the record. A row with a time that no table holds is refused. The staged rows come into use by
-        `admit`.
+        Rows at or below the high-water mark are duplicates. If an offset may have several rows, the mark is `before`,
+        that before the record. A row whose time the table cannot hold is refused. `admit` puts staged rows into use.
+
+        Returns
+        -------
+        Batch or None
+            None if no row is left.
         """
         rows = record.rows[start:] if start else record.rows
         places = np.arange(start, start + len(rows), dtype=np.int64)
@@ -607,13 +663,13 @@ class State:
         cases = columns["case"]
         before = np.maximum.accumulate(np.append(np.int32(n_known_cases - 1), cases))[:-1]
         met, ends = None, columns["end"]
-        if self.end_all.activities:
+        if self.end_all.activities:  # the bits of staged rows are not in the table of cases yet
             met = self.end_all.met(self.cases[HAD], cases, self._bits(columns["activity"]))
             ends = ends | met
         running = np.maximum.accumulate(columns["time"])
-        id_of_row = (
-            {} if ids.count(None) == count else {i: event_id for i, event_id in enumerate(ids) if event_id is not None}
-        )
+        id_of_row = {}
+        if ids.count(None) < count:
+            id_of_row = {i: event_id for i, event_id in enumerate(ids) if event_id is not None}
         return Batch(
             rows=columns["place"],
             offsets=columns["offset"],
@@ -634,7 +690,7 @@ class State:
         return result if ends.count(False) == len(ends) else result | np.array(ends, dtype=np.bool_)
 
     def _keep(self, cases: npt.NDArray[np.int32], ids: Sequence[str | None]) -> npt.NDArray[np.bool_] | None:
-        """Mask of rows to take: not of a case that is gone, not an event id its case has had. None: all."""
+        """Mask the rows of removed cases, and those with an event id that their case has had. None: keep all rows."""
         keep = cases != REFUSED
         refused = len(cases) - int(np.count_nonzero(keep))
         self.refused += refused
@@ -668,7 +724,7 @@ class State:
             store.setdefault(name, AttributeValues()).add(events, column)
 
     def unstage(self) -> None:
-        """Drop rows that were staged and not admitted: cases without an event, attribute values behind the end."""
+        """Drop rows that were staged and not admitted: their new cases and their attribute values."""
         seen = self.cases.size
         self.index = CaseIndex(((name, code) for name, code in self.index.items() if code < seen), self.index.gone)
         for attribute in (*self.case_attributes.values(), *self.event_attributes.values()):
@@ -684,23 +740,22 @@ class State:
         mask = keep[self.events["case"]]
         self.removed_cases += int(np.count_nonzero(~keep))
         self.removed_events += int(np.count_nonzero(~mask))
-        code = np.cumsum(keep) - 1
+        new_code = np.cumsum(keep) - 1
         self.index = self.index.recoded(keep)
-        self.event_ids = {int(code[case]): ids for case, ids in self.event_ids.items() if keep[case]}
+        self.event_ids = {int(new_code[case]): ids for case, ids in self.event_ids.items() if keep[case]}
         for attribute in (*self.case_attributes.values(), *self.event_attributes.values()):
             attribute.keep(mask)
         self.events.keep(mask)
         self.cases.keep(keep)
-        self.events["case"][:] = code[self.events["case"]]
-        self.activities = Codes(
-            {name: code for code, name in enumerate(_pruned(self.activity_names, self.events["activity"]))}
-        )
+        self.events["case"][:] = new_code[self.events["case"]]
+        activities = _pruned(self.activity_names, self.events["activity"])
+        self.activities = Codes({name: code for code, name in enumerate(activities)})
         self.resources = ActorCodes(_pruned(self.resource_names, self.events["resource"]))
         self._ending = np.zeros(0, dtype=np.bool_)
         self.end_all = EndAll(self.end_all.activities)
 
     def admit(self, batch: Batch, begin: int, end: int, arrival: int | None) -> None:
-        """Take the staged rows begin .. end-1 into use: their cases get their last time and whether they ended."""
+        """Put the staged rows begin .. end-1 into use, and update the last time and the end of their cases."""
         cases, times = batch.cases[begin:end], batch.times[begin:end]
         fresh = int(np.count_nonzero(batch.fresh[begin:end]))
         if fresh:
@@ -708,12 +763,15 @@ class State:
             self.cases.size += fresh
         self.events.size += end - begin
         if self.end_all.activities:
-            np.bitwise_or.at(self.cases[HAD], cases, self._bits(self.events["activity"][begin - end :]))
-        for i in range(begin, end) if batch.ids else ():
-            if i in batch.ids:
-                self.event_ids.setdefault(int(batch.cases[i]), set()).add(batch.ids[i])
-        if self.ordered and (times[0] < self.latest or not np.array_equal(times, batch.running[begin:end])):
-            self.ordered = False
+            admitted = self.events["activity"][begin - end :]
+            np.bitwise_or.at(self.cases[HAD], cases, self._bits(admitted))
+        if batch.ids:
+            for i in range(begin, end):
+                if i in batch.ids:
+                    self.event_ids.setdefault(int(batch.cases[i]), set()).add(batch.ids[i])
+        if self.ordered:
+            goes_back = times[0] < self.latest or not np.array_equal(times, batch.running[begin:end])
+            self.ordered = not goes_back
         if not self.ordered:
             self.reach_back(int(times.min()))
         self.latest = max(self.latest, int(times.max()))
@@ -736,7 +794,7 @@ class State:
 def _values(rows: Sequence[PlainRow]) -> tuple[list[Any], Ints]:
     """Return all values of the rows one after the other, and the offsets.
 
-    Column i is every eighth value from i on: half the cost of a `zip` of so many rows.
+    Column i is every eighth value from i on. This costs half as much as a `zip` of so many rows.
     """
     values = list(chain.from_iterable(rows))
     return values, np.fromiter(values[::ROW_WIDTH], dtype=np.int64, count=len(rows))
@@ -754,9 +812,9 @@ def _times(values: Sequence[Any]) -> Ints:
 
 
 def _above(offset: Ints, hwm: int, *, again: bool = False) -> npt.NDArray[np.bool_] | None:
-    """Mask the offsets above the high-water mark, each once, in rising order; None: all of them.
+    """Mask the offsets above the high-water mark, in rising order; None: all of them are.
 
-    `again`: an offset may belong to several rows, one after the other.
+    An offset counts once. With `again` it may belong to several rows, one after the other.
     """
     if not len(offset) or (offset[0] > hwm and np.all(offset[1:] > offset[:-1])):
         return None

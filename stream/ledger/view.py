@@ -1,7 +1,7 @@
 """The facts that the entries of a ledger state together.
 
 `LedgerView` is the only place that reduces entries to facts. A `Ledger` keeps one and gives it each entry that it
-appends, so that nobody reads the entries again to learn what was spent, sealed, held, published or erased.
+appends, so no other code reads entries to find what was spent, sealed, held, published or erased.
 
 Entries come from a file that somebody may have edited, and readers such as `verify` report what is wrong with it. So a
 view accepts every sequence of entries: of several entries of a publication with one key
@@ -99,7 +99,7 @@ class Account:
     erased, erased_releases
         How many cases were erased, and the numbers of the releases that contained one.
     first_seen
-        Clock (ns) at which the ledger first saw the publication, if it was noted.
+        Clock (ns) at which the ledger first recorded the publication, if it did.
     gaps
         Positions at which the operator accepted lost source events.
     """
@@ -252,13 +252,13 @@ class Account:
 
     @property
     def resource_form(self) -> Literal["process", "key"]:
-        """How releases of this publication name resources: by key and process, or by the key alone.
+        """Form of resource names in releases of this publication: made with key and process, or with the key alone.
 
-        The latter if the series began with a program that knew no other form. Seals state it, so that every host
-        continues as the series began.
+        The key alone belongs to series of earlier programs, which had no other form. Seals state it, so that every
+        host continues the series as it began.
         """
-        is_former = any(seal.body.resources != "process" for seal in self.seals.values())
-        return "key" if is_former else "process"
+        has_former_names = any(seal.body.resources != "process" for seal in self.seals.values())
+        return "key" if has_former_names else "process"
 
     # entries; only LedgerView calls these, and only for the first entry with a key
 
@@ -296,7 +296,7 @@ class Account:
         self.erased_releases.update(entry.body.releases)
 
     def _sort_in(self, number: int) -> None:
-        """Put a sealed number into the set of its present state."""
+        """Move a sealed number to the set of its present state."""
         self._released.discard(number)
         self._held.discard(number)
         self.rejected.discard(number)  # a number that is burned later counts as burned alone
@@ -324,7 +324,7 @@ class LedgerView:
     history
         Attempts, decisions on held releases, erasures and accepted gaps, in ledger order.
     first_seen
-        Clock (ns) at which the ledger first saw each publication that has a note of it.
+        Clock (ns) at which the ledger first recorded each publication, if it did.
     tombstones
         Digests (hexadecimal) of all erased cases.
     delta_anchors
@@ -437,7 +437,7 @@ class LedgerView:
     # writing
 
     def take(self, entry: Entry) -> None:
-        """Take in the next entry of the ledger."""
+        """Update the facts with the next entry of the ledger."""
         match entry:
             case ChargeEntry():
                 self._take_charge(entry)
@@ -518,7 +518,7 @@ class LedgerView:
             self.delta_anchors.append(body.delta)
 
     def _sort_in(self, entry: SealEntry | BurnedEntry | ApprovalEntry) -> None:
-        """Put a number where its present state belongs, if it was sealed."""
+        """Record the present state of a number, if it was sealed."""
         key = (entry.publication, entry.sequence)
         if key not in self.seals:
             return

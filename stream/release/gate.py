@@ -1,8 +1,8 @@
-"""The gate: which releases leave. It reads the audit and the policy, and answers with reasons.
+"""The gate decides which releases leave: it compares the audit with the policy, and returns reasons to refuse.
 
-An adversary's best attack decides: for KA, FA, CA and BA the least value over all n, all earlier releases, and of
-the exact search and the true-linker counts (semantics of correspondence attacks, "What links, and who is real").
-A bound on a measure that does not apply to the mechanism is a configuration error, not a pass.
+The adversary's best attack counts: for KA, FA, CA and BA the least value over all n, all earlier releases, and both the
+exact search and the true-linker counts (semantics of correspondence attacks, "What links, and who is real"). A bound on
+a measure that does not apply to the mechanism is a configuration error.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ BOUNDS: Mapping[str, Reads] = {
     "max_epsilon": "ledger",
     "max_delta": "ledger",
 }
-"""Data that each bound reads. KA, FA, CA, BA and series follow source pseudonyms, utility compares with the source;
-uniqueness is that of the release (`Risk.worst`), whatever else the audit measures."""
+"""Data that each bound reads. KA, FA, CA, BA and series follow source pseudonyms, and utility compares with the source.
+Uniqueness is that of the release (`Risk.worst`) alone."""
 
 
 class GatePolicy(BaseModel):
@@ -71,7 +71,7 @@ class GatePolicy(BaseModel):
     case began only after an earlier release."""
     max_tpl: Exact | None = Field(default=None, gt=0)
     """dp: largest temporal privacy leakage, under replacement (2 epsilon a release at least). Set it when the states
-    of a case depend on each other, so that a series tells more of one state than each release."""
+    of a case depend on each other, so that a series reveals more of one state than each release."""
     max_epsilon: Exact | None = Field(default=None, gt=0)
     """dp: largest sum of epsilon of the publication (`cases = "completed"`: largest charge). Set it when a dp
     publication must end before its privacy loss is too large."""
@@ -94,7 +94,7 @@ class GatePolicy(BaseModel):
     (`repair`). Set it when releases must come on time (`repair`), or when bounds are only tried out (`warn`)."""
     charge_withheld: bool = False
     """dp: every attempt is paid for, whether it leaves or not. Set it when a bound reads a dp release, such as
-    `min_utility`: whether it was withheld then tells of the data."""
+    `min_utility`: withholding then depends on the data."""
     public_cut: bool = False
     """dp: allows windows that read the data; the promise then says so. Set it when the moments of dp releases are no
     secret, for example because the number of new cases is published anyway."""
@@ -109,7 +109,8 @@ class GatePolicy(BaseModel):
     def bounds(self) -> dict[str, float]:
         """Every bound that is set, by its key in the configuration, as a number for people and plots."""
         names = [name for name in type(self).model_fields if name.startswith(("min_", "max_"))]
-        return {name: float(bound) for name in names if (bound := getattr(self, name)) is not None}
+        values = {name: getattr(self, name) for name in names}
+        return {name: float(bound) for name, bound in values.items() if bound is not None}
 
     def reading(self, what: Reads) -> list[str]:
         """Return the keys of the bounds that are set and read `what`.
@@ -120,11 +121,11 @@ class GatePolicy(BaseModel):
 
 
 MOST_LEFT = 1 << 20
-"""A forecast of more releases than that says nothing."""
+"""Largest forecast of further releases. A larger number helps nobody, and the search for it takes time."""
 
 
 def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> None:
-    """Refuse a policy that cannot mean anything for a mechanism.
+    """Refuse a policy with a bound that does not apply to its mechanism.
 
     Raises
     ------
@@ -132,37 +133,42 @@ def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> N
         Names the bound, and the place `where` in the configuration.
     """
     spends = mechanism.charge() != Charge()
-    if not mechanism.reads_data_in_gate and (policy.anonymity_bounds or policy.min_series is not None):
-        raise InputError(
-            f"{where}: bounds on KA, FA, CA, BA and series do not apply to {mechanism.kind}, and read data; remove them"
-        )
-    if not mechanism.reads_data_in_gate and (raw := policy.reading("raw")):
-        raise InputError(
-            f"{where}: gate.{raw[0]} reads raw data, so whether a {mechanism.kind} release comes would reveal data, "
-            "and no charge pays for that; remove it (audit.json has the figure)"
-        )
-    if (
-        not mechanism.reads_data_in_gate
-        and (read := policy.reading("release"))
-        and not (policy.charge_withheld and spends)
-    ):
-        paid = ", or set gate.charge_withheld = true (every attempt is then paid for)"
-        unpaid = ": it spends no epsilon with which a withheld attempt could be paid for"
-        raise InputError(
-            f"{where}: gate.{read[0]} reads the release, and what it decides is an output of a {mechanism.kind} "
-            f"mechanism; remove it{paid if spends else unpaid}"
-        )
+    if not mechanism.reads_data_in_gate:
+        _refuse_bounds_on_data(policy, mechanism, where, spends=spends)
     if policy.max_minimality is not None and getattr(mechanism, "suppression", None) != "local":
-        raise InputError(f'{where}: max_minimality is of suppression = "local": other releases have no such rules')
+        raise InputError(f'{where}: max_minimality needs suppression = "local": other releases have no such rules')
     if policy.on_violation == "repair" and not mechanism.repairable:
         raise InputError(f'{where}: on_violation = "repair" needs a mechanism that can suppress further: tlkc, not rel')
     if policy.max_tpl is not None and mechanism.charge().rho:
         raise InputError(
-            f"{where}: gate.max_tpl is of pure epsilon, which noise of rho does not have; use max_epsilon and max_delta"
+            f"{where}: gate.max_tpl bounds pure epsilon, and noise of rho has none; use max_epsilon and max_delta"
         )
     if not spends and any(bound is not None for bound in (policy.max_tpl, policy.max_epsilon, policy.max_delta)):
         raise InputError(
             f"{where}: max_tpl, max_epsilon and max_delta need a mechanism that spends epsilon, not {mechanism.kind}"
+        )
+
+
+def _refuse_bounds_on_data(policy: GatePolicy, mechanism: Mechanism, where: str, *, spends: bool) -> None:
+    """Refuse bounds whose decisions would reveal data that no charge pays for."""
+    if policy.anonymity_bounds or policy.min_series is not None:
+        raise InputError(
+            f"{where}: bounds on KA, FA, CA, BA and series do not apply to {mechanism.kind}, and read data; remove them"
+        )
+    bounds_on_source = policy.reading("raw")
+    if bounds_on_source:
+        raise InputError(
+            f"{where}: gate.{bounds_on_source[0]} reads raw data, so whether a {mechanism.kind} release comes would "
+            "reveal data, and no charge pays for that; remove it (audit.json has the figure)"
+        )
+    bounds_on_release = policy.reading("release")
+    if bounds_on_release and not (policy.charge_withheld and spends):
+        remedy = ": it spends no epsilon with which a withheld attempt could be paid for"
+        if spends:
+            remedy = ", or set gate.charge_withheld = true (every attempt is then paid for)"
+        raise InputError(
+            f"{where}: gate.{bounds_on_release[0]} reads the release, and its decision is an output of a "
+            f"{mechanism.kind} mechanism; remove it{remedy}"
         )
 
 
@@ -192,8 +198,8 @@ def before_noise(
         if bound is not None and reached > bound:
             text = f"{code}: spent {float(used):g}, asked {float(reached - used):g}, limit {float(bound):g}"
             reasons.append(Reason(code, text, bound, reached))
-    # Plain composition, whatever chain the audit states: no TPL is above it, and it reads the ledger alone, whereas the
-    # estimate of a chain reads data. Under replacement a case changes two counts, so each epsilon counts twice.
+    # Plain composition, even if the audit states a chain: no TPL is above it, and it reads the ledger alone, whereas
+    # the estimate of a chain reads data. Under replacement a case changes two counts, so each epsilon counts twice.
     if policy.max_tpl is not None and not leakage and 2 * total.epsilon > policy.max_tpl:
         text = f"tpl: composition gives {float(2 * total.epsilon):g}, bound {float(policy.max_tpl):g}"
         reasons.append(Reason("tpl", text, policy.max_tpl, 2 * total.epsilon))
@@ -214,11 +220,12 @@ def over_process_limits(
     accounting
         How charges add up.
     """
+    max_epsilon, max_delta = limits
     before, after = accounting.loss(spent), accounting.loss(spent + asked)
     reasons = []
     for name, limit, used, reached in (
-        ("epsilon", limits[0], before.epsilon, after.epsilon),
-        ("delta", limits[1], before.delta, after.delta),
+        ("epsilon", max_epsilon, before.epsilon, after.epsilon),
+        ("delta", max_delta, before.delta, after.delta),
     ):
         more = reached - used
         if limit is not None and more and reached > limit:
@@ -237,8 +244,8 @@ def releases_left(
 ) -> int | None:
     """Return how many further draws the bounds can pay for, exactly.
 
-    These are the rules of `before_noise` and of the process's budget. A chain of leakage that refuses before its
-    composition does so earlier than this forecast.
+    It uses the rules of `before_noise` and of the process's budget. A leakage chain can refuse earlier than this
+    forecast says.
 
     Parameters
     ----------
@@ -260,9 +267,9 @@ def releases_left(
         return None
     most_epsilon, most_delta = most
     if accounting.kind == "zcdp":
-        of_publication = (policy.max_epsilon, policy.max_delta)
+        publication_limits = (policy.max_epsilon, policy.max_delta)
         counts = [
-            fitting(accounting, of_publication, spent, asked),
+            fitting(accounting, publication_limits, spent, asked),
             fitting(accounting, most, spent + elsewhere, asked),
         ]
         return min((count for count in counts if count is not None), default=None)
@@ -280,9 +287,9 @@ def releases_left(
 def fitting(
     accounting: Accounting, limits: tuple[Fraction | None, Fraction | None], spent: Charge, asked: Charge
 ) -> int | None:
-    """Search how many more charges stay within the limits of epsilon and delta.
+    """Search how many more charges stay within the limits of epsilon and delta, up to `MOST_LEFT`.
 
-    Under zCDP their loss is no sum. No more than a million are looked for.
+    Under zCDP the loss of several charges is not the sum of their losses, so a division does not answer this.
 
     Returns
     -------
@@ -331,16 +338,16 @@ def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reas
             yield Reason(name, f"{name}: {worst} is below {bound}", bound, worst)
     if anonymity.get("status") == "ok":
         for pair in anonymity.get("results") or []:
-            if any(row.get("linker") == "none" and _holds(row) for row in pair["results"]):
+            if any(row.get("linker") == "none" and _counts_for_gate(row) for row in pair["results"]):
                 text = f"no linker to release {pair.get('earlier')}: the audit's premise does not hold"
                 yield Reason("premise", text)
 
 
-def _holds(row: PairRow | SeriesRow, name: str = "") -> bool:
+def _counts_for_gate(row: PairRow | SeriesRow, name: str = "") -> bool:
     """Return whether a row counts for the gate.
 
-    Rows with n below n_actual are reported and do not fail. Rows whose minimum no real case attains (`behind`) are
-    ignored.
+    Rows with n below n_actual are reported, but never refuse a release. Rows whose minimum no real case attains
+    (`behind` is 0) are ignored.
     """
     behind = cast(PairRow, row).get("behind") or {}
     return row.get("assumption") != "violated" and behind.get(name) != 0
@@ -349,7 +356,7 @@ def _holds(row: PairRow | SeriesRow, name: str = "") -> bool:
 def worst_anonymity(anonymity: AnonymitySection, name: Measure) -> int | None:
     """Return the least KA, FA, CA or BA over all earlier releases, all n, and both ways of counting.
 
-    An exact value counts only if the true count is at least 1: behind a true 0 there is no victim.
+    An exact value counts only if the true count is at least 1: if it is 0, the attack has no victim.
 
     Parameters
     ----------
@@ -366,12 +373,15 @@ def worst_anonymity(anonymity: AnonymitySection, name: Measure) -> int | None:
     """
     if name == "ka":
         return _least([anonymity.get("ka")])
-    pairs = anonymity.get("true_linker") or []
-    true = {(pair.get("publication"), pair["earlier"]): pair.get(name) for pair in pairs}
-    values: list[int | None] = [value for value in true.values() if value]
+    true_counts = {
+        (pair.get("publication"), pair["earlier"]): pair.get(name) for pair in anonymity.get("true_linker") or []
+    }
+    values: list[int | None] = [count for count in true_counts.values() if count]
     for pair in anonymity.get("results") or []:
-        if true.get((pair.get("publication"), pair["earlier"])) != 0:
-            values += [row.get(name) for row in pair["results"] if row.get("linker") != "none" and _holds(row, name)]
+        if true_counts.get((pair.get("publication"), pair["earlier"])) == 0:
+            continue
+        counting = [row for row in pair["results"] if row.get("linker") != "none" and _counts_for_gate(row, name)]
+        values += [row.get(name) for row in counting]
     return _least(values)
 
 
@@ -387,7 +397,7 @@ def _least(values: Sequence[int | None]) -> int | None:
 def _minimality(policy: GatePolicy, minimality: MinimalitySection) -> Iterator[Reason]:
     """Check the bound on sets that leave fewer than K cases.
 
-    Of cohorts the newest one counts: the others were gated when they were new.
+    Of cohorts only the newest one counts: the gate has judged the others when they were new.
     """
     bound, below = policy.max_minimality, minimality.get("below_k")
     if bound is not None and below is None:
@@ -400,19 +410,22 @@ def _minimality(policy: GatePolicy, minimality: MinimalitySection) -> Iterator[R
 def _series(policy: GatePolicy, series: SeriesSection) -> Iterator[Reason]:
     """Check the bound over the series.
 
-    A series that begins later (before the third release) passes. One that was not measured does not, nor one with
-    releases that no linker joins: they are left out of its numbers.
+    Before the third release there is no series, and the bound holds. A series that was not measured does not pass. A
+    series with two releases that no linker joins does not pass either, since its numbers leave them out.
     """
-    if policy.min_series is not None and series.get("status") != "ok":
+    if policy.min_series is None:
+        return
+    if series.get("status") != "ok":
         why = series.get("reason") or "no audit"
         text = f"series: not measured ({why}), so the bound {policy.min_series} is not shown"
         yield Reason("series", text, policy.min_series)
     elif series.get("worst") is not None:
         yield from _floor("series", policy.min_series, series["worst"])
     for row in series.get("results") or []:
-        if policy.min_series is not None and row["without_linker"] and _holds(row):
+        if row["without_linker"] and _counts_for_gate(row):
             numbers = series.get("releases") or []
-            first, second = (numbers[place - 1] for place in row["without_linker"][0])
+            first_place, second_place = row["without_linker"][0]
+            first, second = numbers[first_place - 1], numbers[second_place - 1]
             text = f"series: no linker joins releases {first} and {second} at n = {row['n']}: its premise does not hold"
             yield Reason("series", text, policy.min_series)
 

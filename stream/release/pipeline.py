@@ -107,7 +107,7 @@ class Pipeline:
     clock
         Decides when a release with a fixed delay becomes visible.
     publish
-        Announces a release after its rename; None if nothing does.
+        Announces a release after its rename; None for releases that are files only.
     built_by
         Engine that builds in place of the mechanism, if there is one.
     at
@@ -212,13 +212,13 @@ class Pipeline:
         if once and account.redraws[attempt.cut]:
             raise _WithheldError([Reason("mechanism", PAID)])
         spent, added = account.cost(attempt.cut, spec.mechanism.charge(), once=once)
-        facts = {
+        ledger_facts = {
             "charges": list(account.charges.values()),
             "policy": spec.gate,
             "audits": inputs.previous_audit,
             "spent": spent,
         }
-        leakage = [reason for audit in spec.audits for reason in audit.before_noise(facts, added)]
+        leakage = [reason for audit in spec.audits for reason in audit.before_noise(ledger_facts, added)]
         reasons = gate.before_noise(spec.gate, spent, added, leakage, spec.accounting)
         limits = (spec.max_epsilon, spec.max_delta)
         reasons += gate.over_process_limits(limits, spent + inputs.spent_elsewhere, added, spec.accounting)
@@ -241,7 +241,8 @@ class Pipeline:
     def _commit_charge(self, cut: str) -> list[Reason]:
         """Append the charge; return reasons to refuse if the ledger keeps an earlier, smaller charge of the cut.
 
-        A crashed attempt left it, and the configuration has changed since. Noise under the new terms would not be paid.
+        A crashed attempt left it, and the configuration has changed since. That charge would not pay for noise under
+        the new terms.
         """
         asked = self.spec.mechanism.charge()
         if asked == Charge():
@@ -264,7 +265,7 @@ class Pipeline:
         for code, before, more in parts:
             if more > before:
                 text = (
-                    f"{code}: {float(more):g} is asked, but an attempt under another configuration has charged this "
+                    f"{code}: {float(more):g} is needed, but an attempt under another configuration has charged this "
                     f"cut {float(before):g}; the next cut is charged anew"
                 )
                 reasons.append(Reason(code, text, before, more))
@@ -291,8 +292,8 @@ class Pipeline:
         except InputError as error:
             if self.spec.mechanism.reads_data_in_gate:
                 raise
-            # Noise was paid for, or a log without events came. An end of the process would reveal the data that caused
-            # it, and the next start would end in the same way.
+            # Noise was paid for, or the log has no events. If the process ended here, its end would reveal the data
+            # that caused it, and the next start would end in the same way.
             raise _WithheldError([Reason("mechanism", str(error))]) from error
         built = Built(charged, build, {"build": time.monotonic() - started})
         self.at(Failpoint.BUILT)
@@ -497,7 +498,7 @@ class Pipeline:
         self.at(Failpoint.HELD)
 
     def _is_early(self, slot: Slot | None) -> bool:
-        """Return whether a release has a moment that has not come, or must follow one that waits for its own."""
+        """Return whether the moment of a release has not come, or an earlier release still waits for its moment."""
         return slot is not None and (bool(self.waiting) or not self.clock.due(slot.moment))
 
     def _wait(self, sealed: Sealed) -> None:
@@ -542,7 +543,7 @@ class Pipeline:
         return self._withhold(attempt, [blocked(self.name, held)], AuditDocument(), waits_for=held)
 
     def _pause(self, attempt: Attempt, lost: UnreadableError) -> Decision:
-        """Refuse the cut of a publication that lost a file of an earlier release. Other publications go on."""
+        """Refuse the cut of a publication that lost a file of an earlier release. Other publications continue."""
         log.error("%s is paused: %s, and put it back; its cuts are refused until then, others go on", self.name, lost)
         reason = Reason("mechanism", f"{lost}, and put it back: the next cut goes on")
         return self._withhold(attempt, [reason], AuditDocument())
@@ -579,7 +580,7 @@ class Pipeline:
             return Decision(cut, "rejected", number, [reason], audit)
         try:
             audit = self.audit_of(number)
-        except UnreadableError as lost:  # the decision is in the ledger; figures change nothing of it
+        except UnreadableError as lost:  # the decision is in the ledger and does not depend on the audit
             log.error("release %d of %s: %s", number, self.name, lost)
             audit = AuditDocument()
         reasons = [of_record(text) for text in audit.get("gate", {}).get("reasons", ())]
@@ -592,11 +593,11 @@ class Pipeline:
 
     @property
     def gaps_accepted(self) -> int:
-        """How many gaps the operator has accepted."""
+        """Number of gaps that the operator has accepted."""
         return len(self.account.gaps)
 
     def accept_gap(self, position: int, missing: Sequence[str]) -> None:
-        """Record that the operator goes on without some events. Manifests state how often."""
+        """Record that the operator accepted the loss of some events. Manifests state how often that happened."""
         body = NoteBody(gap=position, missing=tuple(missing))
         self.ledger.append(NoteEntry(publication=self.name, body=body))
 

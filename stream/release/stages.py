@@ -27,8 +27,8 @@ from stream.release.schedule import Slot
 GateDecision = Literal["passed", "warned", "repaired", "withheld"]
 
 ResourceForm = Literal["process", "key"]
-"""Form of resource names in a series: by key and process, or by the key alone if it began with a program that had no
-other form."""
+"""Form of resource names in a series: made with key and process, or with the key alone if an earlier program, which had
+no other form, began the series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class MechanismMemory:
     Attributes
     ----------
     state
-        JSON-able state, opaque to everybody but the mechanism.
+        State that JSON can hold. Only the mechanism reads it.
     publication
         Publication of the release that left it: another one of the audience if they share a memory.
     kind
@@ -55,7 +55,7 @@ class MechanismMemory:
         Raises
         ------
         BoundError
-            If another kind of mechanism made the earlier releases, and one of the two kinds remembers them.
+            If another kind of mechanism made the earlier releases, and one of the two kinds keeps state about them.
         """
         remembers = self.state is not None or mechanism.remembers
         if self.kind == mechanism.kind or not remembers:
@@ -197,7 +197,7 @@ class Written:
 
     @property
     def charged(self) -> Charged:
-        """The attempt that the files are of."""
+        """The attempt that produced the files."""
         return self.judged.audited.built.charged
 
     @property

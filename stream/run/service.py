@@ -1,6 +1,7 @@
 """The release service: every publication's pipeline over one ledger, one store and one operator folder.
 
-Replay and daemon bring cuts here; here a cut of the fold becomes an attempt of the pipeline, and a decision.
+Replay and daemon pass the cuts of the fold to it. It makes an attempt of each cut and returns the decision of the
+publication's pipeline.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ from stream.values.pseudonym import Pseudonyms, key_from_text
 log = logging.getLogger("veilstream")
 
 OpenLedger = Callable[[Path, str], tuple[Ledger, Publisher | None]]
-"""From the path of the ledger's file and the name of the process: the ledger, and who announces its releases."""
+"""Opens a ledger, given the path of its file and the name of the process. Returns the ledger, and the publisher that
+announces its releases, if there is one."""
 
 
 def local_ledger(path: Path, process: str) -> tuple[Ledger, Publisher | None]:
@@ -214,7 +216,7 @@ class ReleaseService:
         """Return from when tumbling windows are counted.
 
         Without a declared start, those of a dp publication begin with the window (aligned to 1970-01-01 UTC) in which
-        the ledger first saw it: the rules bring that into the fold.
+        the ledger first recorded it. The rules carry this time to the fold.
         """
         counted = publication.start is None and publication.counted_from_start
         if embedded and counted:
@@ -226,9 +228,9 @@ class ReleaseService:
         return seen // every * every
 
     def _seen(self, name: str) -> int:
-        """Return when (ns) the ledger first saw a publication; note it if that is now.
+        """Return when (ns) the ledger first recorded a publication, and record it now if it is new.
 
-        How long a first release is awaited counts from there too, so that no restart makes an alert forget.
+        The wait for a first release is counted from the same moment, so a restart does not reset its alert.
         """
         seen = self.first_seen(name)
         if seen is None:
@@ -237,16 +239,16 @@ class ReleaseService:
         return seen
 
     def first_seen(self, name: str) -> int | None:
-        """Return when (ns) the ledger first saw a publication, if that is noted."""
+        """Return when (ns) the ledger first recorded a publication, if it did."""
         return self.ledger.view.first_seen.get(name)
 
     def publish_due(self) -> None:
-        """Publish what was sealed and waited for its moment."""
+        """Publish the sealed releases whose moment has come."""
         for pipeline in self.pipelines.values():
             publish_due(pipeline)
 
     def decide(self, fold: Fold, cut: Cut) -> Decision:
-        """Take the open cut through its pipeline; the fold goes on when the decision is durable."""
+        """Take the open cut through its pipeline; the fold continues when the decision is durable."""
         started = time.monotonic()
         pipeline = self.pipelines[cut.publication]
         decision = pipeline.attempt(self.attempt(fold, cut))
@@ -319,8 +321,10 @@ class ReleaseService:
         In a replay events move the clock, so only cuts at a deadline are at its moment.
         """
         window = self.pipelines[cut.publication].spec.window
-        fixed = cut.trigger == "first" and window.first is not None and window.first.until is not None
-        return fold.now if not fold.rules.embedded or cut.trigger == "every" or fixed else None
+        ends_at_fixed_time = window.first is not None and window.first.until is not None
+        at_deadline = cut.trigger == "every" or (cut.trigger == "first" and ends_at_fixed_time)
+        is_replay = fold.rules.embedded
+        return None if is_replay and not at_deadline else fold.now
 
     def _read(self, log: EventLog, publication: str) -> EventLog:
         """Return an exposed log as a mechanism reads it.
@@ -336,9 +340,9 @@ class ReleaseService:
         return replace(log, offset=offsets(log.time, process.timezone))
 
     def _by_role(self, log: EventLog, publication: str) -> tuple[EventLog, tuple[str, ...] | None]:
-        """Put roles in place of the resources of a log, if the publication asks for roles.
+        """Replace the resources of a log by roles, if the publication releases roles.
 
-        Returns the log and the roles that it shows (None: it has its resources).
+        Returns the log and the roles that it shows, or None if it keeps its resources.
         """
         pipeline = self.pipelines[publication]
         roles = pipeline.spec.roles
@@ -349,7 +353,15 @@ class ReleaseService:
         return with_roles(log, roles, getattr(pipeline.spec.mechanism, "K", GROUP), pipeline.roles_shown)
 
     def checkpoint(self, fold: Fold, *, in_full: bool = False) -> None:
-        """Save the state between two records: every cut so far has its durable decision. `in_full`: not as a change."""
+        """Save the state between two records, when every cut so far has its durable decision.
+
+        Parameters
+        ----------
+        fold
+            The state.
+        in_full
+            Whether to save all of it, and not only the changes since the last save.
+        """
         self.keeper.save(fold, SavedState("replay", b"", self.ledger.count()), in_full=in_full)
         self.at(Failpoint.CHECKPOINTED)
 
@@ -389,7 +401,7 @@ class ReleaseService:
         return record
 
     def erase(self, fold: Fold, cases: Sequence[str]) -> ErasureReport:
-        """Erase cases (by pseudonym) everywhere but in what is published already; the report lists that."""
+        """Erase cases (by pseudonym) everywhere except in published releases; the report lists those."""
         report = erase(self, fold, cases)
         for _generation in range(2):  # the newest and the one before
             self.checkpoint(fold, in_full=True)
@@ -411,25 +423,30 @@ class ReleaseService:
         exposed = counts.get("exposed") or 0
         if pipeline.spec.once is not None:  # a release shows its own cases only
             exposed = accounting["exposed"]
+        unexposed = accounting["seen"] - accounting["late"] - exposed
+        exposed_and_held = counts.get("held") or 0
         return {
             "seen": accounting["seen"],
             "released": counts["released"] if counts else 0,
             "suppressed": counts["suppressed_events"] if counts else 0,
-            "pending": accounting["seen"] - accounting["late"] - exposed + (counts.get("held") or 0),
+            "pending": unexposed + exposed_and_held,
             "late": accounting["late"],
         }
 
     def _audiences(self) -> list[Audience]:
-        """One series for each audience, over the publications whose records are cases; the others have their own."""
-        linked: dict[str, list[Publication]] = {}
-        alone = []
+        """Make one series for each audience, over its publications whose records are cases.
+
+        Each of the other publications has a series of its own.
+        """
+        members_of: dict[str, list[Publication]] = {}
+        unlinked = []
         for publication in self.settings.publication:
             if publication.build_mechanism.perspective is None:
-                alone.append(publication)
+                unlinked.append(publication)
             else:
-                linked.setdefault(publication.audience, []).append(publication)
-        series = [self._audience(name, members) for name, members in linked.items()]
-        return [*series, *(self._audience(None, [publication]) for publication in alone)]
+                members_of.setdefault(publication.audience, []).append(publication)
+        series = [self._audience(name, members) for name, members in members_of.items()]
+        return [*series, *(self._audience(None, [publication]) for publication in unlinked)]
 
     def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
         repairs = any(publication.gate.on_violation == "repair" for publication in members)
@@ -470,7 +487,9 @@ class ReleaseService:
         if lost:
             log.warning(
                 "%s: the audit of release %d cannot be read, of %d releases in all; they count as not measured",
-                *(account.publication, lost[0], len(lost)),
+                account.publication,
+                lost[0],
+                len(lost),
             )
         for entry in account.withheld.values():
             series.refuse(entry.body.reasons)
@@ -488,7 +507,10 @@ class ReleaseService:
             return None
 
     def _former(self) -> list[Account]:
-        """Accounts of publications that the configuration no longer names, a renamed one under its former name."""
+        """Return the accounts of publications that the configuration no longer names.
+
+        A renamed publication has an account under its former name.
+        """
         configured = {publication.name for publication in self.settings.publication}
         accounts = self.ledger.view.accounts
         former = [name for name, account in accounts.items() if account.charges or account.seals]
@@ -528,7 +550,7 @@ def refuse_without_start(publication: Publication) -> None:
     """
     if publication.counted_from_start and publication.start is None:
         raise InputError(
-            f"publication {publication.name!r}: a replay cannot tell where its windows begin without reading the data; "
+            f"publication {publication.name!r}: a replay cannot find where its windows begin without reading the data; "
             "set start = <time> (a moment that is public anyway, such as the day on which recording began), or "
             "gate.public_cut = true"
         )

@@ -134,7 +134,7 @@ def test_the_bound_of_the_gate_is_what_the_mechanism_aims_at() -> None:
 
 def test_whole_items_have_no_such_rules() -> None:
     """Asked of another suppression it is refused when the file is read."""
-    with pytest.raises(InputError, match="max_minimality is of suppression"):
+    with pytest.raises(InputError, match="max_minimality needs suppression"):
         SuppressionOptions(suppression="exact", max_minimality=0)
 
 

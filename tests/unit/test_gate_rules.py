@@ -122,7 +122,7 @@ def test_bounds_by_their_keys() -> None:
         ("identity", {"max_tpl": 1}, "spends epsilon, not identity"),
         ("tlkc", {"max_tpl": 1}, "spends epsilon, not tlkc"),
         ("amun", {"max_epsilon": 1}, "spends epsilon, not amun"),
-        ("rho", {"max_tpl": 1}, "max_tpl is of pure epsilon"),
+        ("rho", {"max_tpl": 1}, "max_tpl bounds pure epsilon"),
     ],
 )
 def test_policies_that_mean_nothing(kind: str, table: dict[str, Any], message: str) -> None:

@@ -1,8 +1,8 @@
-"""Audit `anonymity`: what the correspondence attacks leave, between a release and every earlier one.
+"""Audit `anonymity`: the correspondence attacks between a release and every earlier one.
 
 Source: correspondence-attacks-2021, Def. 10-12 and 16-18; the contract of `status` is in docs/limitations.md. Linking
-uses every item that the releases carry; background knowledge is about the audited attribute. The real partners are
-known here, so they are counted too (`true_linker`): defined on the surviving cases whatever happened to the others.
+uses every item that the releases carry; background knowledge is about the audited attribute. The audit knows the real
+partners, so it counts them too (`true_linker`). This count is defined on the cases that are in both releases.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class CorrespondenceAudit(Audit):
     bk_length: int = Field(default=2, ge=1, le=32)
     """Longest background knowledge, in events. Set it when somebody may know more than two events of a person."""
     n: tuple[Annotated[int, Field(ge=0, le=MOST_N)], ...] = Field(default=(0, 1), min_length=1)
-    """Events removed from a case, at most; a gate takes the least over all. Set it when a mechanism without cohorts
-    removes more than one event of a case."""
+    """Events removed from a case, at most; the gate uses the least value over all n. Set it when a mechanism without
+    cohorts removes more than one event of a case."""
     method: Method = "exact"
     """How crack sizes are counted; all but `exact` are there to compare (docs/limitations.md). Set it when figures
     must be comparable with those of the correspondence paper."""
@@ -66,7 +66,7 @@ class CorrespondenceAudit(Audit):
     @classmethod
     def _something(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if value is not None and not value:
-            raise ValueError("an adversary who knows nothing attacks nobody")
+            raise ValueError("name at least one column: an adversary without knowledge cannot attack")
         return value
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -96,24 +96,21 @@ class CorrespondenceAudit(Audit):
         }
         applies = build.applies.get(self.name, Applicability())
         if applies.status == "not_applicable":
-            nothing: AnonymitySection = {"status": applies.status, "reason": applies.reason, "append_only": None}
-            return {**nothing, **body}
+            refusal: AnonymitySection = {"status": applies.status, "reason": applies.reason, "append_only": None}
+            return {**refusal, **body}
         chosen = self.chosen(context.earlier)
         for earlier in chosen:
-            _one_perspective(earlier, candidate)
+            _refuse_other_items(earlier, candidate)
         earlier_of_publication = [record for record in chosen if record.publication == candidate.publication]
-        others = [
-            self._other(record, candidate, known_columns)
-            for record in chosen
-            if record.publication != candidate.publication
-        ]
-        knowledge = knowledge_of(candidate.carries, known_columns)
-        compared = Comparison(candidate, earlier_of_publication, max(self.n), knowledge, alone=not others)
+        earlier_of_others = [record for record in chosen if record.publication != candidate.publication]
+        others = [self._other(record, candidate, known_columns) for record in earlier_of_others]
+        known_part = knowledge_of(candidate.carries, known_columns)
+        compared = Comparison(candidate, earlier_of_publication, max(self.n), known_part, alone=not others)
         real = [self._real(compared, record) for record in earlier_of_publication]
         inserted = insertions(context, earlier_of_publication)
         fitting = [
-            _fits(context, record, candidate, partners_found.gone, inserted[record.key], partners_found.changed)
-            for record, partners_found in zip(earlier_of_publication, real, strict=True)
+            _fits(context, record, candidate, real_partners.gone, inserted[record.key], real_partners.changed)
+            for record, real_partners in zip(earlier_of_publication, real, strict=True)
         ]
         status, reason = _worst([(applies.status, applies.reason), *fitting])
         body["append_only"] = build.immutable or not any(inserted.values())
@@ -129,22 +126,22 @@ class CorrespondenceAudit(Audit):
     def against_other_publications(
         self, candidate: ReleaseRecord, others: Sequence[ReleaseRecord]
     ) -> list[TrueLinkerRow]:
-        """`true_linker` of a release against releases of other publications, whichever was cut first."""
+        """Return `true_linker` of a release against releases of other publications, cut before or after it."""
         for record in others:
-            _one_perspective(record, candidate)
+            _refuse_other_items(record, candidate)
         known_columns = self._known_columns(candidate.carries)
         return [self._other(record, candidate, known_columns) for record in others]
 
     @property
     def looks_back(self) -> int | None:
         """How many earlier releases are compared; see `Audit.looks_back`."""
-        return None if self.against == "all" else 1 if self.against == "last" else int(self.against)
+        if self.against == "all":
+            return None
+        return 1 if self.against == "last" else int(self.against)
 
     def chosen(self, earlier: Sequence[ReleaseRecord]) -> Sequence[ReleaseRecord]:
         """Return the earlier releases that `against` names."""
-        if self.against == "all":
-            return earlier
-        return earlier[-1:] if self.against == "last" else earlier[-int(self.against) :]
+        return earlier if self.looks_back is None else earlier[-self.looks_back :]
 
     def _known_columns(self, carries: Sequence[str]) -> tuple[str, ...]:
         foreign = [name for name in self.bk_on or () if name not in carries]
@@ -153,43 +150,40 @@ class CorrespondenceAudit(Audit):
         return self.bk_on or tuple(name for name in carries if name != "relative_time")
 
     def _ka(self, compared: Comparison) -> int | None:
-        """Least matching set of this release alone, over all n: every case is its own partner."""
-        cases = compared.later.n_cases
-        if not cases:
+        """Return the least matching set of this release alone, over all n: every case is its own partner."""
+        n_cases = compared.later.n_cases
+        if not n_cases:
             return None
-        alone, table = compared.alone()
-        answer = true_linker_of_pair(alone, table, np.arange(cases), self.bk_length, self.n, self.minimum)
-        return min(
-            (result.values["ka1"] for result in answer.results if result.values["ka1"] is not None), default=None
-        )
+        pair, table = compared.alone()
+        answer = true_linker_of_pair(pair, table, np.arange(n_cases), self.bk_length, self.n, self.minimum)
+        sizes = [result.values["ka1"] for result in answer.results]
+        return min((size for size in sizes if size is not None), default=None)
 
     def _real(self, compared: Comparison, earlier: ReleaseRecord) -> RealPartners:
-        """Return what the real partners leave of an earlier release."""
+        """Return the counts of the real partners of an earlier release."""
         partner = partners(earlier, compared.candidate)
         pair, table = compared.pair(earlier)
         answer = true_linker_of_pair(pair, table, partner, self.bk_length, self.n, self.minimum)
         gone = int(np.count_nonzero(partner < 0))
-        changed = 0 if gone else changes(earlier, compared.candidate, partner)  # asked of cases that are all there
+        # If a case is gone, the pair does not fit the model anyway, and changed values need not be counted.
+        changed = 0 if gone else changes(earlier, compared.candidate, partner)
         return RealPartners(len(partner) - gone, gone, changed, _least(answer.results))
 
     def _all_exact(
         self, context: AuditContext, earlier_of_publication: Sequence[ReleaseRecord], compared: Comparison
     ) -> list[PairSection]:
-        """Return the exact attacks on all pairs, from one earlier release to the next if they can be followed."""
-        follows = self.method == "exact" and not context.build.immutable
+        """Return the exact attacks on all pairs, computed from one earlier release to the next if that is possible."""
+        can_follow = self.method == "exact" and not context.build.immutable
         ns = sorted(set(self.n))
-        results_of_pairs = compared.followed(self.bk_length, ns, self.minimum) if follows else None
+        results_of_pairs = compared.followed(self.bk_length, ns, self.minimum) if can_follow else None
         if results_of_pairs is None:
             return [self._exact(context, record, compared) for record in earlier_of_publication]
-        return [
-            _section(record, actual, [_assumed(cast(PairRow, result.json()), actual) for result in results])
-            for record, actual, results in zip(
-                earlier_of_publication,
-                (_actual(context, record) for record in earlier_of_publication),
-                results_of_pairs,
-                strict=True,
-            )
-        ]
+        sections = []
+        for record, results in zip(earlier_of_publication, results_of_pairs, strict=True):
+            actual = _actual(context, record)
+            rows = [_assumed(cast(PairRow, result.json()), actual) for result in results]
+            sections.append(_section(record, actual, rows))
+        return sections
 
     def _exact(self, context: AuditContext, earlier: ReleaseRecord, compared: Comparison) -> PairSection:
         """Return the exact attacks on a pair that fits the model, by itself."""
@@ -205,30 +199,29 @@ class CorrespondenceAudit(Audit):
         return _section(earlier, actual, rows)
 
     def _other(self, earlier: ReleaseRecord, candidate: ReleaseRecord, known_columns: Sequence[str]) -> TrueLinkerRow:
-        """Return the real partners of a release of another publication.
+        """Return the counts of the real partners of a release of another publication.
 
-        Its windows are others, so either release may show cases and events that the other one lacks: no linker is
-        asked for, and what the earlier one shows alone is counted as what the later one does (`ba` is the less of
-        both).
+        Its windows differ, so each of the two releases may show cases and events that the other one lacks. Therefore
+        no linker is searched, and `ba` is the less of both directions: new cases of either release count.
         """
-        function = knowledge_of(candidate.carries, known_columns)
-        counted = []
+        known_part = knowledge_of(candidate.carries, known_columns)
+        rows = []
         for first, second in ((earlier, candidate), (candidate, earlier)):
-            pair = join_releases(simple(first), simple(second), known=function)
+            pair = join_releases(simple(first), simple(second), known=known_part)
             partner = partners(first, second)
             answer = true_linker_of_pair(pair, next_occurrences(pair), partner, self.bk_length, self.n, self.minimum)
-            counted.append(_row(_least(answer.results)))
-        forth, back = counted
+            rows.append(_row(_least(answer.results)))
+        row, reversed_row = rows
         survivors = int(np.count_nonzero(partners(earlier, candidate) >= 0))
-        if back["ba"] and (not forth["ba"] or back["ba"] < forth["ba"]):
-            forth["ba"], forth["worst"]["ba"] = back["ba"], back["worst"]["ba"]
+        if reversed_row["ba"] and (not row["ba"] or reversed_row["ba"] < row["ba"]):
+            row["ba"], row["worst"]["ba"] = reversed_row["ba"], reversed_row["worst"]["ba"]
         return {
-            "earlier": earlier.sequence, "publication": earlier.publication, "survivors": survivors, **forth
+            "earlier": earlier.sequence, "publication": earlier.publication, "survivors": survivors, **row
         }  # fmt: skip
 
 
 def _actual(context: AuditContext, earlier: ReleaseRecord) -> int:
-    """Return the most events that either of two releases lacks of a case."""
+    """Return the most events that were removed from a case in either release."""
     return max(earlier.audit.get("n_actual") or 0, context.build.n_actual or 0)
 
 
@@ -237,16 +230,17 @@ def _section(earlier: ReleaseRecord, actual: int, rows: list[PairRow]) -> PairSe
 
 
 def _least(results: Sequence[AttackResult]) -> dict[str, tuple[int | None, list[Any] | None]]:
-    """FA, CA and BA: the least over all n, with the background knowledge that attains it."""
+    """Return the least FA, CA and BA over all n, each with the background knowledge that attains it."""
     least: dict[str, tuple[int | None, list[Any] | None]] = {}
     for name in MEASURES:
-        values = [(value, result.worst[name]) for result in results if (value := result.values[name]) is not None]
-        least[name] = min(values, default=(None, None), key=itemgetter(0))
+        measured = [result for result in results if result.values[name] is not None]
+        candidates = [(result.values[name], result.worst[name]) for result in measured]
+        least[name] = min(candidates, default=(None, None), key=itemgetter(0))
     return least
 
 
 def _row(least_values: Mapping[str, tuple[int | None, list[Any] | None]]) -> TrueLinkerRow:
-    """FA, CA and BA as `true_linker` shows them; 0 where no background knowledge gives one."""
+    """Return FA, CA and BA as `true_linker` shows them; 0 if no background knowledge gives a value."""
     least: TrueLinkerRow = {"worst": {}}
     for name in MEASURES:
         value, least["worst"][name] = least_values[name]
@@ -261,18 +255,19 @@ def _true(earlier: ReleaseRecord, real: RealPartners) -> TrueLinkerRow:
 def _behind(row: PairRow, pair: ReleasePair, table: NextOccurrences, links: Ints) -> PairRow:
     """Add the true count at the background knowledge of each minimum to a row.
 
-    Immutable cases link to themselves whatever was removed before: the real linker is valid for every n, and true
-    counts are never above exact ones.
+    Immutable cases link to themselves, so the real linker is valid for every n, and true counts are never above exact
+    ones.
     """
-    asked = {name: bk for name in MEASURES if (bk := row["worst"].get(name))}
-    counts: dict[str, int] = {
-        name: true_counts_of_links(pair, table, links, bk, row["n"])[name] for name, bk in asked.items()
-    }
+    counts: dict[str, int] = {}
+    for name in MEASURES:
+        knowledge = row["worst"].get(name)
+        if knowledge:
+            counts[name] = true_counts_of_links(pair, table, links, knowledge, row["n"])[name]
     return {**row, "behind": counts}
 
 
 def partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints:
-    """int64[cases of earlier]: the same case in the later release, -1 where it is not there."""
+    """Return the place of each earlier case in the later release, int64[cases of earlier]; -1 if it is not in it."""
     numbered = numbered_partners(earlier, later)
     if numbered is not None:
         return numbered
@@ -296,8 +291,8 @@ def parts(places: tuple[int, ...]) -> Callable[[Any], Any]:
     return itemgetter(*places)
 
 
-def _one_perspective(earlier: ReleaseRecord, later: ReleaseRecord) -> None:
-    """Items of releases that carry different things cannot be compared, and a number from them would mean nothing."""
+def _refuse_other_items(earlier: ReleaseRecord, later: ReleaseRecord) -> None:
+    """Refuse to compare releases that carry different columns: their items differ, and no count would mean anything."""
     timed = "relative_time" in later.carries
     if earlier.carries != later.carries or (timed and earlier.T != later.T):
         raise RefusedError(
@@ -311,7 +306,7 @@ def _words(record: ReleaseRecord) -> str:
 
 
 def inserted_since(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord) -> int:
-    """Late events that come, in some release after `earlier` up to `later`, before events released already."""
+    """Count the late events, in releases after `earlier` up to `later`, that come before events released already."""
     since = takewhile(lambda record: record.key != earlier.key, reversed(context.earlier))
     of_publication = (record for record in since if record.publication == earlier.publication)
     counts = [_inserted(record) for record in of_publication if record.sequence <= later.sequence]
@@ -319,7 +314,7 @@ def inserted_since(context: AuditContext, earlier: ReleaseRecord, later: Release
 
 
 def insertions(context: AuditContext, earlier_of_publication: Sequence[ReleaseRecord]) -> dict[tuple[str, int], int]:
-    """`inserted_since` of the candidate, for each of the last releases of its publication, in one pass."""
+    """Return `inserted_since` of the candidate for each earlier release of its publication, in one pass."""
     total, inserted = _late(context.counts), dict[tuple[str, int], int]()
     for record in reversed(earlier_of_publication):
         inserted[record.key] = total
@@ -336,10 +331,18 @@ def _late(counts: Mapping[str, Any]) -> int:
 
 
 def fits(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> tuple[Status, str]:
-    """Return whether a pair fits the model.
+    """Return whether a pair fits the model, and the reason if it does not.
 
-    It does if every earlier case is in the later release (the candidate, or one before it), and only grew. `partner`:
-    see `partners`.
+    It fits if every earlier case is in the later release (the candidate, or one before it), and only grew.
+
+    Parameters
+    ----------
+    context
+        The candidate and its counts.
+    earlier, later
+        The releases of the pair.
+    partner
+        Place of each earlier case in the later release (`partners`).
     """
     gone = int(np.count_nonzero(partner < 0))
     changed = 0 if gone else changes(earlier, later, partner)
@@ -349,10 +352,7 @@ def fits(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, pa
 def _fits(
     context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, gone: int, inserted: int, changed: int
 ) -> tuple[Status, str]:
-    """Return the same from counts.
-
-    Cases that are gone, late events that were inserted, and cases whose value changed.
-    """
+    """Return `fits` from counts: cases that are gone, late events inserted, and cases whose sensitive value changed."""
     number = earlier.sequence
     if gone:
         return "cases_dropped", f"{gone} cases of release {number} are not in release {later.sequence}"
@@ -383,8 +383,8 @@ def _worst(states: Sequence[tuple[str, str]]) -> tuple[str, str]:
 
 
 def _assumed(row: PairRow, actual: int) -> PairRow:
-    """Mark a row if n does not cover what was really removed.
+    """Mark a row whose n is below the number of events that were really removed.
 
-    The row is reported, and not held against the release.
+    Such a row is reported, and the gate ignores it.
     """
     return {**row, "assumption": "violated"} if row["n"] < actual else row

@@ -28,8 +28,7 @@ from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.suppression import UNTIMED, operator_view
 from stream.release.mechanisms.tlkc import TlkcMechanism, values_words
 
-# What the cohorts of an audience are: every case exactly as it was first published (the file
-# memory.json).
+# The registry of an audience (the file memory.json) holds every case of its cohorts exactly as it was first published.
 #
 # All publications of cohorts to one audience continue one registry: a case that one of them released is
 # in no cohort of another. A publication shows the cohorts that it made, and whole cohorts of others as
@@ -37,18 +36,27 @@ from stream.release.mechanisms.tlkc import TlkcMechanism, values_words
 # is a union of whole cohorts.
 
 VERSION = 2
-"""1 did not say which publications show a cohort."""
+"""Version of memory.json. Version 1 did not record which publications show a cohort."""
 
 
 Claim = Mapping[str, Any]
-"""Parameters of the mechanism, sensitive and public attributes: by name, what each cohort must have in common."""
+"""Settings that all cohorts of a registry must share, by name: parameters of the mechanism, sensitive and public
+attributes."""
 
 
 class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
-    """A published case.
+    """A case as it was published.
 
-    Released activities and resources, times in nanoseconds (relative, or 0), sensitive values by name, and how many
-    events the case had then.
+    Attributes
+    ----------
+    activity, resource
+        Released value of each event; None for values that the release does not carry.
+    time
+        Nanoseconds since the first event of the case; 0 if times are ordinal.
+    sensitive
+        Sensitive values by name.
+    exposed
+        Number of events that the case had when it was published.
     """
 
     activity: list[Any]
@@ -61,8 +69,19 @@ class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
 class Cohort(msgspec.Struct, frozen=True):
     """Cases that left together and never change.
 
-    Cases by pseudonym, and the most events removed from one of them. `shown`: the publications that show it.
-    `below_k`: result of the audit of minimality (None: not by local suppression, or before it was kept).
+    Attributes
+    ----------
+    cases
+        The cases by pseudonym. Erasure removes some.
+    n_actual
+        Most events removed from one case.
+    size
+        Number of cases when the cohort left.
+    shown
+        Publications that show the cohort.
+    below_k
+        Result of the audit of minimality; None for other suppression than `local`, or if an earlier program made the
+        cohort.
     """
 
     cases: dict[str, PublishedCase]
@@ -71,9 +90,14 @@ class Cohort(msgspec.Struct, frozen=True):
     shown: tuple[str, ...] = ()
     below_k: int | None = None
 
+    def without(self, gone: Collection[str]) -> Cohort:
+        """Return the cohort without some cases; its size remains as it was."""
+        remaining = {name: case for name, case in self.cases.items() if name not in gone}
+        return msgspec.structs.replace(self, cases=remaining)
+
 
 class Memory(msgspec.Struct, frozen=True):
-    """memory.json: what a build leaves, and the next one reads."""
+    """The document memory.json, which a build writes and the next one reads (`PublishedCohorts`)."""
 
     cohorts: list[Cohort]
     alphabet: list[Any] | None = None
@@ -89,20 +113,20 @@ class Memory(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PublishedCohorts:
-    """The cohorts that are out, oldest first.
+    """The published cohorts, oldest first.
 
     Attributes
     ----------
     alphabet
-        The common items, if there is one.
-    claim
-        What was promised of the cohorts; None if an older program did not record it.
+        The items that all cohorts share, if the alphabet is common.
     of_case
-        Index of the cohort of each case.
+        Each published case by pseudonym.
+    claim
+        Settings of the cohorts; None if an older program did not record them.
     waiting
-        Releases that each case of the queue has waited for.
+        Number of releases that each case of the queue has waited for.
     pending
-        What is not disclosed of the times of each directly-follows pair.
+        Undisclosed part of the times of each directly-follows pair.
     """
 
     cohorts: tuple[Cohort, ...] = ()
@@ -122,7 +146,7 @@ class PublishedCohorts:
 
     @classmethod
     def read(cls, memory: Any) -> PublishedCohorts:
-        """Read memory.json, or the memory that a build of this process left; None if nothing was published."""
+        """Read memory.json, or the memory that a build of this process left; None is read as no cohorts."""
         if memory is None:
             return cls()
         kept = memory if isinstance(memory, Memory) else msgspec.convert(memory, Memory)
@@ -131,7 +155,7 @@ class PublishedCohorts:
         items = None if kept.alphabet is None else [_item(item) for item in kept.alphabet]
         claim = kept.claim
         if claim is not None and claim.get("knowledge") == "rel":
-            claim = {"clock": "utc", **claim}  # earlier versions knew no other
+            claim = {"clock": "utc", **claim}  # earlier versions had no other clock
         pending = {
             (first, second): Pending(cases, events, owed, mean)
             for first, second, cases, events, owed, mean in kept.pending
@@ -149,12 +173,12 @@ class PublishedCohorts:
 
     @property
     def n_actual(self) -> list[int]:
-        """By cohort."""
+        """Most events removed from a case, by cohort."""
         return [cohort.n_actual for cohort in self.cohorts]
 
     @property
     def size(self) -> int:
-        """Cases that were ever published."""
+        """Number of cases that were ever published."""
         return sum(cohort.size for cohort in self.cohorts)
 
     @property
@@ -178,33 +202,35 @@ class PublishedCohorts:
     def taken_over(self, exposure: Exposure) -> PublishedCohorts:
         """Add the cohorts of other publications that this one can show from now on.
 
-        It exposes all their cases, and no fewer events of them than they had when they were published.
+        It must expose all their cases, with no fewer events than they had when they were published.
         """
-        lengths = dict(zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True))
+        exposed_length = dict(zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True))
         name = exposure.publication
-        cohorts = [
-            msgspec.structs.replace(cohort, shown=(*cohort.shown, name))
-            if name not in cohort.shown
-            and len(cohort.cases) == cohort.size
-            and all(lengths.get(case, 0) >= published.exposed for case, published in cohort.cases.items())
-            else cohort
-            for cohort in self.cohorts
-        ]
-        return self._with(cohorts)
+
+        def shown_if_possible(cohort: Cohort) -> Cohort:
+            if name in cohort.shown or len(cohort.cases) < cohort.size:
+                return cohort
+            for case, published in cohort.cases.items():
+                if exposed_length.get(case, 0) < published.exposed:
+                    return cohort
+            return msgspec.structs.replace(cohort, shown=(*cohort.shown, name))
+
+        return self._with([shown_if_possible(cohort) for cohort in self.cohorts])
 
     def _with(self, cohorts: Sequence[Cohort]) -> PublishedCohorts:
-        """Return the same with other cohorts in their place."""
+        """Return the same registry with other cohorts."""
         return replace(
             PublishedCohorts.of(cohorts, self.alphabet, self.claim), waiting=self.waiting, pending=self.pending
         )
 
     def queue(self, exposure: Exposure) -> Ints:
-        """Completed cases that are not out: indices in the exposed log."""
-        waiting = [name not in self.of_case for name in exposure.log.case_ids]
-        return np.flatnonzero(exposure.complete & np.asarray(waiting, dtype=np.bool_) & (exposure.log.lengths > 0))
+        """Return the completed cases that are not published yet: indices in the exposed log."""
+        unpublished = np.asarray([name not in self.of_case for name in exposure.log.case_ids], dtype=np.bool_)
+        has_events = exposure.log.lengths > 0
+        return np.flatnonzero(exposure.complete & unpublished & has_events)
 
     def waited(self, exposure: Exposure, queue: Ints) -> Ints:
-        """Releases that each case of the queue has waited for."""
+        """Return how many releases each case of the queue has waited for."""
         names = exposure.log.case_ids
         return np.asarray([self.waiting.get(names[case], 0) for case in queue.tolist()], dtype=np.int64)
 
@@ -213,14 +239,15 @@ class PublishedCohorts:
         inside = np.asarray([name in self.of_case for name in exposure.log.case_ids], dtype=np.bool_)
         codes = exposure.log.activity.codes[inside[exposure.log.case_of_event]]
         counts = np.bincount(codes[codes >= 0], minlength=len(exposure.log.activity.values)).tolist()
-        came = {name: count for name, count in zip(exposure.log.activity.values, counts, strict=True) if count}
-        return came, Counter(name for case in self.of_case.values() for name in case.activity)
+        recorded = {name: count for name, count in zip(exposure.log.activity.values, counts, strict=True) if count}
+        published = Counter(name for case in self.of_case.values() for name in case.activity)
+        return recorded, published
 
     def held_back(self, exposure: Exposure, queue: Ints) -> PublishedCohorts:
         """Return these cohorts with the remaining queue, which has waited for one more release."""
         names = [exposure.log.case_ids[case] for case in queue.tolist()]
-        left = {name: self.waiting.get(name, 0) + 1 for name in names if name not in self.of_case}
-        return replace(self, waiting=left)
+        still_waiting = {name: self.waiting.get(name, 0) + 1 for name in names if name not in self.of_case}
+        return replace(self, waiting=still_waiting)
 
     def joined(
         self,
@@ -233,46 +260,53 @@ class PublishedCohorts:
     ) -> PublishedCohorts:
         """Add a new cohort.
 
-        `times`: of its events, if they are neither relative nor ordinal; `pending`: what of them is not disclosed
-        then.
+        Parameters
+        ----------
+        exposure, fresh
+            The exposed log, and the new cohort as it leaves.
+        alphabet, claim
+            Common items of the cohorts, if there are any, and their settings.
+        times
+            Times (ns) of its events, if they are neither relative nor ordinal.
+        pending
+            Undisclosed part of these times.
         """
         log = fresh.log
-        values = {name: log.case_values(name).decode() for name in exposure.linked}
-        shown = fresh.knowledge
+        carried = fresh.knowledge.carries
         hidden = [None] * log.n_events
-        activity = log.activity.decode() if "activity" in shown.carries else hidden
-        resource = log.resource.decode() if "resource" in shown.carries else hidden
+        activity = log.activity.decode() if "activity" in carried else hidden
+        resource = log.resource.decode() if "resource" in carried else hidden
         if times is None:
-            times = fresh.relative_ns.tolist() if shown.structure == "rel" else [0] * log.n_events
-        lengths = fresh.source.lengths[fresh.origin].tolist()
-        cases = {
-            log.case_ids[k]: PublishedCase(
-                activity[a:b],
-                resource[a:b],
-                list(times[a:b]),
-                {name: columns[k] for name, columns in values.items()},
-                lengths[k],
+            is_relative = fresh.knowledge.structure == "rel"
+            times = fresh.relative_ns.tolist() if is_relative else [0] * log.n_events
+        sensitive = {name: log.case_values(name).decode() for name in exposure.linked}
+        source_lengths = fresh.source.lengths[fresh.origin].tolist()
+        cases = {}
+        for case, (begin, end) in enumerate(itertools.pairwise(log.starts.tolist())):
+            cases[log.case_ids[case]] = PublishedCase(
+                activity[begin:end],
+                resource[begin:end],
+                list(times[begin:end]),
+                {name: values[case] for name, values in sensitive.items()},
+                source_lengths[case],
             )
-            for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
-        }
         newest = Cohort(cases, fresh.n_actual, len(cases), (exposure.publication,), _below_k(fresh))
-        all_ = PublishedCohorts.of([*self.cohorts, newest], alphabet, claim)
-        return replace(all_, waiting=self.waiting, pending=dict(pending or {}))
+        with_newest = PublishedCohorts.of([*self.cohorts, newest], alphabet, claim)
+        return replace(with_newest, waiting=self.waiting, pending=dict(pending or {}))
 
     def without(self, cases: Collection[str]) -> PublishedCohorts:
-        """Erased cases taken out; of the pairs that they show nothing is pending any more: it could be theirs alone."""
+        """Return these cohorts without erased cases.
+
+        The pending times of every pair that an erased case shows are dropped: they could be of that case alone.
+        """
         gone = set(cases)
-        borne = {
-            pair for name, case in self.of_case.items() if name in gone for pair in itertools.pairwise(case.activity)
-        }
-        pending = {
-            pair: Pending(mean=waiting_pair.mean) if pair in borne else waiting_pair
-            for pair, waiting_pair in self.pending.items()
-        }
-        remaining = [
-            replace_cases(cohort, {name: case for name, case in cohort.cases.items() if name not in gone})
-            for cohort in self.cohorts
-        ]
+        pairs_of_erased = set[Pair]()
+        for name in gone & self.of_case.keys():
+            pairs_of_erased.update(itertools.pairwise(self.of_case[name].activity))
+        pending = dict(self.pending)
+        for pair in pairs_of_erased & pending.keys():
+            pending[pair] = Pending(mean=pending[pair].mean)
+        remaining = [cohort.without(gone) for cohort in self.cohorts]
         waiting = {name: releases for name, releases in self.waiting.items() if name not in gone}
         return replace(PublishedCohorts.of(remaining, self.alphabet, self.claim), waiting=waiting, pending=pending)
 
@@ -305,14 +339,17 @@ class PublishedCohorts:
         return np.asarray([number[exposure.log.case_ids[case]] for case in origin], dtype=np.int64)
 
     def held(self, exposure: Exposure) -> tuple[int, int]:
-        """(cases, events) of the exposed log that are not out: open, or waiting for their cohort."""
-        out = np.asarray([name in self.of_case for name in exposure.log.case_ids], dtype=np.bool_)
-        return int(np.count_nonzero(~out)), int(exposure.log.lengths[~out].sum())
+        """Count the cases and events of the exposed log that are not published: open, or waiting for their cohort."""
+        unpublished = np.asarray([name not in self.of_case for name in exposure.log.case_ids], dtype=np.bool_)
+        return int(np.count_nonzero(unpublished)), int(exposure.log.lengths[unpublished].sum())
 
     def late(self, exposure: Exposure) -> int:
         """Count the events that were recorded after their case was published: they are lost."""
-        lengths = zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True)
-        return sum(max(0, length - self.of_case[name].exposed) for name, length in lengths if name in self.of_case)
+        total = 0
+        for name, length in zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True):
+            if name in self.of_case:
+                total += max(0, length - self.of_case[name].exposed)
+        return total
 
     def summary(self) -> list[dict[str, int]]:
         """Return an entry for each cohort, for the operator."""
@@ -329,11 +366,6 @@ class PublishedCohorts:
         ]
 
 
-def replace_cases(cohort: Cohort, cases: dict[str, PublishedCase]) -> Cohort:
-    """Return the cohort with fewer cases; its size remains what it was."""
-    return msgspec.structs.replace(cohort, cases=cases)
-
-
 def _below_k(fresh: Anonymized) -> int | None:
     minimality = fresh.details.get("minimality")
     return None if minimality is None else int(minimality["below_k"])
@@ -345,8 +377,8 @@ def _item(value: Any) -> Any:
 
 OLDER = "shares for weaker knowledge in cohorts of an earlier version (they were not checked for it)"
 
-UNSAID = {"times": "ordinal", "resources": "pseudonyms"}
-"""Meaning of a claim without this field."""
+CLAIM_DEFAULTS = {"times": "ordinal", "resources": "pseudonyms"}
+"""Value of each field that a claim may leave out."""
 
 
 class TlkcCohorts(TlkcMechanism):
@@ -360,7 +392,7 @@ class TlkcCohorts(TlkcMechanism):
     """`common`: later cohorts show the items of the first one only, and suppress no more of them. Set it when
     recipients must not conclude anything from the activities that a cohort lacks."""
     min_share: float | None = Field(default=None, ge=0, le=1)
-    """The queue waits while a cohort of it would keep less than this share of its events. By default 0.4, but with
+    """The queue waits while a cohort made of it would keep less than this share of its events. By default 0.4, but with
     `local` no share is asked of a queue of 3 K cases or more. Set it when recipients prefer fewer releases with more
     events."""
     balance: float | None = Field(default=None, gt=0, le=1)
@@ -404,37 +436,46 @@ class TlkcCohorts(TlkcMechanism):
         checked = _checked(published, claim)
         if published.claim not in (None, checked):
             raise BoundError(
-                f"tlkc-cohorts: the cohorts that are out promise {_changed(published.claim, claim)}; other bounds "
+                f"tlkc-cohorts: the published cohorts promise {_changed(published.claim, claim)}; other bounds "
                 "need a publication of their own"
             )
         queue = published.queue(exposure)
         fresh = self._fresh(exposure, queue, published, taken=published.shown != before.shown)
-        registry, micro = published, self.times == "microaggregated"
+        registry = published
+        has_mean_times = self.times == "microaggregated"
         if fresh is not None:
             common = None
             if self.alphabet == "common":
                 common = published.alphabet if published.alphabet is not None else fresh.items.values
             times, pending = None, published.pending
-            if micro:
+            if has_mean_times:
                 below, latest = Chance().below, exposure.time_ns
-                drawn, pending = microaggregated_after(fresh.log, self.K, self.T, below, pending, latest=latest)
-                times = drawn.tolist()
+                mean_times, pending = microaggregated_after(fresh.log, self.K, self.T, below, pending, latest=latest)
+                times = mean_times.tolist()
             registry = published.joined(exposure, fresh, common, checked, times, pending).held_back(exposure, queue)
         cohorts = registry.of_publication(exposure.publication)
         log, origin = cohorts.log(exposure)
+        has_unchecked_cohorts = checked != claim
+        carries = tuple(self.adversary_knowledge.carries)
+        not_guaranteed = tuple(self.local_risks)
+        if has_unchecked_cohorts:
+            not_guaranteed = (*not_guaranteed, OLDER)
+        if has_mean_times:
+            carries = (*carries, "relative_time")
+            not_guaranteed = (*not_guaranteed, UNTIMED)
         return Build(
             log=log,
             origin=origin,
-            carries=(*self.adversary_knowledge.carries, *(("relative_time",) if micro else ())),
-            time_basis="microaggregated" if micro else "relative" if self.knowledge == "rel" else "ordinal",
+            carries=carries,
+            time_basis=self._time_basis(),
             T=self.T,
             n_actual=max(cohorts.n_actual),
             held=cohorts.held(exposure),
             immutable=True,
             cohort=cohorts.cohort_of(exposure, origin),
-            weakened=checked != claim or cohorts.size > log.n_cases,
+            weakened=has_unchecked_cohorts or cohorts.size > log.n_cases,
             public=_public(cohorts, fresh),
-            not_guaranteed=(*self.local_risks, *([OLDER] if checked != claim else []), *((UNTIMED,) if micro else ())),
+            not_guaranteed=not_guaranteed,
             operator={
                 **({} if fresh is None else operator_view(fresh)),
                 "cohorts": cohorts.summary(),
@@ -442,6 +483,11 @@ class TlkcCohorts(TlkcMechanism):
             },
             memory=registry.memory(),
         )
+
+    def _time_basis(self) -> Literal["microaggregated", "relative", "ordinal"]:
+        if self.times == "microaggregated":
+            return "microaggregated"
+        return "relative" if self.knowledge == "rel" else "ordinal"
 
     def claim(self) -> Mapping[str, Any]:
         """Return what each cohort must promise for their union to promise it."""
@@ -458,10 +504,7 @@ class TlkcCohorts(TlkcMechanism):
         return {**self.claim(), "sensitive": sorted(exposure.sensitive), **public, **named}
 
     def _fresh(self, exposure: Exposure, queue: Ints, published: PublishedCohorts, *, taken: bool) -> Anonymized | None:
-        """Return a new cohort.
-
-        None if the queue has to wait, but cohorts of another publication were taken over.
-        """
+        """Return a new cohort; None if the queue has to wait, but cohorts of another publication were taken over."""
         try:
             return self._cohort(exposure, queue, published)
         except BoundError:
@@ -508,7 +551,10 @@ class TlkcCohorts(TlkcMechanism):
         return 0.0 if self.suppression == "local" and queue >= 3 * self.K else 0.4
 
     def _wanted(self, exposure: Exposure, published: PublishedCohorts) -> Wanted:
-        """Activities of which much was lost so far count more. Items of other knowledge all count the same."""
+        """Return the weights of activities: those that lost many events so far count more.
+
+        Items of other knowledge all count the same.
+        """
         if self.attribute != "ac" or self.knowledge == "rel":
             return Wanted()
         done = exposure.log.select_cases(exposure.complete)
@@ -517,7 +563,7 @@ class TlkcCohorts(TlkcMechanism):
 
     @classmethod
     def owned(cls, memory: Any, publication: str) -> Any:
-        """Cohorts from before audiences shared them: those of the publication that remembers them."""
+        """Give cohorts that name no publication (of earlier programs) to the publication whose memory holds them."""
         if not memory:
             return memory
         published = PublishedCohorts.read(memory)
@@ -534,20 +580,22 @@ def _checked(published: PublishedCohorts, claim: Claim) -> Claim:
 
     Earlier versions did not check theirs for weaker knowledge.
     """
-    older = "also" not in (published.claim or {}) if published.cohorts else False
-    return {name: value for name, value in claim.items() if not (older and name == "also")}
+    has_unchecked_cohorts = bool(published.cohorts) and "also" not in (published.claim or {})
+    return {name: value for name, value in claim.items() if name != "also" or not has_unchecked_cohorts}
 
 
 def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
-    """Return the parts of an earlier claim that are no longer asked for."""
-    before, now = ({**UNSAID, **parameters} for parameters in (before or {}, now))
-    return ", ".join(f"{name} = {value!r}" for name, value in before.items() if now.get(name) != value)
+    """Return the settings of an earlier claim that differ from the present ones, as text."""
+    earlier_settings = {**CLAIM_DEFAULTS, **(before or {})}
+    settings = {**CLAIM_DEFAULTS, **now}
+    changed = {name: value for name, value in earlier_settings.items() if settings.get(name) != value}
+    return ", ".join(f"{name} = {value!r}" for name, value in changed.items())
 
 
 def _public(cohorts: PublishedCohorts, fresh: Anonymized | None) -> Mapping[str, Any]:
-    common = {"cohorts": len(cohorts.cohorts), "n_actual": cohorts.n_actual}
+    published = {"cohorts": len(cohorts.cohorts), "n_actual": cohorts.n_actual}
     if fresh is None:
-        return {**common, "newest": None}
+        return {**published, "newest": None}
     lost = fresh.source.lengths - fresh.kept_per_case
     newest = {
         "cases": len(fresh.origin),
@@ -556,4 +604,5 @@ def _public(cohorts: PublishedCohorts, fresh: Anonymized | None) -> Mapping[str,
         "suppressed_items": len(fresh.suppressed),
         "why": fresh.details["violations"],
     }
-    return {**common, "newest": newest, **({"warnings": list(fresh.warnings)} if fresh.warnings else {})}
+    warnings = {"warnings": list(fresh.warnings)} if fresh.warnings else {}
+    return {**published, "newest": newest, **warnings}

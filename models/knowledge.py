@@ -100,7 +100,7 @@ def relative_times(log: EventLog, T: Unit, clock: Clock = "utc") -> Ints:
     time = log.time
     if clock == "log" and T in ("hours", "days"):
         if log.offset is None:
-            raise InputError('clock = "log": this log does not say by which clock it was written; use "utc"')
+            raise InputError('clock = "log": this log does not state by which clock it was written; use "utc"')
         time = time + log.offset.astype(np.int64) * NANOSECONDS["minutes"]
     ticks = time // NANOSECONDS[T]
     has_events = log.lengths > 0

@@ -50,7 +50,7 @@ def attack(
     sensitive
         Sensitive attributes of a case. Records of different values are never linked.
     bk_length
-        How many items the adversary knows, at most.
+        Items that the adversary knows, at most.
     n
         Events that may have been removed from a case, at most.
     method
@@ -66,7 +66,7 @@ def attack(
     attribute
         Items that background knowledge is about: ac (activities) or re (resources).
     link
-        What else the releases carry and can be linked on: ac, re, time.
+        Further attributes of the releases to link on: ac, re, time.
     T
         Accuracy of relative times that are linked on: seconds, minutes, hours or days.
     taxonomy

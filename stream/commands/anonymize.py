@@ -61,7 +61,7 @@ class TlkcOptions:
     ] = None
     T: Annotated[str | None, typer.Option("--T", help="seconds, minutes, hours or days.", rich_help_panel=TLKC)] = None
     L: Annotated[
-        int | None, typer.Option("--L", help="How many items the adversary knows, at most.", rich_help_panel=TLKC)
+        int | None, typer.Option("--L", help="Items that the adversary knows, at most.", rich_help_panel=TLKC)
     ] = None
     K: Annotated[
         int | None, typer.Option("--K", help="How many cases must match what is known, at least.", rich_help_panel=TLKC)

@@ -1,4 +1,4 @@
-"""`veilstream attack L1 L2 [L3 ...]`: what releases give away together that none gives away alone."""
+"""`veilstream attack L1 L2 [L3 ...]`: correspondence attacks on releases that somebody compares."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PANEL = "Measure"
 class AttackFlags:
     """The options of an attack, as they are typed."""
 
-    bk_length: Annotated[int, typer.Option("--bk-length", help="How many items the adversary knows, at most.")] = 2
+    bk_length: Annotated[int, typer.Option("--bk-length", help="Items that the adversary knows, at most.")] = 2
     n: Annotated[
         str, typer.Option("--n", help="Events that may have been removed from a case, at most: 1..5 or 0,1.")
     ] = "0,1"
@@ -42,9 +42,9 @@ class AttackFlags:
     ] = None
     joint: Annotated[bool, typer.Option("--joint", help="Named candidates: count only links that contain bk.")] = False
     foreign: Annotated[bool, typer.Option("--foreign", help="bk may hold an activity that no release shows.")] = False
-    attribute: Annotated[str, typer.Option("--attribute", help="What bk is about: ac or re.")] = "ac"
+    attribute: Annotated[str, typer.Option("--attribute", help="Attribute of bk: ac or re.")] = "ac"
     link: Annotated[
-        str, typer.Option("--link", metavar="ac,re,time", help="What else the releases carry and can be linked on.")
+        str, typer.Option("--link", metavar="ac,re,time", help="Further attributes of the releases to link on.")
     ] = ""
     T: Annotated[str, typer.Option("--T", help="Accuracy of relative times that are linked on.")] = "minutes"
     taxonomy: Annotated[
@@ -159,15 +159,23 @@ def _write_all(question: AttackQuestion, earlier: SimpleLog, later: SimpleLog, p
 
 
 def _block(schema: Any, n: int, symbols: Sequence[Any], codes: Any, values: Any) -> Any:
-    """Return the rows of one block: background knowledge as a list of names, n, and the five values."""
+    """Return one block as an Arrow table: background knowledge as a list of names, n, and the five values.
+
+    `codes`: int[candidates, length], the symbols of each candidate, filled with -1 at the end. `values`:
+    int[candidates, 5].
+    """
     import numpy as np
     import pyarrow as pa
 
-    lengths = (codes >= 0).sum(axis=1)
-    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
-    words = pa.array([str(symbol) for symbol in symbols]).take(pa.array(codes[codes >= 0].astype(np.int32)))
-    columns = [pa.ListArray.from_arrays(offsets, words), pa.array(np.full(len(codes), n, dtype=np.int32))]
-    return pa.Table.from_arrays([*columns, *(pa.array(values[:, k]) for k in range(5))], schema=schema)
+    is_symbol = codes >= 0
+    ends = np.cumsum(is_symbol.sum(axis=1))
+    offsets = pa.array(np.concatenate(([0], ends)).astype(np.int32))
+    names = pa.array([str(symbol) for symbol in symbols])
+    name_of_item = names.take(pa.array(codes[is_symbol].astype(np.int32)))
+    knowledge = pa.ListArray.from_arrays(offsets, name_of_item)
+    n_column = pa.array(np.full(len(codes), n, dtype=np.int32))
+    value_columns = [pa.array(values[:, column]) for column in range(values.shape[1])]
+    return pa.Table.from_arrays([knowledge, n_column, *value_columns], schema=schema)
 
 
 def _check_target(path: Path, releases: int) -> None:
@@ -226,8 +234,8 @@ def _show_series(console: Any, series: Mapping[str, Any]) -> None:
     names = ("fa", "ca", "ba", "bf", "bc")
     table = grid("series", "n", *names, "all candidates")
     for row in series["results"]:
-        tried = "yes" if row["complete"] else "no, the worst of each pair"
-        table.add_row(f"1..{series['releases']}", str(row["n"]), *_numbers(row, names), tried)
+        all_candidates = "yes" if row["complete"] else "no, the worst of each pair"
+        table.add_row(f"1..{series['releases']}", str(row["n"]), *_numbers(row, names), all_candidates)
     console.print(table)
 
 

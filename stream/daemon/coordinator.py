@@ -39,10 +39,10 @@ BATCH_RECORDS = 100
 """Delta records in a batch. Each holds up to 500 events."""
 
 BATCH_SECONDS = 0.1
-"""How long an incomplete batch waits for further records."""
+"""Time for which an incomplete batch waits for further records."""
 
 LOCK_SECONDS = 30.0
-"""How long a successor waits until its predecessor on the same host releases the lock of the folder."""
+"""Longest wait of a successor for its predecessor on the same host to release the lock of the folder."""
 
 
 class Coordinator:
@@ -150,7 +150,7 @@ class Coordinator:
             self.host.watch.opened(engine.service)
         log.info("coordinator: state at delta offset %d", engine.position)
         self._update_state(engine)
-        # Before the first batch: the source may be silent for hours, and an operator wants to see the state now.
+        # Before the first batch: the source may be silent for hours, and an operator needs to see the state now.
         self.status.write(engine.snapshot, self.state)
         return engine
 
@@ -167,7 +167,7 @@ class Coordinator:
             consumer.acknowledge([event.message])
 
     async def _run(self, step: Callable[..., object], *arguments: Any) -> None:
-        """Run a step in the coordinator's thread, after those that were queued before it."""
+        """Run a step in the coordinator's thread, after the steps that were queued before it."""
 
         def timed() -> None:
             # Measured here and not by the caller, since the step may have waited for the one before it.
@@ -230,7 +230,7 @@ class Coordinator:
         return False
 
     def probe(self) -> Mapping[str, Any]:
-        """Return what the health endpoints report."""
+        """Return the body of the health endpoints."""
         busy = self._busy_seconds()
         return {
             "role": "coordinator",

@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("veilstream")
 
 CHECKPOINT_SECONDS = 30.0
-"""How often a quiet stream is checkpointed. Without a checkpoint no offset is acknowledged."""
+"""Interval of checkpoints of a quiet stream. Without a checkpoint no offset is acknowledged."""
 
 
 MIRROR_SECONDS = 60.0
-"""How often the mirror gets the whole state. A shorter time delays releases, since some megabytes go over a network. A
-longer time makes a takeover slower: the new host reads the deltas behind the mirror's checkpoint, for which they must
-still be in the topic."""
+"""Interval at which the mirror gets the whole state. A shorter one delays releases, since some megabytes go over a
+network. A longer one makes a takeover slower: the new host reads the deltas behind the mirror's checkpoint, and they
+must still be in the topic."""
 
 
 FULL_SAVE_SHARE = 0.25
@@ -135,7 +135,7 @@ class ActiveCoordinator:
             self.covered = self.saved = -1
             self._saved_at, self._mirrored_at = time.monotonic(), float("-inf")
             self._alarms = Alarms()
-            # Whether the record at hand erased cases, so that no checkpoint on disk may keep an older state.
+            # Whether the current record erased cases: then no checkpoint on disk may keep an older state.
             self._must_overwrite_checkpoints = False
             self._record_configuration(has_recorded_rules=has_recorded_rules)
             self._opened = opened.pop_all()
@@ -160,7 +160,7 @@ class ActiveCoordinator:
             has_recorded_rules = True
             if saved.ledger > self.ledger.next_offset:
                 raise RefusedError(
-                    f"the ledger topic ends at {self.ledger.next_offset}, the checkpoint has seen {saved.ledger}: the "
+                    f"the ledger topic ends at {self.ledger.next_offset}, the checkpoint covers {saved.ledger}: the "
                     "ledger is older than the state; restore it"
                 )
             fold = self.service.named(Fold.restore(saved.fold))
@@ -178,7 +178,7 @@ class ActiveCoordinator:
     def _newest_checkpoint(self) -> SavedState | None:
         """Return the newest checkpoint of this host, or that of the mirror.
 
-        The mirror is asked if this host has no checkpoint, or if the deltas behind it are no longer in the topic.
+        The mirror is read if this host has no checkpoint, or if the deltas behind it are no longer in the topic.
         """
         loaded = self.service.checkpoints.load()
         local = None
@@ -269,14 +269,14 @@ class ActiveCoordinator:
             self.save()
 
     def before(self, arrival: Arrival) -> None:
-        """Check the clock at a tick, and execute a command, before the fold sees the record."""
+        """Check the clock at a tick, and execute a command, before the record is folded."""
         if isinstance(arrival.record, Tick):
             self._alarms.tick(self.fold, arrival.record.at)
         elif isinstance(arrival.record, Command):
             self._execute(arrival.position, arrival.record)
 
     def refused(self, arrival: Arrival, error: InputError) -> None:
-        """Log a command that cannot be executed; the stream goes on."""
+        """Log a command that cannot be executed; the stream continues."""
         log.error("command at delta position %d is ignored: %s", arrival.position, error)
 
     def _execute(self, position: int, command: Command) -> None:
@@ -307,7 +307,9 @@ class ActiveCoordinator:
             reasons = "; ".join(outcome.reasons)
             log.error(
                 "release %d of %s is not published, and stays held: the gate no longer passes (%s)",
-                *(outcome.number, outcome.publication, reasons),
+                outcome.number,
+                outcome.publication,
+                reasons,
             )
         else:
             log.info("release %d of %s is %s", outcome.number, outcome.publication, outcome.status)
@@ -338,11 +340,14 @@ class ActiveCoordinator:
         if decision.status == "held":
             log.warning(
                 "release %d of %s is held: veilstream approve or reject %s %d",
-                *(decision.sequence, cut.publication, cut.publication, decision.sequence),
+                decision.sequence,
+                cut.publication,
+                cut.publication,
+                decision.sequence,
             )
 
     def settled(self) -> None:
-        """Send late events to the dlq if a publication asks for it.
+        """Send late events to the dlq, if a publication is configured so.
 
         This happens before the position moves on. After a crash the record is folded again and its letters are sent
         again, so none is lost.

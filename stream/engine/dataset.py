@@ -69,7 +69,7 @@ def _left_over(system: Any, root: str, target: str) -> list[str]:
         names = {*system.find(root), *([root] if system.isfile(root) else [])}
     except OSError as error:
         raise InputError(
-            f"{target}: cannot be listed ({type(error).__name__}); look at the address and its rights"
+            f"{target}: cannot be listed ({type(error).__name__}); check the address and its permissions"
         ) from error
     inside = {name: name.removeprefix(root).strip("/") for name in names if name.strip("/") != root.strip("/")}
     if MANIFEST in inside.values():

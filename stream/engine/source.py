@@ -23,14 +23,15 @@ from models.instants import INSTANTS, UNITS
 from models.knowledge import NANOSECONDS, Knowledge, Unit
 from stream.engine.contract import CountQuery
 
-# From the distinct values of a data set to labels, items and classes, by the same functions as for a log
-# in memory. Engines count; the meaning of a value is decided here, on the few distinct ones.
+# Labels, items and classes of the distinct values of a data set, by the same functions as for a log in memory.
+# Engines count; this module decides the meaning of a value, on the few distinct ones.
 
 
 def check_bins(asked: CountQuery) -> None:
-    """InputError for bins of an attribute that is not asked for."""
-    if unknown := sorted(set(asked.bins) - set(asked.sensitive)):
-        raise InputError(f"bins are given for {', '.join(unknown)}, which is no sensitive attribute here")
+    """Refuse bins of an attribute that the query does not name as sensitive."""
+    other_attributes = sorted(set(asked.bins) - set(asked.sensitive))
+    if other_attributes:
+        raise InputError(f"bins are given for {', '.join(other_attributes)}, which is no sensitive attribute here")
 
 
 def labels(texts: Sequence[str], asked: CountQuery, *, resource: bool = False) -> Column:
@@ -38,16 +39,16 @@ def labels(texts: Sequence[str], asked: CountQuery, *, resource: bool = False) -
     column = Column(np.arange(len(texts), dtype=np.int32), tuple(texts))
     if not asked.written:
         return column
-    nothing = Column(np.full(len(texts), MISSING, dtype=np.int32), ())
-    activity, actor = (nothing, column) if resource else (column, nothing)
-    log = written(_log(len(texts), activity, actor))
-    return log.resource if resource else log.activity
+    missing = Column(np.full(len(texts), MISSING, dtype=np.int32), ())
+    if resource:
+        return written(_log(len(texts), missing, column)).resource
+    return written(_log(len(texts), column, missing)).activity
 
 
 def attribute(name: str, of_case: Column | None, of_event: Column | None, cases: Ints, asked: CountQuery) -> Column:
-    """Return the value of an attribute in each kind of case, in written form or as classes if that is asked for.
+    """Return the value of an attribute in each kind of case, in the form that the query needs.
 
-    A kind is a pair: the case's own value, and the last value of its events.
+    A kind is a pair: the value of the case, and the last value of its events.
 
     Parameters
     ----------
@@ -57,9 +58,9 @@ def attribute(name: str, of_case: Column | None, of_event: Column | None, cases:
         int32[kinds], with all distinct values of the column, also those that no case ends with; None if the data set
         has no such column.
     cases
-        int64[kinds], how many cases are of each kind.
+        int64[kinds], number of cases of each kind.
     asked
-        Says in which form: classes only for a sensitive attribute.
+        The query: raw values, written values, or (for a sensitive attribute) classes.
 
     Raises
     ------
@@ -83,7 +84,7 @@ def attribute(name: str, of_case: Column | None, of_event: Column | None, cases:
 
 
 def _log(events: int, activity: Column, resource: Column) -> EventLog:
-    """One case for each event."""
+    """Return a log with one case for each event."""
     return EventLog(
         case_ids=tuple(map(str, range(events))),
         starts=np.arange(events + 1, dtype=np.int64),
@@ -118,18 +119,18 @@ def common_values(column: Column, cases: Ints, least: int) -> Column:
 # Times as engines read them: texts of ISO 8601, and local times of a zone, minute by minute.
 
 ISO = r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?(Z|[+-]\d{2}:\d{2})?"
-"""Date, time, fraction and zone of a text that engines read; other ways to write a time are for `embedded`."""
+"""Date, time, fraction and zone of a text that engines read. Only `embedded` reads other formats."""
 
 MINUTE = NANOSECONDS["minutes"]
 
 WHOLE_MINUTES_SINCE = 1973
-"""From then on every zone is whole minutes ahead of UTC."""
+"""Since this year every zone is whole minutes ahead of UTC."""
 
 
 def local_minutes(minutes: Ints, name: str, where: str, *, texts: bool) -> tuple[Ints, Ints, Any]:
-    """Return where minutes of local time begin in UTC, as the readers of a log in memory decide it.
+    """Return the begin in UTC of minutes of local time, as the readers of a log in memory compute it.
 
-    Of two equal local times the first is meant.
+    A local time that appears twice (when the clock is set back) is read as the first one.
 
     Parameters
     ----------
@@ -140,13 +141,13 @@ def local_minutes(minutes: Ints, name: str, where: str, *, texts: bool) -> tuple
     where
         The data set, for messages.
     texts
-        Whether the times are texts: their reader goes on by the old clock instead of jumping.
+        Whether the times are texts: their reader continues with the old clock and does not jump.
 
     Returns
     -------
     tuple
-        The minutes in order, their begin in UTC (ns), and whether the clock jumps over them: then every time of the
-        minute is the moment after the jump.
+        The minutes in order, their begin in UTC (ns), and whether the clock jumps over them: every time of such a
+        minute is read as the moment after the jump.
 
     Raises
     ------
@@ -175,7 +176,7 @@ def local_minutes(minutes: Ints, name: str, where: str, *, texts: bool) -> tuple
 
 
 def units_coarser_than(T: Unit) -> list[tuple[Unit, int]]:
-    """Units above T with their nanoseconds, finest first."""
+    """Return the units above T with their nanoseconds, finest first."""
     return [(unit, size) for unit, size in NANOSECONDS.items() if size > NANOSECONDS[T]]  # type: ignore[misc]
 
 
@@ -183,9 +184,20 @@ def units_coarser_than(T: Unit) -> list[tuple[Unit, int]]:
 
 
 def item_sql(knowledge: Knowledge, items: Mapping[str, Column], activity: str, resource: str, tick: str) -> str:
-    """Return the number of an item: its relative time, activity and resource as digits, as far as it has them.
+    """Return the SQL for the number of an item, with its relative time, activity and resource as digits.
 
-    `activity`: the label's code; `resource`: the code and 1, 0 for none.
+    Parts that the item does not have are left out.
+
+    Parameters
+    ----------
+    knowledge, items
+        Parts of an item, and the labels of its activities and resources.
+    activity
+        SQL for the code of the label.
+    resource
+        SQL for the code plus 1; 0 for no resource.
+    tick
+        SQL for the relative time in units.
     """
     item = tick if knowledge.structure == "rel" else "0"
     if "activity" in items:
@@ -196,7 +208,7 @@ def item_sql(knowledge: Knowledge, items: Mapping[str, Column], activity: str, r
 
 
 def alphabet_of(numbers: Ints, knowledge: Knowledge, items: Mapping[str, Column]) -> tuple[Any, ...]:
-    """Return the items of their numbers."""
+    """Return the items that have these numbers (`item_sql`)."""
     parts: dict[str, list[Any]] = {}
     remaining = numbers
     if "resource" in items:
@@ -218,7 +230,7 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(?=[^/])")
 
 
 def url_of(path: Path | str) -> str:
-    """Return the path as text; a URL that a path has taken a slash from (`s3:/bucket/x`) as a URL again."""
+    """Return the path as text, with the slash that `Path` removes from a URL (`s3:/bucket/x`) restored."""
     text = str(path)
     match = _URL.match(text)
     if match is None or "://" in text[: match.end()]:
@@ -228,7 +240,7 @@ def url_of(path: Path | str) -> str:
 
 
 def is_url(text: str) -> bool:
-    """Return whether the text names something that is no file of this machine."""
+    """Return whether the text is a URL of another place than this machine."""
     return "://" in text and not text.startswith("file://")
 
 
@@ -245,9 +257,22 @@ def located(text: str) -> tuple[Any, str]:
 
 @dataclass(frozen=True, slots=True)
 class DataFiles:
-    """The files of a data set, of one kind, in the order in which their rows count (by name), and their columns.
+    """The files of a data set and their columns.
 
-    `types`: Arrow types by column (texts for CSV); `partitions`: columns in the names of folders.
+    Attributes
+    ----------
+    name
+        Path or URL as it was given, for messages.
+    kind, files
+        Format, and the files of this format, in the order in which their rows count (by name).
+    names
+        Columns of case, activity, time and resource.
+    types
+        Arrow types by column (texts for CSV).
+    partitions
+        Columns in the names of folders.
+    reading, dialect
+        Options of reading, and the dialect of CSV files.
     """
 
     name: str
@@ -281,7 +306,7 @@ class DataFiles:
 
     @property
     def unit(self) -> int | None:
-        """Nanoseconds of the unit in which the time column counts; None if it holds times.
+        """Nanoseconds of the unit of the time column; None if it holds times.
 
         InputError for another format, which engines do not read.
         """
@@ -307,35 +332,43 @@ class DataFiles:
         return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
     def column(self, attribute: str) -> tuple[str | None, str | None]:
-        """Return the columns of an attribute: the case's own, and that of events. InputError if there is neither."""
-        taken = {self.names.case, self.names.activity, self.names.time, self.names.resource}
-        of_cases, of_events = f"{CASE_PREFIX}{attribute}", attribute
-        columns = tuple(name if name in self.header and name not in taken else None for name in (of_cases, of_events))
-        if columns == (None, None):
-            available = sorted({name.removeprefix(CASE_PREFIX) for name in self.header if name not in taken})
+        """Return the columns of an attribute, of cases and of events. InputError if the data set has neither."""
+        roles = {self.names.case, self.names.activity, self.names.time, self.names.resource}
+        attribute_columns = [name for name in self.header if name not in roles]
+        case_column, event_column = f"{CASE_PREFIX}{attribute}", attribute
+        of_cases = case_column if case_column in attribute_columns else None
+        of_events = event_column if event_column in attribute_columns else None
+        if of_cases is None and of_events is None:
+            available = sorted({name.removeprefix(CASE_PREFIX) for name in attribute_columns})
             raise InputError(f"attribute {attribute!r} is not in the log; it has {', '.join(available) or 'none'}")
-        return columns[0], columns[1]
+        return of_cases, of_events
 
 
 def clamp_microseconds() -> tuple[int, int]:
-    """Return a first and a last microsecond that are outside the years held, and whose nanoseconds are int64.
+    """Return a first and a last microsecond outside the years that are read, whose nanoseconds fit into int64.
 
-    Two days outside: a local time keeps its distance when its zone is taken into account.
+    They are two days outside, so that they stay outside when a local time is moved to UTC.
     """
     two_days = 2 * 86_400 * 1_000_000
     return INSTANTS.start // 1000 - two_days, INSTANTS.stop // 1000 + two_days
 
 
 def without_unit(source: DataFiles) -> str:
-    """Return the message for times that are integers where no unit is given."""
+    """Return the message for times that are integers without a unit."""
     return f"{source.name}: {source.names.time} is a number, which needs its unit: --time-format s, ms, us or ns"
 
 
 def opened(path: Path | str, reading: Reading) -> DataFiles:
-    """Return the data set at a path, pattern or URL. InputError if it is none, or has no case, activity or time."""
+    """Return the data set at a path, pattern or URL.
+
+    Raises
+    ------
+    InputError
+        If it is no data set of Parquet or CSV files, or lacks a case, activity or time.
+    """
     text = url_of(path)
     system, files = _listed(text)
-    kinds = {kind for file in files if (kind := _kind(file))}
+    kinds = {kind for kind in map(_kind, files) if kind is not None}
     if len(kinds) != 1:
         what = "no such file, or no Parquet or CSV" if not kinds else "both Parquet and CSV files"
         raise InputError(f"{text}: {what}; engines read Parquet or CSV files, other logs only --engine embedded")
@@ -359,7 +392,7 @@ def opened(path: Path | str, reading: Reading) -> DataFiles:
 
 
 def _listed(text: str) -> tuple[Any, list[str]]:
-    """Return the file system, and the files, by name; hidden ones are left out."""
+    """Return the file system, and the files by name without hidden ones."""
     system, root = located(text)
     try:
         if any(sign in root for sign in "*?["):
@@ -370,7 +403,7 @@ def _listed(text: str) -> tuple[Any, list[str]]:
             files = [root] if system.exists(root) else []
     except OSError as error:
         raise InputError(
-            f"{text}: cannot be listed ({type(error).__name__}); look at the address and its rights"
+            f"{text}: cannot be listed ({type(error).__name__}); check the address and its permissions"
         ) from error
     stem = root.rstrip("/")
     shown = [file for file in files if not _hidden(file.removeprefix(stem)) and _kind(file)]
@@ -378,17 +411,18 @@ def _listed(text: str) -> tuple[Any, list[str]]:
 
 
 def _refuse_patterns(files: Iterable[str]) -> None:
-    """InputError for a name that an engine would take for a pattern: it would read other files, or one twice."""
+    """Refuse a name that an engine would read as a pattern: it would read other files, or one file twice."""
     for file in files:
         if any(sign in file for sign in "*?[{\\"):
             raise InputError(f"{file}: a name with * ? [ {{ or \\ is a pattern to an engine; rename the file")
 
 
 def _refuse_alike(header: Iterable[str], text: str) -> None:
-    """InputError for two columns that an engine takes for one: SQL does not tell letters of two cases apart."""
+    """Refuse two columns that an engine reads as one: SQL does not distinguish upper and lower case."""
     seen: dict[str, str] = {}
     for name in header:
-        if (other := seen.setdefault(name.casefold(), name)) != name:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name:
             raise InputError(
                 f"{text}: columns {other!r} and {name!r} differ in letter case only; rename one, or use --engine "
                 "embedded"
@@ -405,9 +439,12 @@ def _kind(file: str) -> str | None:
 
 def _partitions(files: Iterable[str], text: str) -> tuple[str, ...]:
     """Return the columns in the names of folders (`year=2024/`), which every file must have."""
-    keys_of_files = {tuple(part.partition("=")[0] for part in file.split("/")[:-1] if "=" in part) for file in files}
+    keys_of_files = set()
+    for file in files:
+        folders = file.split("/")[:-1]
+        keys_of_files.add(tuple(folder.partition("=")[0] for folder in folders if "=" in folder))
     if len(keys_of_files) > 1:
-        raise InputError(f"{text}: files lie in folders of other partitions than the first; name one data set")
+        raise InputError(f"{text}: folders of some files have other partitions than the first; name one data set")
     return keys_of_files.pop() if keys_of_files else ()
 
 
@@ -438,7 +475,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _csv_types(files: list[str], reading: Reading, text: str) -> tuple[dict[str, Any], Any]:
-    """All columns of CSV are texts; every file must be written as the first one is."""
+    """Return the columns of CSV files, all of them texts, and the dialect, which all files must share."""
     import pyarrow as pa
 
     from connectors.csv import dialect_of
@@ -449,9 +486,9 @@ def _csv_types(files: list[str], reading: Reading, text: str) -> tuple[dict[str,
     first = dialects[0]
     for file, dialect in zip(files, dialects, strict=True):
         if dialect != first:
-            raise InputError(f"{file}: written otherwise than the first file of {text}; only --engine embedded can")
+            raise InputError(f"{file}: other format than the first file of {text}; only --engine embedded reads both")
     if not first.encoding.lower().startswith(("utf-8", "utf8", "ascii")) or first.blank:
-        raise InputError(f"{text}: written in {first.encoding}, or with blanks; only --engine embedded can")
+        raise InputError(f"{text}: written in {first.encoding}, or with blanks; only --engine embedded reads it")
     if first.named != list(first.header):
-        raise InputError(f"{text}: a column has no name; only --engine embedded can")
+        raise InputError(f"{text}: a column has no name; only --engine embedded reads it")
     return {name: pa.string() for name in first.header}, first

@@ -1,16 +1,16 @@
-"""The table of variants of a data set, and what leaves of it, in SQL: one text for duckdb and Spark.
+"""The variants of a data set, and the cases that leave it, in SQL: one text for duckdb and Spark.
 
-SQL groups, sorts and counts. The meaning of a text (labels, times of local zones, classes) is decided in Python on the
+SQL groups, sorts and counts. Python decides the meaning of texts (labels, times of local zones, classes) on their
 distinct values, by the functions that read a log in memory. A dialect (`stream.engine.duckdb`, `stream.engine.spark`)
 reads the files, keeps tables, and writes the few expressions that differ.
 
-The names of tables and columns in the text:
+Tables and columns of the queries:
 
-* `placed`: an event a row: case c, activity a, resource r, time t (ns), z (whether t is in UTC), file f, row n in it,
-  and of the attribute at place 0 the case's own value x0 and the event's value y0;
-* `base`: the same with all times in UTC, without z;
+* `placed`: one row for each event: case c, activity a, resource r, time t (ns), z (whether t is in UTC), file f, row n
+  in the file; and for the attribute at place 0 the value x0 of the case and the value y0 of the event;
+* `base`: `placed` with all times in UTC, without z;
 * `acts`, `actors`: text v of an activity or resource, and code k of its label;
-* `gathered`: a case a row: c, its items in order (`trace`), its first row (`first`), x0, and the last y0;
+* `gathered`: one row for each case: c, its items in order (`trace`), its first row (`first`), x0, and the last y0;
 * `kinds0`: distinct (x, y) of an attribute; `codes0`: the code k0 of its class or value;
 * `held`: `gathered` with codes instead of values; `variants`: its rows grouped by trace and sensitive codes.
 """
@@ -38,19 +38,19 @@ from stream.engine.contract import ID_DIGITS, Counted, CountQuery, Draws, Leavin
 from stream.engine.source import CSV, MINUTE, DataFiles, alphabet_of, local_minutes, units_coarser_than
 
 BATCH = 50_000
-"""Cases that are handed on at once."""
+"""Cases of one batch of `leaving`."""
 
 SMALL_TABLE = 64 << 20
 """Bytes of a table of variants that Spark may send to every executor; a larger one is joined by sorting."""
 
 ROWS_OF_A_FILE = 1 << 40
-"""More than the rows of any file: (file, row) is the one number f * ROWS_OF_A_FILE + n, which orders all rows."""
+"""More rows than any file has: the number f * ROWS_OF_A_FILE + n of a row orders all rows of all files."""
 
 FIRST_ROW = f"min(f * {ROWS_OF_A_FILE} + n)"
 
 DAY = NANOSECONDS["days"]
 
-# Conditions of a row that cannot be read, by the role of the column that is at fault.
+# Conditions for a row that cannot be read, by the role of the faulty column.
 NO_CASE = "c IS NULL OR trim(c) = ''"
 NO_ACTIVITY = "a IS NULL OR a = ''"
 NO_TIME = "t IS NULL"
@@ -139,7 +139,7 @@ class SqlEngine(ABC):
         """Return the SHA-256 of bytes as hexadecimal text."""
 
     def _sorted_by_case(self, rows: str, order: str) -> str:
-        """Return the query `rows` as its rows are to be grouped by case."""
+        """Return the query `rows`, sorted as the grouping by case needs it."""
         return rows
 
     def _text(self, column: str, role: str) -> str:
@@ -164,7 +164,7 @@ class SqlEngine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release what the engine holds."""
+        """Release the resources of the engine."""
 
     def values(self, name: str) -> Column:
         """Return the distinct values of a public attribute, which the codes of `Leaving` refer to."""
@@ -183,7 +183,7 @@ class SqlEngine(ABC):
             source.check_bins(asked)
             knowledge = asked.knowledge
             if knowledge.structure == "rel" and knowledge.clock == "log" and knowledge.T in ("hours", "days"):
-                raise InputError('clock = "log": this log does not say by which clock it was written; use "utc"')
+                raise InputError('clock = "log": this log does not state by which clock it was written; use "utc"')
             tell("reading")
             self._read()
             tell("labels")
@@ -197,7 +197,7 @@ class SqlEngine(ABC):
             return Counted(table, unit)
 
     def leaving(self, plan: VariantPlan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
-        """Yield the cases that leave, ascending by released id. `count` comes before."""
+        """Yield the cases that leave, ascending by released id. Call `count` first."""
         tell("cases")
         public = self._asked.public
         with self._errors():
@@ -253,7 +253,7 @@ class SqlEngine(ABC):
     def _check(self) -> int:
         """Refuse a data set with a row that lacks case, activity or time; return how many rows have local times.
 
-        All of it is asked in one pass over the rows, which also finds the first and the last time.
+        One pass over the rows counts all of it, and finds the first and the last time.
         """
         files, names = self._source, self._source.names
         counts = self._row(
@@ -272,7 +272,7 @@ class SqlEngine(ABC):
                 raise InputError(f"{where}: no {column}; every event needs one (another column: --columns {role}=...)")
         if counts["no_time"]:
             raise InputError(self._no_time(self._first_row_with("placed", NO_TIME)))
-        # A local time is up to a day from UTC. Zones know no years far outside, so the check comes before them too.
+        # A local time is up to a day from UTC. Zones do not cover years far outside, so this check comes before them.
         margin = DAY if counts["local"] else 0
         self._refuse_outside("placed", counts["begin_time"], counts["end_time"], margin)
         self._span = counts["begin_time"], counts["end_time"]
@@ -280,12 +280,12 @@ class SqlEngine(ABC):
         return local_rows
 
     def _first_row_with(self, table: str, test: str) -> str:
-        """File and number of the first row that fulfils a test."""
+        """Return file and number of the first row that fulfils a test."""
         row = self._row(f"SELECT f, n FROM {table} WHERE {test} ORDER BY f, n LIMIT 1")  # noqa: S608 - names of ours
         return f"{self._source.files[row['f']]}: row {row['n'] + 1}"
 
     def _refuse_outside(self, table: str, begin: int, end: int, margin: int = 0) -> None:
-        """InputError with the first row outside the years that are read; `begin`, `end`, `margin`: nanoseconds."""
+        """Refuse rows outside the years that are read, naming the first; `begin`, `end`, `margin`: nanoseconds."""
         first, behind = INSTANTS.start - margin, INSTANTS.stop + margin
         if begin < first or end >= behind:
             where = self._first_row_with(table, f"t < {first} OR t >= {behind}")
@@ -316,7 +316,7 @@ class SqlEngine(ABC):
     # Items
 
     def _items(self, knowledge: Knowledge) -> dict[str, Column]:
-        """Return the labels of activities and resources that items are made of; makes `acts` and `actors`."""
+        """Return the labels of activities and resources that items contain, and make `acts` and `actors`."""
         labels = {}
         for role, column, table in (("activity", "a", "acts"), ("resource", "r", "actors")):
             if role in knowledge.carries:
@@ -381,7 +381,7 @@ class SqlEngine(ABC):
         self._cases = self._row("SELECT count(*) AS cases FROM gathered")["cases"]
 
     def _whole_units(self, time: str, unit: int) -> str:
-        """Whole units of a time, rounded down also before 1970."""
+        """Return the whole units of a time, rounded down also before 1970."""
         remainder = f"((({time}) % {unit}) + {unit}) % {unit}"
         return f"(({time} - {remainder}) {self.DIVIDE} {unit})"
 
@@ -454,17 +454,19 @@ class SqlEngine(ABC):
         """Return the query `held`: `gathered`, each kind of case replaced by its code."""
         places = range(len(self._names))
         codes = "".join(f", k{place}" for place in places)
-        hint = f"/*+ BROADCAST({', '.join(f'own{place}' for place in places)}) */ " if places else ""
-        joins = "".join(
-            f" JOIN (SELECT x, y, k{place} FROM kinds{place} JOIN codes{place} "  # noqa: S608 - names of ours
-            f"ON kinds{place}.first = codes{place}.first) AS own{place} "
-            f"ON x{place} IS NOT DISTINCT FROM own{place}.x AND y{place} IS NOT DISTINCT FROM own{place}.y"
-            for place in places
-        )
+        tables = ", ".join(f"coded{place}" for place in places)
+        hint = f"/*+ BROADCAST({tables}) */ " if places else ""
+        joins = ""
+        for place in places:
+            joins += (
+                f" JOIN (SELECT x, y, k{place} FROM kinds{place} JOIN codes{place} "  # noqa: S608 - names of ours
+                f"ON kinds{place}.first = codes{place}.first) AS coded{place} "
+                f"ON x{place} IS NOT DISTINCT FROM coded{place}.x AND y{place} IS NOT DISTINCT FROM coded{place}.y"
+            )
         return f"SELECT {hint}c, trace, first{codes} FROM gathered{joins}"  # noqa: S608
 
     def _unit(self, T: Unit) -> str | None:
-        """Return the coarsest unit above T of which all times are whole multiples apart."""
+        """Return the coarsest unit above T such that all times are whole multiples of it apart."""
         begin, end = self._span
         units = units_coarser_than(T)
         if begin == end or not units:
@@ -490,14 +492,14 @@ class SqlEngine(ABC):
         released_id = f"substr({self._drawn(draws, 'id')}, 1, {ID_DIGITS}) AS id"
         shown = ", ".join([released_id, "leaves", "v", *public_columns])
         if not is_parted:
-            # Each row leaves as one trace or not at all: only cases that leave are looked up and draw.
+            # Each row leaves as one trace or not at all, so an id is drawn only for cases that leave.
             rows = (
                 f"SELECT /*+ BROADCAST(parts) */ {_listed('variants', keys)}, leaves, v "  # noqa: S608
                 f"FROM variants JOIN parts ON variants.first = parts.first WHERE leaves <> {GONE}"
             )
             chosen = f"SELECT {hint}{of_held}, leaves, v FROM held JOIN ({rows}) AS table_rows ON {same}"  # noqa: S608
             return f"SELECT {shown} FROM ({chosen}) AS chosen"  # noqa: S608
-        # The cases of a row are shuffled by what they draw; parts of the row are ranges of places.
+        # The cases of a row are shuffled by their draws; a part of the row is a range of places.
         rows = f"SELECT {_listed('variants', keys)}, first AS key FROM variants"  # noqa: S608
         cases = f"SELECT {hint}{of_held}, key FROM held JOIN ({rows}) AS table_rows ON {same}"  # noqa: S608
         place = f"row_number() OVER (PARTITION BY key ORDER BY {self._drawn(draws, 'place')}) - 1 AS place"
@@ -508,7 +510,7 @@ class SqlEngine(ABC):
         )
 
     def _add_parts(self, plan: VariantPlan) -> None:
-        """Make the table `parts`: of each part of a row its trace, and its range of places in the row."""
+        """Make the table `parts`: the trace of each part of a row, and its range of places in the row."""
         ends = np.cumsum(plan.count)
         before_row = np.concatenate(([0], ends))[np.searchsorted(plan.row, plan.row)]
         columns = {
@@ -521,7 +523,7 @@ class SqlEngine(ABC):
         self._add("parts", {name: values.astype(np.int64) for name, values in columns.items()})
 
     def _drawn(self, draws: Draws, purpose: str) -> str:
-        """HMAC-SHA256 of the case. The pads are the key: they appear in no message and in no file."""
+        """Return the HMAC-SHA256 of the case. The pads are the key: they appear in no message and in no file."""
         inner, outer = draws.pads(purpose)
         inside = self._sha256(f"unhex('{inner.hex()}') || {self.ENCODED_CASE}")
         return self._sha256(f"unhex('{outer.hex()}') || unhex({inside})")

@@ -248,7 +248,7 @@ def test_comparison_is_shown(hospital: Path, tmp_path: Path, capfd: pytest.Captu
     assert document(capfd, str(hospital))["comparison"] == rows
     assert execute(["report", str(hospital), "-o", str(tmp_path / "r.html")]) == 0
     section = (tmp_path / "r.html").read_text().split('<h3 id="_comparison">')[1].split("</section>")[0]
-    assert {"What attacks leave", "Kept, useful, held back"} <= set(plots(section))
+    assert {"Cases left by attacks", "Kept, useful, held back"} <= set(plots(section))
     research = section.split('<a href="#research">')[1].split("</tr>")[0]
     ((kept, useful),) = [(row["events_kept"], row["utility"]) for row in rows if row["publication"] == "research"]
     assert f">{kept:.4g}</td>" in research

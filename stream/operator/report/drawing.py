@@ -20,8 +20,9 @@ BOX_WIDTH, BOX_HEIGHT, GAP, LAYER = 90.0, 40.0, 10.0, 82.0
 SIDE = 34.0
 """Room at both sides for edges that go upwards."""
 MOST_ABREAST = 5
-"""Activities of one row: more would not fit beside the other graph; a wider layer takes several rows."""
+"""Activities of one row: more would not fit if two graphs are shown side by side. A wider layer takes several rows."""
 NAMED_EDGES = 14
+"""Heaviest edges whose counts are written."""
 LONGEST_LINE = 14
 """Letters of a line of a box; a name takes two lines at most."""
 LABEL_WIDTH, LABEL_HEIGHT = 24.0, 10.0
@@ -35,7 +36,7 @@ def draw(graph: Mapping[str, Any], most: int | None = None) -> Markup:
     Parameters
     ----------
     graph
-        Title, nodes and edges, the heaviest edges first.
+        Title, nodes and edges; the heaviest edges come first.
     most
         The count of the widest edge, if graphs are to be compared; else the graph's own.
 
@@ -60,50 +61,57 @@ def draw(graph: Mapping[str, Any], most: int | None = None) -> Markup:
 
 def _layers(names: Sequence[str], edges: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     below: dict[str, set[str]] = defaultdict(set)
-    for edge in edges:  # heaviest first
-        a, b = edge["from"], edge["to"]
-        if a != b and not _reaches(below, b, a):
-            below[a].add(b)
+    for edge in edges:  # the heaviest come first, so the lightest edge of a cycle is the one that goes upwards
+        start, end = edge["from"], edge["to"]
+        if start != end and not _reaches(below, end, start):
+            below[start].add(end)
     depth = dict.fromkeys(names, 0)
     for _ in names:  # a path has at most as many steps as there are activities
-        for a, successors in below.items():
-            for b in successors:
-                depth[b] = max(depth[b], depth[a] + 1)
+        for name, successors in below.items():
+            for successor in successors:
+                depth[successor] = max(depth[successor], depth[name] + 1)
     rows: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
     for name in names:
         rows[depth[name]].append(name)
     layers = []
     for row in _untangled([row for row in rows if row], below):
-        layers += [row[at : at + MOST_ABREAST] for at in range(0, len(row), MOST_ABREAST)]
+        layers += [row[begin : begin + MOST_ABREAST] for begin in range(0, len(row), MOST_ABREAST)]
     return layers
 
 
 def _reaches(below: Mapping[str, set[str]], start: str, goal: str) -> bool:
     waiting, seen = [start], {start}
     while waiting:
-        here = waiting.pop()
-        if here == goal:
+        name = waiting.pop()
+        if name == goal:
             return True
-        more = below.get(here, set()) - seen
-        seen |= more
-        waiting += more
+        unseen = below.get(name, set()) - seen
+        seen |= unseen
+        waiting += unseen
     return False
 
 
 def _untangled(rows: list[list[str]], below: Mapping[str, set[str]]) -> list[list[str]]:
-    """Each layer sorted by the mean place of its predecessors (one downward sweep)."""
+    """Sort each layer by the mean place of its predecessors (one downward sweep)."""
     place: dict[str, float] = {}
     for row in rows:
-        above = {
-            name: [place[a] for a, successors in below.items() if name in successors and a in place] for name in row
-        }
-        row.sort(key=lambda name: (sum(above[name]) / len(above[name]) if above[name] else 0.5, name))
-        place |= {name: (index + 0.5) / len(row) for index, name in enumerate(row)}
+        mean_place = {}
+        for name in row:
+            places_above = [
+                place[other] for other, successors in below.items() if name in successors and other in place
+            ]
+            mean_place[name] = sum(places_above) / len(places_above) if places_above else 0.5
+        row.sort(key=lambda name: (mean_place[name], name))
+        for index, name in enumerate(row):
+            place[name] = (index + 0.5) / len(row)
     return rows
 
 
 def _places(layers: Sequence[Sequence[str]], width: float) -> dict[str, Place]:
-    """Centre of each box. Layers of one box are alternately left and right of the middle, so that long edges pass."""
+    """Return the centre of each box.
+
+    Layers of one box are alternately left and right of the middle, so that long edges have room to pass.
+    """
     centres: dict[str, Place] = {}
     for level, row in enumerate(layers):
         span = len(row) * (BOX_WIDTH + GAP) - GAP
@@ -117,7 +125,7 @@ def _places(layers: Sequence[Sequence[str]], width: float) -> dict[str, Place]:
 def _edges(
     edges: Sequence[Mapping[str, Any]], places: Mapping[str, Place], width: float, most: int | None
 ) -> list[Markup]:
-    """All edges, and above them the counts of the heaviest."""
+    """Draw all edges, and over them the counts of the heaviest ones."""
     most = most or max((edge["count"] for edge in edges), default=1)
     paths: list[Markup] = []
     counts: list[Markup] = []
@@ -181,7 +189,7 @@ def _node(node: Mapping[str, Any], centre: Place) -> Markup:
 
 
 def _lines(name: str) -> list[str]:
-    """Return a name on one line or two, cut at a word where there is one."""
+    """Return a name on one line or two, cut between two words if possible."""
     if len(name) <= LONGEST_LINE:
         return [name]
     space = name.rfind(" ", 1, LONGEST_LINE + 1)

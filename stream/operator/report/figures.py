@@ -1,4 +1,4 @@
-"""Figures of measures: from the report's data of one publication to plots with legend and numbers."""
+"""Figures of measures: plots with legend and numbers, from the report's data of one publication."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stream.operator.report.plots import Bound, Mark, PlotSeries
 NAMES = {"ka": "KA", "ka1": "KA earlier", "ka2": "KA this", "fa": "FA", "ca": "CA", "ba": "BA"}
 PROPORTIONS = {"fc": "F-attack", "cc": "C-attack", "bc": "B-attack"}
 MOST_EARLIER = 4
-"""How many earlier releases one plot compares with, as in Figure 4 of the paper."""
+"""Most earlier releases that one plot compares with, as in Figure 4 of the paper."""
 
 COLOURS = 6
-"""How many colours the style sheet has; further series begin again at the first."""
+"""Number of colours in the style sheet; further series begin again at the first."""
 
-HAPPENED = {
+SHAPE_OF_OUTCOME = {
     "released": 0,
     "released after a repair": 4,
     "released, with a warning": 1,
@@ -33,7 +33,7 @@ HAPPENED = {
     "waiting": 2,
     "number lost": 5,
 }
-"""Outcome of an attempt to shape and colour of its mark on the timeline."""
+"""Shape and colour of an attempt's mark on the timeline, by its outcome."""
 
 Data = Mapping[str, Any]
 
@@ -76,7 +76,7 @@ def _figure(
     note: str = "",
     among: Sequence[float] = (),
 ) -> Figure | None:
-    """Return a figure of the series that have values; None if there is none, since an empty plot has no use.
+    """Return a figure of the series that have values; None if no series has one.
 
     `draw` is `plots.lines` or `plots.bars`; `first` names the labels, in the plot and as a column of the table.
     """
@@ -107,17 +107,21 @@ def _bound(bounds: Mapping[str, float], key: str) -> list[Bound]:
 
 
 def comparison(rows: Sequence[Data]) -> list[Figure]:
-    """Draw the rows of `replay --compare`: what attacks leave, and what is kept, useful and held back."""
+    """Draw the rows of `replay --compare`: anonymity after attacks, shares of kept and held events, and waits."""
     labels = [row["publication"] for row in rows]
-    left = [
-        PlotSeries(NAMES[name], [row[name] for row in rows], at) for at, name in enumerate(("ka", "fa", "ca", "ba"))
-    ]
-    shares = (("events_kept", "events kept"), ("utility", "data utility"), ("held", "held back"))
-    kept = [PlotSeries(text, [row[key] for row in rows], at) for at, (key, text) in enumerate(shares)]
+    remaining = []
+    for colour, name in enumerate(("ka", "fa", "ca", "ba")):
+        remaining.append(PlotSeries(NAMES[name], [row[name] for row in rows], colour))
+    shares = []
+    named_shares = (("events_kept", "events kept"), ("utility", "data utility"), ("held", "held back"))
+    for colour, (key, text) in enumerate(named_shares):
+        shares.append(PlotSeries(text, [row[key] for row in rows], colour))
     waits = [PlotSeries("days", [row["delay_days"] for row in rows], 0)]
     drawn = (
-        _figure(plots.bars, "What attacks leave", "publication", labels, left, "cases, least over all releases"),
-        _figure(plots.bars, "Kept, useful, held back", "publication", labels, kept, "share"),
+        _figure(
+            plots.bars, "Cases left by attacks", "publication", labels, remaining, "cases, least over all releases"
+        ),
+        _figure(plots.bars, "Kept, useful, held back", "publication", labels, shares, "share"),
         _figure(plots.bars, "Wait for the first publication", "publication", labels, waits, "days, median of cases"),
     )
     return [figure for figure in drawn if figure is not None]
@@ -149,19 +153,22 @@ def timeline(rows: Sequence[Data]) -> Figure | None:
         name, outcome = row["publication"], row["what"]
         text = f"{name} {row['label']}: {outcome}, {moment:%Y-%m-%d %H:%M}"
         share = (moment - first).total_seconds() / seconds
-        marks.setdefault(name, []).append(Mark(share, HAPPENED.get(outcome, 1), text))
+        marks.setdefault(name, []).append(Mark(share, SHAPE_OF_OUTCOME.get(outcome, 1), text))
         outcomes.setdefault(name, []).append(outcome)
     kinds = list(dict.fromkeys(row["what"] for row in timed))
     title = "When it happened"
     ends = (f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}")
-    legend = tuple((kind, f"mark s{HAPPENED.get(kind, 1)}") for kind in kinds)
-    table = [(name, *(happened.count(kind) for kind in kinds)) for name, happened in outcomes.items()]
+    legend = tuple((kind, f"mark s{SHAPE_OF_OUTCOME.get(kind, 1)}") for kind in kinds)
+    table = []
+    for name, outcomes_of_name in outcomes.items():
+        counts = [outcomes_of_name.count(kind) for kind in kinds]
+        table.append((name, *counts))
     svg = plots.timeline(title, list(marks.items()), ends)
     return Figure(title, svg, legend, ("publication", *kinds), tuple(table))
 
 
 def cases(publication: Data) -> Figure | None:
-    """Draw the cases of every release, and those that it left out."""
+    """Draw the number of released cases and of cases left out, by release."""
     shown = [row for row in publication["attempts"] if row["cases"] is not None]
     series = [
         PlotSeries("released cases", [row["cases"] for row in shown], 0),
@@ -248,7 +255,7 @@ def proportions(entry: Data) -> list[Figure]:
 
 
 def leakage(publication: Data) -> Figure | None:
-    """Draw BPL, FPL and TPL by release beside the sum of epsilon; only the sum if nothing but composition holds."""
+    """Draw BPL, FPL and TPL by release and the sum of epsilon; the sum alone if only composition holds."""
     measured = publication["leakage"]
     if measured["status"] != "ok":
         return None
@@ -270,7 +277,7 @@ def leakage(publication: Data) -> Figure | None:
 
 
 def budget(publication: Data) -> Figure | None:
-    """Draw the epsilon spent after each charge, including withheld attempts, and the limit."""
+    """Draw the epsilon spent after each charge, withheld attempts included, and the limit."""
     account = publication["budget"]
     if account is None:
         return None
@@ -293,13 +300,12 @@ def knowable(entry: Data) -> bool:
 
 def uniqueness(publication: Data) -> list[Figure]:
     """Draw unique cases by amount of knowledge for the last release and its source, and the worst of every release."""
-    return _uniqueness(
-        publication, [entry for entry in publication["risk"] if entry["status"] == "ok" and knowable(entry)]
-    )
+    measured = [entry for entry in publication["risk"] if entry["status"] == "ok" and knowable(entry)]
+    return _uniqueness(publication, measured)
 
 
 def upper_limit(publication: Data) -> list[Figure]:
-    """Draw the same if artificial and noisy times counted as known. Nobody knows these, so it is an upper limit."""
+    """Draw uniqueness with artificial and noisy times counted as known: an upper limit, since nobody knows them."""
     entries = []
     for entry in publication["risk"]:
         if entry["status"] != "ok":
@@ -313,7 +319,7 @@ def upper_limit(publication: Data) -> list[Figure]:
 
 
 def true_times(publication: Data) -> list[Figure]:
-    """Draw the share of persons who were found in the last release by true events of theirs."""
+    """Draw the share of persons whose record in the last release is found by their true events."""
     measured = [entry for entry in publication["risk"] if entry["status"] == "ok" and entry.get("true_times")]
     if not measured:
         return []
@@ -338,30 +344,25 @@ def _uniqueness(publication: Data, measured: Sequence[Data], condition: str = ""
     if not measured:
         return []
     last = measured[-1]
-    aside = f", {condition}" if condition else ""
+    suffix = f", {condition}" if condition else ""
     labels = [str(point["m"]) for point in last["release"]]
     series = [PlotSeries("release", [point["unique_mean"] for point in last["release"]], 0)]
-    projections = dict.fromkeys(row["projection"] for row in last.get("source") or [] if "m" in row)
+    source_rows = [row for row in last.get("source") or [] if "m" in row]
+    projections = dict.fromkeys(row["projection"] for row in source_rows)
     for colour, projection in enumerate(projections, start=1):
-        share_by_points = {
-            str(row["m"]): row["unique_mean"] for row in last["source"] if row["projection"] == projection
-        }
-        series.append(
-            PlotSeries(f"source, projection {projection}", [share_by_points.get(label) for label in labels], colour)
-        )
-    title = f"Unique cases by points known, release {last['label']}{aside}"
+        share_of = {str(row["m"]): row["unique_mean"] for row in source_rows if row["projection"] == projection}
+        shares = [share_of.get(label) for label in labels]
+        series.append(PlotSeries(f"source, projection {projection}", shares, colour))
     releases = [entry["label"] for entry in measured]
     worst = [PlotSeries("worst", [entry["worst"] for entry in measured], 0)]
-    # The gate reads the first figures; a bound beside an upper limit would look broken.
+    # The gate compares its bound with the knowable figures; drawn with an upper limit, the bound would look broken.
     bounds = [] if condition and "as_released" in last else _bound(publication["bounds"], "max_uniqueness")
     unit = "share of cases"
-    drawn = (
-        _figure(plots.lines, title, "points known", labels, series, unit, bounds=bounds),
-        _figure(
-            plots.lines, f"Unique cases in the release, worst{aside}", "release", releases, worst, unit, bounds=bounds
-        ),
-    )
-    return [figure for figure in drawn if figure is not None]
+    title = f"Unique cases by points known, release {last['label']}{suffix}"
+    by_points = _figure(plots.lines, title, "points known", labels, series, unit, bounds=bounds)
+    title = f"Unique cases in the release, worst{suffix}"
+    by_release = _figure(plots.lines, title, "release", releases, worst, unit, bounds=bounds)
+    return [figure for figure in (by_points, by_release) if figure is not None]
 
 
 def utility(publication: Data) -> Figure | None:

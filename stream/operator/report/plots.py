@@ -19,12 +19,12 @@ LEFT, RIGHT, TOP, BOTTOM = 42.0, 10.0, 26.0, 36.0
 GROUND = HEIGHT - BOTTOM
 MOST_LABELS = 12
 SHARES = ("share", "share of events", "share of cases", "share of the matching set", "1 is best")
-"""Units that run from 0 to 1: their axes always do, whatever the values."""
+"""Units that run from 0 to 1: their axes do so for all values."""
 WIDE_RANGE = 40.0
 """From this ratio of largest to least value on, the axis is logarithmic: anonymity runs from 1 to thousands."""
 WIDEST_BAR = 22.0
 LEAST_BAR = 1.5
-"""A value of the least on the axis stays a visible bar."""
+"""Least height of a bar: the least value of the axis is visible too."""
 TIMELINE_ROW = 34.0
 """Height of one row of a timeline: its name, and the marks below."""
 
@@ -40,9 +40,9 @@ class PlotSeries:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A horizontal line: a bound of the gate, or a `reference` that nothing is measured against.
+    """A horizontal line: a bound of the gate, or a `reference` that bounds nothing.
 
-    Its name is in the legend: in the plot it would lie on bars and lines.
+    Its name is in the legend, since in the plot it would cover bars and lines.
     """
 
     name: str
@@ -103,7 +103,7 @@ def lines(
     Parameters
     ----------
     title, labels, series
-        What is drawn: a value of each series for each label.
+        Title of the plot, and a value of each series for each label.
     unit
         The name of the values. Shares have the whole axis from 0 to 1, so that figures of one unit compare.
     bounds
@@ -151,7 +151,7 @@ def bars(
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something on a timeline: `share` of the way from the first moment to the last; `shape`: a colour and a form."""
+    """An event on a timeline, at a `share` of the time from the first moment to the last; `shape`: colour and form."""
 
     share: float
     shape: int
@@ -234,7 +234,7 @@ def _places(labels: Sequence[str]) -> list[float]:
 
 
 def _frame(axis: Axis, labels: Sequence[str], unit: str, across: str) -> list[Markup]:
-    """Grid, numbers of the axis, labels, and the names of both."""
+    """Draw the grid, the numbers of the axis, the labels, and the names of axis and labels."""
     frame: list[Markup] = []
     for tick in axis.ticks():
         y = axis.y(tick)
@@ -259,7 +259,7 @@ def _bound_lines(axis: Axis, bounds: Sequence[Bound]) -> list[Markup]:
 
 
 def _line(axis: Axis, places: Sequence[float], labels: Sequence[str], drawn: PlotSeries) -> list[Markup]:
-    """Unbroken runs of values as lines, and a marker for each value."""
+    """Draw unbroken runs of values as lines, and a marker for each value."""
     runs: list[list[str]] = [[]]
     markers: list[Markup] = []
     for place, value, label in zip(places, drawn.values, labels, strict=True):

@@ -1,7 +1,7 @@
 """Elements of SVG: every picture of the report is built from these.
 
-Texts and attributes are escaped here and nowhere else. Colours are classes of the page's style sheet (s0, s1, ...), so
-one drawing serves light, dark and paper.
+Only this module escapes texts and attributes. Colours are classes of the page's style sheet (s0, s1, ...), so one
+drawing is right for light, dark and paper.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ def element(name: str, *content: str | Markup, **attributes: Scalar) -> Markup:
         Its attributes. An underscore is written as a hyphen, and one at the end of a name is dropped (`class_`).
         Numbers are written with one decimal at most.
     """
-    parts = [Markup(' {}="{}"').format(_name(key), _written(value)) for key, value in attributes.items()]
-    opening = Markup("<{}{}>").format(name, Markup("").join(parts))
-    return opening + Markup("").join(content) + Markup("</{}>").format(name)
+    written = Markup("")
+    for key, value in attributes.items():
+        written += Markup(' {}="{}"').format(_name(key), _written(value))
+    opening = Markup("<{}{}>").format(name, written)
+    closing = Markup("</{}>").format(name)
+    return opening + Markup("").join(content) + closing
 
 
 def picture(kind: str, label: str, width: float, height: float, content: list[Markup], **attributes: Scalar) -> Markup:
@@ -36,12 +39,12 @@ def picture(kind: str, label: str, width: float, height: float, content: list[Ma
 
 
 def title(text: str) -> list[Markup]:
-    """Return what a browser shows over the element; nothing for an empty text."""
+    """Return the tooltip of an element; no element for an empty text."""
     return [element("title", text)] if text else []
 
 
 def marker(x: float, y: float, shape: int, text: str = "") -> Markup:
-    """Return the mark of a series at a place: a form of its own, so that colour is never the only difference."""
+    """Return the mark of a series at a place. Each series has another form, so colour is never the only difference."""
     style, form = f"mark s{shape}", shape % 4
     if form == 0:
         return element("circle", *title(text), class_=style, cx=x, cy=y, r=3.2)

@@ -46,14 +46,14 @@ class DpSynthetic(Mechanism):
     """Privacy loss of one release: smaller is stricter. Choose the total first (`gate.max_epsilon`), then divide it by
     the number of releases."""
     delta_dp: Exact = Field(gt=0, lt=1)
-    """Chance with which the promise of epsilon may fail. Choose well below one over the number of people in the
+    """Chance with which the promise of epsilon may fail. Choose it well below one over the number of people in the
     log."""
     cases_per_person: int = Field(default=1, ge=1)
     """Cases of one person that the promise covers together. Set it when a person can have several cases, such as
     several stays in a hospital."""
     activities: tuple[str, ...] | None = None
-    """Labels that may leave; events of others are dropped. Without it a fifth of epsilon selects frequent ones. Set it
-    when the labels are public, for example from a process model: rare ones then come through too."""
+    """Labels that may leave; events with other labels are dropped. Without it a fifth of epsilon selects frequent ones.
+    Set it when the labels are public, for example from a process model: rare labels are then released too."""
     max_labels: int = Field(default=8, ge=1)
     """Without `activities`: a case counts for its first so many distinct labels. Set it when cases have many more than
     eight different activities (higher), or two or three (lower, for less noise)."""
@@ -63,23 +63,23 @@ class DpSynthetic(Mechanism):
     for model and weights; below epsilon .5 of the rest .05, .75 and .2. Set it when recipients need one figure most,
     such as durations or the frequent variants."""
     order: int | None = Field(default=None, ge=1)
-    """Labels of a case that say what follows, at most: by default 2. A release goes no further than 1 where the noisy
-    counts of single labels are too weak. With `accumulate` the default is 1 where epsilon is less than a hundredth for
+    """Most preceding labels from which the model predicts the next one: by default 2. A release uses 1 if the noisy
+    counts of single labels are too weak. With `accumulate` the default is 1 if epsilon is less than a hundredth for
     each declared activity. Set it when a step depends on more than the two before it, and the log is large."""
     case_weight: int = Field(default=3, ge=1)
     """The most that one case adds to a level of the model: steps of longer cases weigh less. Set it when most cases
     have far more than ten steps (higher), or fewer (lower, for less noise)."""
     traces: int = Field(default=1_000, ge=1)
-    """Traces of the model that cases are counted for, each case for the nearest one. Set it when a log has far more
-    than a thousand typical paths, or a build takes too long."""
+    """Number of traces of the model; each case is counted for the nearest one. Set it when a log has far more than a
+    thousand typical paths, or a build takes too long."""
     max_length: int = Field(default=200, ge=1)
     """Longest trace of the model. Set it when true cases have more than 200 events."""
     sample: int = Field(default=20_000, ge=1)
     """Traces drawn from the model, among which `traces` are chosen. Set it when a build takes too long (lower), or
     when rare paths of a large log are missing (higher)."""
     candidates: str | None = None
-    """A log whose traces are counted too: it must be public, such as a normative model's, or an earlier release. Set
-    it when you know paths that cases are supposed to follow."""
+    """A public log whose traces are counted too, such as that of a normative model or an earlier release. Set it when
+    you know paths that cases are supposed to follow."""
     max_duration: Duration | None = None
     """Longest time of a step; without it no times leave. Set it when recipients study how long steps take."""
     start: tuple[AwareDatetime, AwareDatetime] | None = None
@@ -89,7 +89,7 @@ class DpSynthetic(Mechanism):
     @field_validator("shares", mode="before")
     @classmethod
     def _table(cls, value: Any) -> Any:
-        """`variants=0.1,model=0.4,weights=0.5` of a flag as a table; anything else as it is."""
+        """Parse the text of a flag (`variants=0.1,model=0.4,weights=0.5`); return another value as it is."""
         if not isinstance(value, str):
             return value
         parts = [part.partition("=") for part in value.split(",")]
@@ -100,7 +100,7 @@ class DpSynthetic(Mechanism):
     @field_validator("activities", mode="before")
     @classmethod
     def _list(cls, value: Any) -> Any:
-        """`A,B` of a flag as a list."""
+        """Parse the text of a flag (`A,B`)."""
         return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
     @model_validator(mode="after")
@@ -109,7 +109,7 @@ class DpSynthetic(Mechanism):
         return self
 
     def terms(self) -> Terms:
-        """Exact epsilon and delta, and the cap of cases."""
+        """Return exact epsilon and delta, and the cap on cases of a person."""
         return Terms.of(self.epsilon, self.delta_dp, self.cases_per_person)
 
     def design(self) -> synthetic.Design:
@@ -141,7 +141,7 @@ class DpSynthetic(Mechanism):
         return PublicTimeBounds(self.max_duration // UNITS["ms"], start)
 
     def budget(self) -> synthetic.StageBudget:
-        """Epsilon and delta of each stage. InputError where one could not draw."""
+        """Return epsilon and delta of each stage. InputError if a stage could not draw with its share."""
         return synthetic.StageBudget.of(self.terms(), self.design())
 
     def charge(self) -> Charge:
@@ -211,14 +211,15 @@ class DpSynthetic(Mechanism):
         return series_build(accumulated, "ordinal" if design.bounds is None else "noised", self._public(design))
 
     def _public(self, design: synthetic.Design) -> dict[str, Any]:
-        """Return what the manifest states beside the parameters: nothing of it is read off the data."""
+        """Return the facts that the manifest states besides the parameters. None of them is read from the data."""
         split = design.split(self.epsilon)
         shares = {stage: float(getattr(split, stage)) for stage in synthetic.STAGES}
-        terms_used: dict[str, Any] = {"synthetic": True, "shares_used": shares, "order_used": design.order}
-        terms_used |= synthetic.StageBudget.of(self.terms(), design).thresholds(self.terms(), design)
+        facts: dict[str, Any] = {"synthetic": True, "shares_used": shares, "order_used": design.order}
+        facts |= synthetic.StageBudget.of(self.terms(), design).thresholds(self.terms(), design)
         if self.candidates is not None:
-            terms_used["candidates_sha256"] = _public_traces(self.candidates)[1]
-        return terms_used
+            _, digest = _public_traces(self.candidates)
+            facts["candidates_sha256"] = digest
+        return facts
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         """Return warnings about the parameters; see `Mechanism.check`."""
@@ -227,16 +228,16 @@ class DpSynthetic(Mechanism):
         least = self.budget().thresholds(terms, design).get("label_threshold")
         if least is not None:
             doubts.append(
-                f"labels are selected: one leaves where about {least} cases have it among their first "
-                f"{self.max_labels} distinct ones; declare activities where the labels are public"
+                f"labels are selected: one leaves if about {least} cases have it among their first "
+                f"{self.max_labels} distinct ones; declare activities if the labels are public"
             )
         return doubts
 
 
 def _public_traces(name: str) -> tuple[Traces, str]:
-    """Return the distinct traces of a public log, and the sum of its bytes.
+    """Return the distinct traces of a public log, and the SHA-256 of its bytes.
 
-    InputError if there is none.
+    InputError if the log cannot be read.
     """
     path = Path(name)
     try:
@@ -251,5 +252,6 @@ def _traces_of(path: Path, stamp: tuple[int, int]) -> tuple[Traces, str]:
     from connectors import read_log
 
     log = read_log(path)
+    distinct = {tuple(map(str, trace)) for trace in log.traces() if trace}
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return tuple(sorted({tuple(map(str, trace)) for trace in log.traces() if trace})), digest
+    return tuple(sorted(distinct)), digest

@@ -159,7 +159,7 @@ class SuppressionOptions:
             if getattr(self, name) and self.suppression != "local":
                 raise InputError(f'{name} is of suppression = "local", not "{self.suppression}"')
         if self.max_minimality is not None and self.suppression != "local":
-            raise InputError(f'max_minimality is of suppression = "local", not "{self.suppression}"')
+            raise InputError(f'max_minimality needs suppression = "local", not "{self.suppression}"')
         if self.seed < 0:
             raise InputError(f"seed = {self.seed} is negative")
 

@@ -90,12 +90,12 @@ def enumerate_all(valuer: CandidateValuer, bk_length: int) -> Iterator[Block]:
         subtree[d] = 1 + symbols * subtree[d + 1]
     method = METHODS.get(valuer.method, EXACT)
     tables = _tables(valuer)
-    room = _room(valuer, tables, bk_length)
+    state = _new_state(valuer, tables, bk_length)
     block_size = int(subtree[1])
     for first_symbol in range(symbols):
         codes = np.full((block_size, bk_length), -1, dtype=np.int16)
         values = np.zeros((block_size, 5), dtype=np.int32)
-        _enumerate(tables, room, subtree, valuer.n, method, first_symbol, codes, values)
+        _enumerate(tables, state, subtree, valuer.n, method, first_symbol, codes, values)
         yield codes, values
 
 
@@ -143,7 +143,7 @@ class EnumerationTables(NamedTuple):
 
 
 @content_free()
-class EnumerationRoom(NamedTuple):
+class EnumerationState(NamedTuple):
     """The arrays that the walk writes.
 
     By depth: `positions` (int16, by known variant and unmatched symbols), `missing` (symbols unmatched), `active`
@@ -221,7 +221,7 @@ def _tables(valuer: CandidateValuer) -> EnumerationTables:
     )
 
 
-def _room(valuer: CandidateValuer, tables: EnumerationTables, length: int) -> EnumerationRoom:
+def _new_state(valuer: CandidateValuer, tables: EnumerationTables, length: int) -> EnumerationState:
     variants, symbols, parts = len(tables.first), valuer.table.symbols, len(tables.part_rows)
     rows1, rows2 = len(tables.known1), len(tables.known2)
     active = np.zeros((length, variants), dtype=np.int32)
@@ -229,7 +229,7 @@ def _room(valuer: CandidateValuer, tables: EnumerationTables, length: int) -> En
     sizes = np.zeros(length, dtype=np.int64)
     sizes[0] = variants
     remembered = REMEMBERED_FLOWS if valuer.method == "exact" else 1
-    return EnumerationRoom(
+    return EnumerationState(
         positions=np.zeros((length, variants, valuer.n + 1), dtype=np.int16),
         missing=np.zeros((length, variants), dtype=np.int16),
         active=active,
@@ -249,12 +249,12 @@ def _room(valuer: CandidateValuer, tables: EnumerationTables, length: int) -> En
 
 
 @kernel
-def _enumerate(tables, room, subtree, n, method, first_symbol, codes, values):  # type: ignore[no-untyped-def]
+def _enumerate(tables, state, subtree, n, method, first_symbol, codes, values):  # type: ignore[no-untyped-def]
     """List the candidates that begin with `first_symbol`, depth first.
 
     At depth d the node has d symbols, `path[:d]`. Its child a is in row first_row[d] + a * subtree[d + 1].
     """
-    symbols, length = len(room.totals), codes.shape[1]
+    symbols, length = len(state.totals), codes.shape[1]
     path = np.zeros(length, dtype=np.int64)
     next_child = np.zeros(length, dtype=np.int64)
     first_row = np.zeros(length, dtype=np.int64)
@@ -264,7 +264,7 @@ def _enumerate(tables, room, subtree, n, method, first_symbol, codes, values):  
     first_row[0] = -first_symbol * subtree[1]
     end_of_root = first_symbol + 1
     _value_children(
-        tables, room, n, method, 0, first_symbol, end_of_root, path, first_row[0], subtree[1], codes, values
+        tables, state, n, method, 0, first_symbol, end_of_root, path, first_row[0], subtree[1], codes, values
     )
 
     depth = 0
@@ -276,33 +276,33 @@ def _enumerate(tables, room, subtree, n, method, first_symbol, codes, values):  
             continue
         next_child[depth] = a + 1
         path[depth] = a
-        _advance_active(tables, room, depth, a, n)
+        _advance_active(tables, state, depth, a, n)
         first_row[depth + 1] = first_row[depth] + a * subtree[depth + 1] + 1
         depth += 1
         next_child[depth] = 0
         _value_children(
-            tables, room, n, method, depth, 0, symbols, path, first_row[depth], subtree[depth + 1], codes, values
+            tables, state, n, method, depth, 0, symbols, path, first_row[depth], subtree[depth + 1], codes, values
         )
 
 
 @part
-def _value_children(tables, room, n, method, depth, begin, end, path, first_row, step, codes, values):  # type: ignore[no-untyped-def]
+def _value_children(tables, state, n, method, depth, begin, end, path, first_row, step, codes, values):  # type: ignore[no-untyped-def]
     """Write the children begin..end - 1 of the node: child a in row first_row + a * step."""
-    _count_children(tables, room, depth, n)
+    _count_children(tables, state, depth, n)
     for a in range(begin, end):
         row = first_row + a * step
         for d in range(depth):
             codes[row, d] = path[d]
         codes[row, depth] = a
-        values[row, MS1], values[row, MS2] = room.totals[a, 0], room.totals[a, 1]
+        values[row, MS1], values[row, MS2] = state.totals[a, 0], state.totals[a, 1]
     if method == EXACT:
-        _value_by_flows(tables, room, depth, begin, end, n, first_row, step, values)
+        _value_by_flows(tables, state, depth, begin, end, n, first_row, step, values)
     else:
-        _value_by_groups(tables, room, depth, begin, end, n, method, first_row, step, values)
+        _value_by_groups(tables, state, depth, begin, end, n, method, first_row, step, values)
 
 
 @part
-def _count_children(tables, room, depth, n):  # type: ignore[no-untyped-def]
+def _count_children(tables, state, depth, n):  # type: ignore[no-untyped-def]
     """Set `totals` and `hashes` of all children.
 
     A variant v with fewer than n symbols unmatched matches whatever comes next: it is counted once, in `base` and in
@@ -310,11 +310,11 @@ def _count_children(tables, room, depth, n):  # type: ignore[no-untyped-def]
     """
     first, after, counts = tables.first, tables.after, tables.counts
     part_of_row, open_rows, open_start = tables.part_of_row, tables.open_rows, tables.open_start
-    keys, hashes, totals = tables.hash_keys, room.hashes, room.totals
-    positions, missing, active = room.positions[depth], room.missing[depth], room.active[depth]
+    keys, hashes, totals = tables.hash_keys, state.hashes, state.totals
+    positions, missing, active = state.positions[depth], state.missing[depth], state.active[depth]
     symbols, parts, rows = len(totals), hashes.shape[1] - 1, len(part_of_row)
     # The set of all variants decides only how many loose links leave: it is hashed if there are such links.
-    hashes_variants = 1 if len(tables.loose_variants) > 0 else 0
+    hashes_variants = len(tables.loose_variants) > 0
     base1, base2 = 0, 0
     for a in range(symbols + 1):
         for p in range(parts + 1):
@@ -322,35 +322,31 @@ def _count_children(tables, room, depth, n):  # type: ignore[no-untyped-def]
     for a in range(symbols):
         totals[a, 0], totals[a, 1] = 0, 0
 
-    for x in range(room.sizes[depth]):
-        v = active[x]
+    for k in range(state.sizes[depth]):
+        v = active[k]
         if missing[v] > n:
             continue
-        always = missing[v] < n
-        row = first[v] + positions[v, n]
-        if always:
+        matches_always = missing[v] < n
+        next_position = after[first[v] + positions[v, n]]
+
+        # Records that match.
+        if matches_always:
             base1 += counts[v, 0]
             base2 += counts[v, 1]
         else:
             for a in range(symbols):
-                if after[row, a] >= 0:
+                if next_position[a] >= 0:
                     totals[a, 0] += counts[v, 0]
                     totals[a, 1] += counts[v, 1]
-        begin, end = open_start[v], open_start[v + 1]
-        for y in range(begin, end + hashes_variants):
-            if y < end:
-                p, key = part_of_row[open_rows[y]], open_rows[y]
-            else:
-                p, key = parts, rows + v
-            if always:
-                hashes[symbols, p, 0] ^= keys[0, key]
-                hashes[symbols, p, 1] += keys[1, key]
-            else:
-                for a in range(symbols):
-                    if after[row, a] >= 0:
-                        hashes[a, p, 0] ^= keys[0, key]
-                        hashes[a, p, 1] += keys[1, key]
 
+        # Hashes: the rows of each part by the numbers of the rows, the set of all variants by numbers behind these.
+        for place in range(open_start[v], open_start[v + 1]):
+            open_row = open_rows[place]
+            _hash_in(hashes, part_of_row[open_row], keys, open_row, next_position, matches_always)
+        if hashes_variants:
+            _hash_in(hashes, parts, keys, rows + v, next_position, matches_always)
+
+    # What matches whatever comes next belongs to every child.
     for a in range(symbols):
         totals[a, 0] += base1
         totals[a, 1] += base2
@@ -360,23 +356,37 @@ def _count_children(tables, room, depth, n):  # type: ignore[no-untyped-def]
 
 
 @part
-def _advance_active(tables, room, depth, a, n):  # type: ignore[no-untyped-def]
+def _hash_in(hashes, p, keys, key, next_position, matches_always):  # type: ignore[no-untyped-def]
+    """Add a key to the hashes of part p: in the last row, or for each child whose symbol occurs."""
+    symbols = len(hashes) - 1
+    if matches_always:
+        hashes[symbols, p, 0] ^= keys[0, key]
+        hashes[symbols, p, 1] += keys[1, key]
+        return
+    for a in range(symbols):
+        if next_position[a] >= 0:
+            hashes[a, p, 0] ^= keys[0, key]
+            hashes[a, p, 1] += keys[1, key]
+
+
+@part
+def _advance_active(tables, state, depth, a, n):  # type: ignore[no-untyped-def]
     """Set the positions of the next depth after symbol a; variants with more than n symbols unmatched drop out."""
     first, after = tables.first, tables.after
-    positions, active = room.positions[depth], room.active[depth]
-    next_positions, next_missing = room.positions[depth + 1], room.missing[depth + 1]
-    next_active = room.active[depth + 1]
+    positions, active = state.positions[depth], state.active[depth]
+    next_positions, next_missing = state.positions[depth + 1], state.missing[depth + 1]
+    next_active = state.active[depth + 1]
     for v in range(len(first)):
         next_missing[v] = n + 1
-    kept = 0
-    for x in range(room.sizes[depth]):
-        v = active[x]
-        least = advance(first[v], after, positions[v], a, n, next_positions[v])
-        next_missing[v] = least
-        if least <= n:
-            next_active[kept] = v
-            kept += 1
-    room.sizes[depth + 1] = kept
+    n_active = 0
+    for k in range(state.sizes[depth]):
+        v = active[k]
+        least_unmatched = advance(first[v], after, positions[v], a, n, next_positions[v])
+        next_missing[v] = least_unmatched
+        if least_unmatched <= n:
+            next_active[n_active] = v
+            n_active += 1
+    state.sizes[depth + 1] = n_active
 
 
 @part
@@ -390,11 +400,11 @@ def _match_rows(first, after, positions, missing, known, a, n, begin, end, insid
 
 
 @part
-def _value_by_flows(tables, room, depth, begin, end, n, first_row, step, values):  # type: ignore[no-untyped-def]
+def _value_by_flows(tables, state, depth, begin, end, n, first_row, step, values):  # type: ignore[no-untyped-def]
     """Write F, C and B of the children begin..end - 1 by Def. 10-12 (see `linker`)."""
-    first, after, positions, missing = tables.first, tables.after, room.positions[depth], room.missing[depth]
+    first, after, positions, missing = tables.first, tables.after, state.positions[depth], state.missing[depth]
     known1, known2, loose_variants, part_rows = tables.known1, tables.known2, tables.loose_variants, tables.part_rows
-    hashes, remembered, in1, in2 = room.hashes, room.remembered, room.in1, room.in2
+    hashes, remembered, in1, in2 = state.hashes, state.remembered, state.in1, state.in2
     parts = len(part_rows)
     for a in range(begin, end):
         # |ms1| - M: the base linker is a best one unless it sends a record out of the matching sets.
@@ -406,31 +416,31 @@ def _value_by_flows(tables, room, depth, begin, end, n, first_row, step, values)
             ):
                 leaving += loose_variants[k, 2]
         if leaving > 0:
-            at = _remembered_at(remembered, hashes[a, parts, 0], hashes[a, parts, 1])
-            if remembered[at, 2] == 0:
+            place = _remembered_at(remembered, hashes[a, parts, 0], hashes[a, parts, 1])
+            if remembered[place, 2] == 0:
                 _match_rows(first, after, positions, missing, known1, a, n, 0, len(in1), in1)
                 _match_rows(first, after, positions, missing, known2, a, n, 0, len(in2), in2)
-                answer = fewest_leaving(tables.linker, tables.forward, n, in1, in2, tables.loose, room.scratch)
+                answer = fewest_leaving(tables.linker, tables.forward, n, in1, in2, tables.loose, state.scratch)
                 undo(tables.linker)
-                remembered[at, 2] = 1 + answer
-            leaving = int(remembered[at, 2]) - 1
+                remembered[place, 2] = 1 + answer
+            leaving = int(remembered[place, 2]) - 1
 
         # Most free records of ms2. Links never leave a sensitive value, so those of each value add up.
         free = 0
         for p in range(parts):
             if hashes[a, p, 0] == 0 and hashes[a, p, 1] == 0:
                 continue  # no row of this part matches
-            at = _remembered_at(remembered, hashes[a, p, 0], hashes[a, p, 1])
-            if remembered[at, 2] == 0:
+            place = _remembered_at(remembered, hashes[a, p, 0], hashes[a, p, 1])
+            if remembered[place, 2] == 0:
                 rows = part_rows[p]
                 _match_rows(first, after, positions, missing, known2, a, n, rows[2], rows[3], in2)
-                answer = most_free(tables.linker, tables.backward, n, in2, rows, UNREACHED, room.scratch)
+                answer = most_free(tables.linker, tables.backward, n, in2, rows, UNREACHED, state.scratch)
                 undo(tables.linker)
-                remembered[at, 2] = 1 + answer
-            free += int(remembered[at, 2]) - 1
+                remembered[place, 2] = 1 + answer
+            free += int(remembered[place, 2]) - 1
 
         row = first_row + a * step
-        ms1, ms2 = room.totals[a, 0], room.totals[a, 1]
+        ms1, ms2 = state.totals[a, 0], state.totals[a, 1]
         values[row, F] = leaving
         values[row, C] = ms2 - (ms1 - leaving)
         values[row, B] = ms2 - free
@@ -439,23 +449,23 @@ def _value_by_flows(tables, room, depth, begin, end, n, first_row, step, values)
 @part
 def _remembered_at(remembered, hash1, hash2):  # type: ignore[no-untyped-def]
     """Return the place of the flow with these two hashes; its third number is 0 if its answer is not known."""
-    at = np.int64(hash1 & np.uint64(len(remembered) - 1))
-    if remembered[at, 0] != hash1 or remembered[at, 1] != hash2:
-        remembered[at, 0], remembered[at, 1], remembered[at, 2] = hash1, hash2, np.uint64(0)
-    return at
+    place = np.int64(hash1 & np.uint64(len(remembered) - 1))
+    if remembered[place, 0] != hash1 or remembered[place, 1] != hash2:
+        remembered[place, 0], remembered[place, 1], remembered[place, 2] = hash1, hash2, np.uint64(0)
+    return place
 
 
 @part
-def _value_by_groups(tables, room, depth, begin, end, n, method, first_row, step, values):  # type: ignore[no-untyped-def]
+def _value_by_groups(tables, state, depth, begin, end, n, method, first_row, step, values):  # type: ignore[no-untyped-def]
     """Write F, C and B of the children begin..end - 1 by the group formulas of a method."""
-    first, after, positions, missing = tables.first, tables.after, room.positions[depth], room.missing[depth]
-    in1, in2, cracks = room.in1, room.in2, room.cracks
+    first, after, positions, missing = tables.first, tables.after, state.positions[depth], state.missing[depth]
+    in1, in2, cracks = state.in1, state.in2, state.cracks
     for a in range(begin, end):
         _match_rows(first, after, positions, missing, tables.known1, a, n, 0, len(in1), in1)
         _match_rows(first, after, positions, missing, tables.known2, a, n, 0, len(in2), in2)
         group_cracks(
             tables.start1, tables.start2, tables.count1, tables.count2, tables.forward, tables.backward, n, method,
-            in1, in2, room.in_g1, cracks,
+            in1, in2, state.in_g1, cracks,
         )  # fmt: skip
         row = first_row + a * step
         for s in range(len(cracks)):

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.pairs import ReleasePair, Sequences
+from models.bits import count_ones
 from models.compiled import kernel, part
 from models.content_free import content_free
 from models.errors import InputError
@@ -138,13 +139,13 @@ def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
     tables = LinkTables(
         items, starts, related_start, related_item, linked1, pair.earlier.value, linked2, later_start, shared, leap
     )
-    room = LinkRoom(
+    scratch = LinkScratch(
         masks=np.zeros((len(pair.items), words), dtype=np.uint64),
         state=np.zeros((longest2 + 1, words), dtype=np.uint64),
         scores=np.zeros((longest2 + 1, 3), dtype=np.int64),
     )
     start = np.zeros(len(linked1) + 1, dtype=np.int64)
-    later, least = _edges(tables, room, start, np.int64(cap), np.int64(relation), np.int64(MOST_LINKS))
+    later, least = _edges(tables, scratch, start, np.int64(cap), np.int64(relation), np.int64(MOST_LINKS))
     if start[-1] > MOST_LINKS:
         raise InputError(
             f"with n = {cap} over {MOST_LINKS} pairs of records can be linked, more than fit; ask for a smaller n, "
@@ -178,12 +179,16 @@ class LinkTables(NamedTuple):
     leap: Any
 
 
-class LinkRoom(NamedTuple):
+SCORE_LCS, SCORE_LEAST_N, SCORE_PREFIX = 0, 1, 2
+"""Columns of `LinkScratch.scores`: LCS, least n so far, and longest prefix of s2 within s1."""
+
+
+class LinkScratch(NamedTuple):
     """The arrays that `_least` writes.
 
     masks : uint64[items, words], bits of the positions of s1 whose item is related to an item
     state : uint64[symbols of s2 + 1, words], state of the LCS after each symbol
-    scores : int64[symbols of s2 + 1, 3], LCS, least n so far, and longest prefix of s2 within s1
+    scores : int64[symbols of s2 + 1, 3], columns SCORE_LCS to SCORE_PREFIX
     """
 
     masks: Any
@@ -192,7 +197,7 @@ class LinkRoom(NamedTuple):
 
 
 @kernel
-def _edges(tables, room, indptr, cap, relation, most):  # type: ignore[no-untyped-def]
+def _edges(tables, scratch, indptr, cap, relation, most):  # type: ignore[no-untyped-def]
     """List the linkable pairs by earlier rows, and set where each row begins (`indptr`).
 
     If there are more than `most`, the last entry of `indptr` is most + 1.
@@ -203,7 +208,7 @@ def _edges(tables, room, indptr, cap, relation, most):  # type: ignore[no-untype
     """
     items, starts, linked1, linked2 = tables.items, tables.starts, tables.linked1, tables.linked2
     value1, later_start, shared, leap = tables.value1, tables.later_start, tables.shared, tables.leap
-    rel_start, rel_item, masks = tables.rel_start, tables.rel_item, room.masks
+    rel_start, rel_item, masks = tables.rel_start, tables.rel_item, scratch.masks
     later = np.empty(1024, dtype=np.int32)
     least = np.empty(1024, dtype=np.uint8)
     size = 0
@@ -215,7 +220,7 @@ def _edges(tables, room, indptr, cap, relation, most):  # type: ignore[no-untype
         while j < end:
             low2, high2 = starts[linked2[j]], starts[linked2[j] + 1]
             if begin < stopped or stopped == 0:
-                least_n, stopped = _least(items, low2, high2, high - low, room, begin, cap, relation)
+                least_n, stopped = _least(items, low2, high2, high - low, scratch, begin, cap, relation)
             if least_n <= cap:
                 if size == most:
                     indptr[len(linked1)] = most + 1
@@ -285,24 +290,18 @@ def _mark(items, low, high, rel_start, rel_item, masks, on):  # type: ignore[no-
 
 @part
 def _matched(state, d, m):  # type: ignore[no-untyped-def]
-    """Return LCS(s1[:d], u) from the state after u: the zeros among its first min(d, m) bits are the steps of the LCS.
-
-    The zeros of each word are counted in parallel (sums of 2, 4 and 8 bits, which one multiplication adds up).
-    """
+    """Return LCS(s1[:d], u) from the state after u: the zeros among its first min(d, m) bits are its steps."""
     bits, zeros = min(d, m), np.int64(0)
     for w in range((bits + 63) // 64):
         word = ~state[w]
         if bits - 64 * w < 64:
             word &= (np.uint64(1) << np.uint64(bits - 64 * w)) - np.uint64(1)
-        word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
-        word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-        word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-        zeros += int(np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56)))
+        zeros += count_ones(word)
     return zeros
 
 
 @part
-def _least(items, low2, high2, m, room, begin, cap, relation):  # type: ignore[no-untyped-def]
+def _least(items, low2, high2, m, scratch, begin, cap, relation):  # type: ignore[no-untyped-def]
     """Return the least n of a pair (more than cap if it is larger), and how many symbols of s2 were read to be sure.
 
     Hyyrö's recurrence of the bit-parallel LCS: the carry out of the last word is 1 if the LCS grew. `state[d]` and
@@ -314,35 +313,41 @@ def _least(items, low2, high2, m, room, begin, cap, relation):  # type: ignore[n
     LCS(s1[:i], u) >= max(d, i) - cap. If i <= d, s1[:d] contains s1[:i]; if i > d, the i - d symbols after s1[:d]
     match at most i - d, and LCS(s1[:d], u) >= i - cap - (i - d). Both give LCS(s1[:d], u) >= d - cap.
     """
-    masks, state, scores = room.masks, room.state, room.scores
+    masks, state, scores = scratch.masks, scratch.state, scratch.scores
     words = max(1, (m + 63) // 64)
     if begin == 0:
         for w in range(words):
             state[0, w] = ~np.uint64(0)
-        scores[0, 0], scores[0, 1], scores[0, 2] = 0, m, 0
+        scores[0, SCORE_LCS], scores[0, SCORE_LEAST_N], scores[0, SCORE_PREFIX] = 0, m, 0
     length = high2 - low2
     for d in range(begin, length):
+        # One step of the recurrence, word by word: state + (state & mask), with the carry of the word before.
         carry = np.uint64(0)
         for w in range(words):
             old = state[d, w]
             both = old & masks[items[low2 + d], w]
             total = old + both
-            over = total < old
-            total2 = total + carry
-            carry = np.uint64(1) if (over or total2 < total) else np.uint64(0)
-            state[d + 1, w] = total2 | (old - both)
-        lcs, prefix = scores[d, 0] + np.int64(carry), scores[d, 2]
+            total_with_carry = total + carry
+            overflows = total < old or total_with_carry < total
+            carry = np.uint64(1) if overflows else np.uint64(0)
+            state[d + 1, w] = total_with_carry | (old - both)
+
+        # The scores of the first d + 1 symbols of s2.
+        lcs, prefix = scores[d, SCORE_LCS] + np.int64(carry), scores[d, SCORE_PREFIX]
         if relation and d + 1 == lcs:
             prefix = lcs
-        scores[d + 1, 0], scores[d + 1, 2] = lcs, prefix
-        scores[d + 1, 1] = min(scores[d, 1], max(d + 1, m) - lcs)
+        scores[d + 1, SCORE_LCS], scores[d + 1, SCORE_PREFIX] = lcs, prefix
+        scores[d + 1, SCORE_LEAST_N] = min(scores[d, SCORE_LEAST_N], max(d + 1, m) - lcs)
         if not relation and (d + 1 - lcs > cap or d + 1 - _matched(state[d + 1], d + 1, m) > cap):
-            return scores[d, 1], d + 1
-    lcs = scores[length, 0]
+            return scores[d, SCORE_LEAST_N], d + 1
+
     if not relation:
-        return scores[length, 1], np.int64(NEVER_STOPPED)
-    starts_so = scores[length, 2] == lcs and (lcs > 0 or relation == 2)
-    return (m - lcs if starts_so else max(m, length) - lcs), np.int64(NEVER_STOPPED)
+        return scores[length, SCORE_LEAST_N], np.int64(NEVER_STOPPED)
+    # Theorem 2: all that s2 shares with s1 is a prefix of s2.
+    lcs = scores[length, SCORE_LCS]
+    is_prefix = scores[length, SCORE_PREFIX] == lcs and (lcs > 0 or relation == THEOREM_2_EMPTY_PREFIX)
+    least_n = m - lcs if is_prefix else max(m, length) - lcs
+    return least_n, np.int64(NEVER_STOPPED)
 
 
 def may_leave(known: Sequences, links: Ints) -> npt.NDArray[np.bool_]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from models.bits import count_ones
 from models.compiled import kernel
 from models.content_free import content_free
 from models.eventlog import Ints
@@ -179,15 +180,6 @@ def unique_cases(
             items[count] = group[case]
             count += 1
         unique[place] = not contained_elsewhere(case, items, count, len(take), offsets, postings, row, bits)
-
-
-@kernel
-def count_ones(word: np.uint64) -> int:
-    """Bits set in a word."""
-    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
 @kernel

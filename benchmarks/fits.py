@@ -81,7 +81,7 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
         shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
         rows[f"candidates, {name}"] = _near(table, shown)
     near = Spread.of(shown, listed, drawn, source, frequent)
-    rows["spread"] = _near(table, near.whole(near.cases, source))
+    rows["spread"] = _near(table, near.whole_cases(near.cases, source))
     cells = [nearby(near, counts, scale), follows(near, levels[0], len(table.alphabet), design.case_weight, frequent)]
     rows["fitted"] = _near(table, fit(near, cells, source))
     return rows

@@ -22,7 +22,7 @@ from models.errors import InputError
 from models.eventlog import EventLog
 from models.risk.index import TraceIndex
 from models.risk.points import KnownColumns, Projection, default_case_attributes, default_event_attributes, view
-from models.risk.uniqueness import Points, greedy_points, known
+from models.risk.uniqueness import Points, greedy_points, known_points
 
 FOLDER = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
 AMOUNTS: tuple[Points, ...] = (1, 4, 16, "10%", "50%", "90%", "100%")
@@ -43,7 +43,7 @@ def projection_row(log: EventLog, seen: KnownColumns) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     queries = []
     for amount in AMOUNTS:
-        take = known(index.lengths, amount)
+        take = known_points(index.lengths, amount)
         runs = [cpu(partial(index.unique, take, rng)) for _ in range(REPEATS)]
         queries.append(
             {

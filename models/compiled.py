@@ -95,10 +95,10 @@ def runs_plainly() -> bool:
 
 def keeps_compiled(module: str, name: str) -> bool:
     """Return whether an earlier process left the compiled code of a kernel, from the module as it is now."""
-    found = find_spec(module)
-    if found is None or found.origin is None:
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
         return False
-    source = Path(found.origin)
+    source = Path(spec.origin)
     # numba names the folder of a module after the folder that the module is in, below its own cache folder.
     named_folder = os.environ.get("NUMBA_CACHE_DIR")
     cache_folder = Path(named_folder) if named_folder else source.parent

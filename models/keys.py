@@ -110,7 +110,7 @@ class KeyTotals:
         self._size = size
         self._blocks: list[tuple[Ints, Ints | None, Floats]] = []
         dense = size if size <= DENSE else 0
-        self._there = np.zeros(dense, dtype=np.bool_)
+        self._occurs = np.zeros(dense, dtype=np.bool_)
         self._count, self._sum = np.zeros(dense, dtype=np.int64), np.zeros(dense, dtype=np.float64)
 
     def add(self, keys: Ints, times: Ints | None = None, values: Floats | None = None) -> None:
@@ -125,15 +125,15 @@ class KeyTotals:
         values
             float64[N], what is summed; 0 by default.
         """
-        if not len(self._there):
+        if not len(self._occurs):
             self._blocks.append((keys, times, np.zeros(len(keys)) if values is None else values))
             return
-        self._there[keys] = True
+        self._occurs[keys] = True
         np.add.at(self._count, keys, 1 if times is None else times)
         if values is not None:
             np.add.at(self._sum, keys, values if times is None else values * times)
 
-    def found(self) -> tuple[Ints, Ints, Floats]:
+    def totals(self) -> tuple[Ints, Ints, Floats]:
         """Return the distinct keys, ascending, with their counts and sums.
 
         Returns
@@ -144,7 +144,7 @@ class KeyTotals:
             float64[D], added in the order in which the values arrived.
         """
         if not self._blocks:
-            distinct_keys = np.flatnonzero(self._there)
+            distinct_keys = np.flatnonzero(self._occurs)
             return distinct_keys, self._count[distinct_keys], self._sum[distinct_keys]
         keys, values = (np.concatenate([block[place] for block in self._blocks]) for place in (0, 2))
         counted = [np.ones(len(keys), dtype=np.int64) if times is None else times for keys, times, _ in self._blocks]

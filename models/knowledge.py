@@ -43,7 +43,7 @@ class Knowledge:
     Parameters
     ----------
     structure, attribute
-        How much of a trace is known, and of which items.
+        The structure of a trace that is known, and the perspectives of its items.
     T, clock
         Accuracy of relative times, and the clock by which days and hours begin. Used by `rel` only.
     """

@@ -74,7 +74,7 @@ Every activity of more than 5 % of the cases should be in the release. Some of t
 """
 
 LONGER = 3
-"""How many times longer the cases of an owed activity wait.
+"""The factor by which the cases of an owed activity wait longer.
 
 An activity of 5 % of the cases has K = 20 of them after four windows of a hundred cases, and after ten of forty.
 """
@@ -96,7 +96,7 @@ MOST, MOST_FRESH = 0.5, 0.4
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long cases may wait by choice.
+    """Limits on how long cases may wait by choice.
 
     Attributes
     ----------

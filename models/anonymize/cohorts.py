@@ -12,7 +12,7 @@ cases, satisfies TLKC-privacy (tlkc-privacy-extended-2021, Def. 14) on its own, 
 Covered: |bk| <= L + n where a record matches with at most n symbols missing. Relation: linkage of one case by
 background knowledge of its items, adversary's time = the first publication of the case; unit: one case. Not
 guaranteed: who knows more than L items, or when the case *started*; attacks that combine the alphabets of cohorts
-(unless it is common); what the moment of publication tells.
+(unless it is common); conclusions from the moment of publication.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _owed_shown(result: Anonymized, rules: CohortRules) -> int:
 def _within(queue: TlkcProblem, alphabet: Collection[Any]) -> Anonymized:
     """Keep only the items of the common alphabet.
 
-    Nothing else may be suppressed: an item that is missing here and shown by another cohort would tell the
+    Nothing else may be suppressed: an item that is missing here and shown by another cohort would show the
     cohorts apart.
     """
     seen = queue.seen

@@ -1,6 +1,6 @@
 """`lcs-start`: the naive algorithm of correspondence-attacks-2021, section 7.
 
-Every case starts from the longest common subsequence of all cases, which tells nobody from anybody; then items are
+Every case starts from the longest common subsequence of all cases, which is the same for everybody; then items are
 given back, most utility (events) per privacy lost (background knowledge that K or more, but not all, cases match)
 first, as long as an audit allows it. If even the start does not pass, nothing is released. An item is given back in
 all cases at once, so what is said of global suppression holds here: candidates without it keep their counts.
@@ -96,7 +96,7 @@ def _order(log: EventLog, codes: npt.NDArray[Any], n_items: int) -> list[int]:
     """Return the items by events gained per privacy lost, best first.
 
     The loss is p (1 - p) for the share p of cases that have the item: an item of every case, or of none,
-    tells nothing.
+    reveals nothing.
     """
     owner = log.case_of_event
     gain = np.bincount(codes, minlength=n_items)

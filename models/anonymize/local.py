@@ -113,7 +113,7 @@ def one_case_per_row(view: TraceView) -> TraceView:
         the view is a table of variants, which has no single cases.
     """
     if view.cases is not None:
-        raise InputError("value_aware tells cases of one variant apart: it needs the cases themselves")
+        raise InputError("value_aware distinguishes cases of one variant: it needs the cases themselves")
     starts, source = places_of(view.starts, view.row_of_case)
     cases = len(view.row_of_case)
     return replace(

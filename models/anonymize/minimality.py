@@ -75,7 +75,7 @@ def audit(view: TraceView, bounds: TlkcBounds, state: SafeState) -> Minimality:
 
 
 class _Auditor:
-    """Audit several states of one view. What depends on the view alone is computed once."""
+    """Audit several states of one view. Values that depend on the view alone are computed once."""
 
     def __init__(self, reach: Reach, bounds: TlkcBounds) -> None:
         self.reach = reach
@@ -225,8 +225,8 @@ def _best(before: _RemovalStep, trials: list[_RemovalStep]) -> _RemovalStep | No
         lost = max(0, before.state.events - after.state.events)
         return lost / (len(before.below) - len(after.below))
 
-    mending = [one for one in trials if len(one.below) < len(before.below)]
+    mending = [after for after in trials if len(after.below) < len(before.below)]
     if mending:
         return min(mending, key=cost)
-    removals = [one for one in trials if len(one.left_out) > len(before.left_out)]
-    return max(removals, key=lambda one: one.state.events, default=None)
+    removals = [after for after in trials if len(after.left_out) > len(before.left_out)]
+    return max(removals, key=lambda after: after.state.events, default=None)

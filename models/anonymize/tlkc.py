@@ -97,12 +97,12 @@ def maximal_frequent(view: TraceView, theta: float | str | Fraction) -> list[tup
 
 Suppression = Literal["greedy", "pruned", "exact", "local"]
 
-VALUE_AWARE = "value-aware local suppression: which cases were shortened depends on, and so tells, who holds a value"
+VALUE_AWARE = "value-aware local suppression: which cases were shortened depends on, and so reveals, who holds a value"
 
 
 @dataclass(frozen=True, slots=True)
 class SuppressionOptions:
-    """How suppression chooses what to remove. The claim does not depend on it.
+    """Rules by which suppression chooses what to remove. The claim does not depend on it.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class TraceView:
 
     @cached_property
     def ordinal_of_event(self) -> Codes:
-        """How many earlier events of its case have the same item, int32[E]."""
+        """Number of earlier events of its case that have the same item, int32[E]."""
         ordinals = np.empty(self.case_starts[-1], dtype=np.int32)
         for begin, end in case_blocks(self.case_starts):
             part = slice(self.case_starts[begin], self.case_starts[end])

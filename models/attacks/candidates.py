@@ -105,7 +105,7 @@ def cracks_by_value(valuer: CandidateValuer, bk: Symbols) -> Ints:
 def matching_rows(valuer: CandidateValuer, bk: Symbols) -> tuple[Flags, Flags]:
     """Return which rows of the earlier and of the later release are in the matching sets."""
     inside = unmatched(valuer.table, bk) <= valuer.n
-    return inside[valuer.pair.earlier.known], inside[valuer.pair.later.known]
+    return inside[valuer.pair.earlier.known_variant], inside[valuer.pair.later.known_variant]
 
 
 def records_by_value(rows: RecordClasses, inside: Flags, values: int) -> Ints:

@@ -44,7 +44,7 @@ MOST_N = 127
 
 
 CARRIED = {"ac": "activity", "re": "resource", "time": "relative_time"}
-"""What a release can carry and be linked on, by its short name, and the perspective that shows it."""
+"""The perspective behind each short name of what a release can carry and be linked on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class AttackQuestion:
     attribute
         Items that background knowledge is about: "ac" (activities) or "re" (resources).
     link
-        What else the releases carry and can be linked on: any of "ac", "re" and "time".
+        Other perspectives that the releases carry and can be linked on: any of "ac", "re" and "time".
     T
         Accuracy of the relative times that are linked on.
     taxonomy
@@ -110,7 +110,7 @@ class AttackQuestion:
         return tuple(CARRIED[name] for name in names)
 
     @property
-    def known(self) -> Callable[[Any], Any] | None:
+    def known_part(self) -> Callable[[Any], Any] | None:
         """Return what background knowledge can be about of a carried item. None: the item itself."""
         return _first_part if len(self.carries) > 1 else None
 
@@ -179,7 +179,7 @@ class AttackQuestion:
             n=self.n,
             method=self.method,
             minimum=self.minimum,
-            known=self.known,
+            known=self.known_part,
             taxonomy=self.taxonomy,
             foreign=self.foreign,
             joint=self.joint,
@@ -188,9 +188,9 @@ class AttackQuestion:
 
     def _symbols(self, log: SimpleLog) -> set[Any]:
         """Return the symbols of background knowledge that a release shows."""
-        if self.known is None:
+        if self.known_part is None:
             return set(log.alphabet)
-        return {self.known(item) for item in log.alphabet}
+        return {self.known_part(item) for item in log.alphabet}
 
     def _check_symbols(self, shown: list[set[Any]]) -> None:
         """Refuse releases without a common symbol, and a taxonomy or candidates about symbols that none shows.
@@ -300,7 +300,7 @@ def anonymity(
     method
         `exact`: Def. 10-12 over all linkers. `sound`, `paper`, `reference`: see `Method`.
     minimum
-        Which values count: see `search.Minimum`.
+        The values that count: see `search.Minimum`.
     known
         Maps a carried item to what background knowledge can be about. None: the item itself.
     taxonomy
@@ -518,8 +518,8 @@ def attack_result(
 def _matching_records(pair: ReleasePair, table: NextOccurrences, bk: npt.NDArray[Any], n: int) -> tuple[int, int]:
     """Return |ms1| and |ms2| of one background knowledge, in records."""
     matches = unmatched(table, bk) <= n
-    ms1 = pair.earlier.count[matches[pair.earlier.known]].sum()
-    ms2 = pair.later.count[matches[pair.later.known]].sum()
+    ms1 = pair.earlier.count[matches[pair.earlier.known_variant]].sum()
+    ms2 = pair.later.count[matches[pair.later.known_variant]].sum()
     return int(ms1), int(ms2)
 
 

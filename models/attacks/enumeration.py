@@ -183,26 +183,26 @@ def _tables(valuer: CandidateValuer) -> EnumerationTables:
     if valuer.method == "exact":
         loose, can_be_free = base.loose, base.reachable
     else:  # group formulas ask for no flows
-        loose, can_be_free = np.zeros((0, 3), dtype=np.int64), np.zeros(len(later.known), dtype=np.bool_)
+        loose, can_be_free = np.zeros((0, 3), dtype=np.int64), np.zeros(len(later.known_variant), dtype=np.bool_)
 
     open_values = np.unique(later.value[can_be_free])
     part_of_row = np.where(can_be_free, np.searchsorted(open_values, later.value), -1).astype(np.int64)
     part_rows = np.column_stack(
         (start1[open_values], start1[open_values + 1], start2[open_values], start2[open_values + 1])
     )
-    by_variant = np.argsort(later.known, kind="stable")
+    by_variant = np.argsort(later.known_variant, kind="stable")
     open_rows = by_variant[can_be_free[by_variant]]
-    open_start = np.searchsorted(later.known[open_rows], np.arange(variants + 1)).astype(np.int64)
+    open_start = np.searchsorted(later.known_variant[open_rows], np.arange(variants + 1)).astype(np.int64)
 
     loose_variants = loose.copy()
-    loose_variants[:, 0] = earlier.known[loose[:, 0]]
-    loose_variants[:, 1] = later.known[loose[:, 1]]
-    hash_keys = np.random.default_rng(0).integers(1, 1 << 63, (2, len(later.known) + variants), dtype=np.uint64)
+    loose_variants[:, 0] = earlier.known_variant[loose[:, 0]]
+    loose_variants[:, 1] = later.known_variant[loose[:, 1]]
+    hash_keys = np.random.default_rng(0).integers(1, 1 << 63, (2, len(later.known_variant) + variants), dtype=np.uint64)
     return EnumerationTables(
         first=table.first,
         after=table.after,
-        known1=earlier.known,
-        known2=later.known,
+        known1=earlier.known_variant,
+        known2=later.known_variant,
         count1=earlier.count,
         count2=later.count,
         counts=np.column_stack((earlier.per_known(variants), later.per_known(variants))),
@@ -346,7 +346,7 @@ def _count_children(tables, state, depth, n):  # type: ignore[no-untyped-def]
         if hashes_variants:
             _hash_in(hashes, parts, keys, rows + v, next_position, matches_always)
 
-    # What matches whatever comes next belongs to every child.
+    # Add what matches whatever comes next to every child.
     for a in range(symbols):
         totals[a, 0] += base1
         totals[a, 1] += base2
@@ -390,10 +390,10 @@ def _advance_active(tables, state, depth, a, n):  # type: ignore[no-untyped-def]
 
 
 @part
-def _match_rows(first, after, positions, missing, known, a, n, begin, end, inside):  # type: ignore[no-untyped-def]
+def _match_rows(first, after, positions, missing, known_variant, a, n, begin, end, inside):  # type: ignore[no-untyped-def]
     """Set inside[begin:end] to whether each row is in the matching set of child `a`."""
     for i in range(begin, end):
-        inside[i] = is_in(first, after, positions, missing, known[i], a, n)
+        inside[i] = is_in(first, after, positions, missing, known_variant[i], a, n)
 
 
 # --- The cracks of the children, by method ---

@@ -350,13 +350,13 @@ def _least(items, low2, high2, m, scratch, begin, cap, relation):  # type: ignor
     return least_n, np.int64(NEVER_STOPPED)
 
 
-def may_leave(known: Sequences, links: Ints) -> npt.NDArray[np.bool_]:
+def may_leave(variants: Sequences, links: Ints) -> npt.NDArray[np.bool_]:
     """Return which links can leave a matching set: all but subsequence pairs.
 
     `links`: int64[P, 2 or more], earlier variant, later variant or -1.
     """
     result = np.empty(len(links), dtype=np.bool_)
-    _may_leave(known.items, known.start, links, result)
+    _may_leave(variants.items, variants.start, links, result)
     return result
 
 

@@ -92,10 +92,10 @@ class Numbering:
         order = sorted(range(len(chosen)), key=chosen.__getitem__)
         return Sequences.of_keys([chosen[place] for place in order]), np.asarray(order, dtype=np.int64)
 
-    def seen_as(self, known: Callable[[Any], Any]) -> KnowledgeProjection:
+    def seen_as(self, known_part: Callable[[Any], Any]) -> KnowledgeProjection:
         """Return all items and variants so far as background knowledge sees them. Equal functions share one."""
-        projection = self.projections.setdefault(known, KnowledgeProjection())
-        projection.extend(known, self.items, self.variants)
+        projection = self.projections.setdefault(known_part, KnowledgeProjection())
+        projection.extend(known_part, self.items, self.variants)
         return projection
 
 
@@ -117,9 +117,9 @@ class KnowledgeProjection:
     symbol: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     variant: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
-    def extend(self, known: Callable[[Any], Any], items: dict[Any, int], variants: dict[bytes, int]) -> None:
+    def extend(self, known_part: Callable[[Any], Any], items: dict[Any, int], variants: dict[bytes, int]) -> None:
         """Add the items and variants that are new."""
-        new_symbols = [known(item) for item in islice(items, len(self.symbol), None)]
+        new_symbols = [known_part(item) for item in islice(items, len(self.symbol), None)]
         self.symbol = np.concatenate((self.symbol, _numbers(self.symbols, new_symbols)))
         new_variants = list(islice(variants, len(self.variant), None))
         keys = Sequences.of_keys(new_variants).keys(self.symbol)
@@ -144,7 +144,7 @@ def partners(earlier: Numbered, later: Numbered, cases: int) -> Ints:
     earlier, later
         Two releases under one numbering.
     cases
-        How many cases the numbering holds.
+        Number of cases that the numbering holds.
 
     Returns
     -------
@@ -161,12 +161,12 @@ class ClassColumns(NamedTuple):
     """Record classes of one side of a comparison.
 
     linked : int32[classes], variant
-    known : int32[classes], variant as background knowledge sees it
+    known_variant : int32[classes], variant as background knowledge sees it
     value : int64[classes], number of the sensitive value
     """
 
     linked: Codes
-    known: Codes
+    known_variant: Codes
     value: Ints
 
 

@@ -95,7 +95,9 @@ def _of_one_value(pair: ReleasePair, value: int) -> ReleasePair:
 
 def _rows_of_value(rows: RecordClasses, value: int) -> RecordClasses:
     keep = rows.value == value
-    return RecordClasses(rows.linked[keep], rows.known[keep], rows.value[keep], rows.count[keep], rows.row_of_case[:0])
+    return RecordClasses(
+        rows.linked[keep], rows.known_variant[keep], rows.value[keep], rows.count[keep], rows.row_of_case[:0]
+    )
 
 
 def _least_n(pair: ReleasePair, low: int, high: int) -> int | None:

@@ -49,9 +49,9 @@ def ancestors(item: Any, taxonomy: Mapping[Any, Any] | None) -> Iterator[Any]:
         item = taxonomy[item]
 
 
-def are_related(one: Any, other: Any, taxonomy: Mapping[Any, Any] | None) -> bool:
+def are_related(item: Any, other: Any, taxonomy: Mapping[Any, Any] | None) -> bool:
     """Return whether two released items may mean one activity: one generalizes the other (in a forest)."""
-    return one in ancestors(other, taxonomy) or other in ancestors(one, taxonomy)
+    return item in ancestors(other, taxonomy) or other in ancestors(item, taxonomy)
 
 
 def leaves(items: Sequence[Any], taxonomy: Mapping[Any, Any] | None) -> tuple[Any, ...]:
@@ -77,7 +77,7 @@ FOREIGN = "*"
 """The symbol for an activity that no release shows."""
 
 KEY = np.dtype(">i4")
-"""How a sequence is written as bytes: big-endian, so that bytes sort as the item codes do."""
+"""The type by which a sequence is written as bytes: big-endian, so that bytes sort as the item codes do."""
 
 
 @content_free()
@@ -120,7 +120,7 @@ class RecordClasses:
 
     Parameters
     ----------
-    linked, known
+    linked, known_variant
         int32[R], variant that linkability reads, and variant that background knowledge sees.
     value
         int32[R], code of the sensitive value.
@@ -131,7 +131,7 @@ class RecordClasses:
     """
 
     linked: Codes
-    known: Codes
+    known_variant: Codes
     value: Codes
     count: Ints
     row_of_case: Codes
@@ -143,7 +143,7 @@ class RecordClasses:
 
     def per_known(self, variants: int) -> Ints:
         """Return int64[variants]: records of each known variant."""
-        return np.bincount(self.known, weights=self.count, minlength=variants).astype(np.int64)
+        return np.bincount(self.known_variant, weights=self.count, minlength=variants).astype(np.int64)
 
 
 @content_free()
@@ -163,7 +163,7 @@ class ReleasePair:
         For each item the items that may mean the same activity; without a taxonomy itself alone.
     alphabet
         Symbols of background knowledge.
-    known_items, known
+    known_items, known_variants
         Items as background knowledge sees them, and the variants over these.
     match_related
         For each known item the symbols that it may mean.
@@ -178,7 +178,7 @@ class ReleasePair:
     link_related: tuple[Ints, Codes]
     alphabet: tuple[Any, ...]
     known_items: tuple[Any, ...]
-    known: Sequences
+    known_variants: Sequences
     match_related: tuple[Ints, Codes]
     values: tuple[Any, ...]
     earlier: RecordClasses
@@ -187,7 +187,7 @@ class ReleasePair:
     @property
     def n_known(self) -> int:
         """Number of known variants."""
-        return len(self.known)
+        return len(self.known_variants)
 
 
 def join_releases(
@@ -239,7 +239,7 @@ def join_releases(
         link_related=_relation(items, taxonomy, known),
         alphabet=symbols,
         known_items=known_items,
-        known=projected,
+        known_variants=projected,
         match_related=_symbols_of(known_items, symbols, taxonomy),
         values=tuple(values),
         earlier=_rows(earlier, variants1, known_of, values),
@@ -280,11 +280,11 @@ def _rows(log: SimpleLog, variants: Codes, known_of: Codes, values: Mapping[Any,
 
 
 def _relation(
-    items: tuple[Any, ...], taxonomy: Mapping[Any, Any] | None, known: Callable[[Any], Any] | None
+    items: tuple[Any, ...], taxonomy: Mapping[Any, Any] | None, known_part: Callable[[Any], Any] | None
 ) -> tuple[Ints, Codes]:
     if not taxonomy:
         return np.arange(len(items) + 1, dtype=np.int64), np.arange(len(items), dtype=np.int32)
-    if known is not None:
+    if known_part is not None:
         raise InputError("a taxonomy applies to releases that carry activities only")
     related = [_related_codes(item, items, taxonomy) for item in items]
     return _relation_of(related)
@@ -326,7 +326,7 @@ def encode(pair: ReleasePair, bk: Sequence[Any]) -> npt.NDArray[np.int32]:
 
 # --- Matching sets (Def. 8, Theorem 1) ---
 #
-# Which records can belong to a case of which background knowledge (bk) is known: a record is in ms^n(bk) iff
+# The records that can belong to a case of which background knowledge (bk) is known: a record is in ms^n(bk) iff
 # |bk| - LCS(bk, trace) <= n. For each variant a walk over bk keeps `position[k]`, the earliest position that it can
 # have reached with k symbols of bk unmatched:
 #
@@ -406,8 +406,8 @@ def next_occurrences(pair: ReleasePair) -> NextOccurrences:
     InputError
         If they would not fit: very long traces, or very many activities.
     """
-    lengths = np.diff(pair.known.start)
-    first = (pair.known.start[:-1] + np.arange(len(lengths))).astype(np.int64)
+    lengths = np.diff(pair.known_variants.start)
+    first = (pair.known_variants.start[:-1] + np.arange(len(lengths))).astype(np.int64)
     positions, symbols = int(lengths.sum() + len(lengths)), len(pair.alphabet)
     if lengths.size and int(lengths.max()) > LONGEST:
         raise InputError(f"a trace has {int(lengths.max())} events; at most {LONGEST} can be searched")
@@ -416,14 +416,14 @@ def next_occurrences(pair: ReleasePair) -> NextOccurrences:
             f"{symbols} activities and {positions} positions need {positions * symbols} cells, more than {CELLS}: "
             "project the log on fewer activities"
         )
-    after = next_occurrence_table(pair.known, pair.match_related, symbols)
+    after = next_occurrence_table(pair.known_variants, pair.match_related, symbols)
     return NextOccurrences(first, symbols, lambda: after)
 
 
-def next_occurrence_table(known: Sequences, related: tuple[Ints, Codes], symbols: int) -> npt.NDArray[np.int16]:
+def next_occurrence_table(variants: Sequences, related: tuple[Ints, Codes], symbols: int) -> npt.NDArray[np.int16]:
     """Return `NextOccurrences.after` of some variants; `related`: the symbols that each item may mean (CSR)."""
-    after = np.full((len(known.items) + len(known), symbols), -1, dtype=np.int16)
-    _fill_after(known.items, known.start, *related, after)
+    after = np.full((len(variants.items) + len(variants), symbols), -1, dtype=np.int16)
+    _fill_after(variants.items, variants.start, *related, after)
     return after
 
 

@@ -15,7 +15,7 @@ docs/decisions/031-two-sources-of-totals.md):
 * **looked up**: from totals over every bk (models.attacks.totals). The pairs of one candidate share them, so that a
   further pair costs only what differs.
 
-The walk is compiled. Where the gap between the base linker and the best linker matters, it stops and asks for a flow.
+The walk is compiled. If the gap between the base linker and the best linker matters, it stops and asks for a flow.
 The linker that a flow finds is kept as a witness: its free records bound BA from below for other candidates, too.
 
 References
@@ -178,7 +178,7 @@ def exact_minima(
     worst
         int32[MEASURES, bk_length], the background knowledge that attains each.
     """
-    known1, known2 = pair.earlier.known, pair.later.known
+    known1, known2 = pair.earlier.known_variant, pair.later.known_variant
     loose = base.loose.copy()  # by rows; the search reads known variants
     loose[:, 0] = known1[loose[:, 0]]
     loose[:, 1] = known2[loose[:, 1]]
@@ -206,7 +206,15 @@ def _search_weights(pair: ReleasePair, base: BaseLinker) -> Ints:
     """Return the `weights` of `search.search`, by known variant."""
     weights = np.zeros((pair.n_known, 4), dtype=np.int64)
     earlier, later = pair.earlier, pair.later
-    _tally(earlier.known, earlier.count, later.known, later.count, base.linker.free, base.reachable, weights)
+    _tally(
+        earlier.known_variant,
+        earlier.count,
+        later.known_variant,
+        later.count,
+        base.linker.free,
+        base.reachable,
+        weights,
+    )
     return weights
 
 
@@ -324,8 +332,8 @@ def _tables_looked_up(
     for column, weight in enumerate(weights.T):
         over_all = np.zeros(len(unmatched), dtype=np.int64)
         over_all[tables_part.variants] = weight
-        # What the later release holds, and what a linker leaves free, changes little from one earlier release to the
-        # next: each kind of weights goes on from its own last totals.
+        # The records of the later release, and those that a linker leaves free, change little from one earlier release
+        # to the next: each kind of weights goes on from its own last totals.
         kind = (column, column in (NEW, OPEN) and not by_flows)
         totals.append(shared.totals(kind, over_all, n, length))
     # The loose links under the numbers of all variants; -1 stays -1.

@@ -150,7 +150,7 @@ class PairInSeries:
         self._make_shared = None  # it refers to the tables of all pairs of one candidate
         if self._attack is None:
             return
-        links_and_events = len(self._attack.linkable.later) + len(self._attack.pair.known.items)
+        links_and_events = len(self._attack.linkable.later) + len(self._attack.pair.known_variants.items)
         if links_and_events > MOST_KEPT:
             self.drop_tables()
 
@@ -276,7 +276,7 @@ def document(question: AttackQuestion, logs: Sequence[SimpleLog], pairs: Sequenc
             logs,
             bk_length=question.bk_length,
             n=question.n,
-            known=question.known,
+            known=question.known_part,
             taxonomy=question.taxonomy,
             foreign=question.foreign,
         )

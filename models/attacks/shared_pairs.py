@@ -83,7 +83,7 @@ class SharedPairs:
         The candidate and the releases before it.
     cap
         Largest n of linkable pairs.
-    known
+    known_part
         Maps a carried item to what background knowledge is about. None: the item itself.
 
     Raises
@@ -94,9 +94,9 @@ class SharedPairs:
 
     def __init__(
         self, numbering: Numbering, later: NumberedRelease, earlier: Sequence[NumberedRelease], cap: int,
-        known: Callable[[Any], Any] | None = None,
+        known_part: Callable[[Any], Any] | None = None,
     ) -> None:  # fmt: skip
-        self.numbering, self.later, self.cap, self._known = numbering, later, cap, known
+        self.numbering, self.later, self.cap, self._known_part = numbering, later, cap, known_part
         self.earlier = list(earlier)
         self.items = tuple(numbering.items)
         self.related = _identity(len(self.items))
@@ -116,7 +116,7 @@ class SharedPairs:
         self.rank[self.value_of_rank] = np.arange(len(values))
         self.value_names = tuple(numbering.values)
 
-        self._view = _KnowledgeView.of(numbering, known, self.linked, self.variants)
+        self._view = _KnowledgeView.of(numbering, known_part, self.linked, self.variants)
         self._after_by_alphabet: dict[bytes, npt.NDArray[np.int16]] = {}
 
     # --- Tables of background knowledge ---
@@ -125,12 +125,12 @@ class SharedPairs:
     def _occurrences(self) -> NextOccurrences:
         """Next occurrences of all symbols in the variants of all releases."""
         symbols = len(self._view.symbols)
-        make = partial(next_occurrence_table, self._view.known, _identity(symbols), symbols)
+        make = partial(next_occurrence_table, self._view.known_variants, _identity(symbols), symbols)
         return NextOccurrences(self._view.first, symbols, make)
 
     @cached_property
     def _shared_totals(self) -> SharedTotals:
-        kept = self.numbering.kept_tables.setdefault(self._known, {})
+        kept = self.numbering.kept_tables.setdefault(self._known_part, {})
         return SharedTotals(self._occurrences, self._view.numbers, kept)
 
     def has_table(self, length: int) -> bool:
@@ -168,7 +168,7 @@ class SharedPairs:
                 link_related=self.related,
                 alphabet=self.items,
                 known_items=self.items,
-                known=self.linked,
+                known_variants=self.linked,
                 match_related=self.related,
                 values=tuple(range(len(self.rank))),
                 earlier=self._classes_with_links_only(keys1[rows1]),
@@ -197,15 +197,15 @@ class SharedPairs:
 
     def edges(self, earlier: NumberedRelease, pair: ReleasePair) -> Edges:
         """Return `linkability.edges(pair, cap)` for the pair of an earlier release, from the links of all of them."""
-        one, two = earlier.numbered, self.later.numbered
-        value_codes = _union(len(self.rank), one.values, two.values)
-        ranks_of_later = self.rank[value_codes[np.isin(value_codes, two.values)]]
+        numbered1, numbered2 = earlier.numbered, self.later.numbered
+        value_codes = _union(len(self.rank), numbered1.values, numbered2.values)
+        ranks_of_later = self.rank[value_codes[np.isin(value_codes, numbered2.values)]]
         if np.any(np.diff(ranks_of_later) < 0):
             return edges(pair, self.cap)  # the candidate's rows have another order in this pair
         keys, (all_start, later, least) = self._all_links
         value_rank = _recoding(len(self.rank), value_codes)
-        order = np.lexsort((self.place[one.variant], value_rank[one.value]))
-        rows = np.searchsorted(keys, self._keys(one)[order])
+        order = np.lexsort((self.place[numbered1.variant], value_rank[numbered1.value]))
+        rows = np.searchsorted(keys, self._keys(numbered1)[order])
         start, at = _slices(all_start, rows)
         return Edges.of(start, later[at], least[at], len(pair.later.linked), self.cap)
 
@@ -226,18 +226,18 @@ class SharedPairs:
         others
             Releases whose items belong to the alphabet as well, in this order.
         """
-        one, two, view = earlier.numbered, self.later.numbered, self._view
-        shown = _union(len(self.items), one.items, *(other.numbered.items for other in others), two.items)
+        numbered1, numbered2, view = earlier.numbered, self.later.numbered, self._view
+        shown = _union(len(self.items), numbered1.items, *(other.numbered.items for other in others), numbered2.items)
         symbol_codes = self._symbol_codes(shown)
         symbols = tuple(view.symbols[code] for code in symbol_codes.tolist())
 
-        is_known = np.zeros(len(view.known), dtype=np.bool_)
-        for release in (one, two):
+        is_known = np.zeros(len(view.known_variants), dtype=np.bool_)
+        for release in (numbered1, numbered2):
             is_known[view.known_of[self.place[release.variant]]] = True
         known_variants = np.flatnonzero(is_known)
-        known_of = _recoding(len(view.known), known_variants)[view.known_of]
+        known_of = _recoding(len(view.known_variants), known_variants)[view.known_of]
 
-        value_codes = _union(len(self.rank), one.values, two.values)
+        value_codes = _union(len(self.rank), numbered1.values, numbered2.values)
         value_code = _recoding(len(self.rank), value_codes)
         pair = ReleasePair(
             items=self.items,
@@ -245,11 +245,13 @@ class SharedPairs:
             link_related=self.related,
             alphabet=symbols,
             known_items=symbols,
-            known=_some_sequences(view.known, known_variants, _recoding(len(view.symbols), symbol_codes)),
+            known_variants=_some_sequences(
+                view.known_variants, known_variants, _recoding(len(view.symbols), symbol_codes)
+            ),
             match_related=_identity(len(symbols)),
             values=tuple(self.value_names[code] for code in value_codes.tolist()),
-            earlier=self._rows(one, value_code, known_of),
-            later=self._rows(two, value_code, known_of),
+            earlier=self._rows(numbered1, value_code, known_of),
+            later=self._rows(numbered2, value_code, known_of),
         )
         return pair, self._part_of_tables(known_variants, symbol_codes)
 
@@ -302,9 +304,9 @@ class SharedPairs:
         This release has no records of most of them. From one release to the next only the records of each class, the
         alphabet, and the names of values differ.
         """
-        one, two, view = earlier.numbered, self.later.numbered, self._view
+        numbered1, numbered2, view = earlier.numbered, self.later.numbered, self._view
         classes1, classes2 = classes.earlier, classes.later
-        symbol_codes = self._symbol_codes(_union(len(self.items), one.items, two.items))
+        symbol_codes = self._symbol_codes(_union(len(self.items), numbered1.items, numbered2.items))
         symbols = tuple(view.symbols[code] for code in symbol_codes.tolist())
 
         # A symbol of other releases alone is known, but no symbol of this pair: it is related to none.
@@ -313,24 +315,26 @@ class SharedPairs:
         related_start = np.concatenate(([0], np.cumsum(is_symbol))).astype(np.int64)
 
         # Values that neither release shows have no records here: their code has no meaning.
-        value_codes = _union(len(self.rank), one.values, two.values)
+        value_codes = _union(len(self.rank), numbered1.values, numbered2.values)
         value_code = np.maximum(_recoding(len(self.rank), value_codes), 0)
         count = np.zeros(len(classes.keys), dtype=np.int64)
-        count[np.searchsorted(classes.keys, self._keys(one))] = one.count
-        no_cases = one.row_of_case[:0]
+        count[np.searchsorted(classes.keys, self._keys(numbered1))] = numbered1.count
+        no_cases = numbered1.row_of_case[:0]
         pair = ReleasePair(
             items=self.items,
             linked=self.linked,
             link_related=self.related,
             alphabet=symbols,
             known_items=view.symbols,
-            known=view.known,
+            known_variants=view.known_variants,
             match_related=(related_start, code_of_symbol[is_symbol]),
             values=tuple(self.value_names[code] for code in value_codes.tolist()),
-            earlier=RecordClasses(classes1.linked, classes1.known, value_code[classes1.value], count, no_cases),
-            later=RecordClasses(classes2.linked, classes2.known, value_code[classes2.value], classes.count, no_cases),
+            earlier=RecordClasses(classes1.linked, classes1.known_variant, value_code[classes1.value], count, no_cases),
+            later=RecordClasses(
+                classes2.linked, classes2.known_variant, value_code[classes2.value], classes.count, no_cases
+            ),
         )
-        return pair, self._part_of_tables(np.arange(len(view.known)), symbol_codes)
+        return pair, self._part_of_tables(np.arange(len(view.known_variants)), symbol_codes)
 
 
 @content_free()
@@ -344,7 +348,7 @@ class _KnowledgeView:
         Symbols of background knowledge.
     symbol
         int32[items], the symbol that each item is seen as.
-    known
+    known_variants
         Distinct sequences of symbols.
     known_of
         int32[linked variants], which of them each variant is seen as.
@@ -356,14 +360,14 @@ class _KnowledgeView:
 
     symbols: tuple[Any, ...]
     symbol: Codes
-    known: Sequences
+    known_variants: Sequences
     known_of: Codes
     numbers: Ints
     first: Ints
 
     @classmethod
     def of(
-        cls, numbering: Numbering, known: Callable[[Any], Any] | None, linked: Sequences, variants: Ints
+        cls, numbering: Numbering, known_part: Callable[[Any], Any] | None, linked: Sequences, variants: Ints
     ) -> _KnowledgeView:
         """Return the view of the sequences `linked`, whose numbers are `variants`.
 
@@ -372,11 +376,11 @@ class _KnowledgeView:
         InputError
             If the tables of next occurrences would not fit.
         """
-        if known is None:
+        if known_part is None:
             symbols, symbol = tuple(numbering.items), np.arange(len(numbering.items), dtype=np.int32)
             sequences, known_of, numbers = linked, np.arange(len(linked)), variants
         else:
-            projected = numbering.seen_as(known)
+            projected = numbering.seen_as(known_part)
             symbols, symbol = tuple(projected.symbols), projected.symbol
             numbers, known_of = np.unique(projected.variant[variants], return_inverse=True)
             numbers = numbers.astype(np.int64)

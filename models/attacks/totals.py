@@ -1,8 +1,8 @@
 """Totals over background knowledge that the pairs of one candidate share.
 
 A search at one pair of releases adds up the records of its variants for every background knowledge (bk) that it meets.
-How many symbols of a bk a variant leaves unmatched depends on the variant alone, and the variants of neighbouring
-releases are nearly the same. Therefore:
+The number of symbols of a bk that a variant leaves unmatched depends on the variant alone, and the variants of
+neighbouring releases are nearly the same. Therefore:
 
 * `SharedTotals.table` holds this number for every variant of all releases and every bk, looked up once for all pairs;
 * `SharedTotals.totals` adds and takes away only the variants whose records differ from the pair before.
@@ -166,8 +166,8 @@ class SharedTotals:
         row_of_number = np.full(largest + 1, -1)
         row_of_number[before.numbers] = np.arange(len(before.numbers))
         old_row = row_of_number[self.numbers]
-        known = np.flatnonzero(old_row >= 0)
-        table[known] = before.table[old_row[known]]
+        kept_rows = np.flatnonzero(old_row >= 0)
+        table[kept_rows] = before.table[old_row[kept_rows]]
         return np.flatnonzero(old_row < 0)
 
 

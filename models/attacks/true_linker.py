@@ -72,7 +72,7 @@ def true_linker_of_pair(
 ) -> Anonymity:
     """Return the same for a numbered pair and its tables, which other measures share."""
     links = real_links(pair, partner)
-    loose = links[may_leave(pair.known, links)]
+    loose = links[may_leave(pair.known_variants, links)]
     results = [true_linker_minima(pair, table, links, loose, number, bk_length, minimum) for number in sorted(set(n))]
     cases = (pair.earlier.n_cases, pair.later.n_cases)
     return Anonymity(bk_length, "true_linker", minimum, cases, results)
@@ -96,9 +96,9 @@ def real_links(pair: ReleasePair, partner: Ints) -> Ints:
     survived = partner[partner >= 0]
     if np.bincount(survived).max(initial=0) > 1:
         raise InputError("two cases of the earlier release have the same partner in the later one")
-    before = pair.earlier.known[row_of_case]
+    before = pair.earlier.known_variant[row_of_case]
     partner_row = pair.later.row_of_case[partner]
-    after = np.where(partner >= 0, pair.later.known[partner_row], -1)
+    after = np.where(partner >= 0, pair.later.known_variant[partner_row], -1)
     # Both variants in one integer, which sorts as the pair of them does; 0 in the place of no partner.
     width = pair.n_known + 1
     keys, count = np.unique(before * np.int64(width) + after + 1, return_counts=True)

@@ -46,7 +46,7 @@ class Measure:
     attack
         One of `ATTACKS`.
     how
-        Which of the ways of that attack.
+        The way of that attack.
     risk
         Result; None if the attack could not be run, for `reason`.
     details
@@ -80,8 +80,8 @@ class Measure:
         return {
             "not run": f"not run: {self.reason}",
             "seen": "seen: the release gives away people who are in it",
-            "rate alone": "a rate alone: without a control nothing tells how much of it the release gave away",
-            "above the guess": "above the best guess without the release: only a control tells what of it is a leak",
+            "rate alone": "a rate alone: without a control nobody knows how much of it the release gave away",
+            "above the guess": "above the best guess without the release: only a control shows how much is a leak",
             "not above the guess": "not above the best guess without the release",
             "could not see": "this test could not have seen it: it might have missed a leak of half of the targets",
             "not seen": f"not seen; a leak of {power:.0%} would have been, in 95 of 100 runs",
@@ -131,7 +131,8 @@ class Assessment:
     results
         One for each attacker.
     drift
-        How well original and control can be distinguished without any release; None without a control of four cases.
+        Area under the curve by which original and control can be distinguished without any release; None without a
+        control of four cases.
     seed
         Seed of the draws.
     """
@@ -179,7 +180,7 @@ def assess(
         Cases of the same process that did not enter the release. None: only the best guess without the release is
         compared with, and membership is not attacked.
     profiles
-        What the attackers know.
+        The knowledge of each attacker.
     sensitive
         Case attributes that are guessed.
     targets
@@ -234,10 +235,12 @@ def _attacks(
     controls = drawn(material.n_control, wanted, draws[-1])
     name = material.profile.name
     say(f"{name}: {ATTACKS[0]}")
-    for kind, known in _predicates(material).items():
-        found = singling_out(known, wanted, measures, draws[0])
-        reason = f"none of {found.written} predicates is rare enough: each would fit a tenth of a case by chance"
-        yield Measure(ATTACKS[0], kind, found.risk, "" if found.risk else reason, {"written": found.written})
+    for kind, seen_material in _predicates(material).items():
+        singled_out = singling_out(seen_material, wanted, measures, draws[0])
+        reason = f"none of {singled_out.written} predicates is rare enough: each would fit a tenth of a case by chance"
+        yield Measure(
+            ATTACKS[0], kind, singled_out.risk, "" if singled_out.risk else reason, {"written": singled_out.written}
+        )
     say(f"{name}: {ATTACKS[1]}")
     for views, risk in linkability(material, targets, controls, measures, draws[1]).items():
         yield Measure(ATTACKS[1], views, risk, "" if risk else "no case has two items, one for each view")

@@ -36,7 +36,7 @@ class _Target:
     """A case that is attacked: its number in its log, the known items, and one item that is not known."""
 
     case: int
-    known: Codes
+    known_items: Codes
     hidden: int
 
 
@@ -74,7 +74,7 @@ class Inference:
     Parameters
     ----------
     secret
-        What is guessed.
+        Name of what is guessed.
     risk
         Share of right guesses; None if it could not be tried.
     without_release
@@ -180,8 +180,8 @@ def _right(
     targets = [_target(material, attacked, case, rng) for case in chosen.tolist()]
     if not targets:
         return np.zeros(0, dtype=np.bool_)
-    known = [material.text(target.known) for target in targets]
-    shared = cdist(known, voters.texts, scorer=LCSseq.similarity, dtype=np.int32)
+    known_texts = [material.text(target.known_items) for target in targets]
+    shared = cdist(known_texts, voters.texts, scorer=LCSseq.similarity, dtype=np.int32)
     is_right = secret.guesser(material, voters.coded, attacked)
     right = np.zeros(len(targets), dtype=np.bool_)
     for number, target in enumerate(targets):
@@ -194,8 +194,8 @@ def _target(material: Material, attacked: CodedCases, case: int, rng: np.random.
     """Draw what is known of a case: at most m items, and one more that is guessed."""
     trace = material.trace(int(attacked.row_of_case[case]))
     drawn_places = rng.permutation(len(trace))[: material.profile.m + 1]
-    known = np.sort(drawn_places[:-1])
-    return _Target(case, trace[known], int(trace[drawn_places[-1]]))
+    known_places = np.sort(drawn_places[:-1])
+    return _Target(case, trace[known_places], int(trace[drawn_places[-1]]))
 
 
 def _nearest(material: Material, voters: _Voters, shared: Any, row: int) -> Ints:
@@ -263,9 +263,9 @@ def _further_item(material: Material, voters: CodedCases, _: CodedCases) -> IsRi
     np.add.at(counts, (view.row_of_position, view.codes), 1)
 
     def is_right(target: _Target, voting: Ints) -> bool:
-        known = np.bincount(target.known, minlength=len(view.alphabet))
+        known_counts = np.bincount(target.known_items, minlength=len(view.alphabet))
         distinct, cases = np.unique(voters.row_of_case[voting], return_counts=True)
-        further = cases @ np.maximum(counts[distinct] - known, 0)
+        further = cases @ np.maximum(counts[distinct] - known_counts, 0)
         return bool(further.any()) and int(further.argmax()) == target.hidden
 
     return is_right
@@ -340,7 +340,7 @@ def _resource(material: Material, voters: CodedCases, truth: CodedCases) -> IsRi
     code_of = {value: code for code, value in enumerate(voters.log.activity.values)}
 
     def is_right(target: _Target, voting: Ints) -> bool:
-        item = material.traces.alphabet[int(target.known[0])]
+        item = material.traces.alphabet[int(target.known_items[0])]
         name = item[0] if isinstance(item, tuple) else item
         asked = code_of.get(name, -1)
         _, events = places_of(voters.log.starts, voting)

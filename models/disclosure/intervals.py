@@ -37,7 +37,7 @@ class AttackRisk:
         Share of successful targets of the original, and without the release. `control` is None if there is nothing to
         compare with; then there is no risk either.
     targets, control_targets
-        How many of each were attacked; `control_targets` is 0 if `control` is a best guess.
+        Number of attacked cases of each; `control_targets` is 0 if `control` is a best guess.
     risk, low, high
         AttackRisk and its 95 % interval.
     clear
@@ -103,7 +103,7 @@ def against_control(
     successes, control_successes
         Successes among the targets; a sum of probabilities where a success is an expectation.
     targets, controls
-        How many were attacked, at least one each.
+        Number of attacked cases, at least one each.
     measures
         Number of measures of the assessment, for `AttackRisk.clear` (Bonferroni).
     """

@@ -2,7 +2,7 @@
 
 The case of a target is cut into two views. Each view is compared with the release alone, and its nearest records are
 its candidates. The attack succeeds if the views have a candidate in common: somebody who holds both views, from two
-sources, then knows that they are about one person. Which record stems from whom is not known from the files, so
+sources, then knows that they are about one person. The files do not say which record stems from whom, so
 agreement is what is counted (as Anonymeter does for tables).
 """
 
@@ -34,7 +34,7 @@ def _early_and_late(trace: Codes) -> tuple[Codes, Codes]:
 
 
 VIEWS: Mapping[str, Halves] = {"odd and even items": _odd_and_even, "early and late items": _early_and_late}
-"""How a case is cut into two views."""
+"""The ways in which a case is cut into two views."""
 
 ATTRIBUTES = "items and attributes"
 """The two views of a case if its attributes are known: the first half of its items, and its attributes."""
@@ -93,8 +93,8 @@ def _agreements(material: Material, rows: Ints, cut: Halves, rng: np.random.Gene
     views = [cut(material.trace(row)) for row in rows.tolist() if len(material.trace(row)) >= 2]
     if not views:
         return 0, 0
-    first = _Nearest(material, [one for one, _ in views])
-    second = _Nearest(material, [two for _, two in views])
+    first = _Nearest(material, [first_half for first_half, _ in views])
+    second = _Nearest(material, [second_half for _, second_half in views])
     agreed = 0
     for number in range(len(views)):
         agreed += bool(first.candidates(number, rng) & second.candidates(number, rng))

@@ -1,4 +1,4 @@
-"""What an assessment reads: the original, a control and a release in one coding, as one attacker knows their cases."""
+"""Material of an assessment: the original, a control and a release in one coding, as one attacker knows their cases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_KNOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What an attacker knows of a target.
+    """Knowledge that an attacker has of a target.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ class Profile:
             "seq": "their order",
             "rel": f"their order and their time since the start of the case, in {self.knowledge.T}",
         }
-        known = f"{self.m} items of a case ({kind[self.knowledge.attribute]}), {order[self.knowledge.structure]}"
-        return f"{known}, and {', '.join(self.attributes)}" if self.attributes else known
+        known_part = f"{self.m} items of a case ({kind[self.knowledge.attribute]}), {order[self.knowledge.structure]}"
+        return f"{known_part}, and {', '.join(self.attributes)}" if self.attributes else known_part
 
 
 @content_free()
@@ -94,7 +94,7 @@ class Material:
     original, control, released
         The logs; `control` has no cases if there is none.
     profile
-        What the attacker knows; gives the items.
+        The attacker's knowledge; gives the items.
     traces
         All distinct traces of items, with the known attributes as classes.
     steps
@@ -132,10 +132,10 @@ class Material:
             for name in profile.attributes
         }
         starts = _starts_together(logs)
-        known = _together(
+        known_items = _together(
             [_named(items(log, profile.knowledge)) if log.n_events else Column(_NONE, ()) for log in logs]
         )
-        traces = view_of_items(starts, known, profile.knowledge.structure, attributes)
+        traces = view_of_items(starts, known_items, profile.knowledge.structure, attributes)
         activities = _together([_named(log.activity) for log in logs])
         return cls(*logs, profile, traces, view_of_items(starts, activities, "seq", {}))
 
@@ -255,10 +255,10 @@ def _named(column: Column) -> Column:
 
 def _texts(view: TraceView) -> npt.NDArray[np.object_]:
     letters = np.asarray([letter(code) for code in range(len(view.alphabet))], dtype=np.object_)
-    whole = letters[view.codes]
+    letter_of_place = letters[view.codes]
     texts = np.empty(len(view.weight), dtype=np.object_)
     for row in range(len(texts)):
-        texts[row] = "".join(whole[view.starts[row] : view.starts[row + 1]])
+        texts[row] = "".join(letter_of_place[view.starts[row] : view.starts[row + 1]])
     return texts
 
 

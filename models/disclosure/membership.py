@@ -1,4 +1,4 @@
-"""Membership: tell whether a person was in the log that the release was made from.
+"""Membership: decide whether a person was in the log that the release was made from.
 
 Two scores, both from the files alone:
 

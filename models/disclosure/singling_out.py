@@ -66,7 +66,7 @@ def singling_out(material: Material, targets: int, measures: int, rng: np.random
     Notes
     -----
     The probability of a predicate comes from a chain that is fitted to the release: the share of the cases that have
-    the first item, times the share of those that have the second one later, and so on. It is a guess. Where it is too
+    the first item, times the share of those that have the second one later, and so on. It is a guess. If it is too
     small, predicates count that many cases satisfy: they fail on the original and on the control alike.
 
     If the control has at least as many cases as the original, the rate of the control is the probability that exactly
@@ -153,8 +153,8 @@ class _Containing:
     def __init__(self, material: Material, predicates: list[_Predicate]) -> None:
         self._size = len(material.traces.weight)
         self._rows = []
-        found = rows_with(material, [predicate.items for predicate in predicates])
-        for predicate, rows in zip(predicates, found, strict=True):
+        rows_of_predicate = rows_with(material, [predicate.items for predicate in predicates])
+        for predicate, rows in zip(predicates, rows_of_predicate, strict=True):
             self._rows.append(rows[material.same_attributes(predicate.row, rows)])
 
     def counts(self, row_of_case: Ints) -> Ints:

@@ -14,8 +14,8 @@ A node is named by release numbers, and a number is never used twice. If the num
 burned, nobody knows whether its noise was seen: the node is never drawn, and what its parts say counts in its stead.
 
 Keys that are found in the data (variants) have noise from the first release on, also for releases in which nobody had
-them: as if every possible key had been noised from the beginning, and only those that somebody had were looked at. What
-shows of a key that one person brought is then bounded by the `threshold`: it is released where its count reaches k + 1,
+them: as if every possible key had been noised from the beginning, and only those that somebody had were looked at. A
+key that one person brought is then protected by the `threshold`: it is released if its count reaches k + 1,
 which noise alone does with chance at most delta in all releases together.
 """
 
@@ -55,7 +55,7 @@ Whole = TypeVar("Whole", int, Ints)
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How counts are kept: `levels` (1: a sum), `arity` children a node; `horizon`: declared number of releases."""
+    """Layout of kept counts: `levels` (1: a sum), `arity` children a node; `horizon`: declared number of releases."""
 
     levels: int = 1
     arity: int = 0
@@ -202,7 +202,7 @@ class Counts:
 
     @property
     def draws(self) -> Ints:
-        """How many noises each of them holds, int64[keys]."""
+        """Number of draws that each of them holds, int64[keys]."""
         return np.asarray(self.noises.sum(axis=0), dtype=np.int64)
 
     def to_state(self) -> dict[str, Any]:

@@ -45,21 +45,21 @@ class NeighbourPair:
     Attributes
     ----------
     name : str
-        How the logs differ.
+        Name of the difference of the logs.
     steps : int
-        How many times the unit of the claim (add or remove) lies between them. A changed event is a removal and an
+        Number of changes of the unit of the claim (add or remove) between them. A changed event is a removal and an
         addition: 2.
     """
 
     name: str
-    one: Observe
-    other: Observe
+    run_one: Observe
+    run_other: Observe
     steps: int = 1
     possible_one: Possible | None = None
     possible_other: Possible | None = None
     many_one: Many | None = None
     many_other: Many | None = None
-    """Draws runs in bulk, if possible: used instead of `one` and `other`."""
+    """Draws runs in bulk, if possible: used instead of `run_one` and `run_other`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def audit(pair: NeighbourPair, runs: int, *, delta: float = 0.0, alpha: float = 
     half = runs // 2
 
     def counted() -> tuple[Counter[Hashable], Counter[Hashable]]:
-        return _counted(pair.one, pair.many_one, half), _counted(pair.other, pair.many_other, half)
+        return _counted(pair.run_one, pair.many_one, half), _counted(pair.run_other, pair.many_other, half)
 
     chosen = _candidates(*counted(), half, delta, events)
     first, other = counted()
@@ -150,8 +150,8 @@ class Power:
     epsilon : float
         The largest bound that it can report: that of an event which always happens on one log and never on the other.
     probability : float or None
-        How often an event that never happens on the other log must have been seen to refute the claim. None if even
-        always is too seldom.
+        Least share of runs in which an event that never happens on the other log must be seen to refute the claim. None
+        if even always is too seldom.
     """
 
     epsilon: float
@@ -174,7 +174,7 @@ def power(
 
 
 SURE = 0.95
-"""How likely an excess must be seen to be stated."""
+"""Probability with which an excess must be seen to be stated."""
 
 FINEST = 1e-6
 """Excesses are distinguished in steps of so much."""

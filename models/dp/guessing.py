@@ -44,7 +44,7 @@ def epsilon_of_counts(delta: float) -> float:
 
 
 def epsilon_of_oversampling(delta: float) -> float:
-    """Proposition A.6: eps_d where |z| copies are added and none removed, so that small noise tells more.
+    """Proposition A.6: eps_d where |z| copies are added and none removed, so that small noise reveals more.
 
     Solves exp(-e) tanh(e / 4) + 1 - exp(-e) = delta in closed form.
     """

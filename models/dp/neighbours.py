@@ -113,7 +113,7 @@ def count_pairs(counting: Counting, common: int) -> list[NeighbourPair]:
 
 
 def _tallied(counting: Counting, true: tuple[int, ...], around: int, runs: int) -> Counter[Hashable]:
-    """How often each variant left, and with how many cases at least or at most."""
+    """Count how often each variant left, and with how many cases at least or at most."""
     released = counting(np.tile(np.asarray(true, dtype=np.int64), runs))
     seen: Counter[Hashable] = Counter()
     for variant in range(len(true)):

@@ -29,7 +29,7 @@ MIN_SCALE = 2.0**-10
 """Below this a draw is 0 but for one in e^1024: noise in name only (OpenDP takes 0 and 5e-324 without a word)."""
 
 MAX_SCALE = 2.0**56
-"""Above this a draw could leave 64 bits (chance e^-126 at this scale), and samplers saturate: the tail would tell."""
+"""Above this a draw could leave 64 bits (chance e^-126 at this scale), and samplers saturate: the tail is wrong."""
 
 
 def scale_for(sensitivity: Fraction | int, epsilon: Fraction) -> float:

@@ -41,7 +41,7 @@ MAX_THRESHOLD = 100_000
 """A threshold above it (epsilon near 0) releases noise alone, in logs that fill the memory: refused before the draw."""
 
 MAX_EVENTS = 50_000_000
-"""Most events of a release; the noisy counts decide, so the refusal tells no more than the release would."""
+"""Most events of a release; the noisy counts decide, so the refusal reveals no more than the release would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def release_variants(
     Parameters
     ----------
     cases : int64[C], optional
-        How many cases each case of `log` represents (a table of variants); by default one each.
+        Number of cases that each case of `log` represents (a table of variants); by default one each.
     """
     source = secure() if draw is None else draw
     terms = Terms.of(epsilon, delta_dp, cases_per_person)

@@ -15,7 +15,7 @@ add up to epsilon, deltas to delta_dp).
    them (`synthesis.spreading`) and fitted to the counts of stage 2 too (`synthesis.fitting`): the release.
 4. Times, where bounds are declared (`synthesis.times`).
 
-Stages 1 and 2 draw Gaussian noise. What they have of epsilon together, e, is one rho with e = epsilon(rho, d)
+Stages 1 and 2 draw Gaussian noise. Their part of epsilon together, e, is one rho with e = epsilon(rho, d)
 (`models.dp.zcdp.rho_of`), which they divide as their shares: together they are t-approximately rho-zCDP, t that of the
 threshold, so (e, t + d)-DP. The other stages are (epsilon_i, 0)-DP, stage 0 (epsilon_0, delta_0)-DP. delta_dp is
 divided evenly among stage 0, the threshold and the conversion, as far as they are there.
@@ -103,7 +103,7 @@ class Shares:
         return cls(Fraction(0), Fraction(0), remaining * 7 / 10, remaining * 3 / 10, 1 - remaining)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], *, labels: bool, times: bool) -> Shares:
+    def of(cls, declared: Mapping[str, Any], *, labels: bool, times: bool) -> Shares:
         """Read shares as written, by stage; a stage that is not named gets nothing.
 
         Raises
@@ -111,10 +111,10 @@ class Shares:
         InputError
             If they do not add up to 1, a required stage gets nothing, or a stage that is off gets something.
         """
-        unknown = sorted(set(given) - set(STAGES))
+        unknown = sorted(set(declared) - set(STAGES))
         if unknown:
             raise InputError(f"shares: unknown stage {unknown[0]}; use {', '.join(STAGES)}")
-        parts = {stage: exact(given.get(stage, 0), f"shares.{stage}") for stage in STAGES}
+        parts = {stage: exact(declared.get(stage, 0), f"shares.{stage}") for stage in STAGES}
         total = sum(parts.values())
         if total != 1:
             raise InputError(f"shares add up to {float(total):.6g}, not to 1")
@@ -264,7 +264,7 @@ def release_synthetic(
     Parameters
     ----------
     cases : int64[C], optional
-        How many cases each case of `log` represents (a table of variants, for a design without times).
+        Number of cases that each case of `log` represents (a table of variants, for a design without times).
     """
     source, plan = secure() if draw is None else draw, design or Design()
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
@@ -391,7 +391,7 @@ def like_level(
     prior = np.asarray(list(some.values()), dtype=np.float64) * cases / sum(some.values())
     near = Spread(tuple(some), np.zeros(len(some), dtype=np.int64), prior)
     fitted_counts = fitted(prior, [follows(near, level, labels, design.case_weight)])
-    return dict(near.whole(fitted_counts * design.sample / fitted_counts.sum(), draw)), float(fitted_counts.sum())
+    return dict(near.whole_cases(fitted_counts * design.sample / fitted_counts.sum(), draw)), float(fitted_counts.sum())
 
 
 def _fitted(

@@ -46,7 +46,7 @@ def reach(scale: float, delta: Fraction, cases: int = 1, cells: int = 1) -> int:
     cases : int
         By how much a person may change one count.
     cells : int
-        How many counts a person may change so; delta is of all of it together.
+        Number of counts that a person may change so; delta is of all of it together.
     """
     if not 0 < delta < 1 or cases < 1 or cells < 1:
         raise InputError("a reach needs 0 < delta_dp < 1, and at least one case and one count")

@@ -63,7 +63,7 @@ _NEAR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """How a process adds its charges up.
+    """The way in which a process adds its charges up.
 
     Attributes
     ----------

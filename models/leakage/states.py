@@ -41,7 +41,7 @@ NAMES = "prefix, last, suffix-K (K >= 1), set or multiset"
 
 @dataclass(frozen=True, slots=True)
 class StateFunction:
-    """How the next state follows from a state and an activity. `kind`: prefix, suffix, set or multiset."""
+    """Rule by which the next state follows from a state and an activity. `kind`: prefix, suffix, set or multiset."""
 
     kind: str = "prefix"
     k: int = 0

@@ -89,14 +89,14 @@ class LeakageStep:
 
     `rows`: the distinct rows (float64[n, m]) where points may still be missing, None if `points` are all.
     `witness`: indices of two rows of the original matrix that share no column, if any.
-    `known`: values computed already (a chain that repeats one step asks for the same few again and again).
+    `computed`: values computed already (a chain that repeats one step asks for the same few again and again).
     `evaluations`: how often a value had to be computed.
     """
 
     points: list[Point] = field(default_factory=list)
     rows: Floats | None = None
     witness: tuple[int, int] | None = None
-    known: dict[float, float] = field(default_factory=dict, repr=False, compare=False)
+    computed: dict[float, float] = field(default_factory=dict, repr=False, compare=False)
     evaluations: int = 0
 
     @property
@@ -108,13 +108,13 @@ class LeakageStep:
         """AL(alpha); `alpha` itself (exactly) where the step is extreme."""
         if self.extreme or alpha == 0:
             return alpha
-        if len(self.known) > MOST_KNOWN:
-            self.known.clear()
+        if len(self.computed) > MOST_KNOWN:
+            self.computed.clear()
         alpha = float(alpha)
-        if alpha not in self.known:
+        if alpha not in self.computed:
             self.evaluations += 1
-            self.known[alpha] = self._maximum(alpha)
-        return self.known[alpha]
+            self.computed[alpha] = self._maximum(alpha)
+        return self.computed[alpha]
 
     def above(self, alpha: Fraction) -> Fraction:
         """AL(alpha) as an exact number that is never below the true one: what a series adds up and a gate compares.

@@ -58,7 +58,7 @@ def with_time_note(measured: Sequence[Uniqueness], time_basis: str | None) -> li
     found
         The measured projections.
     time_basis
-        What the release states of its times; None if it states nothing.
+        The statement of the release about its times; None if it states nothing.
     """
     note = ARTIFICIAL_TIMES.get(time_basis or "")
     if note is None:

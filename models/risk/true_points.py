@@ -1,7 +1,7 @@
 """The attack by true events: look for a person in a release, knowing true events of that person.
 
 Uniqueness (equation 2 of reidentification-risk-2020) draws the known points from the record that it looks for, so it
-counts every released value as known. Where released times are artificial, nobody knows those. Here the points are drawn
+counts every released value as known. If released times are artificial, nobody knows those. Here the points are drawn
 from the person's true events, and looked for in the release as it is.
 
 Measured, never a guarantee: points are drawn at random, and the adversary takes a record only if it has all of them.
@@ -20,7 +20,7 @@ from models.content_free import content_free
 from models.eventlog import EventLog, Ints, starts_of
 from models.knowledge import Unit
 from models.risk.points import ACTIVITY, TIME, KnownColumns, PointCoder
-from models.risk.uniqueness import Points, known
+from models.risk.uniqueness import Points, known_points
 
 MOST_PERSONS = 400
 """Persons that are looked for, at most: a share of them then has a standard error of at most .025."""
@@ -61,7 +61,7 @@ def search_persons(
     origin : Ints
         int64[released cases], case of `true`; -1 for a record that is no one case.
     amounts : sequence of Points
-        How many events are known, or which share of them.
+        Number or share of the events that are known.
     unit : Unit or None
         Accuracy of the known times; None: only activities are known.
     rng : numpy.random.Generator
@@ -118,10 +118,10 @@ def _search(
 ) -> PersonSearch:
     persons = origin[chosen]
     lengths = true.lengths[persons]
-    take = known(true.lengths, m)[persons]
+    take = known_points(true.lengths, m)[persons]
     sampled = _sample(lengths, take, rng)
-    known_points = points[np.repeat(true.starts[persons], take) + sampled]
-    outcomes = _outcomes(known_points, starts_of(take), index.starts, index.records, index.counts, chosen)
+    points_of_persons = points[np.repeat(true.starts[persons], take) + sampled]
+    outcomes = _outcomes(points_of_persons, starts_of(take), index.starts, index.records, index.counts, chosen)
     right, wrong, several, none = (np.bincount(outcomes, minlength=4) / len(chosen)).tolist()
     return PersonSearch(m, len(chosen), right, wrong, several, none)
 

@@ -190,7 +190,9 @@ def measure(
     """Equation 2 on an index, for each amount of knowledge."""
     if adversary == "greedy":
         needed = greedy_points(index)
-        return tuple(PointUniqueness(m, float(np.mean(needed <= known(index.lengths, m))), 0.0, 1) for m in amounts)
+        return tuple(
+            PointUniqueness(m, float(np.mean(needed <= known_points(index.lengths, m))), 0.0, 1) for m in amounts
+        )
     return tuple(_drawn(index, amount, draws, rng) for amount in amounts)
 
 
@@ -238,8 +240,8 @@ def greedy_points(index: TraceIndex) -> Ints:
 
 
 def _drawn(index: TraceIndex, amount: Points, draws: int, rng: np.random.Generator) -> PointUniqueness:
-    take = known(index.lengths, amount)
-    # Where every case reveals all of its points, every draw is the same: one is enough.
+    take = known_points(index.lengths, amount)
+    # If every case reveals all of its points, every draw is the same: one is enough.
     runs = 1 if np.array_equal(take, index.lengths) else draws
     shares = np.asarray([index.unique(take, rng).mean() for _ in range(runs)])
     return PointUniqueness(amount, float(shares.mean()), float(shares.std(ddof=1)) if runs > 1 else 0.0, draws)
@@ -280,7 +282,7 @@ def checked(amount: Any) -> Points:
     raise InputError(f"points = {text!r}: give a number from 1 on, a share from 1% to 100%, or all")
 
 
-def known(lengths: Ints, amount: Points) -> Ints:
+def known_points(lengths: Ints, amount: Points) -> Ints:
     """int64[C]: points that the adversary knows of each case, `amount` capped at its length, shares at least 1."""
     if isinstance(amount, str):
         share = lengths * int(amount[:-1]) // 100

@@ -12,7 +12,7 @@ from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS
 
 FITNESS = ("alignment", "replay", "none")
-"""How well the discovered model fits is measured by one of these; `none` discovers no model."""
+"""Measures of how well the discovered model fits; `none` discovers no model."""
 
 STEPS = 3
 """Calls of `on_step`: data utility, graphs, discovered model."""

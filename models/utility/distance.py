@@ -97,7 +97,7 @@ def data_utility(
     Parameters
     ----------
     cases : int64[C], optional
-        How many cases each case of either log represents; by default all are equal.
+        Number of cases that each case of either log represents; by default all are equal.
     kept : KeptDistances, optional
         The distances of the cut before, which are updated to this one.
 

@@ -65,7 +65,7 @@ def directly_follows(
     Parameters
     ----------
     cases : int64[C], optional
-        How many cases each case represents; by default one.
+        Number of cases that each case represents; by default one.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def _graph(log: EventLog, column: Column, weight: Ints | None) -> DirectlyFollow
         edges.add(
             codes[first].astype(np.int64) * size + codes[first + 1], None if weight is None else weight[first], took
         )
-    edge_codes, counts, hours = edges.found()
+    edge_codes, counts, hours = edges.totals()
     names = [(column.values[edge // size], column.values[edge % size]) for edge in edge_codes.tolist()]
     is_used = np.zeros(size + 1, dtype=np.bool_)
     is_used[codes] = True  # a missing value is the place behind the last one

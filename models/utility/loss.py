@@ -49,7 +49,7 @@ class Loss:
     lost
         Activities that at least `FREQUENT` of the source's cases show and the release does not.
     frequent : int
-        How many activities are that frequent.
+        Number of activities that are that frequent.
     cases_as_they_were : float or None
         Released cases whose trace equals that of their source case, as a share of the source's cases. None if
         records are no cases.
@@ -72,7 +72,7 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
     origin : int64[released cases]
         Case of the source, or -1.
     cases : int64[cases of the source], optional
-        How many cases each case represents (a table of variants; every released case then has an origin); by
+        Number of cases that each case represents (a table of variants; every released case then has an origin); by
         default one.
     """
     names = list(source.activity.values)

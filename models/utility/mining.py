@@ -80,7 +80,8 @@ def mining(
     timed : bool
         Whether the release has times.
     cases : optional
-        How many cases each case of either log represents; by default one. Cases that represent several have no times.
+        Number of cases that each case of either log represents; by default one. Cases that represent several have no
+        times.
     """
     discovered = discovery or {}
     return Mining(

@@ -1,4 +1,4 @@
-"""How much a released log is like its original: relative log similarity, and the error of directly-follows frequencies.
+"""Likeness of a released log to its original: relative log similarity, and the error of directly-follows frequencies.
 
 * Similarity: 1 - the earth mover's distance between the two distributions of variants, under the normalised Levenshtein
   distance (`models.utility.distance`, which solves the transport in full). Exact up to `MOST` variants a side. A side
@@ -55,7 +55,7 @@ def likeness(
     Parameters
     ----------
     cases : optional
-        How many cases each case of either log represents; by default one.
+        Number of cases that each case of either log represents; by default one.
     seed : int
         Of the sample, if one is taken.
 
@@ -124,7 +124,7 @@ def _steps(log: EventLog, labels: dict[Any, int], cases: Ints | None) -> tuple[I
         steps = padded_codes[:-1] * (len(labels) + 2) + padded_codes[1:]
         # a case has one more of them than events
         totals.add(steps, None if cases is None else np.repeat(cases[begin:end], np.diff(starts) + 1))
-    return totals.found()[:2]
+    return totals.totals()[:2]
 
 
 def _sampled(variants: Variants, most: int, draws: np.random.Generator) -> list[tuple[tuple[Hashable, ...], float]]:

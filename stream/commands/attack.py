@@ -150,7 +150,7 @@ def _write_all(question: AttackQuestion, earlier: SimpleLog, later: SimpleLog, p
             bk_length=question.bk_length,
             n=question.n,
             method=question.method,
-            known=question.known,
+            known=question.known_part,
             taxonomy=question.taxonomy,
             foreign=question.foreign,
         )

@@ -67,7 +67,7 @@ def test_figure_2_examples() -> None:
             (judge.pair.earlier, figure["L1_case_ids"], "ms1"),
             (judge.pair.later, figure["L2_case_ids"], "ms2"),
         ):
-            member = inside[rows.known][rows.row_of_case]
+            member = inside[rows.known_variant][rows.row_of_case]
             assert [number for number, yes in zip(ids, member, strict=True) if yes] == expected[key]
         got = candidate_values(judge, code)
         attack = expected["attack"].lower()

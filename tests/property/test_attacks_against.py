@@ -256,8 +256,8 @@ def test_a_pair_whose_knowledge_is_less_than_its_items_equals_the_pair_alone(see
 def _next_rows(given: ReleasePair, table: NextOccurrences) -> dict[tuple[Any, ...], list[list[int]]]:
     """The next occurrences of each symbol at each position, by the variant as background knowledge sees it."""
     rows = {}
-    for variant, (begin, end) in enumerate(pairwise(given.known.start.tolist())):
-        word = tuple(given.known_items[code] for code in given.known.items[begin:end])
+    for variant, (begin, end) in enumerate(pairwise(given.known_variants.start.tolist())):
+        word = tuple(given.known_items[code] for code in given.known_variants.items[begin:end])
         first = table.first[variant]
         rows[word] = table.after[first : first + len(word) + 1].tolist()
     return rows
@@ -271,7 +271,7 @@ def _some_knowledge(alphabet: tuple[Any, ...], rng: random.Random) -> list[tuple
 def _matching_records(given: ReleasePair, table: NextOccurrences, bk: tuple[Any, ...], n: int) -> tuple[int, int]:
     """Records of both releases in the matching sets, by the tables."""
     matches = unmatched(table, encode(given, bk)) <= n
-    return tuple(int(rows.count[matches[rows.known]].sum()) for rows in (given.earlier, given.later))  # type: ignore[return-value]
+    return tuple(int(rows.count[matches[rows.known_variant]].sum()) for rows in (given.earlier, given.later))  # type: ignore[return-value]
 
 
 def _matching_by_definition(
@@ -323,12 +323,12 @@ def _seen(given: ReleasePair) -> list[Any]:
     """For each record class what is carried and what is known of it."""
     carried = _words(given)
     known = [
-        tuple(given.known_items[code] for code in given.known.items[a:b])
-        for a, b in pairwise(given.known.start.tolist())
+        tuple(given.known_items[code] for code in given.known_variants.items[a:b])
+        for a, b in pairwise(given.known_variants.start.tolist())
     ]
     assert len(set(known)) == len(known)
     return [
-        sorted((carried[one], known[other]) for one, other in zip(rows.linked, rows.known, strict=True))
+        sorted((carried[one], known[other]) for one, other in zip(rows.linked, rows.known_variant, strict=True))
         for rows in (given.earlier, given.later)
     ]
 

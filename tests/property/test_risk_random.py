@@ -16,7 +16,7 @@ from models.eventlog import EventLog
 from models.risk.index import TraceIndex
 from models.risk.points import KnownColumns
 from models.risk.true_points import MOST_PERSONS, search_persons
-from models.risk.uniqueness import NEVER, greedy_points, known, trace_uniqueness
+from models.risk.uniqueness import NEVER, greedy_points, known_points, trace_uniqueness
 from tests.conftest import examples
 from tests.oracles.risk import expected_uniqueness, fewest_points, person_searches, unique, unique_chances
 
@@ -187,7 +187,7 @@ def _assert_searches_agree(
         return
     chosen = own_rng.choice(persons, size=min(MOST_PERSONS, len(persons)), replace=False).tolist()
     for amount, search in zip(amounts, searches, strict=True):
-        outcomes = person_searches(traces, records, origin, known(log.lengths, amount).tolist(), chosen, own_rng)
+        outcomes = person_searches(traces, records, origin, known_points(log.lengths, amount).tolist(), chosen, own_rng)
         shares = [outcomes.count(name) / len(chosen) for name in ("right", "wrong", "several", "none")]
         assert [search.right, search.wrong, search.several, search.none] == shares
         assert (search.m, search.persons) == (amount, len(chosen))

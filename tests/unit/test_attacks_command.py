@@ -209,7 +209,7 @@ def test_exact_values_agree_with_linear_programs(logs: Path, name: str, sensitiv
     chosen, uneven = _sample(earlier, later, rng, 200)
     for bk in chosen:
         inside = unmatched(audit.table, bk) <= 1
-        in1, in2 = inside[joined.earlier.known], inside[joined.later.known]
+        in1, in2 = inside[joined.earlier.known_variant], inside[joined.later.known_variant]
         found = candidate_values(audit.valuer(base), bk)
         expected = oracle.by_program(joined.earlier.count, joined.later.count, links, in1, in2)
         assert (found["fa"], found["ba"]) == expected

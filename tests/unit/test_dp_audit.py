@@ -148,7 +148,7 @@ def test_a_refusal_is_an_event() -> None:
         return log
 
     pair = next(pair for pair in pairs(run) if pair.name == "a case of a new variant added")
-    assert list(pair.other()) == ["nothing is released"]
+    assert list(pair.run_other()) == ["nothing is released"]
     finding = audit.audit(pair, 100, alpha=ALPHA)
     assert finding.refutes(EPSILON)
 
@@ -463,8 +463,8 @@ def test_the_neighbours_of_the_stage() -> None:
         ("a time shifted", 2),
     ]
     for pair in staged:
-        list(pair.one())
-        list(pair.other())
+        list(pair.run_one())
+        list(pair.run_other())
         assert (pair.possible_one, pair.possible_other) == (None, None)
     ab, ac = ("A", "B"), ("A", "C")
     traces = [log.traces() for log in seen]
@@ -472,7 +472,7 @@ def test_the_neighbours_of_the_stage() -> None:
     assert traces[1::2] == [[ab] * 5, [ab] * 4 + [ac], [ab] * 3 + [ac], [ab] * 4]
     assert (seen[7].time[-1] - seen[7].time[-2]) == 30 * 24 * HOUR * 1_000_000
     assert [pair.name for pair in pairs(run, times=False)] == [pair.name for pair in staged[:3]]
-    assert list(pairs(run)[0].one()) == list(observed(Stage().log(20), 20))
+    assert list(pairs(run)[0].run_one()) == list(observed(Stage().log(20), 20))
 
 
 def test_what_is_possible_where_only_variants_of_the_source_leave() -> None:

@@ -85,7 +85,7 @@ def test_whole_numbers_keep_their_sums() -> None:
     near = Spread(tuple((place,) for place in range(6)), np.zeros(6, dtype=np.int64), cases)
     total = np.zeros(6)
     for step in range(1000):
-        found = dict(near.whole(cases, Uniform((step + 0.5) / 1000)))
+        found = dict(near.whole_cases(cases, Uniform((step + 0.5) / 1000)))
         assert all(count > 0 for count in found.values())
         whole = np.asarray([found.get((place,), 0) for place in range(6)])
         for first in range(6):

@@ -152,7 +152,7 @@ def test_fitted_traces_leave_as_whole_numbers() -> None:
     near = Spread(((0, 1), (2,)), np.arange(2), np.asarray([4.0, 3.0]))
     assert fit(near, [], NoisePerKey()) == [((0, 1), 4), ((2,), 3)]
     with pytest.raises(ValueError, match="shorter"):
-        near.whole(np.asarray([4.0]), NoisePerKey())
+        near.whole_cases(np.asarray([4.0]), NoisePerKey())
 
 
 def test_a_frequent_case_without_events_is_counted_in_the_first_level() -> None:

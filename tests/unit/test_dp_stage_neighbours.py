@@ -34,9 +34,9 @@ def shown(stage: str, noise: int = 0, epsilon: Fraction = EPSILON) -> tuple[Show
     """What a run on each of the two logs shows, and the noise that the first one drew."""
     source = EqualNoise(noise, seed=4)
     (found,) = stage_pairs(epsilon, DELTA, source, only=[stage])
-    one = list(found.pair.one())
+    one = list(found.pair.run_one())
     asked = list(source.asked)
-    other = list(found.pair.other())
+    other = list(found.pair.run_other())
     assert source.asked[len(asked) :][0][0] == asked[0][0]
     return set(one), set(other), asked
 
@@ -89,7 +89,7 @@ def test_without_a_source_the_cryptographic_one_is_drawn_from(monkeypatch: pytes
 
     monkeypatch.setattr(neighbours, "secure", secure)
     (found,) = stage_pairs(EPSILON, DELTA, only=["counts"])
-    list(found.pair.one())
+    list(found.pair.run_one())
     assert len(made) == 1
     assert made[0].asked == [(gaussian(EPSILON), 1)]
     stage_pairs(EPSILON, DELTA, noise.simulated(1))
@@ -234,7 +234,7 @@ def test_a_step_longer_than_any(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(times, "add", add)
     pair = stage_pairs(Fraction(4), DELTA, source, only=["times"])[0].pair
-    for run, victim in ((pair.one, None), (pair.other, [200 * HOUR, 200 * HOUR + 29 * DAY])):
+    for run, victim in ((pair.run_one, None), (pair.run_other, [200 * HOUR, 200 * HOUR + 29 * DAY])):
         found = set(run())
         log, *others = seen[-1]
         assert others == [("A", "B", "C"), [((0, 1), 200)], times.PublicTimeBounds(30 * DAY), Fraction(4), 4, source]
@@ -246,7 +246,7 @@ def test_a_step_longer_than_any(monkeypatch: pytest.MonkeyPatch) -> None:
             ("no step takes", 28),
         }  # fmt: skip
     took.append(28 * DAY)
-    assert set(pair.one()) == around("slow steps", 4, 2.0) | {
+    assert set(pair.run_one()) == around("slow steps", 4, 2.0) | {
         ("some step takes at least", days) for days in (1, 7, 15, 28)
     }
 
@@ -270,6 +270,6 @@ class Drawn(NoiseSource):
 def test_a_step_of_29_days_is_one_that_takes_28() -> None:
     """Where every draw is the largest there is, the longest step is drawn for all."""
     pair = stage_pairs(EPSILON, DELTA, Drawn(2**64 - 1), only=["times"])[0].pair
-    assert ("some step takes at least", 15) in set(pair.other())
-    assert ("slow steps", "at least", 8) in set(pair.other())
-    assert set(pair.one()) == around("slow steps", 0, 2.0) | {("no step takes", days) for days in (1, 7, 15, 28)}
+    assert ("some step takes at least", 15) in set(pair.run_other())
+    assert ("slow steps", "at least", 8) in set(pair.run_other())
+    assert set(pair.run_one()) == around("slow steps", 0, 2.0) | {("no step takes", days) for days in (1, 7, 15, 28)}

@@ -45,7 +45,7 @@ def test_sums_by_key_are_those_of_a_plain_loop(
             weight = often if weighted else 1
             count[key] = count.get(key, 0) + weight
             total[key] = total.get(key, 0.0) + value * weight
-    found, counts, sums = own.found()
+    found, counts, sums = own.totals()
     wanted = sorted(count)
     assert found.tolist() == wanted
     assert counts.tolist() == [count[key] for key in wanted]

@@ -15,7 +15,7 @@ from models.risk.uniqueness import (
     case_uniqueness,
     checked,
     greedy_points,
-    known,
+    known_points,
     singleton_variants,
     trace_uniqueness,
 )
@@ -164,8 +164,8 @@ def test_seeds_repeat_and_differ() -> None:
 def test_shares_know_at_least_one_point_and_numbers_stop_at_the_trace() -> None:
     """10 % of 5 events is one point, of 25 two; a number beyond the trace is the trace; an empty trace has none."""
     lengths = np.asarray([0, 1, 5, 25])
-    assert known(lengths, "10%").tolist() == [0, 1, 1, 2]
-    assert known(lengths, 7).tolist() == [0, 1, 5, 7]
+    assert known_points(lengths, "10%").tolist() == [0, 1, 1, 2]
+    assert known_points(lengths, 7).tolist() == [0, 1, 5, 7]
 
 
 @pytest.mark.parametrize("amount", ["0", "-1", "0%", "101%", "x", "", "1.5", 0, "99999999999"])

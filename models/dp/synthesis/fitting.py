@@ -72,7 +72,7 @@ class Cells:
 
 def fit(near: Spread, cells: Sequence[Cells], draw: NoiseSource) -> list[tuple[Variant, int]]:
     """Return the traces of a spread with whole numbers of fitted cases."""
-    return near.whole(fitted(near.cases, cells), draw) if near.traces else []
+    return near.whole_cases(fitted(near.cases, cells), draw) if near.traces else []
 
 
 Weigh = Callable[[Sequence[Variant], int, int], Ints]

@@ -29,8 +29,8 @@ from models.eventlog import Ints
 def threshold(epsilon: Fraction, delta: Fraction, max_labels: int, cases_per_person: int = 1) -> int:
     """Least noisy count with which a label is released, k + 1, by noise without an end (`rule_of` may have less).
 
-    With a = e^(-epsilon / (q c)), noise reaches z >= 0 with chance a^z / (1 + a). What one person brings of labels that
-    nobody else has is q c at most, no label more than c; the two worst divisions are q labels of c cases each and q c
+    With a = e^(-epsilon / (q c)), noise reaches z >= 0 with chance a^z / (1 + a). Of labels that nobody else has,
+    one person brings q c at most, no label more than c; the two worst divisions are q labels of c cases each and q c
     labels of one case (the tail is convex between them): max(q a^(k+1-c), q c a^k) / (1 + a) <= delta.
     """
     if epsilon <= 0 or not 0 < delta < 1 or max_labels < 1 or cases_per_person < 1:

@@ -103,7 +103,7 @@ def release_synthetic(
     weights_of_cut = series.weigh(table, number, source)
     shown = _rows(series.traces, weights_of_cut, np.ones(len(weights_of_cut), dtype=np.int64), series.weights.scale)
     if _events(shown) > MAX_EVENTS:
-        # To withhold it would tell of nodes that this number draws, and the next attempt would draw them again.
+        # To withhold it would depend on nodes that this number draws, and the next attempt would draw them again.
         shown = []
     rows = release_times(kept, extended, shown, design, StageBudget.of(terms, design), terms, source)
     released = assembled(extended, [variant for variant, _ in shown], rows, source)

@@ -52,7 +52,7 @@ class Spread:
         listed: Sequence[Variant],
         drawn: Mapping[Variant, int],
         draw: NoiseSource,
-        known: Mapping[Variant, int] | None = None,
+        noisy_counts: Mapping[Variant, int] | None = None,
     ) -> Spread:
         """Spread the cases of candidates' cells over the traces near them.
 
@@ -62,7 +62,7 @@ class Spread:
             Candidates of `listed` with the cases of their cells.
         drawn
             Traces of the model, by how often each was drawn.
-        known
+        noisy_counts
             Noisy counts of the frequent variants.
         """
         near, place = _near(listed, drawn, draw), {trace: number for number, trace in enumerate(listed)}
@@ -70,13 +70,13 @@ class Spread:
         for trace, count in shown:
             here = near.get(place[trace], Counter())
             others = {variant: n for variant, n in here.items() if variant != trace}
-            kept = min((known or {}).get(trace, count / 2), count) if others else count
+            kept = min((noisy_counts or {}).get(trace, count / 2), count) if others else count
             cases = {trace: kept, **{v: (count - kept) * n / sum(others.values()) for v, n in others.items()}}
             rows += [(variant, place[trace], float(n)) for variant, n in cases.items() if n]
         traces, cells, weights = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(traces, np.asarray(cells, dtype=np.int64), np.asarray(weights, dtype=np.float64))
 
-    def whole(self, cases: Floats, draw: NoiseSource) -> list[tuple[Variant, int]]:
+    def whole_cases(self, cases: Floats, draw: NoiseSource) -> list[tuple[Variant, int]]:
         """Return the traces with whole numbers of cases.
 
         Rounding keeps the sums of cells, and of all together, within one; each number is on average what it was.

@@ -43,7 +43,7 @@ class VariantCounts:
         alphabet : optional
             Public labels, those of the log and others. By default the labels of the log, which are data.
         cases : int64[C], optional
-            How many cases each case of the log represents; by default one each.
+            Number of cases that each case of the log represents; by default one each.
         """
         simple = SimpleLog.from_log(log, cases=cases)
         names = sorted({str(value) for value in simple.alphabet}) if alphabet is None else list(alphabet)

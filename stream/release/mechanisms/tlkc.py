@@ -250,7 +250,7 @@ class Tlkc(TlkcMechanism):
     def variants_by(self) -> Knowledge:
         """Return the knowledge by which a table of variants is counted."""
         if self.value_aware:
-            raise InputError("value_aware tells cases of one variant apart; only --engine embedded can")
+            raise InputError("value_aware distinguishes cases of one variant; only --engine embedded can")
         if self.times != "ordinal":
             raise InputError(f"times = {self.times!r} needs the times of each case; only --engine embedded can")
         return self.adversary_knowledge

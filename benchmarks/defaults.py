@@ -1,21 +1,21 @@
-"""What the safe default keeps: cohorts by local suppression on a log, cut at every tenth part of its cases.
+"""What the safe default keeps: cohorts by local suppression on a log, cut whenever a tenth of its cases is complete.
 
 Run `python -m benchmarks.defaults [LOG ...]` (names of the shared logs; all of them without). K = 20, seq, ac, L = 2,
-C = .5, completion at the log's end, a last cut there. JSON, one entry a log: `kept` and `plain` (one release by plain
-`local` of the whole log) as shares of all events, `published` and `withheld` cuts with the cases that waited and why,
-`waits` in windows from the first cut at which a case was complete (median, mean), `missing`: activities of at least 5 %
-of the cases that no release shows, `minimality`: sets below K by cohort, CPU `seconds`. `--times` as the mechanism's.
+C = .5, a case is complete after its last event, a last cut at the log's end. JSON, one entry a log: `kept` and `plain`
+(one release by plain `local` of the whole log) as shares of all events, `published` and `withheld` cuts with the cases
+that waited and why, `waits` in windows from the first cut at which a case was complete (median, mean), `missing`:
+activities of at least 5 % of the cases that no release shows, `minimality`: sets below K by cohort, CPU `seconds`.
+`--times` as the mechanism's.
 
 `--verdicts` replays the default itself instead, with a cut at the log's end: the verdict and the exit code of
 `veilstream replay LOG --final`, `kept`, cuts, and the same without a bound on minimality (`unbounded`): the difference
-is what the bound costs. It takes made-up logs in the shape of two public ones too (`benchmarks/_shapes.py`).
+is what the bound costs. It takes made-up logs in the shape of public ones too (`benchmarks/_shapes.py`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import tempfile
 import time
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._shapes import receipt_like, recruiting_like
+from benchmarks._shapes import closed_problems_like, helpdesk_like, receipt_like, recruiting_like
 from connectors import read_log
 from models.errors import BoundError
 from models.eventlog import EventLog
@@ -52,20 +52,25 @@ LOGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bpic2012": ("bpic2012.xes.gz", ()),
     "ccc19": ("ccc19.xes.gz", ()),
 }
-SHAPES: dict[str, Callable[[], EventLog]] = {"receipt-like": receipt_like, "recruiting-like": recruiting_like}
+SHAPES: dict[str, Callable[[], EventLog]] = {
+    "receipt-like": receipt_like,
+    "recruiting-like": recruiting_like,
+    "closed-problems-like": closed_problems_like,
+    "helpdesk-like": helpdesk_like,
+}
 BOUNDS: dict[str, Any] = {"suppression": "local", "K": 20, "L": 2, "C": 0.5}
-PARTS, OFTEN = 10, 0.05
+OFTEN = 0.05
 
 
 def exposures(log: EventLog, sensitive: tuple[str, ...]) -> Iterator[Exposure]:
     """What each cut exposes, by the fold."""
-    window = window_of({"new_cases": max(20, math.ceil(log.n_cases / PARTS))})
-    fold = Fold(FoldRules((PublicationRules("cuts", window),), embedded=True))
+    window = window_of(presets.window(log))
+    fold = Fold(FoldRules((PublicationRules("cuts", window),), log_end=True, embedded=True))
 
     def cuts() -> Iterator[Cut]:
         for position, record in records_from_log(log, attributes=sensitive, log_end=True):
             yield from fold.apply(position, record)
-        yield from fold.finish(final=True)
+        yield from fold.finish(final=True, holding=["cuts"])
 
     for cut in cuts():
         seen = fold.exposed(cut)
@@ -194,7 +199,7 @@ def main() -> None:
             parser.error(f"{name} is for --verdicts")
         file, sensitive = LOGS[name]
         found[name] = measure(read_log(folder / file), sensitive, mechanism, asked)
-    print(json.dumps({**BOUNDS, "parts": PARTS, "patience": asked.patience, "logs": found}, indent=1))
+    print(json.dumps({**BOUNDS, "parts": presets.RELEASES, "patience": asked.patience, "logs": found}, indent=1))
 
 
 if __name__ == "__main__":

@@ -33,14 +33,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.cohorts import Chosen, balanced
+from models.anonymize.cohorts import Chosen, balanced, no_cohort
 from models.anonymize.local import PLAIN, Choice, entering, under
 from models.anonymize.local_model import Bans, Reach, SafeState, close
 from models.anonymize.tlkc import TlkcProblem
 from models.anonymize.view import TraceView
 from models.anonymize.violations import TlkcBounds
 from models.content_free import content_free
-from models.errors import BoundError, TooFewCasesError
+from models.errors import TooFewCasesError
 from models.eventlog import Column, EventLog, Ints, places_of
 from models.keys import distinct
 
@@ -221,8 +221,10 @@ def divided(
 
     Raises
     ------
+    TooFewCasesError
+        the queue is small, and no cohort can be formed yet.
     BoundError
-        no cohort can be formed; the message names the cause.
+        no cohort can be formed from a larger queue; the message names the cause.
     """
     check_feasible(queue, share)
     search = _Search(queue, share, want)
@@ -230,7 +232,7 @@ def divided(
     whole_queue = np.ones(queue.log.n_cases, dtype=np.bool_)
     best = search.attempt(whole_queue, ())
     if best is None:
-        raise BoundError(_cause(queue))
+        raise no_cohort(queue.log.n_cases, queue.bounds.K, _cause(queue))
     if patience.releases and not patience.last:
         search.set_expected(waited, patience.releases)
         best = search.climb(best, patience.seed, min_share)
@@ -322,9 +324,9 @@ def check_feasible(queue: TlkcProblem, share: Fraction) -> None:
     Raises
     ------
     TooFewCasesError
-        fewer than K cases wait.
+        fewer than K cases wait, or the queue is small and one class is too frequent in it.
     BoundError
-        one class is so frequent that fewer than K cases could leave beside the others.
+        one class of a larger queue is so frequent that fewer than K cases could leave beside the others.
     """
     if queue.log.n_cases < queue.bounds.K:
         raise TooFewCasesError(
@@ -340,11 +342,12 @@ def check_feasible(queue: TlkcProblem, share: Fraction) -> None:
         codes = column.codes[column.codes >= 0]
         counts[name] = int(np.bincount(codes, minlength=1).max())
     name = max(counts, key=lambda attribute: counts[attribute])
-    raise BoundError(
+    cause = (
         f"of the {n} completed cases that wait for a release, {100 * counts[name] / n:.0f} % have one value of {name}: "
         f"C = {float(share):g} cannot hold; {fit} of them could leave together, K = {queue.bounds.K} have to; "
         "cases with other values would help, or fewer and larger classes (mechanism.bins)"
     )
+    raise no_cohort(n, queue.bounds.K, cause)
 
 
 class _Search:

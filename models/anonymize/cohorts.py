@@ -40,6 +40,17 @@ PROPOSALS, WORK = 100, 500_000
 """Proposals of the search of `local` that a cohort gets where the configuration asks for none, and the most events
 that they may cost: at Sepsis .003 to .008 more events stay for a tenth of a second, a thousand bring .002 more."""
 
+SMALL_QUEUE = 3
+"""A queue of fewer than this many times K cases waits for more of them where it forms no cohort. A larger one is
+refused: more cases of the same kind would hardly change what is in the way."""
+
+
+def no_cohort(n_cases: int, K: int, cause: str) -> BoundError:
+    """Return the error of a queue that forms no cohort: a small queue waits, a larger one is refused."""
+    if n_cases < SMALL_QUEUE * K:
+        return TooFewCasesError(cause)
+    return BoundError(cause)
+
 
 @content_free()
 @dataclass(frozen=True, slots=True)
@@ -83,20 +94,24 @@ def cohort(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
 
     Raises
     ------
+    TooFewCasesError
+        the queue is small, and has to wait for more cases: because of K, of C, or because too few events would stay.
     BoundError
-        the queue has to wait, because of K, of C, or because too few events would stay. The message names
-        which.
+        the same of a larger queue. The message names which.
     """
     if not queue.log.n_events:
         raise TooFewCasesError("no completed case is waiting")
     result = _suppressed(queue, rules)
     share = result.events / queue.log.n_events
     if share < rules.min_share:
-        raise BoundError(
-            f"{queue.log.n_cases} completed cases wait: {share:.3f} of their events would stay, min_share is "
-            f"{rules.min_share:g}"
-        )
+        cause = f"{share:.3f} of their events would stay, min_share is {rules.min_share:g}"
+        raise _error_of_queue(queue, cause)
     return result
+
+
+def _error_of_queue(queue: TlkcProblem, cause: str) -> BoundError:
+    waiting = queue.log.n_cases
+    return no_cohort(waiting, queue.bounds.K, f"{waiting} completed cases wait: {cause}")
 
 
 def _suppressed(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
@@ -107,7 +122,9 @@ def _suppressed(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
             return queue.solve(rules.options)
         queue.refuse_infeasible()
         return queue.verified(_within(queue, rules.alphabet))
-    except (InfeasibleError, BoundError) as error:
+    except InfeasibleError as error:
+        raise _error_of_queue(queue, str(error)) from None
+    except BoundError as error:
         raise BoundError(f"{queue.log.n_cases} completed cases wait: {error}") from None
 
 

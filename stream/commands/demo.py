@@ -47,8 +47,8 @@ def command(
         str(output / name) for name in ("hospital.xes.gz", "hospital.toml", "releases", "report.html")
     )
     typer.echo(
-        "A made-up hospital: 2,041 patients, half a year. Analysts get groups of completed cases after every 200\n"
-        "new ones, the public gets noisy counts every four weeks. Before a release leaves, it is attacked together\n"
+        "A made-up hospital: 2,041 patients, half a year. Analysts get groups of completed cases, whenever 200 have\n"
+        "completed; the public gets noisy counts every four weeks. Before a release leaves, it is attacked together\n"
         "with all earlier ones. This takes a few seconds.\n"
     )
     is_warm = keeps_compiled("models.attacks.search", "walk")

@@ -18,12 +18,21 @@ WORDING = {
 }
 """Our own wording for kinds of faults, of models and of dataclasses."""
 
+EXAMPLES = {
+    "window": '{ completed_cases = 200 } or { every = "7d" }',
+    "mechanism": '{ kind = "tlkc-cohorts" }',
+}
+"""What to write for a table that a publication lacks."""
+
 
 def explain(error: ValidationError, root: str = "settings") -> Iterator[str]:
     """Yield every fault as `place: what is wrong`; faults of the whole table have the place `root`."""
     for fault in error.errors(include_url=False, include_input=False, include_context=False):
         place = ".".join(str(part) for part in fault["loc"]) or root
         message = WORDING.get(fault["type"], fault["msg"].removeprefix("Value error, "))
+        key = place.rpartition(".")[2]
+        if fault["type"] == "missing" and key in EXAMPLES:
+            message = f"{message}, for example to {EXAMPLES[key]}"
         yield f"{place}: {message}"
 
 

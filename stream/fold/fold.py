@@ -8,7 +8,7 @@ one, because each may complete its case or reopen it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -438,17 +438,30 @@ class Fold:
         self._install(rules)
         yield from self._cutter.evaluate()
 
-    def finish(self, *, final: bool = False) -> Iterator[Cut]:
+    def finish(self, *, final: bool = False, holding: Collection[str] = ()) -> Iterator[Cut]:
         """Take the cuts after the last event of a log (replay only).
 
         These are the lockstep releases, and with `final` one for all events that are left.
+
+        Parameters
+        ----------
+        final
+            Whether the end of the log makes a last cut.
+        holding
+            Publications that keep cases of earlier cuts for a later one: they get their last cut even if the last
+            event of the log closed a window.
         """
+        if self.rules.embedded:
+            # A fold that was restored behind the last event must name these cuts as the first run did: a cut with
+            # another name would be decided again, and a dp release paid for again.
+            last_ranks = [partition.hwm for partition in self.state.partitions.values()]
+            self._cutter.place = max(last_ranks, default=-1) + 1, 0
         for rules in self.rules.publications:
             rule, counters = rules.window.events_per_case, self.publications[rules.name]
             if rule is not None and rule.lockstep:
                 while self._publications.waiting(rules.name) and counters.cuts < LOCKSTEP_RELEASES:
                     yield from self._cutter.force(rules, "lockstep" if counters.first_done else "first")
-            elif final and (rules.private or self._publications.waiting(rules.name)):
+            elif final and (rules.private or rules.name in holding or self._publications.waiting(rules.name)):
                 # for a dp release, whether events wait depends on the data: its final cut is always taken
                 yield from self._cutter.force(rules, "final")
 

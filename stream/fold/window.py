@@ -159,7 +159,8 @@ class Window:
     """Cut after this many accepted events. Set it when recipients follow cases that run for months, so that new events
     matter more than new cases."""
     completed_cases: Count | None = None
-    """Cut when this many cases have completed. Set it when cohorts release completed cases, and cases take long."""
+    """Cut when this many cases have completed; with nothing configured `replay` takes a tenth of the log. Set it when
+    cohorts release completed cases."""
     events_per_case: Annotated[EventsPerCase, BeforeValidator(_as_table)] | None = None
     """Each case grows by the same number of events: see publication.window.events_per_case. Set it when you repeat the
     scenarios S1 and S2 of the papers."""

@@ -120,9 +120,10 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
     proposed = []
     for least in sorted({K, *LEAST}, reverse=True):
         table = presets.bounds(log, sensitive, least, C)
-        bounded, cuts = presets.series_gate(least), presets.window(log, least)
+        bounded = presets.series_gate(least)
+        completed, started = presets.window(log, least), presets.growing_window(log, least)
         again = {key: value for key, value in table.items() if key != "bins"}
-        rows: list[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]] = [
+        cohorts = [
             (
                 "cohorts-local",
                 "holds over all releases",
@@ -130,31 +131,19 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
                 presets.series_gate(least, local=True),
             ),
             ("cohorts-exact", "the same, whole items removed", _with(table, "tlkc-cohorts", "exact"), bounded),
+        ]
+        growing = [
             ("repair-local", "all cases again, repaired", _with(again, "tlkc", "local"), _repair(bounded)),
             ("repair-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), _repair(bounded)),
             ("plain-local", "each release alone", _with(again, "tlkc", "local"), {"min_ka": least}),
             ("plain-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), {"min_ka": least}),
         ]
-        proposed += [
-            AdviceCandidate(why, presets.publication(f"{name}-{least}", cuts, mechanism, gate), least)
-            for name, why, mechanism, gate in rows
-        ]
-    return [*proposed, _when_complete(log, K, sensitive, C), *_dp(log)]
-
-
-def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) -> AdviceCandidate:
-    """Return the default, cut when so many cases are complete.
-
-    If cases take long, none is complete at the first cuts by start. A few cases that are left at the end of the log
-    would be no cohort: windows are made longer by as much.
-    """
-    mechanism = _with(presets.bounds(log, sensitive, K, C), "tlkc-cohorts", "local")
-    least = presets.window(log, K)["new_cases"]
-    sizes = (size for size in range(least, 2 * least) if not 0 < log.n_cases % size < 3 * K)
-    cuts = {"completed_cases": next(sizes, least)}
-    name = f"cohorts-completed-{K}"
-    gate = presets.series_gate(K, local=True)
-    return AdviceCandidate("cuts wait for complete cases", presets.publication(name, cuts, mechanism, gate), K)
+        for cuts, rows in ((completed, cohorts), (started, growing)):
+            proposed += [
+                AdviceCandidate(why, presets.publication(f"{name}-{least}", cuts, mechanism, gate), least)
+                for name, why, mechanism, gate in rows
+            ]
+    return [*proposed, *_dp(log)]
 
 
 def _with(table: Mapping[str, Any], kind: str, suppression: str) -> Mapping[str, Any]:
@@ -178,7 +167,7 @@ def _dp(log: EventLog) -> list[AdviceCandidate]:
         ("the same, synthetic; its labels are public", {"kind": "dp-synthetic", **terms, "activities": labels}),
     ]
     return [
-        AdviceCandidate(why, presets.publication(mechanism["kind"], presets.window(log), mechanism, gate))
+        AdviceCandidate(why, presets.publication(mechanism["kind"], presets.growing_window(log), mechanism, gate))
         for why, mechanism in kinds
     ]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from models.anonymize.cohorts import SMALL_QUEUE
 from models.anonymize.sensitive import is_numeric
 from models.eventlog import EventLog
 from stream.config.settings import Completion, Process, Publication, Settings
@@ -46,8 +47,27 @@ def series_gate(least: int, *, local: bool = False) -> dict[str, int]:
 
 
 def window(log: EventLog, least: int = K) -> dict[str, Any]:
-    """Return a window of a tenth of the cases, and at least `least`: BA cannot reach it with fewer new cases."""
-    return {"new_cases": max(least, log.n_cases // RELEASES)}
+    """Return a window of a tenth of the cases, counted when they complete, since cohorts release completed cases.
+
+    It brings at least `least` cases. A few cases that are left at the end of the log would be no cohort: the window is
+    made longer until none are left, or enough.
+    """
+    smallest = _tenth(log, least)
+    enough = SMALL_QUEUE * least
+    sizes = (size for size in range(smallest, 2 * smallest) if not 0 < log.n_cases % size < enough)
+    return {"completed_cases": next(sizes, smallest)}
+
+
+def growing_window(log: EventLog, least: int = K) -> dict[str, Any]:
+    """Return a window of a tenth of the cases, counted when they start, for releases that also show open cases.
+
+    It brings at least `least` cases: BA counts new cases, and cannot reach the bound with fewer.
+    """
+    return {"new_cases": _tenth(log, least)}
+
+
+def _tenth(log: EventLog, least: int) -> int:
+    return max(least, log.n_cases // RELEASES)
 
 
 def publication(

@@ -220,7 +220,7 @@ class Replay:
             runner.run(LogRecords(records, resume.taken, self._pace))
             # The clock runs on to the end that was asked for: windows may end after the last event.
             cuts_of_tick: Iterable[Cut] = () if until is None else fold.apply(events, Tick(at=until))
-            for cut in chain(cuts_of_tick, fold.finish(final=final)):
+            for cut in chain(cuts_of_tick, self._last_cuts(fold, final)):
                 run.decide(cut)
             if self.watch is not None:
                 self.watch.folded(fold, last=True)
@@ -232,6 +232,11 @@ class Replay:
             self.service.close()
         outcome.seconds = time.monotonic() - started
         return outcome
+
+    def _last_cuts(self, fold: Fold, final: bool) -> Iterator[Cut]:
+        """Yield the cuts after the last event. What publications hold is asked here, after the cuts before."""
+        holding = self.service.holding(fold) if final else ()
+        yield from fold.finish(final=final, holding=holding)
 
     def _settled(self, decided: tuple[str, Decision]) -> tuple[str, Decision]:
         """Return the decision at the end of the replay.

@@ -433,6 +433,15 @@ class ReleaseService:
             "late": accounting["late"],
         }
 
+    def holding(self, fold: Fold) -> list[str]:
+        """Return the publications that keep completed cases of earlier cuts for a later cohort."""
+        return [
+            name
+            for name, pipeline in self.pipelines.items()
+            if pipeline.spec.mechanism.shares_memory and not pipeline.account.held
+            if self.tail(fold, name)["pending"]
+        ]
+
     def _audiences(self) -> list[Audience]:
         """Make one series for each audience, over its publications whose records are cases.
 

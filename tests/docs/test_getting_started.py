@@ -41,7 +41,7 @@ def test_every_line_works_as_it_is_printed(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM[0]], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    (cases,) = re.findall(r"^ 10 .*?new_cases +(\d+)", first, re.MULTILINE)
+    (cases,) = re.findall(r"^ 10 .*?completed_cases +(\d+)", first, re.MULTILINE)
     told = done.stdout.splitlines()
     assert any(line.startswith(f"{cases} cases; Admission, Blood test, CT scan") for line in told), told
     assert not any("X-ray" in line for line in told)

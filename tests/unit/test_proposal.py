@@ -56,17 +56,17 @@ def test_a_proposal_holds_over_the_series_and_reads_back(tmp_path: Path) -> None
 
 
 def test_windows_bring_at_least_k_cases() -> None:
-    """BA cannot reach K in a window of fewer new cases, so no candidate has one."""
+    """BA cannot reach K in a window of fewer new cases, so no candidate has one. Cohorts count completed cases."""
     for log, tenth in ((_log(), 4), (_log(400), 40)):
-        for one in candidates(log, 10, ()):
-            if "completed_cases" not in one.publication.window:
-                assert one.publication.window["new_cases"] == max(one.least or 20, tenth)
+        for candidate in candidates(log, 10, ()):
+            counted = "completed_cases" if candidate.publication.name.startswith("cohorts") else "new_cases"
+            assert candidate.publication.window == {counted: max(candidate.least or 20, tenth)}
 
 
 @pytest.mark.parametrize(("cases", "brought"), [(400, 40), (402, 41), (1000, 100), (1008, 101), (40, 10)])
 def test_completed_cases_leave_no_few_at_the_end(cases: int, brought: int) -> None:
     """Cut by completed cases at K = 10: none or at least 30 are left when the log ends (402 = 9 * 41 + 33)."""
-    (one,) = [c for c in candidates(_log(cases), 10, ()) if c.publication.name == "cohorts-completed-10"]
+    (one,) = [c for c in candidates(_log(cases), 10, ()) if c.publication.name == "cohorts-local-10"]
     assert one.publication.window == {"completed_cases": brought}
 
 

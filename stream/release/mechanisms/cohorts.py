@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from models.anonymize.cohort_division import Patience, Wanted, check_feasible, divided, frequent, wanted
-from models.anonymize.cohorts import Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
+from models.anonymize.cohorts import SMALL_QUEUE, Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
 from models.anonymize.local import Choice
 from models.anonymize.microaggregation import Pair, Pending, microaggregated_after
 from models.anonymize.result import Anonymized
@@ -513,6 +513,11 @@ class TlkcCohorts(TlkcMechanism):
             raise
 
     def _cohort(self, exposure: Exposure, queue: Ints, published: PublishedCohorts) -> Anonymized:
+        if not len(queue) and not exposure.complete.any():
+            raise TooFewCasesError(
+                "tlkc-cohorts: no case is complete so far; process.completion says when a case is "
+                '("log_end" in a replay: after its last event)'
+            )
         if not len(queue):
             raise TooFewCasesError("tlkc-cohorts: no completed case is waiting; nothing new to release")
         for name in set(exposure.sensitive) - set(self.bins):
@@ -548,7 +553,7 @@ class TlkcCohorts(TlkcMechanism):
     def _least_share(self, queue: int) -> float:
         if self.min_share is not None:
             return self.min_share
-        return 0.0 if self.suppression == "local" and queue >= 3 * self.K else 0.4
+        return 0.0 if self.suppression == "local" and queue >= SMALL_QUEUE * self.K else 0.4
 
     def _wanted(self, exposure: Exposure, published: PublishedCohorts) -> Wanted:
         """Return the weights of activities: those that lost many events so far count more.

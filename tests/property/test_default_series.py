@@ -145,8 +145,8 @@ def test_the_default_withstands_every_attack_on_real_logs(
 ) -> None:
     """Ten windows and a last cut, which waits where too few cases are left: every pair of releases.
 
-    The last release shows every activity of at least 5 % of the cases. `python -m benchmarks.defaults --attacks` attacks
-    the other shared logs.
+    The last release shows every activity of at least 5 % of the cases. The other shared logs are attacked by
+    `python -m benchmarks.defaults --attacks`.
     """
     log = read_log(logs / f"{file}.xes.gz")
     settings = changed(defaults(log, *sensitive), audit={**presets.AUDIT, **NOTHING_ELSE})

@@ -15,7 +15,7 @@ correspondence-attacks-2021, Def. 7 and 9, and Theorem 2 (a sound relation that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -42,29 +42,6 @@ MOST_LINKS = 1 << 28
 """Linkable pairs (10 bytes each, twice that while they are listed): with more the system would end the program."""
 
 Bytes = npt.NDArray[np.uint8]
-
-
-def least_n(s1: Sequence[Any], s2: Sequence[Any]) -> int:
-    """Return the least n with which s1 of the earlier and s2 of the later release are linkable.
-
-    A plain dynamic programme, for single pairs; `edges` lists all pairs of two releases.
-
-    References
-    ----------
-    correspondence-attacks-2021, Def. 7 and 9, in the closed form above.
-    """
-    lcs = [0] * (len(s1) + 1)
-    best = len(s1)
-    for length, symbol in enumerate(s2, start=1):
-        previous = lcs
-        lcs = [0]
-        for i, other in enumerate(s1, start=1):
-            if other == symbol:
-                lcs.append(previous[i - 1] + 1)
-            else:
-                lcs.append(max(previous[i], lcs[i - 1]))
-        best = min(best, max(length, len(s1)) - lcs[-1])
-    return best
 
 
 @content_free("cap")

@@ -9,7 +9,6 @@ many: k cells of a person's own compose to k e, whose worst-case advantage is ta
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +30,6 @@ def checked_delta(delta: float) -> float:
 def worst_case_prior(delta: float) -> float:
     """Equation 2: the prior that needs most noise, P = (1 - delta) / 2; used where no distribution is known."""
     return (1.0 - delta) / 2.0
-
-
-def posterior(prior: Any, epsilon: Any) -> Any:
-    """Proposition A.1 (equation 6) with range r = 1: the bound on the probability of a right guess after release."""
-    return 1.0 / (1.0 + np.exp(-np.asarray(epsilon)) * (1.0 - prior) / prior)
 
 
 def epsilon_of_counts(delta: float) -> float:

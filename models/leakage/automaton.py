@@ -1,4 +1,4 @@
-"""The transition system of a release, kept incrementally as events arrive.
+"""The transition system of a release: its states, and how many cases took each step.
 
 Source: temporal-privacy-leakage-2022, definitions 5 and 8. With the state function `prefix` it is the paper's prefix
 automaton, a tree.
@@ -7,15 +7,14 @@ automaton, a tree.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from models.content_free import content_free
 from models.eventlog import Ints
-from models.leakage.states import END, START, State, StateFunction, StateSpace, plain
+from models.leakage.states import StateSpace
 
 
 @content_free("cases")
@@ -76,63 +75,6 @@ class TransitionSystem:
             for s, t, c in zip(self.source, self.target, self.count, strict=True)
         )
         return hashlib.sha256(b"".join([self.cases.to_bytes(8, "big"), *sorted(rows)])).hexdigest()
-
-
-@content_free("function")
-@dataclass(slots=True)
-class Automaton:
-    """The automaton of all cases seen so far, extended event by event.
-
-    Growth is append-only, as the leakage model assumes: an event that arrives out of order must be counted as such by
-    the caller; it is taken here as the case's next event.
-    """
-
-    function: StateFunction
-    space: StateSpace = field(init=False)
-    counts: dict[tuple[State, State], int] = field(default_factory=dict)
-    at: dict[str, State] = field(default_factory=dict)
-    """The state of each case."""
-
-    def __post_init__(self) -> None:
-        """Make the counters of a new automaton."""
-        self.space = StateSpace(self.function)
-
-    def begin(self, case: str) -> None:
-        """Start a case (the artificial start event)."""
-        self.at[case] = 0
-        self._move(case, START)
-
-    def observe(self, case: str, activity: str) -> None:
-        """Add the next event of a case; an unknown case starts with it."""
-        if case not in self.at:
-            self.begin(case)
-        self._move(case, plain(activity))
-
-    def end(self, case: str) -> None:
-        """Complete a case (the artificial end event). Idempotent."""
-        if not self.space.ends[self.at[case]]:
-            self._move(case, END)
-
-    def forget(self, cases: Iterable[str]) -> None:
-        """Stop following cases that will get no further event; their counts stay."""
-        for case in cases:
-            del self.at[case]
-
-    def _move(self, case: str, activity: str) -> None:
-        state = self.at[case]
-        after = self.space.follow(state, activity)
-        self.counts[state, after] = self.counts.get((state, after), 0) + 1
-        self.at[case] = after
-
-    def system(self, cases: int | None = None) -> TransitionSystem:
-        """Return the transition system so far (`cases`: number of cases, if some were forgotten)."""
-        return from_counts(self.space, self.counts, len(self.at) if cases is None else cases)
-
-
-def from_counts(space: StateSpace, counts: Mapping[tuple[State, State], int], cases: int) -> TransitionSystem:
-    """Build the transition system of counted state pairs."""
-    pairs = np.asarray(list(counts.keys()), dtype=np.int64).reshape(-1, 2)
-    return TransitionSystem(space, pairs[:, 0], pairs[:, 1], np.asarray(list(counts.values()), dtype=np.int64), cases)
 
 
 def from_moves(space: StateSpace, source: Ints, target: Ints, cases: int) -> TransitionSystem:

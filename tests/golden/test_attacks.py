@@ -166,7 +166,7 @@ def test_theorem_2_misses_a_pair_of_the_table_in_the_limitations() -> None:
 @pytest.mark.parametrize("n", [1, 2])
 def test_linkability_is_not_transitive(n: int) -> None:
     """s1 ~ s2, s1b ~ s2 and s1b ~ s2b, and yet s1 is not linkable to s2b: why Lemmas 1 and 3 fail."""
-    from models.attacks.linkability import least_n
+    from tests.oracles.attacks import least_n
 
     body = golden("attacks_counterexamples.json")[f"non-transitivity n={n}"]
     links = {(a, b): least_n(body[a], body[b]) <= n for a in ("s1", "s1b") for b in ("s2", "s2b")}

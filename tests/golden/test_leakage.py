@@ -9,12 +9,13 @@ import pytest
 
 from models.dp.budget import positive
 from models.leakage.accumulation import TemporalLeakage, leakage_step
-from models.leakage.automaton import Automaton, TransitionSystem
+from models.leakage.automaton import TransitionSystem
 from models.leakage.budget import allocate
 from models.leakage.correlations import Correlation, correlation, steps
 from models.leakage.states import END, StateFunction
 from models.leakage.steps import step
 from tests.conftest import golden
+from tests.oracles.automaton import Automaton
 
 LEAKAGE = golden("leakage.json")
 SEQUENCES = golden("leakage_sequences.json")

@@ -35,6 +35,25 @@ def linkable(s1: str, s2: str, n: int, alphabet: str) -> bool:
     return any(one[:length] in originals(s1, n, alphabet) for one in longer for length in range(len(one) + 1))
 
 
+def least_n(s1: Sequence[Any], s2: Sequence[Any]) -> int:
+    """Return the least n with which s1 of the earlier and s2 of the later release are linkable (Def. 7 and 9).
+
+    The least max(|u|, |s1|) - LCS(s1, u) over all prefixes u of s2, by one dynamic programme.
+    """
+    lcs = [0] * (len(s1) + 1)
+    best = len(s1)
+    for length, symbol in enumerate(s2, start=1):
+        previous = lcs
+        lcs = [0]
+        for i, other in enumerate(s1, start=1):
+            if other == symbol:
+                lcs.append(previous[i - 1] + 1)
+            else:
+                lcs.append(max(previous[i], lcs[i - 1]))
+        best = min(best, max(length, len(s1)) - lcs[-1])
+    return best
+
+
 def matches(trace: str, bk: str, n: int, alphabet: str) -> bool:
     """Def. 8: some original of the record contains bk."""
     return any(embeds(bk, one) for one in originals(trace, n, alphabet))

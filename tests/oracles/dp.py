@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from tests.oracles.utility import levenshtein
 
@@ -101,3 +104,8 @@ def discrete_laplace(scale: Fraction, word: Callable[[], int]) -> int:
         size, negative = (u + t * v) // s, below(2) == 1
         if size or not negative:
             return -size if negative else size
+
+
+def posterior(prior: Any, epsilon: Any) -> Any:
+    """Proposition A.1 (equation 6) with range r = 1: the bound on the probability of a right guess after release."""
+    return 1.0 / (1.0 + np.exp(-np.asarray(epsilon)) * (1.0 - prior) / prior)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.attacks.linkability import SUBSEQUENCE, edges, least_n
+from models.attacks.linkability import SUBSEQUENCE, edges
 from models.attacks.numbering import Numbering
 from models.attacks.pairs import NextOccurrences, ReleasePair, encode, join_releases, next_occurrences, unmatched
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
@@ -30,6 +30,7 @@ from stream.release.audits.anonymity import CorrespondenceAudit, parts
 from stream.release.audits.series import SeriesAudit
 from stream.release.contract import AuditContext, Build, Exposure
 from stream.release.mechanisms.identity import Identity
+from tests.oracles.attacks import least_n
 
 
 @dataclass

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from models.attacks import linkability
-from models.attacks.linkability import KeptLinks, Listed, least_n
+from models.attacks.linkability import KeptLinks, Listed
 from models.attacks.numbering import Numbering
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.errors import InputError
 from models.eventlog import EventLog, Ints, SimpleLog
+from tests.oracles.attacks import least_n
 
 CAP = 2
 

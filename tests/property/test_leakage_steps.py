@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from models.dp.budget import positive
 from models.leakage.accumulation import TemporalLeakage, batch, leakage_step, reference
-from models.leakage.automaton import Automaton, TransitionSystem
+from models.leakage.automaton import TransitionSystem
 from models.leakage.budget import allocate
 from models.leakage.correlations import correlation, steps
 from models.leakage.states import END, START, StateFunction
 from models.leakage.steps import LeakageStep, step
 from tests.conftest import examples
 from tests.oracles import leakage as oracle
+from tests.oracles.automaton import Automaton
 
 ALPHAS = (0.001, 0.01, 0.1, 1.0, 5.0)
 

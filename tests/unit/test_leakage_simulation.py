@@ -14,13 +14,13 @@ from connectors import read_log
 from models.errors import InputError
 from models.eventlog import Column, EventLog
 from models.leakage import correlations
-from models.leakage.automaton import Automaton
 from models.leakage.correlations import Correlation, correlation, steps
 from models.leakage.experiment import SimulationSettings, run
 from models.leakage.simulation import ended_cases, first_release, lockstep, paths, transition_system
 from models.leakage.states import StateFunction
 from models.leakage.steps import leakage_step
 from tests.conftest import golden
+from tests.oracles.automaton import Automaton
 
 FILES = {"sepsis": "sepsis", "bpic2012a": "bpic2012-app", "bpic2013": "bpic2013-incidents"}
 TABLE_2 = {"sepsis": (7290, 442, 84), "bpic2013": (21705, 0, 2271), "bpic2012a": (29227, 5849, 690)}

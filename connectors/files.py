@@ -43,6 +43,10 @@ class FileOps:
         """Rename a file over another, at once."""
         os.replace(source, target)
 
+    def remove(self, path: Path) -> None:
+        """Remove a file."""
+        os.unlink(path)
+
     def stamp(self, path: Path, moment: int) -> None:
         """Set the access and modification time of a file or directory.
 

@@ -5,23 +5,25 @@ before. When the log is `LONGEST` times as long as the state has become, or the 
 whole again: aside, made durable, renamed. The log has the digest of its whole state in its name
 (`stream.ledger.change_log`), so no crash between two renames can join what does not belong together.
 
-`stream.ledger.envelope` describes the files. Fault kits replace `FileOperations`.
+`stream.ledger.envelope` describes the files. The order of the operations on files makes it durable.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from connectors.files import FileOps
 from models.errors import RefusedError
 from stream.fold.snapshot import STATE_VERSION, merged, readable
 from stream.ledger import change_log
 from stream.ledger.envelope import Damaged, Keys, Protection, header_of, seal, unseal
+from stream.ledger.folder import make_private
 
 # The content of a checkpoint.
 #
@@ -124,32 +126,14 @@ they are long never reach it, so what is written follows what came."""
 
 
 def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
+    path.write_bytes(data)
+    make_private(path)
 
 
 def _append(path: Path, data: bytes) -> None:
     with path.open("ab") as file:
         file.write(data)
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@dataclass(frozen=True, slots=True)
-class FileOperations:
-    """The operations whose order makes a checkpoint durable; `fsync` takes files and folders."""
-
-    write: Callable[[Path, bytes], None] = _write
-    fsync: Callable[[Path], None] = _fsync
-    rename: Callable[[Path, Path], None] = os.replace
-    append: Callable[[Path, bytes], None] = _append
-    remove: Callable[[Path], None] = os.unlink
+    make_private(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +187,10 @@ class _Log:
 class Checkpoints:
     """The checkpoints of one process in one folder (which exists). `keys`: one key of 32 bytes, several, or None."""
 
-    def __init__(
-        self, folder: Path, keys: Keys | bytes | None = None, operations: FileOperations | None = None
-    ) -> None:
+    def __init__(self, folder: Path, keys: Keys | bytes | None = None, ops: FileOps | None = None) -> None:
         self.folder = folder
         self.keys = keys if isinstance(keys, Keys) else Keys(keys)
-        self._do = operations or FileOperations()
+        self._ops = ops or FileOps()
         self._log: _Log | None = None
         self._seen: tuple[int, Path | None] | None = None
         """The log of a checkpoint that an earlier process wrote, by the time of that file."""
@@ -226,12 +208,12 @@ class Checkpoints:
         self._log = None
         temporary, current = self.folder / TEMPORARY, self.folder / CURRENT
         sealed = seal(state, self.keys, FORMAT, STATE_VERSION)
-        self._do.write(temporary, sealed)
-        self._do.fsync(temporary)
+        self._ops.write(temporary, partial(_write, data=sealed))
+        self._ops.fsync(temporary)
         if current.exists() and not self._spoiled:
-            self._do.rename(current, self.folder / PREVIOUS)
-        self._do.rename(temporary, current)
-        self._do.fsync(self.folder)
+            self._ops.replace(current, self.folder / PREVIOUS)
+        self._ops.replace(temporary, current)
+        self._ops.fsync(self.folder)
         self._spoiled = False
         link = change_log.link_of(sealed)
         fresh = change_log.log_path(current, link)
@@ -257,10 +239,10 @@ class Checkpoints:
         if log is None:
             raise ValueError("there is no checkpoint of this process to append to")
         frame, link = change_log.framed(change, self.keys, log.link)
-        self._do.append(log.path, frame)
-        self._do.fsync(log.path)
+        self._ops.write(log.path, partial(_append, data=frame))
+        self._ops.fsync(log.path)
         if not log.size:
-            self._do.fsync(self.folder)
+            self._ops.fsync(self.folder)
         self._log = _Log(log.path, link, log.state + grown, log.size + len(frame))
 
     def sweep(self) -> None:
@@ -270,9 +252,9 @@ class Checkpoints:
     def _sweep(self, kept: set[Path | None]) -> None:
         gone = [path for path in change_log.logs(self.folder) if path not in kept]
         for path in gone:
-            self._do.remove(path)
+            self._ops.remove(path)
         if gone:
-            self._do.fsync(self.folder)
+            self._ops.fsync(self.folder)
 
     def _log_of(self, name: str) -> Path | None:
         path = self.folder / name

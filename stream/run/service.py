@@ -26,7 +26,7 @@ from stream.config.settings import Publication, Settings
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Cut, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.ledger.checkpoints import Checkpoints, FileOperations, SavedState
+from stream.ledger.checkpoints import Checkpoints, SavedState
 from stream.ledger.entries import NoteBody, NoteEntry
 from stream.ledger.folder import OperatorFolder, make_private
 from stream.ledger.mirror import Mirror, open_mirror
@@ -568,25 +568,7 @@ def refuse_without_start(publication: Publication) -> None:
 def _checkpoints(folder: OperatorFolder, settings: Settings) -> Checkpoints:
     folder.checkpoints.mkdir(exist_ok=True)
     make_private(folder.checkpoints)
-    ops = folder.ops
-    operations = FileOperations(
-        write=lambda path, data: ops.write(path, lambda target: _write(target, data)),
-        fsync=ops.fsync,
-        rename=ops.replace,
-        append=lambda path, data: ops.write(path, lambda target: _append(target, data)),
-    )
-    return Checkpoints(folder.checkpoints, settings.storage_keys, operations)
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-    make_private(path)
-
-
-def _append(path: Path, data: bytes) -> None:
-    with path.open("ab") as file:
-        file.write(data)
-    make_private(path)
+    return Checkpoints(folder.checkpoints, settings.storage_keys, folder.ops)
 
 
 def _with_attributes(log: EventLog, names: tuple[str, ...]) -> EventLog:

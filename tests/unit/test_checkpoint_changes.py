@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
+from connectors.files import FileOps, Writer
 from models.errors import RefusedError
 from stream.ledger import change_log
 from stream.ledger.change_log import logs
-from stream.ledger.checkpoints import CURRENT, PREVIOUS, Checkpoints, FileOperations, SavedChange, SavedState
+from stream.ledger.checkpoints import CURRENT, PREVIOUS, TEMPORARY, Checkpoints, SavedChange, SavedState
 
 KEY = bytes(range(32))
 
@@ -180,35 +179,51 @@ def test_a_log_of_a_later_version_is_refused(files: Checkpoints, monkeypatch: py
     assert caught.value.exit_code == 4
 
 
-UNSYNCED = FileOperations(fsync=lambda _path: None)
-"""A process that dies loses nothing that it wrote."""
+class Unsynced(FileOps):
+    """A process that dies loses nothing that it wrote."""
+
+    def fsync(self, path: Path) -> None:
+        """Do nothing."""
 
 
 class Crash(BaseException):
     """The process died."""
 
 
-class Disk:
+class Disk(Unsynced):
     """Dies at the n-th operation; a write or an append that dies leaves a part of its bytes."""
 
     def __init__(self, nth: int, share: float) -> None:
         self.left, self.share = nth, share
 
-    def operations(self) -> FileOperations:
-        plain = UNSYNCED
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left <= 0:
+            raise Crash
 
-        def guarded(name: str) -> Callable[..., None]:
-            def run(*arguments: Any) -> None:
-                self.left -= 1
-                if self.left == 0 and name in ("write", "append"):
-                    getattr(plain, name)(arguments[0], arguments[1][: int(self.share * len(arguments[1]))])
-                if self.left <= 0:
-                    raise Crash
-                getattr(plain, name)(*arguments)
+    def write(self, path: Path, writer: Writer) -> None:
+        """Write or append."""
+        if self.left == 1:
+            before = 0 if path.name == TEMPORARY or not path.exists() else path.stat().st_size
+            writer(path)
+            written = path.read_bytes()
+            path.write_bytes(written[: before + int(self.share * (len(written) - before))])
+        self._count()
+        writer(path)
 
-            return run
+    def fsync(self, path: Path) -> None:
+        """Count, and sync nothing."""
+        self._count()
 
-        return FileOperations(**{name: guarded(name) for name in ("write", "fsync", "rename", "append", "remove")})
+    def replace(self, source: Path, target: Path) -> None:
+        """Rename."""
+        self._count()
+        super().replace(source, target)
+
+    def remove(self, path: Path) -> None:
+        """Remove."""
+        self._count()
+        super().remove(path)
 
 
 def lives(folder: Path, key: bytes | None, rng: random.Random, disk: Disk) -> tuple[int, int]:
@@ -216,7 +231,7 @@ def lives(folder: Path, key: bytes | None, rng: random.Random, disk: Disk) -> tu
     and the one that was being saved."""
     number = 0
     while True:
-        one = Checkpoints(folder, key, disk.operations())
+        one = Checkpoints(folder, key, disk)
         if number:
             assert number_in(one) == number
         for _ in range(rng.randint(1, 12)):
@@ -240,7 +255,7 @@ def test_a_crash_between_any_two_operations(tmp_path: Path, key: bytes | None, s
         folder.mkdir()
         rng = random.Random(1000 * seed + nth)
         acknowledged, trying = lives(folder, key, rng, Disk(nth, rng.random()))
-        after = Checkpoints(folder, key, UNSYNCED)
+        after = Checkpoints(folder, key, Unsynced())
         if acknowledged == 0 and not (folder / CURRENT).exists():
             assert after.load() is None
             continue
@@ -258,12 +273,16 @@ def test_a_crash_between_any_two_operations(tmp_path: Path, key: bytes | None, s
 def test_a_failing_append_makes_the_next_one_whole(files: Checkpoints) -> None:
     """A full disk amid a change: the state before it stays, and nothing is written behind the torn one."""
 
-    def full(path: Path, data: bytes) -> None:
-        with path.open("ab") as file:
-            file.write(data[:20])
-        raise OSError(28, "No space left on device")
+    class Full(FileOps):
+        def write(self, path: Path, writer: Writer) -> None:
+            """Append a part only; the whole state fits."""
+            before = path.stat().st_size if path.exists() else 0
+            writer(path)
+            if path.name != TEMPORARY:
+                path.write_bytes(path.read_bytes()[: before + 20])
+                raise OSError(28, "No space left on device")
 
-    one = Checkpoints(files.folder, files.keys, FileOperations(append=full))
+    one = Checkpoints(files.folder, files.keys, Full())
     one.save(whole(6))
     with pytest.raises(OSError, match="No space left"):
         one.append(change(7))

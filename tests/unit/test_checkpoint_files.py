@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from connectors.files import FileOps
 from models.errors import RefusedError
 from stream.fold.snapshot import STATE_VERSION
-from stream.ledger.checkpoints import CURRENT, PREVIOUS, Checkpoints, FileOperations
+from stream.ledger.checkpoints import CURRENT, PREVIOUS, Checkpoints
 
 KEY = bytes(range(32))
 
@@ -81,24 +80,24 @@ def test_a_header_cannot_be_moved_to_another_body(tmp_path):
         Checkpoints(tmp_path, KEY).load()
 
 
-@pytest.mark.parametrize(("broken", "call"), [("write", 1), ("fsync", 1), ("fsync", 2), ("rename", 1), ("rename", 2)])
+@pytest.mark.parametrize(("broken", "call"), [("write", 1), ("fsync", 1), ("fsync", 2), ("replace", 1), ("replace", 2)])
 def test_whatever_fails_a_whole_generation_stays(tmp_path, broken, call):
     """A full disk or a failing fsync at any step leaves one of the last two states readable."""
     Checkpoints(tmp_path).save(b"one")
     Checkpoints(tmp_path).save(b"two")
-    plain, calls = FileOperations(), []
+    ops, calls = FileOps(), []
+    operation = getattr(ops, broken)
 
-    def failing(*arguments):
-        calls.append(arguments)
+    def failing(path, argument=None):
+        calls.append(path)
         if len(calls) == call:
             if broken == "write":
-                Path(arguments[0]).write_bytes(arguments[1][:5])
+                argument(path)
+                path.write_bytes(path.read_bytes()[:5])
             raise OSError(28, "No space left on device")
-        return getattr(plain, broken)(*arguments)
+        return operation(path) if argument is None else operation(path, argument)
 
-    operations = FileOperations(
-        **{name: getattr(plain, name) for name in ("write", "fsync", "rename")} | {broken: failing}
-    )
+    setattr(ops, broken, failing)
     with pytest.raises(OSError, match="No space left"):
-        Checkpoints(tmp_path, operations=operations).save(b"three")
+        Checkpoints(tmp_path, ops=ops).save(b"three")
     assert Checkpoints(tmp_path).load().state in (b"two", b"three")

@@ -1,39 +1,39 @@
-"""Every promise of docs/guarantees.md has a test: rows are numbered, and the last table names the tests."""
+"""Every promise of docs/guarantees.md has a test: rows are numbered, and guarantees.toml names the tests of each."""
 
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
 
 from tests.conftest import ROOT
 
-PROMISES, TESTS = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").split("\n## Tests\n")
-NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
-ROW = re.compile(r"^\| (\d+) \|(.*)\|$", re.MULTILINE)
+PAGE = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+TESTS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("guarantees.toml").read_text(encoding="utf-8"))
+NAMED = [name for names in TESTS.values() for name in names]
 
 
 def test_every_named_test_exists() -> None:
     """File and function."""
     wrong = []
-    named = NAMED.findall(TESTS)
-    for path, function in named:
+    for name in NAMED:
+        path, _, function = name.partition("::")
         file = ROOT / path
-        text = file.read_text() if file.exists() else ""
-        if function and f"\ndef {function}(" not in text:
-            wrong.append(f"{path}::{function}")
-        if not function and "\ndef " not in text:
-            wrong.append(path)
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        definition = f"\ndef {function}(" if function else "\ndef test_"
+        if definition not in text:
+            wrong.append(name)
     assert wrong == []
-    assert len(named) > 40
+    assert len(NAMED) > 40
 
 
 def test_every_promise_has_a_test() -> None:
-    """The numbers of the rows appear once each, in both tables; no row of the tables of promises lacks a number."""
-    numbers = [number for number, _ in ROW.findall(PROMISES)]
-    tested = dict(ROW.findall(TESTS))
-    rows = [line for line in PROMISES.splitlines() if re.match(r"\| (?!\||---)", line)]
-    assert len(numbers) == len(set(numbers)) == len(rows) > 35
-    assert set(tested) == set(numbers)
-    assert [number for number, cell in tested.items() if not NAMED.search(cell)] == []
+    """Each row of a table has a number of its own, and each number a test."""
+    rows = [line for line in PAGE.splitlines() if re.match(r"\| (?!\||---)", line)]
+    numbers = [line.split("|")[1].strip() for line in rows]
+    assert len(numbers) == len(set(numbers)) > 35
+    assert set(numbers) == set(TESTS)
+    assert [number for number, names in TESTS.items() if not names] == []
 
 
 def test_every_fault_on_the_broker_is_on_the_page() -> None:
@@ -44,4 +44,4 @@ def test_every_fault_on_the_broker_is_on_the_page() -> None:
         path = f"tests/kafka/{name}.py"
         text = (ROOT / path).read_text()
         wanted |= {f"{path}::{one}" for one in re.findall(r"^def (test_\w+)\(", text, re.MULTILINE)}
-    assert wanted - {f"{path}::{function}" for path, function in NAMED.findall(TESTS)} == set()
+    assert wanted - set(NAMED) == set()

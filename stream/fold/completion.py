@@ -1,12 +1,12 @@
-"""When a case is complete, and when complete cases leave the state.
+"""Completion of cases, and their removal from the state.
 
-A case is complete if its last event ends it, if it has had all activities of `end_all` (in any order and whatever
-follows), or if it has been silent for `inactivity`. Silence is measured twice, and either is enough: in event time, by
-the least watermark of the partitions; and by ticks, since the last event was recorded (so that replaying an old log
-into a topic does not complete it at once).
+A case is complete if its last event ends it, if it has had all activities of `end_all` (in any order, even if other
+events follow), or if it has been silent for `inactivity`. Silence is measured twice, and either is enough: in event
+time, by the least watermark of the partitions; and by ticks, since the last event was recorded (so that replaying an
+old log into a topic does not complete its cases at once).
 
-`Completions` keeps track of that; `Retention` removes complete cases after `retention`, and those that an operator
-erases.
+`Completions` decides which cases are complete. `Retention` removes complete cases after `retention`, and those that an
+operator erases.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def silent_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) 
 class Inactivity:
     """Open cases in the order in which silence will complete them.
 
-    There is one entry a case. An entry that is due while its case had later events is put back with the new deadline,
-    so an event costs nothing here.
+    There is one entry for each case. If an entry is due and its case has had later events, it is put back with the new
+    deadline, so an event costs nothing here.
     """
 
     def __init__(self, inactivity: int | None) -> None:
@@ -53,7 +53,7 @@ class Inactivity:
         self._wall: list[tuple[int, int]] = []
 
     def rebuild(self, cases: ColumnTable) -> None:
-        """Rebuild from the state: deadlines are derived, and so not part of a snapshot."""
+        """Rebuild from the state: deadlines are derived, and therefore not part of a snapshot."""
         self._event, self._wall = [], []
         for case in np.flatnonzero(~cases["closed"]).tolist():
             self.opened(case, cases)
@@ -98,8 +98,8 @@ class Inactivity:
 class Completions:
     """Complete cases (column `closed`), and the next case that silence completes.
 
-    Both are kept up to date only if a trigger counts completions (`exact`). `restored`: the state has the closed cases,
-    which are not computed again.
+    Both are kept up to date only if a trigger counts completions (`exact`). If the state is `restored`, it contains the
+    closed cases, and they are not computed again.
     """
 
     def __init__(self, rules: FoldRules, cases: ColumnTable, clocks: Clocks, *, restored: bool = False) -> None:
@@ -131,7 +131,7 @@ class Completions:
         ends = bool(batch.ends[row])
         if not batch.fresh[row]:
             if last < self._cases["last"][case]:
-                # A late event: the last one of its case decides, but for the rule `end_all`, which needs no order.
+                # A late event: the last event of its case decides. `end_all` does not depend on the order of events.
                 ends = bool(self._cases["ended"][case]) or (batch.met is not None and bool(batch.met[row]))
             last = max(last, int(self._cases["last"][case]))
             arrival = int(self._cases["arrival"][case]) if arrival is None else arrival
@@ -193,7 +193,13 @@ class Retention:
         self._rules = rules
 
     def erase(self, cases: Sequence[str]) -> int:
-        """Remove cases by pseudonym, for good: their events are refused from now on. Returns how many were known."""
+        """Remove cases by pseudonym, for good: their events are refused from now on.
+
+        Returns
+        -------
+        int
+            How many of them were in the state.
+        """
         state = self._state
         codes = [state.index[case] for case in cases if dict.__contains__(state.index, case)]
         keep = np.ones(state.cases.size, dtype=np.bool_)
@@ -216,42 +222,42 @@ class Retention:
         """Retire, at a cut of one publication with a dp promise, the cases whose retention is over for it.
 
         This depends on the last event and the arrival of each case and on the clock, never on a watermark: otherwise
-        the event of one person could remove others from the release. Later events of such a case are retired too,
-        whether or not the state still holds the rest.
+        the event of one person could remove others from the release. Later events of a retired case are retired too.
         """
         state, retention, now = self._state, self._rules.retention, self._clocks.now
         flags, case = state.events[f"flag:{rules.name}"], state.events["case"]
-        over = np.zeros(state.cases.size, dtype=np.bool_)
-        over[case[flags == RETIRED]] = True
+        is_retired = np.zeros(state.cases.size, dtype=np.bool_)
+        is_retired[case[flags == RETIRED]] = True
         if now is not None and retention is not None:
-            since = np.maximum(state.cases["last"], state.cases["arrival"])
-            leave = self._completions.complete(TriggerClock(now, None))
-            leave &= since <= now - retention
-            leave[case[flags == PENDING]] = False
-            over |= leave
-        flags[over[case]] = RETIRED
+            silent_since = np.maximum(state.cases["last"], state.cases["arrival"])
+            leaves = self._completions.complete(TriggerClock(now, None))
+            leaves &= silent_since <= now - retention
+            leaves[case[flags == PENDING]] = False
+            is_retired |= leaves
+        flags[is_retired[case]] = RETIRED
 
     def retire(self) -> None:
-        """Remove complete cases with nothing pending, `retention` after their last event.
+        """Remove complete cases without pending events, `retention` after their last event.
 
-        A late event of such a case is refused: it would look like a new case. Publications with a dp promise have
-        retired the case before.
+        A late event of such a case is refused: it would look like a new case. A publication with a dp promise must
+        have retired the case before.
         """
         state, retention = self._state, self._rules.retention
         if retention is None:
             return
-        leave = np.ones(state.cases.size, dtype=np.bool_)
+        leaves = np.ones(state.cases.size, dtype=np.bool_)
         if not all(rules.private for rules in self._rules.publications):
             clock = self._clocks.read()
             if clock.watermark is None:
                 return
-            leave &= self._completions.complete(clock)
-            leave &= state.cases["last"] <= clock.watermark - retention
+            leaves &= self._completions.complete(clock)
+            leaves &= state.cases["last"] <= clock.watermark - retention
         for rules in self._rules.publications:
             flags = state.events[f"flag:{rules.name}"]
-            leave[state.events["case"][(flags != RETIRED) if rules.private else (flags == PENDING)]] = False
-        if np.any(leave):
-            self._remove(~leave)
+            is_needed = flags != RETIRED if rules.private else flags == PENDING
+            leaves[state.events["case"][is_needed]] = False
+        if np.any(leaves):
+            self._remove(~leaves)
 
     def _remove(self, keep: npt.NDArray[np.bool_]) -> None:
         if np.all(keep):
@@ -261,5 +267,9 @@ class Retention:
         self._publications.recount()
 
 
-def _due(top: tuple[int, int] | None, moment: int) -> int | None:
-    return None if top is None or top[0] > moment else top[1]
+def _due(next_completion: tuple[int, int] | None, moment: int) -> int | None:
+    """Return the case of a (deadline, case), if its deadline is reached."""
+    if next_completion is None:
+        return None
+    deadline, case = next_completion
+    return case if deadline <= moment else None

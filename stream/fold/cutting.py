@@ -1,4 +1,4 @@
-"""Turn a trigger that holds into a cut: guards, what the cut exposes, what it counts."""
+"""Turn a trigger that holds into a cut: guards, exposed events, counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stream.fold.triggers import Clocks, Firing, Publications, PublicationState
 ACCUMULATED = ("new_cases", "new_events", "non_append_insertions")
 
 LOCKSTEP_SEED = 0
-"""Seed of the random steps of S2 in a replay. Another one would change the cuts of a replay that goes on."""
+"""Seed of the random steps of S2 in a replay. Another seed would change the cuts of a replay that is continued."""
 
 
 class Cutter:
@@ -75,13 +75,13 @@ class Cutter:
         self.open_cut = cut
         yield cut
         if self.open_cut is not None:
-            raise RefusedError(f"cut {cut.id} was left undecided: the fold does not go past it")
+            raise RefusedError(f"cut {cut.id} was left undecided: the fold cannot continue behind it")
 
     def decided(self, cut: Cut, released: bool) -> None:
         """Record that the decision on the open cut is durable.
 
-        Cuts and exposure never depend on a decision, since the fold does not read the ledger: what a withheld attempt
-        exposed stays exposed, and leaves with the next release.
+        Cuts and exposure never depend on a decision, since the fold does not read the ledger: events that a withheld
+        attempt exposed stay exposed, and leave with the next release.
         """
         if self.open_cut is None or self.open_cut.id != cut.id:
             raise ValueError(f"cut {cut.id} is not open")
@@ -110,7 +110,7 @@ class Cutter:
     def _take(
         self, rules: PublicationRules, counters: PublicationState, firing: Firing, *, guarded: bool = False
     ) -> Cut | None:
-        """Expose what `firing` exposes and name the cut; None if a guard skips it (the trigger is consumed)."""
+        """Expose the events of `firing` and name the cut; None if a guard skips it (the trigger is consumed)."""
         window = rules.window
         self._retention.before_cut(rules)
         if rules.once:
@@ -118,12 +118,17 @@ class Cutter:
         else:
             chosen, lost = self._choose(rules, counters, firing), {}
         counts = {**self._count(rules, counters, chosen), **lost}
-        few = window.tumbling and window.min_new_cases is not None and counts["new_cases"] < window.min_new_cases
-        if guarded and (few or (window.skip_if_unchanged and not len(chosen))):
-            self._consume(rules, counters, firing)
-            return None
-        self._state.events[f"flag:{rules.name}"][chosen] = EXPOSED
-        counts["pending"] = int(np.count_nonzero(self._state.events[f"flag:{rules.name}"] == PENDING))
+        if guarded:
+            too_few = (
+                window.tumbling and window.min_new_cases is not None and counts["new_cases"] < window.min_new_cases
+            )
+            is_unchanged = window.skip_if_unchanged and not len(chosen)
+            if too_few or is_unchanged:
+                self._consume(rules, counters, firing)
+                return None
+        flags = self._state.events[f"flag:{rules.name}"]
+        flags[chosen] = EXPOSED
+        counts["pending"] = int(np.count_nonzero(flags == PENDING))
         self._new = chosen
         cut = self._named(rules, counters, firing, counts)
         self._consume(rules, counters, firing)
@@ -135,10 +140,7 @@ class Cutter:
         return cut
 
     def _late_bound(self, rules: PublicationRules) -> int:
-        """Return the time before which events count as late after the cut.
-
-        It is the time of the latest event; for dp releases, the clock.
-        """
+        """Return the time before which events are late after the cut: that of the latest event, or (dp) the clock."""
         if not rules.private:
             return self._state.latest
         return BEFORE_ALL if self._clocks.now is None else self._clocks.now
@@ -183,7 +185,7 @@ class Cutter:
         counters.reset(now)
         first = rules.window.first
         if firing.trigger == "first" and first is not None and first.until is not None:
-            counters.first_done = True  # the moment does not come again, also if a guard skipped the release
+            counters.first_done = True  # this moment passes once, even if a guard skipped the release
         if firing.trigger == "every":
             counters.skip_window(rules, self._clocks.read(rules.window.idle_timeout))
         elif firing.trigger == "first" and every is not None:
@@ -191,7 +193,7 @@ class Cutter:
             begin = last if rules.window.tumbling or now is None else now
             counters.window_end = rules.window_end_after(begin)
         if rules.window.alone:
-            self._publications.recount_one(rules)
+            self._publications.recount_publication(rules)
             if np.any(self._state.cases[f"pending:{rules.name}"]):
                 counters.waiting_since = now
 
@@ -201,7 +203,7 @@ class Cutter:
         rule, now = rules.window.events_per_case, self._clocks.now
         position, row = self.place
         if self._rules.embedded:
-            # Named by the rank of the event, so that the size of a record changes no name.
+            # A cut is named by the rank of its event, so the size of a record does not change its name.
             position, row = position + row, 0
         counters.index = counters.index + 1 if counters.last_place == (position, row) else 0
         counters.last_place = position, row

@@ -24,9 +24,14 @@ Positions = npt.NDArray[np.int64]
 class Projection:
     """The log that a cut exposes.
 
-    * `log`: every event exposed so far; case ids are pseudonyms;
-    * `complete`: bool[C];
-    * `new`: bool[E], events that this cut is the first to expose.
+    Attributes
+    ----------
+    log
+        Every event exposed so far; case ids are pseudonyms.
+    complete
+        bool[C], whether each case is complete.
+    new
+        bool[E], the events that this cut exposes for the first time.
     """
 
     log: EventLog
@@ -35,19 +40,19 @@ class Projection:
 
 
 def trace_order(events: ColumnTable, chosen: Positions, rank: Array | None) -> Positions:
-    """`chosen` (ascending) by case, then (event time, source and partition, offset).
+    """Return the events `chosen` (ascending) in the order of case, event time, source and partition, and offset.
 
     `rank`: place of each partition code in the order of (source, partition); None if acceptance is the order of
-    time already (one partition, time never went back), so that the sort by case is enough.
+    time already (one partition, time never went back). Then a sort by case is enough.
     """
     return _grouped(events, chosen, rank)[1]
 
 
 def _grouped(events: ColumnTable, chosen: Positions, rank: Array | None) -> tuple[Array, Positions]:
-    """(case, position) of the events `chosen` in the order of `trace_order`."""
+    """Return case and position of the events `chosen`, in the order of `trace_order`."""
     case = events["case"][chosen]
     if rank is None:
-        # one sort of (case, position) packed into an integer: several times faster than a stable argsort
+        # Sort (case, position) packed into one integer: several times faster than a stable argsort.
         packed = case.astype(np.int64) << 32 | chosen
         packed.sort()
         return packed >> 32, packed & 0xFFFFFFFF
@@ -60,8 +65,8 @@ def within_quota(
 ) -> Positions:
     """Return the first `step` pending events of each case, in trace order.
 
-    `exactly`: an open case with fewer pending events than `step` gives none, a complete one gives its remainder.
-    `up_to`: each case gives what it has. `complete`: bool by case code.
+    In mode `exactly` an open case with fewer pending events than `step` gives none, and a complete one gives the rest.
+    In mode `up_to` each case gives all that it has, up to `step`. `complete`: bool by case code.
 
     References
     ----------
@@ -70,9 +75,10 @@ def within_quota(
     if step < 1:
         return pending[:0]
     case, ordered = _grouped(events, pending, rank)
-    first = np.ones(len(case), dtype=np.bool_)  # among the first `step` of its case: `step` places back is another
-    first[step:] = case[step:] != case[:-step]
-    chosen, case = ordered[first], case[first]
+    # An event is among the first `step` of its case if the event `step` places before it is of another case.
+    is_first = np.ones(len(case), dtype=np.bool_)
+    is_first[step:] = case[step:] != case[:-step]
+    chosen, case = ordered[is_first], case[is_first]
     if rule.mode == "exactly":
         full = np.bincount(case, minlength=len(complete)) >= step
         chosen = chosen[(full | complete)[case]]
@@ -85,14 +91,15 @@ def insertions(events: ColumnTable, flags: Array, chosen: Positions, rank: Array
     """Count the events of `chosen` that come, in their trace, before an event that was exposed already."""
     if rank is None:
         return 0
-    mixed = np.concatenate((np.flatnonzero(flags == EXPOSED), chosen))
-    ordered = trace_order(events, mixed, rank)
-    fresh = flags[ordered] == PENDING
+    exposed_and_chosen = np.concatenate((np.flatnonzero(flags == EXPOSED), chosen))
+    ordered = trace_order(events, exposed_and_chosen, rank)
+    is_new = flags[ordered] == PENDING
     case = events["case"][ordered]
-    last = np.full(int(case.max(initial=-1)) + 1, -1, dtype=np.int64)
-    old = np.flatnonzero(~fresh)
-    last[case[old]] = old
-    return int(np.count_nonzero(np.flatnonzero(fresh) < last[case[fresh]]))
+    exposed_places = np.flatnonzero(~is_new)
+    last_exposed_place = np.full(int(case.max(initial=-1)) + 1, -1, dtype=np.int64)
+    last_exposed_place[case[exposed_places]] = exposed_places  # the last assignment of a case wins
+    is_before_exposed = np.flatnonzero(is_new) < last_exposed_place[case[is_new]]
+    return int(np.count_nonzero(is_before_exposed))
 
 
 def project(
@@ -110,7 +117,9 @@ def project(
     """
     case = events["case"][ordered]
     present = np.unique(case)
-    starts = np.searchsorted(case, np.append(present, present[-1:] + 1)) if len(present) else np.zeros(1, np.int64)
+    starts = np.zeros(1, dtype=np.int64)
+    if len(present):
+        starts = np.searchsorted(case, np.append(present, present[-1] + 1))
     size = events.size
     return EventLog(
         case_ids=tuple(names[code] for code in present),
@@ -141,10 +150,10 @@ def _last_value(codes: npt.NDArray[np.int32], case: Array, present: Array) -> np
 def complete_in(
     state: State, ordered: Positions, flags: Array, end: int | None, silence: int | None, clock: TriggerClock
 ) -> Flags:
-    """Return which exposed cases are complete as far as the cut can see: bool[C].
+    """Return which exposed cases are complete, judged by the exposed events alone: bool[C].
 
-    Nothing of such a case is pending (before `end`), and its last exposed event ended it or is `silence` ago (for a
-    window: before its end), or it shows all of `end_all`.
+    No event of such a case is pending (before `end`), and either its last exposed event ended it, or the case has been
+    silent for `silence` (by the end of the window, if there is one), or it shows all activities of `end_all`.
 
     Parameters
     ----------
@@ -159,29 +168,31 @@ def complete_in(
     """
     events, cases = state.events, state.cases
     case = events["case"][ordered]
-    final = np.flatnonzero(np.diff(case, append=-1))
-    present, last = case[final], events["time"][ordered[final]]
-    complete = events["end"][ordered[final]] | _had_all(state, ordered, final)
+    last_place = np.flatnonzero(np.diff(case, append=-1))  # of each case, among the exposed events
+    present = case[last_place]
+    complete = events["end"][ordered[last_place]] | _had_all(state, ordered, last_place)
     if end is None:
         complete |= silent_now(cases, silence, clock)[present]
     elif silence is not None:
-        complete |= last <= end - silence
-    waiting = np.flatnonzero(flags == PENDING)
+        last_time = events["time"][ordered[last_place]]
+        complete |= last_time <= end - silence
+    pending = np.flatnonzero(flags == PENDING)
     if end is not None:
-        waiting = waiting[events["time"][waiting] < end]
-    more = np.zeros(cases.size, dtype=np.bool_)
-    more[events["case"][waiting]] = True
-    return complete & ~more[present]
+        pending = pending[events["time"][pending] < end]
+    has_pending = np.zeros(cases.size, dtype=np.bool_)
+    has_pending[events["case"][pending]] = True
+    return complete & ~has_pending[present]
 
 
 def _had_all(state: State, ordered: Positions, final: Positions) -> Flags:
-    """Return whether the exposed events of each case hold all activities of `end_all`."""
+    """Return whether the exposed events of each case contain all activities of `end_all`."""
     rule = state.end_all
     if not rule.activities or not len(ordered):
         return np.zeros(len(final), dtype=np.bool_)
     bits = rule.bits(state.activities, state.events["activity"][ordered])
-    first = np.concatenate(([0], final[:-1] + 1))
-    complete: Flags = np.bitwise_or.reduceat(bits, first) == rule.all
+    first_place = np.concatenate(([0], final[:-1] + 1))
+    bits_of_case = np.bitwise_or.reduceat(bits, first_place)
+    complete: Flags = bits_of_case == rule.all
     return complete
 
 
@@ -208,7 +219,7 @@ class Once:
     def choose(
         self, rules: PublicationRules, counters: PublicationState, end: int | None
     ) -> tuple[Positions, Mapping[str, int]]:
-        """Return the events to expose, ascending, and the counts of what was left out.
+        """Return the events to expose, ascending, and the counts of events and cases left out.
 
         `end`: end of the window, if it is one of event time.
         """
@@ -217,8 +228,10 @@ class Once:
         lost = self._lose(flags, case)
         pending = np.flatnonzero(flags == PENDING)
         complete = self.completions.complete(self.clocks.of_cases(private=True))
-        if end is not None:  # complete by what lies before the end: a case that goes on is one of a later window
-            complete[case[pending[events["time"][pending] >= end]]] = False
+        if end is not None:
+            # A case with events behind the end of the window belongs to a later window.
+            behind_end = pending[events["time"][pending] >= end]
+            complete[case[behind_end]] = False
         chosen = pending[complete[case[pending]]]
         capped = 0
         if rules.most_cases is not None:
@@ -227,41 +240,39 @@ class Once:
 
     def _lose(self, flags: Array, case: Array) -> int:
         """Drop the events that came to cases after their cut, and return how many."""
-        gone = np.zeros(self.state.cases.size, dtype=np.bool_)
-        gone[case[(flags == EXPOSED) | (flags == RETIRED)]] = True
-        late = (flags == PENDING) & gone[case]
+        had_cut = np.zeros(self.state.cases.size, dtype=np.bool_)
+        had_cut[case[(flags == EXPOSED) | (flags == RETIRED)]] = True
+        late = (flags == PENDING) & had_cut[case]
         flags[late] = DROPPED
         return int(np.count_nonzero(late))
 
     def _within_cap(
         self, counters: PublicationState, flags: Array, chosen: Positions, most: int
     ) -> tuple[Positions, int]:
-        """Return the chosen events without those of cases beyond `most` of one person.
-
-        The second value tells how many cases were left out.
-        """
+        """Return the chosen events without those of cases beyond `most` of one person, and how many cases these are."""
         events = self.state.events
         ordered = trace_order(events, chosen, self.state.rank)
         case = events["case"][ordered]
-        begins = np.flatnonzero(np.diff(case, prepend=-1))
-        whose = self._persons(ordered, case)
+        first_places = np.flatnonzero(np.diff(case, prepend=-1))
+        person_of_case = self._persons(ordered, case)
         names = self.state.index.names(self.state.cases.size)
-        cases = sorted(
-            (int(events["time"][ordered[begin]]), names[code], code)
-            for begin, code in zip(begins.tolist(), case[begins].tolist(), strict=True)
-        )
-        out = []
-        for _, _, code in cases:
-            person = whose.get(code)
+        cases_by_begin = []
+        for place, code in zip(first_places.tolist(), case[first_places].tolist(), strict=True):
+            begin_time = int(events["time"][ordered[place]])
+            cases_by_begin.append((begin_time, names[code], code))
+        cases_by_begin.sort()
+        capped = []
+        for _, _, code in cases_by_begin:
+            person = person_of_case.get(code)
             if person is None or counters.taken.get(person, 0) >= most:
-                out.append(code)
+                capped.append(code)
             else:
                 counters.taken[person] = counters.taken.get(person, 0) + 1
-        left = np.zeros(self.state.cases.size, dtype=np.bool_)
-        left[out] = True
-        away = left[events["case"][chosen]]
-        flags[chosen[away]] = RETIRED  # let go: what comes to such a case later is lost too
-        return chosen[~away], len(out)
+        is_capped = np.zeros(self.state.cases.size, dtype=np.bool_)
+        is_capped[capped] = True
+        is_left_out = is_capped[events["case"][chosen]]
+        flags[chosen[is_left_out]] = RETIRED  # later events of these cases are lost too
+        return chosen[~is_left_out], len(capped)
 
     def _persons(self, ordered: Positions, case: Array) -> dict[int, str]:
         """Return the pseudonym of the person by case: the last one that its events name."""

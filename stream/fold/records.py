@@ -19,18 +19,28 @@ import msgspec
 class Cut:
     """One cut of one publication.
 
-    * `position`, `row`: record of the delta topic and row in it (embedded: rank of the event, 0); `index`: which cut
-      of this publication at that place; `ordinal`: which cut of the publication, from 1;
-    * `time_ns`: the clock at the cut (ticks; event time where embedded or before the first tick);
-    * `vector`: (source, partition, highest offset applied), sorted;
-    * `window`: begin and end (exclusive) in ns of the window of `every`, None if there is none;
-    * `certain`: False where max_wait fired or the mode is up_to; None without events_per_case;
-    * `counts`: new_cases, new_events (first exposed by this cut), non_append_insertions (of those, the events that
-      come before an event exposed earlier), pending, late_included (late events since the last cut), late (events
-      left out as late, all so far), removed_cases, removed_events (erasure and retention, all so far); where each case
-      is exposed once, late_lost (events since the last cut of cases exposed before it) and capped_cases (complete cases
-      that were left out, because their person has reached the cap, or is not known);
-    * `accumulated`: the first three since the last *released* cut, this one included.
+    Attributes
+    ----------
+    position, row
+        Record of the delta topic and row in it (embedded: rank of the event, and 0).
+    index, ordinal
+        Number of the cut among those of the publication at this place (from 0), and among all of them (from 1).
+    time_ns
+        The clock at the cut: of ticks; embedded or before the first tick, of events.
+    vector
+        (source, partition, highest offset applied), sorted.
+    window
+        Begin and end (exclusive) in ns of the window of `every`; None if there is none.
+    certain
+        False if max_wait fired or the mode is up_to; None without events_per_case.
+    counts
+        new_cases, new_events (first exposed by this cut), non_append_insertions (new events that come before an event
+        exposed earlier), pending, late_included (late events since the last cut), late (events left out as late, all
+        so far), removed_cases, removed_events (erasure and retention, all so far). If each case is exposed once, also
+        late_lost (events since the last cut of cases exposed before it) and capped_cases (complete cases that were
+        left out because their person is unknown or has reached the cap).
+    accumulated
+        The first three counts, added up since the last *released* cut, this one included.
     """
 
     publication: str
@@ -54,7 +64,8 @@ class Cut:
 
 VERSION: Final = 1
 SEVERAL_VERSION: Final = 2
-"""Of deltas with `several`: a program before 0.2 would take their rows of one offset as repeats, so it must refuse."""
+"""Version of deltas with `several`. A program before 0.2 would read their rows of one offset as repeats, so it must
+refuse them."""
 
 READABLE: Final = (VERSION, SEVERAL_VERSION)
 
@@ -93,16 +104,34 @@ class Record(msgspec.Struct, tag_field="t", frozen=True, kw_only=True):
 class Delta(Record, tag="delta", frozen=True, kw_only=True):
     """Events of one source partition.
 
-    * `prev`: committed position before; `last`: highest offset covered;
-    * `named`: its resources are pseudonyms (older ingests, and those with `raw_resources`, wrote them as they came);
-    * `several`: rows with one offset are different events of one source record; without it the second one is a repeat.
+    The attributes from `log` on describe the log that the events were read from. Records before version 0.2 have none
+    of them.
 
-    Of the log that they were read from (all optional; records before version 0.2 have none of it):
-
-    * `log`: the id of the source topic; `epoch`: the leader epoch of the record at `last` (-1: unknown);
-    * `epochs`: where each leader epoch of the log begins, rising; written when a worker takes a partition and when it
-      has another leader;
-    * `end`: where the log ends, if that is before what was read.
+    Attributes
+    ----------
+    src, p
+        Topic and number of the source partition.
+    prev, last
+        Committed position before, and highest offset covered.
+    n, rows
+        Number of events, and the events.
+    dlq
+        Offsets of records that went to the dlq.
+    wm
+        Watermark (ns) of the partition.
+    key
+        Id of the pseudonym key.
+    named
+        Whether resources are pseudonyms. Older ingests, and those with `raw_resources`, wrote them as they came.
+    several
+        Whether rows with one offset are different events of one source record. Otherwise the second one is a repeat.
+    log, epoch
+        Id of the source topic, and leader epoch of the record at `last` (-1: unknown).
+    epochs
+        (leader epoch, first offset) of the log, rising. Written when a worker takes a partition and when its leader
+        has changed.
+    end
+        End offset of the log, if it was truncated before the position that was read.
     """
 
     src: str
@@ -129,25 +158,33 @@ def without_cases(record: Delta, cases: Collection[str]) -> Delta:
 
 
 def with_resources(record: Delta, pseudonym: Callable[[str], str]) -> Delta:
-    """Return the record with its resources as pseudonyms (itself, if they are)."""
+    """Return the record with pseudonyms in place of its resources; the same record if it has them already."""
     if record.named:
         return record
-    names = {row[4]: pseudonym(row[4]) for row in record.rows if row[4] is not None}
-    rows = [(*row[:4], names.get(row[4]) if row[4] is not None else None, *row[5:]) for row in record.rows]
+    pseudonym_of: dict[str | None, str | None] = {None: None}
+    for row in record.rows:
+        resource = row[4]
+        if resource not in pseudonym_of and resource is not None:
+            pseudonym_of[resource] = pseudonym(resource)
+    rows = [(*row[:4], pseudonym_of[row[4]], *row[5:]) for row in record.rows]
     return msgspec.structs.replace(record, rows=rows, named=True)
 
 
 def with_person(attributes: Attributes | None, name: str, pseudonym: Callable[[str], str]) -> Attributes | None:
-    """Return the attributes of a row with its person as an attribute of the case, by pseudonym.
+    """Return the attributes of a row with its person as a pseudonymous attribute of the case.
 
     `name`: the attribute that names the person.
     """
     levels = attributes or {}
-    persons = [levels[level][name] for level in ("case", "event") if levels.get(level, {}).get(name) is not None]
-    if not persons:
+    person = levels.get("case", {}).get(name)
+    if person is None:
+        person = levels.get("event", {}).get(name)
+    if person is None:
         return attributes
-    others = {level: {key: value for key, value in values.items() if key != name} for level, values in levels.items()}
-    others["case"] = {**others.get("case", {}), name: pseudonym(str(persons[0]))}
+    others: Attributes = {}
+    for level, values in levels.items():
+        others[level] = {key: value for key, value in values.items() if key != name}
+    others["case"] = {**others.get("case", {}), name: pseudonym(str(person))}
     return {level: values for level, values in others.items() if values}
 
 

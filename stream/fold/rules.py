@@ -1,6 +1,6 @@
 """The rules of the fold: publications, completion, retention.
 
-They are part of its state, so that a replay takes the same cuts.
+They are part of its state, so a fold that is restored takes the same cuts.
 """
 
 from __future__ import annotations
@@ -22,14 +22,23 @@ SourcePartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PublicationRules:
-    """One stream of releases: when it is cut, and what happens to events before its last cut (`late`).
+    """Rules of one publication.
 
-    `start` (ns): tumbling windows are counted from it, and there is none before it. `private`: the releases carry a dp
-    promise, so what they show of a case, and when, depends on that case's own events and on ticks: never on how far
-    somebody else's event has moved a watermark.
-
-    `once`: each case is exposed by one cut, the first after its completion, and what comes to it later is lost.
-    `most_cases`: of one person (`FoldRules.person`), over all cuts; None: nobody counts them.
+    Attributes
+    ----------
+    window
+        Triggers and guards of its cuts.
+    late
+        Treatment of events from before its last cut.
+    start
+        Time (ns) from which tumbling windows are counted. No window begins before it.
+    private
+        Whether its releases carry a dp promise. What they show of a case, and when, then depends on the events of that
+        case and on ticks, and never on a watermark that the event of another case has moved.
+    once
+        Whether each case is exposed by one cut, the first after its completion. Later events of it are lost.
+    most_cases
+        Most cases of one person (`FoldRules.person`) over all cuts; None if not bounded.
     """
 
     name: str
@@ -68,9 +77,14 @@ class PublicationRules:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """Facts of a whole log, for the first releases that a replay shapes by them.
+    """Facts about a whole log, which a replay needs for some kinds of first releases.
 
-    `events`, `cases`: their number; `file_times`: int64[N], event times in file order (`paper_split`).
+    Attributes
+    ----------
+    events, cases
+        Numbers of events and cases.
+    file_times
+        int64[N], event times in file order (for `paper_split`).
     """
 
     events: int
@@ -94,14 +108,25 @@ class LogFacts:
 class FoldRules:
     """The rules of one process.
 
-    * `end_activities` (its last event is one of them), `end_all` (it has had all of them), `inactivity` (ns): what
-      completes a case, beside an explicit end on a row;
-    * `log_end`: completion "log_end" (replay only): the rows of `stream.run.log_source` then carry the end;
-    * `retention` (ns): a complete case leaves the state this long after its last event;
-    * `key`: id of the pseudonym key of all rows ("" takes the key of the first record);
-    * `sources`: the recorded source set: no event-time window closes before each of them has reported or is idle;
-    * `embedded`: event time is the wall clock too, and a cut is named by the rank of its event;
-    * `person`: the case attribute that says, by a pseudonym, whose case it is. It is exposed by no cut.
+    Attributes
+    ----------
+    publications
+        Rules of each publication, in order of their names.
+    end_activities, end_all, inactivity
+        Rules that complete a case: its last event is one of these activities, it has had all of these activities, or
+        it has been silent this long (ns). A row can also end its case explicitly.
+    log_end
+        Whether each case ends with its last event of the log (replay only; `stream.run.log_source` marks these rows).
+    retention
+        Time (ns) after its last event at which a complete case leaves the state.
+    key
+        Id of the pseudonym key of all rows; "" takes the key of the first record.
+    sources
+        The recorded source partitions. No event-time window closes before each of them has reported or is idle.
+    embedded
+        Whether event time is the wall clock too (replay). A cut is then named by the rank of its event.
+    person
+        Case attribute with the pseudonym of the person. No cut exposes it.
     """
 
     publications: tuple[PublicationRules, ...]
@@ -170,7 +195,7 @@ class FoldRules:
             PublicationRules.from_mapping(publication) for publication in table["publications"]
         )
         fields["end_activities"] = tuple(table["end_activities"])
-        fields["end_all"] = tuple(table.get("end_all", ()))  # rules written before it was known lack it
+        fields["end_all"] = tuple(table.get("end_all", ()))  # rules of earlier programs lack it
         fields["sources"] = _pairs(table["sources"])
         return cls(**fields)
 

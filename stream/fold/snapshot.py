@@ -1,7 +1,7 @@
-"""The state of the fold as bytes, and what changed in it since it was last saved.
+"""The state of the fold as bytes, and its changes since it was last saved.
 
 Equal states give equal bytes: everything is in a fixed order. Derived values (deadlines of inactivity, counts of
-events_per_case) is not saved, but counted anew on restore.
+events_per_case) are not saved, but computed again on restore.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stream.fold.state import ActorCodes, Array, AttributeValues, CaseIndex, Cod
 from stream.fold.triggers import PublicationState
 
 STATE_VERSION = 2
-"""Version of what `encode` writes; bumped with every change of the state's shape."""
+"""Version of the bytes of `encode`; raised with every change of the state's shape."""
 
 
 def _without_logs(table: dict[str, Any]) -> dict[str, Any]:
@@ -31,11 +31,11 @@ def _without_logs(table: dict[str, Any]) -> dict[str, Any]:
 
 
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _without_logs}
-"""By version n: how a state of version n becomes one of n + 1. A bump of STATE_VERSION brings the step from the
-version before it; older ones are dropped then (a program reads N and N - 1).
+"""By version n, the function that upgrades a state from version n to n + 1. A new STATE_VERSION brings the step from
+the version before it, and older steps are dropped (a program reads N and N - 1).
 
-1 to 2: partitions know their log; rules may name `start` and `private`, and events be RETIRED; a state of version 1 has
-none of these."""
+1 to 2: partitions name their log; rules may contain `start` and `private`, and events may be RETIRED. A state of
+version 1 has none of these."""
 
 _COUNTERS = ("ordered", "earliest", "latest", "duplicates", "refused", "foreign", "removed_cases", "removed_events")
 
@@ -59,7 +59,7 @@ def dump_state(state: State) -> dict[str, Any]:
 
 
 def counters(state: State) -> dict[str, int | bool | None]:
-    """Return the numbers that a state keeps beside its tables."""
+    """Return the numbers of a state that are in none of its tables."""
     return {name: getattr(state, name) for name in _COUNTERS}
 
 
@@ -106,7 +106,7 @@ def _dump_partition(name: tuple[str, int], partition: Partition) -> list[Any]:
 def _held(record: Delta) -> bytes:
     """Encode a record behind a gap.
 
-    Where an integer is too large for msgpack, its values are made `plain` first.
+    If it contains an integer that is too large for msgpack, its values are made `plain` first.
     """
     try:
         return msgspec.msgpack.encode(record)
@@ -135,16 +135,16 @@ def encode(table: dict[str, Any]) -> bytes:
     return msgspec.msgpack.encode({"version": STATE_VERSION, **table}, order="sorted", enc_hook=_plain)
 
 
-def encode_patches(some: list[Patch]) -> bytes:
+def encode_patches(patches: list[Patch]) -> bytes:
     """Encode changes of a state of this version; `merged` applies them."""
-    return msgspec.msgpack.encode(some, enc_hook=_plain)
+    return msgspec.msgpack.encode(patches, enc_hook=_plain)
 
 
 def _plain(value: Any) -> Any:
-    """Return NumPy's scalars as the numbers they are."""
+    """Return the Python number of a NumPy scalar."""
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} has no place in a state")
+    raise TypeError(f"a state cannot contain a {type(value).__name__}")
 
 
 def decode(raw: bytes) -> dict[str, Any]:
@@ -162,28 +162,30 @@ def decode(raw: bytes) -> dict[str, Any]:
         raise RefusedError("the state of the fold cannot be read: these bytes are not a state") from None
     if not readable(version):
         age = "newer" if version > STATE_VERSION else "older"
-        raise RefusedError(f"the state of the fold has version {version}, {age} than the {STATE_VERSION} known here")
+        raise RefusedError(
+            f"the state of the fold has version {version}, {age} than {STATE_VERSION}, which this program reads"
+        )
     for step in range(version, STATE_VERSION):
         table = UPGRADES[step](dict(table))
     return dict(table)
 
 
 def readable(version: int) -> bool:
-    """Return whether `decode` takes a state of this version: our own, or one that `UPGRADES` leads to it."""
+    """Return whether `decode` reads a state of this version: the present one, or one that `UPGRADES` covers."""
     return version <= STATE_VERSION and all(step in UPGRADES for step in range(version, STATE_VERSION))
 
 
-# Patches: what changed in a table of plain values, and where.
+# Patches describe changes of a table of plain values.
 #
-# They know nothing of the fold, so that a later version can apply the patches of the one before to the table that they
-# belong to, and bring the result to its own shape. A patch is a list: its kind, the path of what it changes, and
+# They do not depend on the fold, so a later version can apply the patches of the version before it to their table, and
+# then upgrade the result. A patch is a list: kind, path, and the new values, which depend on the kind:
 #
-# * `update`, a map: the keys of a map that have these values now;
-# * `more`, bytes or a list: follows what is there;
-# * `at`, width, positions (<u4), values: items of that width, in bytes, that have these values now;
-# * `pairs`, a list of [key, value]: of a list of such pairs in order of their keys, those that have these values now.
+# * `update`, map: sets these keys of a map;
+# * `more`, bytes or list: is appended to a column or list;
+# * `at`, width, positions (<u4), values: sets the items at these positions of a column; the width of an item in bytes;
+# * `pairs`, list of [key, value]: sets these keys in a list of pairs, which is in order of its keys.
 #
-# A name in a path leads to the value of a map or, in a list of pairs, of the pair with that key.
+# A name in a path selects the value of a map or, in a list of pairs, the value of the pair with that key.
 
 Path = Sequence[str | int]
 Patch = list[Any]
@@ -209,34 +211,38 @@ def pairs_patch(path: Path, values: list[tuple[Any, Any]]) -> Patch:
     return ["pairs", list(path), values]
 
 
-def added(some: Iterable[Patch]) -> int:
-    """Return how many bytes patches add to the columns of a table, at least."""
-    return sum(len(values) for kind, _, *what in some if kind == "more" for values in what if isinstance(values, bytes))
+def added(patches: Iterable[Patch]) -> int:
+    """Return how many bytes patches append to the columns of a table (lists of values do not count)."""
+    total = 0
+    for kind, _, *arguments in patches:
+        if kind == "more" and isinstance(arguments[0], bytes):
+            total += len(arguments[0])
+    return total
 
 
-def merged(raw: bytes, patches: Iterable[bytes]) -> bytes:
-    """Return a table in MessagePack after patches, each a list in MessagePack, in order."""
+def merged(raw: bytes, changes_in_order: Iterable[bytes]) -> bytes:
+    """Return a table in MessagePack after changes, each a list of patches in MessagePack."""
     table = _Patched(msgspec.msgpack.decode(raw))
-    for some in patches:
-        for kind, path, *what in msgspec.msgpack.decode(some):
-            table.apply(kind, path, what)
+    for encoded_patches in changes_in_order:
+        for kind, path, *arguments in msgspec.msgpack.decode(encoded_patches):
+            table.apply(kind, path, arguments)
     return msgspec.msgpack.encode(table.patched(), order="sorted")
 
 
 class _Patched:
-    """A table that patches are applied to.
+    """A table to which patches are applied.
 
-    Columns that grow do so in place until `whole`, so that the cost of applying depends on the size of the patches.
+    Columns grow in place until `patched`, so the cost of applying depends on the size of the patches.
     """
 
     def __init__(self, table: Any) -> None:
         self._root = [table]
         self._open: dict[int, tuple[Any, Any]] = {}
 
-    def apply(self, kind: str, path: Path, what: Sequence[Any]) -> None:
+    def apply(self, kind: str, path: Path, arguments: Sequence[Any]) -> None:
         """Apply one patch."""
         parent, key = self._place([0, *path])
-        _KINDS[kind](self, parent, key, *what)
+        _KINDS[kind](self, parent, key, *arguments)
 
     def patched(self) -> Any:
         """Return the table with all patches, in plain values."""
@@ -254,9 +260,11 @@ class _Patched:
         parent[key].extend(values)
 
     def at(self, parent: Any, key: Any, width: int, positions: bytes, values: bytes) -> None:
-        column = parent[key] = bytearray(parent[key]) if isinstance(parent[key], bytes) else parent[key]
-        items = np.frombuffer(column, dtype=np.uint8).reshape(-1, width)
-        items[np.frombuffer(positions, dtype="<u4")] = np.frombuffer(values, dtype=np.uint8).reshape(-1, width)
+        if isinstance(parent[key], bytes):
+            parent[key] = bytearray(parent[key])
+        items = np.frombuffer(parent[key], dtype=np.uint8).reshape(-1, width)
+        new_items = np.frombuffer(values, dtype=np.uint8).reshape(-1, width)
+        items[np.frombuffer(positions, dtype="<u4")] = new_items
 
     def pairs(self, parent: Any, key: Any, values: list[tuple[Any, Any]]) -> None:
         self._opened(parent, key).update(map(tuple, values))
@@ -272,7 +280,7 @@ class _Patched:
         return parent, path[-1]
 
     def _opened(self, parent: Any, key: Any) -> dict[Any, Any]:
-        """Keep a list of pairs as a map, until `whole`."""
+        """Convert a list of pairs to a map, until `patched`."""
         if isinstance(parent[key], list):
             parent[key] = dict(parent[key])
             self._open[id(parent[key])] = parent, key
@@ -289,8 +297,8 @@ _KINDS: dict[str, Callable[..., None]] = {
 
 # Changes of the state since it was last saved: the cost of a checkpoint grows with the new events, not with the state.
 #
-# No part reports its changes. Columns that only grow (events, names, values of attributes) are compared by length, and
-# every other column with a copy of its values as they were saved.
+# No part reports its changes. Columns that only grow (events, names, values of attributes) are compared by length.
+# Every other column is compared with a copy of its values from the last save.
 
 FIXED = ("case", "activity", "resource", "time", "partition", "end")
 """Columns of the events that never change once a row is accepted, unless `State.recoded` counts a change."""
@@ -300,9 +308,10 @@ LEVELS = ("case_attributes", "event_attributes")
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """A state as it was saved: its lengths, and the values that may change in place.
+    """A state as it was saved: its lengths, and copies of the columns that may change in place.
 
-    These are a byte an event and publication, and 18 bytes a case. `attributes`: rows and values by (level, name).
+    The copies take one byte for each event and publication, and 18 bytes for each case. `attributes`: numbers of rows
+    and of values by (level, name).
     """
 
     rules: FoldRules
@@ -319,9 +328,9 @@ class Marks:
     taken: Mapping[str, Mapping[str, int]]
 
     def comparable(self, rules: FoldRules, state: State) -> bool:
-        """Return whether changes can lead to a later state: the same rules, and no case left."""
-        same = (self.rules is rules, self.state is state, self.recoded == state.recoded)
-        return all(same) and self.gone == len(state.index.gone)
+        """Return whether changes can describe a later state: rules are the same, and no case was removed."""
+        is_same_state = self.rules is rules and self.state is state and self.recoded == state.recoded
+        return is_same_state and self.gone == len(state.index.gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,37 +364,37 @@ def marks(rules: FoldRules, state: State, publications: Mapping[str, Publication
 
 
 def changes(since: Marks, publications: Mapping[str, PublicationState]) -> list[Patch]:
-    """Return patches that make, of the state of `since` as it was saved, the state as it is now.
+    """Return patches that change the state from the one that was saved at `since` to the present one.
 
     The values of the fold itself (clock, position, key) are not among them. `since` must be `comparable`.
     """
     state = since.state
-    return [
+    patches = [
         update_patch(["state", "counters"], counters(state)),
         update_patch(["state"], {"named": state.named, "partitions": dump_partitions(state)}),
-        *_table(["state", "events"], state.events, since.events, since.event_columns),
-        *_table(["state", "cases"], state.cases, since.cases, since.case_columns),
-        *_more(["state", "names"], _names(state.index, since.cases, state.cases.size)),
-        *_more(["state", "activities"], _tail(state.activities, since.activities)),
-        *_more(["state", "resources"], _tail(state.resources, since.resources)),
-        *_event_ids(since),
-        *(patch for level in LEVELS for patch in _attributes(since, level)),
-        *(
-            patch
-            for i, publication in enumerate(publications.values())
-            for patch in _publication(since, i, publication)
-        ),
     ]
+    patches += _table(["state", "events"], state.events, since.events, since.event_columns)
+    patches += _table(["state", "cases"], state.cases, since.cases, since.case_columns)
+    patches += _more(["state", "names"], _names(state.index, since.cases, state.cases.size))
+    patches += _more(["state", "activities"], _tail(state.activities, since.activities))
+    patches += _more(["state", "resources"], _tail(state.resources, since.resources))
+    patches += _event_ids(since)
+    for level in LEVELS:
+        patches += _attributes(since, level)
+    for place, publication in enumerate(publications.values()):
+        patches += _publication(since, place, publication)
+    return patches
 
 
 def _table(path: list[str | int], table: ColumnTable, before: int, compared: Mapping[str, Array]) -> Iterator[Patch]:
-    """Yield the rows that changed among the first `before`, and the rows that came."""
+    """Yield patches for the rows that changed among the first `before`, and for the new rows."""
     for name in table.kept:
-        column, old = table[name], compared.get(name)
-        changed = np.zeros(0, dtype=np.int64) if old is None else np.flatnonzero(column[:before] != old)
-        if len(changed):
-            places = changed.astype("<u4").tobytes()
-            yield at_patch([*path, name, 1], column.itemsize, places, column[changed].tobytes())
+        column, saved = table[name], compared.get(name)
+        if saved is not None:
+            changed = np.flatnonzero(column[:before] != saved)
+            if len(changed):
+                places = changed.astype("<u4").tobytes()
+                yield at_patch([*path, name, 1], column.itemsize, places, column[changed].tobytes())
         if table.size > before:
             yield more_patch([*path, name, 1], column[before:].tobytes())
 
@@ -396,7 +405,7 @@ def _more(path: list[str | int], values: list[Any]) -> Iterator[Patch]:
 
 
 def _tail(codes: Mapping[Any, int], before: int) -> list[Any]:
-    """Return the names that came after the first `before`."""
+    """Return the names behind the first `before`."""
     newest_first = list(islice(reversed(codes), len(codes) - before))
     return newest_first[::-1]
 
@@ -413,7 +422,7 @@ def _names(index: CaseIndex, before: int, size: int) -> list[str]:
 
 
 def _event_ids(since: Marks) -> Iterator[Patch]:
-    """Yield all ids of every case that had an event; other cases got none."""
+    """Yield a patch with all event ids of the cases that had an event; other cases got none."""
     state = since.state
     if state.event_ids and state.events.size > since.events:
         touched = np.unique(state.events["case"][since.events :]).tolist()
@@ -436,7 +445,7 @@ def _attributes(since: Marks, level: str) -> Iterator[Patch]:
 
 
 def _publication(since: Marks, place: int, publication: PublicationState) -> Iterator[Patch]:
-    """Yield its counters, and the numbers of cases that changed among those that each person gave."""
+    """Yield patches for the counters of a publication, and for the changed case numbers of persons."""
     counts, before = publication.to_state(), since.taken[publication.name]
     if before:
         taken = counts.pop("taken")

@@ -3,8 +3,8 @@
 Time-driven triggers are `every`, `first.until` and `max_wait`; the others count. A guard delays a counting trigger
 until it is satisfied, and skips a window of `every`, whose events then go to the next one.
 
-What a publication did with every event is in columns of the state: `flag:`, `known:` and `pending:` with the name of
-the publication.
+The state has three columns for each publication: `flag:NAME` is the state of each event, `known:NAME` whether the
+publication has counted the case, and `pending:NAME` how many events of the case are pending.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Clocks:
 
     @property
     def arrival(self) -> int | None:
-        """Arrival time of an event that comes now; None if the clock is that of the events."""
+        """Arrival time of an event that comes now; None if event time is the clock."""
         return None if self._embedded else self.now
 
     @property
@@ -67,19 +67,23 @@ class Clocks:
         return any(partition.gap for partition in self._partitions.values())
 
     def read(self, idle_timeout: int | None = None) -> TriggerClock:
-        """`now`, and the least watermark over partitions that are not idle (all idle: the clock itself)."""
+        """Return `now`, and the least watermark over partitions that are not idle (all idle: the clock itself)."""
         if self._embedded:
             return TriggerClock(self.now, self.now)
-        awake, latest = [], []
+        latest_of_awake, event_times = [], []
         for partition in self._partitions.values():
             if not self._idle(partition, idle_timeout):
-                awake.append(partition.latest)
+                latest_of_awake.append(partition.latest)
             if partition.latest is not None:
-                latest.append(partition.latest)
-        if awake:
-            times = [time for time in awake if time is not None]
-            return TriggerClock(self.now, min(times) if len(times) == len(awake) else None)
-        return TriggerClock(self.now, max([*latest, self.now]) if self.now is not None and latest else None)
+                event_times.append(partition.latest)
+        watermark = None
+        if latest_of_awake:
+            times = [time for time in latest_of_awake if time is not None]
+            if len(times) == len(latest_of_awake):
+                watermark = min(times)
+        elif event_times and self.now is not None:
+            watermark = max([*event_times, self.now])
+        return TriggerClock(self.now, watermark)
 
     def of_cases(self, *, private: bool) -> TriggerClock:
         """Return the clock by which a case becomes silent.
@@ -89,7 +93,7 @@ class Clocks:
         return TriggerClock(self.now, None) if private else self.read()
 
     def _idle(self, partition: Partition, idle_timeout: int | None) -> bool:
-        """Return whether it was silent for `idle_timeout`; without one, whether it reported and never had an event."""
+        """Return whether a partition was silent for `idle_timeout`; if not set, whether it reported without an event."""
         if partition.active is None or self.now is None:
             return False
         if idle_timeout is None:
@@ -106,19 +110,28 @@ class Clocks:
             return NEVER
         if self._embedded:
             return bound if bound > now else NEVER
-        behind = [
-            partition for partition in self._partitions.values() if partition.latest is None or partition.latest < bound
-        ]
-        if idle_timeout is None or not behind or any(partition.active is None for partition in behind):
+        partitions = self._partitions.values()
+        behind = [partition for partition in partitions if partition.latest is None or partition.latest < bound]
+        last_active = [partition.active for partition in behind if partition.active is not None]
+        if idle_timeout is None or not behind or len(last_active) < len(behind):
             return NEVER
-        idle = max(partition.active for partition in behind if partition.active is not None) + idle_timeout
-        moment = idle if len(behind) < len(self._partitions) else max(idle, bound)
+        all_behind_idle = max(last_active) + idle_timeout
+        # If no partition is left that is not idle, the clock itself is the watermark.
+        moment = all_behind_idle if len(behind) < len(partitions) else max(all_behind_idle, bound)
         return moment if moment > now else NEVER
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """A trigger that holds. `end`: only events before it are exposed; `certain`: None without events_per_case."""
+    """A trigger that holds.
+
+    Attributes
+    ----------
+    start, end
+        Window of `every`. Only events before `end` are exposed.
+    certain
+        Whether all cases of `events_per_case` were ready; None without this trigger.
+    """
 
     trigger: str
     start: int | None = None
@@ -128,7 +141,7 @@ class Firing:
 
 @dataclass(slots=True)
 class PublicationState:
-    """Counters since the last cut and totals, of one publication. All of it is part of the fold's state."""
+    """Counters since the last cut and totals of one publication. They are part of the fold's state."""
 
     name: str
     new_cases: int = 0
@@ -149,12 +162,12 @@ class PublicationState:
     orphans: int = 0
     unreleased: dict[str, int] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
-    """Cases exposed so far by the pseudonym of their person, where `most_cases` bounds them: it outlives the cases."""
+    """Number of cases exposed so far, by pseudonym of the person, if `most_cases` bounds it. Kept after the cases."""
 
     def to_state(self) -> dict[str, Any]:
         """Return plain values, for `from_state`."""
         state = asdict(self)
-        if not self.taken:  # programs that do not know it read the state of publications that do not use it
+        if not self.taken:  # earlier programs can read the state if the field is absent
             del state["taken"]
         return state
 
@@ -180,31 +193,33 @@ class PublicationState:
     ) -> None:
         """Set the end of the first window of `every`.
 
-        With a `start` it is the window of `start`, whatever the first event says; wall time begins with the window that
-        contains the first tick, or, if time is `simulated`, with the first one too. Without: aligned to 1970-01-01 UTC,
-        because the first event would depend on how partitions interleave. Event time starts with the window of the
-        earliest event once every partition has reported; wall time with the first tick after an event.
+        With a `start`, event time begins with the window of `start`, and wall time with the window of the first tick
+        (if time is `simulated`, with that of `start` too). Without a `start`, windows are aligned to 1970-01-01 UTC:
+        the first event would depend on how partitions interleave. Event time then begins with the window of the
+        earliest event once every partition has reported, and wall time with the first tick after an event.
         """
         if rules.window.every is None or self.window_end is not None:
             return
+        is_event_time = rules.window.tumbling
+        begin = None
         if rules.start is not None:
-            begin = rules.start if rules.window.tumbling or simulated else clock.now
-            self.window_end = None if begin is None else rules.window_end_after(begin)
-            return
-        time = clock.watermark if rules.window.tumbling else clock.now
-        if time is not None and earliest is not None:
-            self.window_end = rules.window_end_after(min(earliest, time) if rules.window.tumbling else time)
+            begin = rules.start if is_event_time or simulated else clock.now
+        elif earliest is not None:
+            begin = clock.watermark if is_event_time else clock.now
+            if begin is not None and is_event_time:
+                begin = min(earliest, begin)
+        if begin is not None:
+            self.window_end = rules.window_end_after(begin)
 
     def skip_window(self, rules: PublicationRules, clock: TriggerClock) -> None:
-        """Go on to the next window.
-
-        It is the one after in event time, and the one that contains `now` in wall time.
-        """
+        """Move to the next window: the following one in event time, the one that contains `now` in wall time."""
         every = rules.window.every
         if every is None or self.window_end is None:
             return
-        # with a `start` that came later, or moved, the next window ends on the new grid
-        self.window_end = self.window_end + every if rules.start is None else rules.window_end_after(self.window_end)
+        if rules.start is None:
+            self.window_end += every
+        else:  # the start may have been set or moved since: the next window ends on the new grid
+            self.window_end = rules.window_end_after(self.window_end)
         if not rules.window.tumbling and clock.now is not None:
             self.window_end = max(self.window_end, rules.window_end_after(clock.now))
 
@@ -212,7 +227,9 @@ class PublicationState:
         """Return the watermark at which the current event-time window (or `first.until`) closes."""
         first = rules.window.first
         if first is not None and not self.first_done:
-            return first.until + 1 if first.until is not None and not rules.private else NEVER
+            if first.until is None or rules.private:
+                return NEVER
+            return first.until + 1
         if rules.window.tumbling and self.window_end is not None:
             return self.window_end + rules.window.allowed_lateness
         return NEVER
@@ -220,8 +237,8 @@ class PublicationState:
     def wall_bounds(self, rules: PublicationRules) -> list[int]:
         """Return the clocks at which time alone may bring a cut.
 
-        A wall window closes, `max_wait` is over, or `min_interval` releases a trigger that waits; for dp releases
-        `first.until` too, which no event may bring nearer.
+        A wall window closes, `max_wait` is over, or `min_interval` permits a delayed trigger; for dp releases
+        `first.until` too, since no event may move it.
         """
         window, first, bounds = rules.window, rules.window.first, []
         if first is not None and first.until is not None and rules.private and not self.first_done:
@@ -242,20 +259,20 @@ class PublicationState:
         `fresh`: int64, places of the events that bring an unseen case.
         """
         window, first = rules.window, rules.window.first
-        cases, events = window.new_cases, window.new_events
+        case_goal, event_goal = window.new_cases, window.new_events
         if first is not None and not self.first_done:
-            cases, events = first.new_cases, first.new_events
+            case_goal, event_goal = first.new_cases, first.new_events
         rows = count
-        for goal in (cases, window.min_new_cases):
+        for goal in (case_goal, window.min_new_cases):
             missing = NEVER if goal is None else goal - self.new_cases
             if 1 <= missing <= len(fresh):
                 rows = min(rows, int(fresh[missing - 1]))
-        if events is not None and events > self.new_events:
-            rows = min(rows, events - self.new_events - 1)
+        if event_goal is not None and event_goal > self.new_events:
+            rows = min(rows, event_goal - self.new_events - 1)
         return rows
 
     def firing(self, rules: PublicationRules, clock: TriggerClock) -> Firing | None:
-        """Return the trigger that holds now, guards aside."""
+        """Return the trigger that holds now, without regard to guards."""
         first = rules.window.first
         if first is not None and not self.first_done:
             return self._first(first, clock.now if rules.private else clock.watermark)
@@ -263,7 +280,8 @@ class PublicationState:
 
     def _first(self, first: First, time: int | None) -> Firing | None:
         if first.until is not None:
-            return Firing("first", end=first.until + 1) if time is not None and time > first.until else None
+            is_over = time is not None and time > first.until
+            return Firing("first", end=first.until + 1) if is_over else None
         by_cases = first.new_cases is not None and self.new_cases >= first.new_cases
         by_events = first.new_events is not None and self.new_events >= first.new_events
         return Firing("first") if by_cases or by_events else None
@@ -273,18 +291,19 @@ class PublicationState:
         if every is None or end is None:
             return None
         if rules.window.tumbling:
-            closed = clock.watermark is not None and clock.watermark >= end + rules.window.allowed_lateness
-            return Firing("every", end - every, end) if closed else None
-        return Firing("every", end - every) if clock.now is not None and clock.now >= end else None
+            is_closed = clock.watermark is not None and clock.watermark >= end + rules.window.allowed_lateness
+            return Firing("every", end - every, end) if is_closed else None
+        is_over = clock.now is not None and clock.now >= end
+        return Firing("every", end - every) if is_over else None
 
     def _counted(self, rules: PublicationRules) -> Firing | None:
         window = rules.window
-        for trigger, wanted, reached in (
+        for trigger, goal, reached in (
             ("new_cases", window.new_cases, self.new_cases),
             ("new_events", window.new_events, self.new_events),
             ("completed_cases", window.completed_cases, self.completed),
         ):
-            if wanted is not None and reached >= wanted:
+            if goal is not None and reached >= goal:
                 return Firing(trigger)
         return None
 
@@ -304,9 +323,9 @@ class PublicationState:
         window = rules.window
         interval = window.min_interval
         if interval is not None and self.cuts:
-            if clock.now is None:  # without a tick, the time since the last cut is not known
+            if clock.now is None:  # without a tick, the time since the last cut is unknown
                 return True
-            # A cut before the first tick has no moment. Were it taken for now, the guard would hold for ever.
+            # A cut before the first tick has no time. If it counted as taken now, the guard would hold for ever.
             if self.last_cut is not None and clock.now - self.last_cut < interval:
                 return True
         return window.min_new_cases is not None and not window.tumbling and self.new_cases < window.min_new_cases
@@ -314,11 +333,19 @@ class PublicationState:
 
 @dataclass(slots=True)
 class PendingGrowth:
-    """The pending events of one publication that events_per_case fires alone.
+    """Pending events by case of one publication that only events_per_case fires.
 
-    `count` keeps changed numbers in a dictionary, which is several times faster than to write single values into a
-    column; `flush` writes them. `counted`: pending events by case before that. Events before `first_time` are left out
-    as late.
+    `count` keeps changed numbers in a dictionary, which is several times faster than writing single values into a
+    column; `flush` writes them.
+
+    Attributes
+    ----------
+    x, fraction
+        The trigger: this share of the unfinished cases must have x pending events each.
+    counted
+        Pending events of each case before the changes.
+    first_time
+        Events before this time (ns) are left out as late.
     """
 
     counters: PublicationState
@@ -329,7 +356,7 @@ class PendingGrowth:
     changed: dict[int, int] = field(default_factory=dict)
 
     def count(self, case: int, more: int, *, before: bool | None, closed: bool) -> None:
-        """Count `more` pending events of a case that is `closed` now; `before`: was it? (None: it is new)."""
+        """Count `more` pending events of a case; `before`, `closed`: whether it was and is closed (None: a new case)."""
         counters = self.counters
         pending = self.changed.get(case)
         if before is None:
@@ -355,7 +382,7 @@ class PendingGrowth:
 
 
 class Publications:
-    """Owns the counters (`states`, by name) and the dead letters of late events."""
+    """Counters of all publications (`states`, by name), and the dead letters of late events."""
 
     def __init__(
         self, rules: FoldRules, state: State, clocks: Clocks, restored: Iterable[PublicationState] = ()
@@ -384,41 +411,42 @@ class Publications:
                 cases.add_column(f"known:{name}", "|b1")
                 cases.add_column(f"pending:{name}", "<i4")
         for publication, counters in self:
-            # windows from a public moment are open before the first event
+            # Windows with a declared start are open before the first event.
             if publication.start is not None:
                 self.open_windows(publication, counters)
 
     def __iter__(self) -> Iterator[tuple[PublicationRules, PublicationState]]:
-        """Rules and counters of each publication, by name."""
+        """Yield rules and counters of each publication, by name."""
         for rules in self._rules.publications:
             yield rules, self.states[rules.name]
 
     def open_windows(self, rules: PublicationRules, counters: PublicationState) -> None:
-        """Set the end of the first window of `every`, if it can be known."""
+        """Set the end of the first window of `every`, if it is determined already."""
         clock = self._clocks.read(rules.window.idle_timeout)
         counters.open_windows(rules, clock, self._state.earliest, simulated=self._rules.embedded)
 
     # counted anew
 
     def recount(self) -> None:
-        """Count again, case by case, what follows from the events: after a restore, a new configuration, an erasure."""
+        """Compute again the numbers that follow from the events: after a restore, a new configuration, an erasure."""
         for rules, _ in self:
-            self.recount_one(rules)
+            self.recount_publication(rules)
 
-    def recount_one(self, rules: PublicationRules) -> None:
-        """`recount` of one publication."""
+    def recount_publication(self, rules: PublicationRules) -> None:
+        """Compute again the derived numbers of one publication (see `recount`)."""
         events, cases, name = self._state.events, self._state.cases, rules.name
         flags, size, counters = events[f"flag:{name}"], cases.size, self.states[name]
-        waiting = np.bincount(events["case"][flags == PENDING], minlength=size)
-        cases[f"known:{name}"][:] = np.bincount(events["case"][flags != DROPPED], minlength=size) > 0
-        counters.orphans = size - int(np.count_nonzero(cases[f"known:{name}"]))
-        if rules.window.alone and rules.window.events_per_case is not None:
+        has_counted_event = np.bincount(events["case"][flags != DROPPED], minlength=size) > 0
+        cases[f"known:{name}"][:] = has_counted_event
+        counters.orphans = size - int(np.count_nonzero(has_counted_event))
+        rule = rules.window.events_per_case
+        if rules.window.alone and rule is not None:
             closed = cases["closed"]
-            cases[f"pending:{name}"][:] = waiting
-            counters.unfinished = int(np.count_nonzero((waiting > 0) | ~closed))
-            counters.ready = int(
-                np.count_nonzero((waiting > 0) & ((waiting >= rules.window.events_per_case.x) | closed))
-            )
+            pending = np.bincount(events["case"][flags == PENDING], minlength=size)
+            cases[f"pending:{name}"][:] = pending
+            is_ready = (pending > 0) & ((pending >= rule.x) | closed)
+            counters.unfinished = int(np.count_nonzero((pending > 0) | ~closed))
+            counters.ready = int(np.count_nonzero(is_ready))
 
     # events
 
@@ -426,7 +454,7 @@ class Publications:
         """Count the rows begin .. end-1, which the state has just admitted."""
         cases, times = batch.cases[begin:end], batch.times[begin:end]
         fresh = int(np.count_nonzero(batch.fresh[begin:end]))
-        dead: list[tuple[int, str]] = []
+        dead_rows: list[tuple[int, str]] = []
         for rules, counters in self:
             counted = cases
             if counters.late_before is not None:
@@ -437,7 +465,7 @@ class Publications:
                     counted = cases[~late]
                     self._state.events[f"flag:{rules.name}"][begin - end :][late] = DROPPED
                     if rules.late == "dlq":
-                        dead += [(begin + place, rules.name) for place in np.flatnonzero(late).tolist()]
+                        dead_rows += [(begin + place, rules.name) for place in np.flatnonzero(late).tolist()]
             counted_cases = self._state.cases[f"known:{rules.name}"]
             unseen = counted[~counted_cases[counted]]
             if len(unseen):
@@ -448,9 +476,9 @@ class Publications:
             counters.new_events += len(counted)
             if rules.window.alone and counters.waiting_since is None and len(counted):
                 counters.waiting_since = self._clocks.now
-        if dead:
+        if dead_rows:
             source = next(name for name, candidate in self._state.partitions.items() if candidate is partition)
-            for row, name in sorted(dead):
+            for row, name in sorted(dead_rows):
                 self.dead_letters.append((*source, int(batch.offsets[row]), f"late for publication {name}"))
 
     def rows_with_unseen_case(
@@ -475,7 +503,7 @@ class Publications:
         missing = NEVER
         for rules, counters in self:
             if rules.window.completed_cases is not None:
-                # A trigger that holds already, but is held back by a guard, is looked at after each completion.
+                # A trigger that holds already, but is delayed by a guard, is evaluated after each completion.
                 missing = min(missing, max(1, rules.window.completed_cases - counters.completed))
         return missing
 
@@ -517,7 +545,7 @@ class Publications:
             "cases": state.cases.size,
             "new_cases": counters.new_cases,
             "new_events": counters.new_events,
-            **{name: counters.unreleased.get(name, 0) for name in ("non_append_insertions",)},
+            "non_append_insertions": counters.unreleased.get("non_append_insertions", 0),
             "removed_cases": state.removed_cases,
             "removed_events": state.removed_events,
             "refused": state.refused,

@@ -1,9 +1,9 @@
 """`veilstream advise`: candidate settings replayed on a historical log, and the one to propose.
 
-A candidate holds if what it released keeps its bounds, whatever cuts were withheld: the verdict that `replay` prints
-for the same releases says the same. Proposed is only a candidate whose verdict is SAFE, with bounds on KA, FA, CA and
-BA, and of which every cut became a release; if there is none, the nearest is named with what stopped it. The
-measures describe this log's past, and promise nothing about its future.
+A candidate holds if its releases keep its bounds, even if cuts were withheld: `replay` prints the same verdict for the
+same releases. A candidate is proposed only if its verdict is SAFE, it bounds KA, FA, CA and BA, and every cut became a
+release. If there is none, the nearest is named, with the reason against it. The measures describe the past of this log,
+and promise nothing about its future.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from stream.run import presets
 from stream.run.replay import Replay, ReplayOutcome
 
 DAY = 86_400.0
-UNASKED = {"risk": False, "utility": False}
-"""Audits that decide nothing of a candidate, as no gate asks for them; the proposal has them again."""
+UNMEASURED = {"risk": False, "utility": False}
+"""Audits that no gate of a candidate reads, and that trials leave out. The proposal contains them."""
 
 LEAST = (10, 20)
-"""Values of K that are compared beside the one asked for."""
+"""Further values of K that are compared."""
 
 LOST = 0.05
-"""What a lost activity of at least 5 % of the cases counts, in shares of the events: two settings that keep nearly as
-much differ by what a miner misses."""
+"""Cost of a lost activity of at least 5 % of the cases, as a share of the events. It decides between two settings that
+keep nearly as many events."""
 
 Goal = Literal["utility", "safety", "timeliness"]
 GOALS: tuple[Goal, ...] = ("utility", "safety", "timeliness")
@@ -43,7 +43,7 @@ GOALS: tuple[Goal, ...] = ("utility", "safety", "timeliness")
 
 @dataclass(frozen=True, slots=True)
 class AdviceCandidate:
-    """A setting to try: `why` says what it is for; `least`: its K, 0 for mechanisms without one."""
+    """A setting to try. `why`: its purpose; `least`: its K, 0 for mechanisms without one."""
 
     why: str
     publication: Publication
@@ -69,7 +69,7 @@ class CandidateTrial:
     worst
         Least KA, FA, CA, BA over all releases.
     refused
-        Why it could not be replayed at all.
+        Error that prevented the replay.
     """
 
     candidate: AdviceCandidate
@@ -83,27 +83,27 @@ class CandidateTrial:
     loses: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     verdict: Word | None = None
-    """What `replay` says of the same releases; None if it could not be replayed."""
+    """Verdict that `replay` prints for the same releases; None if it could not be replayed."""
     waiting: int = 0
 
     @property
     def unreleased(self) -> int:
-        """Cuts that released nothing, for whatever reason."""
+        """Cuts that released nothing."""
         return self.withheld + self.waiting
 
     @property
     def holds(self) -> bool:
-        """Whether something was released: no gate of a candidate only warns, so every release keeps its bounds."""
+        """Whether something was released. No candidate's gate only warns, so every release keeps its bounds."""
         return not self.refused and self.releases > 0
 
     @property
     def proposable(self) -> bool:
-        """Whether every cut became a release, and the releases are safe over the series, the rules known or not."""
+        """Whether every cut became a release, and the verdict on the series is SAFE."""
         return self.holds and not self.unreleased and self.series and self.verdict in (None, "SAFE")
 
     @property
     def worth(self) -> float:
-        """Events kept, less what the lost activities count."""
+        """Events kept, less the cost of lost activities."""
         return (self.kept or 0.0) - LOST * len(self.loses)
 
     @property
@@ -115,14 +115,14 @@ class CandidateTrial:
 def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = presets.C) -> list[AdviceCandidate]:
     """Return the settings to try, from the most protection over a series to the most events in one release.
 
-    At K and the usual values beside it, and two that are differentially private.
+    They cover K, further values of it (`LEAST`), and two differentially private mechanisms.
     """
     proposed = []
     for least in sorted({K, *LEAST}, reverse=True):
         table = presets.bounds(log, sensitive, least, C)
         bounded = presets.series_gate(least)
         completed, started = presets.window(log, least), presets.growing_window(log, least)
-        again = {key: value for key, value in table.items() if key != "bins"}
+        without_bins = {key: value for key, value in table.items() if key != "bins"}
         cohorts = [
             (
                 "cohorts-local",
@@ -133,10 +133,10 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
             ("cohorts-exact", "the same, whole items removed", _with(table, "tlkc-cohorts", "exact"), bounded),
         ]
         growing = [
-            ("repair-local", "all cases again, repaired", _with(again, "tlkc", "local"), _repair(bounded)),
-            ("repair-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), _repair(bounded)),
-            ("plain-local", "each release alone", _with(again, "tlkc", "local"), {"min_ka": least}),
-            ("plain-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), {"min_ka": least}),
+            ("repair-local", "all cases again, repaired", _with(without_bins, "tlkc", "local"), _repair(bounded)),
+            ("repair-exact", "the same, whole items removed", _with(without_bins, "tlkc", "exact"), _repair(bounded)),
+            ("plain-local", "each release alone", _with(without_bins, "tlkc", "local"), {"min_ka": least}),
+            ("plain-exact", "the same, whole items removed", _with(without_bins, "tlkc", "exact"), {"min_ka": least}),
         ]
         for cuts, rows in ((completed, cohorts), (started, growing)):
             proposed += [
@@ -157,8 +157,8 @@ def _repair(gate: Mapping[str, Any]) -> Mapping[str, Any]:
 def _dp(log: EventLog) -> list[AdviceCandidate]:
     """Return variants with noisy frequencies, and a synthetic log.
 
-    The moments of their cuts are declared public: on a past log they are known. So are the labels, which no noise
-    hides.
+    The moments of their cuts are declared public, since those of a past log are known. The labels are declared public
+    too.
     """
     gate = {"public_cut": True, "max_epsilon": 0.1 * (presets.RELEASES + 1)}
     terms, labels = {"epsilon": 0.1, "delta_dp": 1e-6}, sorted(map(str, log.activity.values))
@@ -175,7 +175,7 @@ def _dp(log: EventLog) -> list[AdviceCandidate]:
 def attempt(candidate: AdviceCandidate, log: EventLog, settings: Settings, folder: Path) -> CandidateTrial:
     """Replay one candidate into `folder` (of its own)."""
     table = candidate.publication.model_dump()
-    tried = Publication.model_validate({**table, "audit": {**table["audit"], **UNASKED}})
+    tried = Publication.model_validate({**table, "audit": {**table["audit"], **UNMEASURED}})
     try:
         replay = Replay(settings.model_copy(update={"publication": (tried,)}), folder)
         outcome = replay.run(log, final=True)
@@ -187,9 +187,10 @@ def attempt(candidate: AdviceCandidate, log: EventLog, settings: Settings, folde
 
 
 def _ends(log: EventLog) -> dict[str, float]:
-    """Seconds since 1970 of the last event of each case."""
-    filled = np.flatnonzero(log.lengths > 0)
-    return {log.case_ids[case]: int(log.time[log.starts[case + 1] - 1]) / 1e9 for case in filled.tolist()}
+    """Return the time of the last event of each case, in seconds since 1970."""
+    has_events = np.flatnonzero(log.lengths > 0)
+    last_event = log.starts[1:] - 1
+    return {log.case_ids[case]: int(log.time[last_event[case]]) / 1e9 for case in has_events.tolist()}
 
 
 def median_wait(records: Sequence[ReleaseRecord], since: Mapping[str, float]) -> float | None:
@@ -206,7 +207,7 @@ def _trial(candidate: AdviceCandidate, outcome: ReplayOutcome, log: EventLog, wa
     released = [decision.audit for _, decision in outcome.decisions if decision.status == "sealed"]
     last = released[-1] if released else AuditDocument()
     released_events = last.get("counts", {}).get("released")
-    # Also cuts that only waited: who asks for a setting wants a release at every cut.
+    # Cuts that only waited count too: a user of a setting needs a release at every cut.
     unreleased = [decision for _, decision in outcome.decisions if decision.status == "withheld"]
     waiting = sum(decision.waits for decision in unreleased)
     reasons = dict.fromkeys(reason for decision in unreleased for reason in decision.reasons)
@@ -235,9 +236,25 @@ def propose(
     C: float = presets.C,
     goal: Goal = "utility",
 ) -> tuple[list[CandidateTrial], CandidateTrial | None]:
-    """Return all trials, and the proposed one.
+    """Replay all candidates; return their trials, and the one to propose.
 
-    It is the best for the goal of those that hold over the series with at least K; None if nothing holds.
+    Parameters
+    ----------
+    log, settings
+        The historical log, and the process that the publications belong to.
+    K, C
+        Least cases that must match, and largest share of a sensitive value.
+    folder
+        Folder for the replays.
+    step
+        Called with the name of each candidate before its replay.
+    goal
+        Measure by which the best of the possible proposals is chosen.
+
+    Returns
+    -------
+    tuple
+        The trials, and the proposal: None if no candidate with at least K holds over the series.
     """
     trials = []
     for candidate in candidates(log, K, settings.process.sensitive, C):
@@ -254,38 +271,41 @@ def _rank(trial: CandidateTrial, goal: Goal) -> tuple[float, ...]:
 
 def nearest(trials: Sequence[CandidateTrial], K: int) -> CandidateTrial | None:
     """Return the nearest trial with bounds on the whole series and at least K: safe, with fewest unreleased cuts."""
-    close = [t for t in trials if t.series and t.candidate.least >= K and not t.refused]
-    return min(close, key=_distance, default=None)
+    bounded = [trial for trial in trials if trial.series and trial.candidate.least >= K and not trial.refused]
+    return min(bounded, key=_distance, default=None)
 
 
 def _distance(trial: CandidateTrial) -> tuple[bool, int, int]:
-    """Order of `nearest`: what is not safe comes last, however many of its cuts became releases."""
+    """Return the sort key of `nearest`: trials that are not safe come last, even with more released cuts."""
     unsafe = trial.verdict not in (None, "SAFE")
     return unsafe, trial.unreleased - trial.releases, trial.unreleased
 
 
 def frontier(trials: Sequence[CandidateTrial]) -> list[CandidateTrial]:
-    """Return the trials that could be proposed and that no other one beats in both events kept and waiting.
+    """Return the proposable trials that no other one surpasses in both events kept and waiting.
 
-    Most kept first.
+    Trials with most events kept come first.
     """
-    holding = [t for t in trials if t.proposable and t.kept is not None and t.wait_days is not None]
-    best = [
-        trial
-        for trial in holding
-        if not any(
-            (other.kept or 0) >= (trial.kept or 0)
-            and (other.wait_days or 0) <= (trial.wait_days or 0)
-            and (other.kept, other.wait_days) != (trial.kept, trial.wait_days)
-            for other in holding
-        )
+    measured = [
+        (trial.kept, trial.wait_days, trial)
+        for trial in trials
+        if trial.proposable and trial.kept is not None and trial.wait_days is not None
     ]
-    return sorted(best, key=lambda trial: (-(trial.kept or 0), trial.wait_days or 0))
+
+    def is_surpassed(kept: float, wait: float) -> bool:
+        return any(
+            other_kept >= kept and other_wait <= wait and (other_kept, other_wait) != (kept, wait)
+            for other_kept, other_wait, _ in measured
+        )
+
+    best = [entry for entry in measured if not is_surpassed(entry[0], entry[1])]
+    best.sort(key=lambda entry: (-entry[0], entry[1]))
+    return [trial for _, _, trial in best]
 
 
 NAME = "research"
-"""Of the proposed publication, as of the one that `replay` makes with nothing configured: commands of the documentation
-go on with it. The name of the candidate says how it was found, and is in a comment."""
+"""Name of the proposed publication, and of the one that `replay` makes without a configuration, so that commands of the
+documentation work with both. The name of the candidate is in a comment."""
 
 
 def as_toml(settings: Settings, publication: Publication) -> str:
@@ -308,7 +328,7 @@ def as_toml(settings: Settings, publication: Publication) -> str:
     text = tomli_w.dumps({"process": body, **({"file": file} if file else {}), "publication": [table]})
     text = text.replace("[[publication]]", f"# {publication.name} of veilstream advise\n[[publication]]")
     if process.completion.log_end:
-        note = "# What ends a case: a daemon does not know the end of the log; choose inactivity or end_activities.\n"
+        note = "# Rule that ends a case. A daemon reads no end of the log: choose inactivity or end_activities.\n"
         text = text.replace("[process.completion]", note + "[process.completion]")
     return text
 

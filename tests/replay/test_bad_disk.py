@@ -64,4 +64,4 @@ def test_a_disk_that_is_nearly_full_is_seen_before_a_release(world: Path, tmp_pa
     with pytest.raises(UnavailableError, match="1000 bytes are free"):
         replay(world, tmp_path / "out", ops=Nearly())
     assert verifier.decisions(tmp_path / "out") == {}
-    assert verifier.Left(tmp_path / "out").of("charge") == []
+    assert verifier.OutputContents(tmp_path / "out").of("charge") == []

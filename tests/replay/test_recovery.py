@@ -96,5 +96,7 @@ def test_what_is_kept_of_a_release_is_damaged(world: Path, name: str, left: byte
             file.write_bytes(left)
     replay(world)
     assert len(list((world / "out" / "public" / "plain").glob("release-*"))) == before
-    reasons = [reason for entry in verifier.Left(world / "out").of("withheld") for reason in entry["body"]["reasons"]]
+    reasons = [
+        reason for entry in verifier.OutputContents(world / "out").of("withheld") for reason in entry["body"]["reasons"]
+    ]
     assert any(f"{name}: cannot be read" in reason for reason in reasons)

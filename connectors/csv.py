@@ -1,4 +1,4 @@
-"""CSV files: one row an event, a header line, packed with gzip or not.
+"""CSV files with a header line and one row for each event, packed with gzip or not.
 
 Encoding (UTF-8, UTF-16, a Windows code page) and separator (comma, semicolon, tab, bar) are detected if they are not
 given. An empty field is missing. A column whose every value is written as Python writes an int, a float or a boolean is
@@ -53,7 +53,7 @@ _SEP_LINE = re.compile('"?sep=(.)"?[\r\n]*', re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a file is written.
+    """Format of a file.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Dialect:
         Names of the columns.
     errors
         Error handling of decoding: `surrogateescape` keeps bytes that are not of the encoding, so that their rows can
-        be found.
+        be identified.
     """
 
     encoding: str
@@ -98,7 +98,7 @@ class CsvTable:
     Parameters
     ----------
     dialect
-        How the file is written.
+        Format of the file.
     rows
         One column of texts for each name.
     lines
@@ -176,7 +176,7 @@ def table(path: Path, reading: Reading, *, check: bool = True) -> CsvTable:
             dialect = _dialect(path, reading, encoding, "surrogateescape")
             return _read_row_by_row(path, reading, dialect, check)
         if not encoding.startswith("utf-8"):
-            raise InputError(f"{path}: not {encoding}, as its first bytes say; name it with --encoding") from error
+            raise InputError(f"{path}: not {encoding}, which its first bytes name; use --encoding") from error
     encoding = _guessed_encoding(path)
     reading.say(f"{path}: not UTF-8, read as {encoding} (another: --encoding)")
     try:
@@ -186,7 +186,7 @@ def table(path: Path, reading: Reading, *, check: bool = True) -> CsvTable:
 
 
 def dialect_of(path: Path, reading: Reading) -> Dialect:
-    """Return how one file is written, by its first lines. InputError if it is no table."""
+    """Return the format of one file, by its first lines. InputError if it is no table."""
     given_encoding = None if reading.encoding is None else _codec(reading.encoding)
     return _dialect(path, reading, given_encoding or _encoding_of_head(path))
 
@@ -318,7 +318,7 @@ def _read_with_pandas(path: Path, reading: Reading, encoding: str, check: bool) 
 
 
 def _may_swallow_rows(frame: pd.DataFrame) -> bool:
-    """Return whether a short record holds a line break: an open quotation takes the rows behind it in."""
+    """Return whether a short record holds a line break: its open quotation then contains the rows behind it."""
     short = frame[frame.iloc[:, -1].isna()]
     return any(bool(short[name].str.contains("\n", regex=False, na=False).any()) for name in short.columns[:-1])
 
@@ -345,7 +345,7 @@ def _read_row_by_row(path: Path, reading: Reading, dialect: Dialect, check: bool
 def _read_by_line(path: Path, reading: Reading, encoding: str, check: bool) -> CsvTable:
     """Return the rows, each line read by itself: no bytes of a line decide how another one is read.
 
-    So a field cannot hold a line break here: a quotation mark that one row leaves open would take the rows behind it.
+    So a field cannot hold a line break here: an open quotation mark in one row would contain the rows behind it.
     """
     with opened(path) as stream:
         lines_of_bytes = stream.read().removeprefix(codecs.BOM_UTF8).split(b"\n")

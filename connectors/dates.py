@@ -111,9 +111,9 @@ class UnknownTimesError(ValueError):
     Parameters
     ----------
     place
-        Number of the first text that is to blame.
+        Number of the first faulty text.
     reason
-        What is wrong with it, and what to do.
+        Its fault, and the remedy.
     readings
         The words for `--time-format` if there are several readings.
     """
@@ -177,10 +177,10 @@ def plan(texts: Sequence[str]) -> ColumnFormat:
 
 
 def plan_for_most(texts: Sequence[str]) -> tuple[ColumnFormat, list[int]] | None:
-    """Return the reading of all texts that are any time, and the places of the others.
+    """Return the reading of all texts that are times in some order of day and month, and the places of the others.
 
-    A text that is a time in one order of day and month, and none in another, is no misfit: it decides the order of the
-    column, and a majority does not. None if there is no reading.
+    A text that is a time in only one order decides the order of the column, even against a majority. None if there is
+    no reading.
     """
     counts = [place for place, text in enumerate(texts) if _NUMBER.fullmatch(text) and not _is_compact_day(text)]
     dates: set[int] = set()
@@ -237,7 +237,7 @@ def _with_directives(text: str, match: re.Match[str]) -> str:
     directives["weekday"] = "%a" if len(parts.get("weekday", "")) == 3 else "%A"
     directives["hour"] = "%I" if "half" in parts else "%H"
     form = text
-    # From the end, so that the places before are still right.
+    # From the end, so that the places of earlier parts do not move.
     for name in sorted(parts, key=match.start, reverse=True):
         form = form[: match.start(name)] + directives[name] + form[match.end(name) :]
     return form
@@ -259,7 +259,7 @@ def parsed(texts: Sequence[str], form: str) -> Moments:
     """Return texts by one format of strptime, in ns.
 
     Times are in UTC if the format has a zone, and else on the clock of the file. NaT for a text that does not fit or
-    lies outside the years 1678 to 2261.
+    is outside the years 1678 to 2261.
 
     Raises
     ------
@@ -271,7 +271,7 @@ def parsed(texts: Sequence[str], form: str) -> Moments:
     series = pd.Series([text.strip() for text in texts], dtype=object)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # pandas warns of zones that it means to drop
+            warnings.simplefilter("ignore")  # pandas warns that a later version will drop some zones
             moments = pd.to_datetime(series, format=form, exact=True, errors="coerce", utc=zoned(form))
     except (ValueError, TypeError):
         raise InputError(
@@ -292,7 +292,7 @@ def zoned(form: str) -> bool:
 
 
 def _plan_of_counts(texts: Sequence[str]) -> ColumnFormat:
-    """Return the unit in which all numbers lie between 1980 and 2100."""
+    """Return the unit in which all numbers are times between 1980 and 2100."""
     ranges = {name: (_FROM * 10**9 // factor, _TO * 10**9 // factor) for name, factor in UNITS.items()}
     ranges[EXCEL] = (_EXCEL_FROM, _EXCEL_TO)
     values = [Decimal(text.replace(",", ".")) for text in texts]
@@ -319,9 +319,12 @@ def _plan_of_counts(texts: Sequence[str]) -> ColumnFormat:
 
 
 def excel_days(text: str, kind: str) -> np.datetime64:
-    """Return a day number of Excel, with its fraction, to the millisecond that a cell holds.
+    """Return the time of a day number of Excel, to the millisecond, which is the precision of a cell.
 
-    ValueError if it is none.
+    Raises
+    ------
+    ValueError
+        If the text is no such number.
     """
     if not _NUMBER.fullmatch(text.strip()):
         raise ValueError("not a number")

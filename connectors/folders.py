@@ -99,7 +99,7 @@ def _chained(columns: Sequence[Column]) -> Column:
 
 
 def _by_name(tables: Sequence[Mapping[str, Column]], sizes: Sequence[int]) -> dict[str, Column]:
-    """Return the columns of all tables one after the other; a table may lack a column."""
+    """Return the columns of all tables one after the other. A table without a column has missing values there."""
     result = {}
     for name in dict.fromkeys(chain.from_iterable(tables)):
         values: list[Any] = []

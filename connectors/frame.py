@@ -122,7 +122,7 @@ def log_of(
         resource = Column(np.full(n_events, MISSING, dtype=np.int32), ())
     order = _order(owner, time)
     if order is None:
-        # All logs that this program writes are in order: no column is copied then.
+        # All logs that this program writes are in order. Then no column is copied.
         starts = np.searchsorted(owner.codes, np.arange(n_cases + 1, dtype=np.int32)).astype(np.int64, copy=False)
         row = np.arange(n_events, dtype=np.int64)
     else:
@@ -187,7 +187,7 @@ def _missing(header: list[str], names: ColumnNames) -> dict[str, str]:
 
 
 def _check_header(header: list[str], source: str) -> None:
-    """Raise InputError if the first line holds values and no names; they are not repeated."""
+    """Raise InputError if the first line holds values and no names. The message shows their shapes only."""
     shapes = ", ".join(repr(shape(name)) for name in header[:8])
     if any(sum(letter.isdigit() for letter in name) * 2 > len(name) for name in header):
         raise InputError(f"{source}: line 1 looks like values ({shapes}); add a line before it that names the columns")
@@ -198,7 +198,7 @@ def encode(series: pd.Series[Any]) -> Column:
     import pandas as pd
 
     if isinstance(series.dtype, pd.CategoricalDtype):
-        # as below, without the codes of 64 bits that are on the way there
+        # As below, but without the temporary codes of 64 bits that `factorize` makes.
         codes = series.cat.codes.to_numpy()
         used = pd.unique(codes)  # in order of appearance
         used = used[used >= 0]
@@ -222,10 +222,10 @@ def plain(value: Any) -> Any:
 def _blank(column: Column, name: str, role: str, cause: str) -> list[Fault]:
     """Return the rows in which a required text is missing.
 
-    Blanks alone are no case id; an activity may be named by one.
+    Blanks alone are no case id, but they are an activity.
     """
-    stripped = role == "case"
-    empty = [code for code, value in enumerate(column.values) if not (value.strip() if stripped else value)]
+    texts = [value.strip() if role == "case" else value for value in column.values]
+    empty = [code for code, text in enumerate(texts) if not text]
     rows = np.flatnonzero((column.codes < 0) | np.isin(column.codes, empty))
     return Fault.of(rows, cause, f": no {name}; every event needs one (another column: --columns {role}=...)")
 
@@ -276,7 +276,7 @@ def _case_attributes(
 
 
 def flat_columns(log: EventLog) -> dict[str, Column]:
-    """Return all columns of the log's table but case id, activity and time.
+    """Return all columns of the log's table except case id, activity and time.
 
     They have one row per event, case by case.
 
@@ -286,14 +286,12 @@ def flat_columns(log: EventLog) -> dict[str, Column]:
         An attribute has a name that the table needs itself.
     """
     columns = {"org:resource": log.resource} if log.resource.values else {}
-    named = [
-        *(
-            (f"{CASE_PREFIX}{name}", Column(np.repeat(part.codes, log.lengths), part.values))
-            for name, part in log.case_attributes.items()
-        ),
-        *log.event_attributes.items(),
-    ]
-    for name, column in named:
+    attributes: list[tuple[str, Column]] = []
+    for name, column in log.case_attributes.items():
+        code_of_event = np.repeat(column.codes, log.lengths)
+        attributes.append((f"{CASE_PREFIX}{name}", Column(code_of_event, column.values)))
+    attributes += log.event_attributes.items()
+    for name, column in attributes:
         if name in columns or name in ("case:concept:name", "concept:name", "time:timestamp"):
             raise InputError(f"attribute {name!r} cannot be written: the table needs that column itself")
         columns[name] = column

@@ -86,7 +86,7 @@ STANDARD: Final = frozenset(
     {"schedule", "assign", "withdraw", "reassign", "start", "suspend", "resume", "pi_abort", "ate_abort", "complete"}
     | {"autoskip", "manualskip"}
 )
-"""The transitions of XES. A word that is none of them is counted, not repeated: it may be anything."""
+"""The transitions of XES. Other words are counted and not repeated in messages, since they may be any content."""
 
 
 def _both(log: EventLog, column: str, say: Callable[[str], None]) -> EventLog:
@@ -96,31 +96,26 @@ def _both(log: EventLog, column: str, say: Callable[[str], None]) -> EventLog:
     `concept:instance`, of the same instance.
     """
     transitions = log.event_attributes[column]
-    completes = np.array([transition_of(str(value)) == COMPLETE for value in transitions.values] + [True])[
-        transitions.codes
-    ]
-    names = [*log.activity.values]
-    labels = Column(
-        (log.activity.codes * 2 + completes).astype(np.int32),
-        tuple(f"{name}+{step}" for name in names for step in (START, COMPLETE)),
-    )
-    waiting: Counter[tuple[int, int, int]] = Counter()
+    is_complete_by_code = [transition_of(str(value)) == COMPLETE for value in transitions.values]
+    is_complete_by_code.append(True)  # the code -1: an event without a transition
+    is_complete = np.array(is_complete_by_code)[transitions.codes]
+    names = tuple(f"{name}+{step}" for name in log.activity.values for step in (START, COMPLETE))
+    labels = Column((log.activity.codes * 2 + is_complete).astype(np.int32), names)
     instance = log.event_attributes.get("concept:instance")
-    which = np.full(log.n_events, MISSING) if instance is None else instance.codes
-    alone = 0
-    events = zip(
-        log.case_of_event.tolist(), log.activity.codes.tolist(), which.tolist(), completes.tolist(), strict=True
-    )
-    for case, activity, number, ends in events:
+    instance_codes = np.full(log.n_events, MISSING) if instance is None else instance.codes
+    keys = zip(log.case_of_event.tolist(), log.activity.codes.tolist(), instance_codes.tolist(), strict=True)
+    open_starts: Counter[tuple[int, int, int]] = Counter()
+    completes_alone = 0
+    for key, ends in zip(keys, is_complete.tolist(), strict=True):
         if not ends:
-            waiting[case, activity, number] += 1
-        elif waiting[case, activity, number]:
-            waiting[case, activity, number] -= 1
+            open_starts[key] += 1
+        elif open_starts[key]:
+            open_starts[key] -= 1
         else:
-            alone += 1
-    pairs = int(completes.sum()) - alone
+            completes_alone += 1
+    pairs = int(is_complete.sum()) - completes_alone
     say(
-        f"lifecycle = both: {pairs} starts have their complete; {waiting.total()} starts and {alone} completes have no "
-        "partner, and stay"
+        f"lifecycle = both: {pairs} starts have their complete; {open_starts.total()} starts and {completes_alone} "
+        "completes have no partner, and stay"
     )
     return replace(log, activity=labels.take(np.arange(log.n_events)))

@@ -77,10 +77,9 @@ class Objects:
     activities: Mapping[str, str]
     types: Mapping[str, str]
     relations: tuple[tuple[str, str], ...]
-    """(event, object), each pair once."""
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """Return type -> (objects, events with such an object), by name."""
+        """Return the number of objects, and of events with such an object, by type in order of their names."""
         objects: dict[str, int] = {}
         for kind in self.types.values():
             objects[kind] = objects.get(kind, 0) + 1
@@ -96,17 +95,21 @@ class Objects:
             related.setdefault(event, {}).setdefault(self.types[thing], set()).add(thing)
         with_case = {event: by_type[kind] for event, by_type in related.items() if kind in by_type}
         rows = sum(map(len, with_case.values()))
+        copies = rows - len(with_case)
         several = sum(len(cases) > 1 for cases in with_case.values())
-        cases = {case for cases_of_event in with_case.values() for case in cases_of_event}
-        lines = [
-            f"flattened by {kind!r}: {len(cases)} cases, {rows} events; {len(self.times) - len(with_case)} of "
-            f"{len(self.times)} events have no such object and are left out",
-            f"convergence: events of several cases are counted in each ({several}); {rows - len(with_case)} of the "
-            f"{rows} are such copies, which frequencies and resources count too often"
-            if several
-            else "convergence: none, no event belongs to several cases",
-        ]
-        return [*lines, self._divergence(kind, with_case, related, len(cases))]
+        n_cases = len(set().union(*with_case.values()))
+        left_out = len(self.times) - len(with_case)
+        flattened = (
+            f"flattened by {kind!r}: {n_cases} cases, {rows} events; {left_out} of {len(self.times)} events have no "
+            "such object and are left out"
+        )
+        convergence = "convergence: none, no event belongs to several cases"
+        if several:
+            convergence = (
+                f"convergence: events of several cases are counted in each ({several}); {copies} of the {rows} are "
+                "such copies, which frequencies and resources count too often"
+            )
+        return [flattened, convergence, self._divergence(kind, with_case, related, n_cases)]
 
     def _divergence(
         self, kind: str, with_case: Mapping[str, set[str]], related: Mapping[str, Mapping[str, set[str]]], cases: int
@@ -129,8 +132,8 @@ class Objects:
             f"{len(diverging_cases[other])} of {cases} cases by {other!r}" for other in sorted(diverging_cases)
         )
         return (
-            f"divergence: {parts} repeat an activity for different objects of that type; such repetitions and what "
-            "follows what among them say nothing of one such object"
+            f"divergence: {parts} repeat an activity for different objects of that type; such repetitions and their "
+            "order are not those of one such object"
         )
 
 
@@ -148,7 +151,7 @@ def read(path: Path, reading: Reading) -> EventLog:
     listed = ", ".join(f"{name} ({things} objects, {events} events)" for name, (things, events) in kinds.items())
     if reading.object_type is None:
         raise InputError(
-            f"{path}: an object-centric log; say which objects are the cases with --object-type: "
+            f"{path}: an object-centric log; choose the objects that are the cases with --object-type: "
             + (listed or "it has none")
         )
     if reading.object_type not in kinds:
@@ -156,7 +159,7 @@ def read(path: Path, reading: Reading) -> EventLog:
     if not kinds[reading.object_type][1]:
         raise NoEventsError(f"{path}: no event has an object of the type {reading.object_type!r}; it has {listed}")
     written = pd.Series(list(objects.times.values()), dtype=object)
-    # before pm4py, which says only that one is wrong
+    # Before pm4py, which reports only that some time is wrong.
     times(written, "time", replace(reading, say=lambda _: None), lambda row: f"{path}: event {row + 1}")
     frame = _flattened(path, reading.object_type, objects)
     for line in objects.effects(reading.object_type):
@@ -183,7 +186,7 @@ def _flattened(path: Path, kind: str, objects: Objects) -> Any:
             frame = pm4py.ocel_flattening(log, kind)
     except MemoryError:
         raise
-    except Exception as error:  # whatever pm4py makes of a file that is not as it expects
+    except Exception as error:  # pm4py raises errors of any kind for a file that it does not expect
         raise InputError(
             f"{path}: pm4py cannot flatten it ({type(error).__name__}); is it OCEL 2.0 with all its parts?"
         ) from error

@@ -24,14 +24,11 @@ _DAY = 86_400_000_000_000
 """Nanoseconds."""
 
 _LEVEL = 3
-"""Of gzip: a release takes a fifth more space than at level 6, and two fifths of the time to pack."""
+"""Level of gzip. A release takes a fifth more space than at level 6, and two fifths of the time to pack."""
 
 
 def clean(text: str) -> str:
-    """Return the text with U+FFFD for what XML 1.0 cannot hold.
-
-    These are control characters and lone surrogates.
-    """
+    """Return the text with U+FFFD in place of control characters and lone surrogates, which XML 1.0 cannot hold."""
     return text if text.isprintable() else _UNWRITABLE.sub("\ufffd", text)
 
 
@@ -48,7 +45,9 @@ def isoformat(time: Ints) -> list[str]:
 
 def fraction_digits(time: Ints) -> int:
     """Return the digits of a second that the finest time of a column needs: 3, 6 or 9."""
-    return 3 if not np.any(time % 1_000_000) else 6 if not np.any(time % 1_000) else 9
+    if not np.any(time % 1_000_000):
+        return 3
+    return 6 if not np.any(time % 1_000) else 9
 
 
 def isoformat_rows(time: Ints, fraction: int, before: bytes, after: bytes) -> npt.NDArray[np.uint8]:
@@ -72,19 +71,22 @@ def isoformat_rows(time: Ints, fraction: int, before: bytes, after: bytes) -> np
         uint8[T, width].
     """
     days, time_of_day = np.divmod(time, _DAY)
-    distinct, day = np.unique(days, return_inverse=True)
-    dates = np.datetime_as_string(distinct.astype("datetime64[D]")).astype("S10").view(np.uint8).reshape(-1, 10)
+    distinct_days, day = np.unique(days, return_inverse=True)
+    date_texts = np.datetime_as_string(distinct_days.astype("datetime64[D]"))
+    date_bytes = date_texts.astype("S10").view(np.uint8).reshape(-1, 10)
     form = before + b"0000-00-00T00:00:00." + b"0" * fraction + b"+00:00" + after
     table = np.tile(np.frombuffer(form, dtype=np.uint8), (len(time), 1))
-    at = len(before)
-    table[:, at : at + 10] = dates[day]
-    seconds, nano = np.divmod(time_of_day, 1_000_000_000)
+    begin = len(before)
+    table[:, begin : begin + 10] = date_bytes[day]
+    seconds, nanos = np.divmod(time_of_day, 1_000_000_000)
+    # The form has the digit 0 everywhere, so adding a number from 0 to 9 writes its digit.
     for place, number in ((11, seconds // 3600), (14, seconds // 60 % 60), (17, seconds % 60)):
-        table[:, at + place] += (number // 10).astype(np.uint8)
-        table[:, at + place + 1] += (number % 10).astype(np.uint8)
-    shown = nano // 10 ** (9 - fraction)
+        table[:, begin + place] += (number // 10).astype(np.uint8)
+        table[:, begin + place + 1] += (number % 10).astype(np.uint8)
+    fraction_of_second = nanos // 10 ** (9 - fraction)
     for place in range(fraction):
-        table[:, at + 20 + place] += (shown // 10 ** (fraction - 1 - place) % 10).astype(np.uint8)
+        digit = fraction_of_second // 10 ** (fraction - 1 - place) % 10
+        table[:, begin + 20 + place] += digit.astype(np.uint8)
     return table
 
 
@@ -107,10 +109,7 @@ def isodurations(time: Ints) -> list[str]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path to write to, which replaces `path` if all goes well.
-
-    Otherwise it is removed.
-    """
+    """Yield a temporary path, which replaces `path` at the end of the block, or is removed after an error."""
     draft = path.with_name(f".{path.name}.draft")
     try:
         yield draft

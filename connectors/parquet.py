@@ -140,16 +140,17 @@ class _Coded:
     def add(self, chunk: pa.DictionaryArray) -> None:
         """Add the next rows."""
         texts, rows = chunk.dictionary.to_pylist(), chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        first = np.full(len(texts) + 1, len(rows), dtype=np.int64)  # the last place is that of what is missing
-        first[rows[::-1]] = np.arange(len(rows))[::-1]
-        recode = np.full(len(texts) + 1, MISSING, dtype=np.int32)
-        shown = np.flatnonzero(first[:-1] < len(rows))
-        for code in shown[np.argsort(first[shown])].tolist():
-            recode[code] = self._code_of_text.setdefault(texts[code], len(self._code_of_text))
-        self._codes.append(recode[rows])
+        # First row of each text of the chunk; the last place belongs to missing values (code -1).
+        first_row = np.full(len(texts) + 1, len(rows), dtype=np.int64)
+        first_row[rows[::-1]] = np.arange(len(rows))[::-1]  # the last assignment wins: that of the first row
+        new_code = np.full(len(texts) + 1, MISSING, dtype=np.int32)
+        appearing = np.flatnonzero(first_row[:-1] < len(rows))
+        for code in appearing[np.argsort(first_row[appearing])].tolist():
+            new_code[code] = self._code_of_text.setdefault(texts[code], len(self._code_of_text))
+        self._codes.append(new_code[rows])
 
     def column(self) -> Column:
-        """Return all rows, once: the parts are dropped, so that no second copy of all columns exists."""
+        """Return all rows. It can be called once: the parts are dropped, so that no column is held twice."""
         codes = np.concatenate(self._codes)
         self._codes.clear()
         return Column(codes, tuple(self._code_of_text))
@@ -183,13 +184,13 @@ def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
 
 
 def _short_of_memory(error: Exception) -> bool:
-    """Arrow says so in several ways; one is that it can start no thread, which needs a stack."""
+    """Return whether an error means that memory is short, as for a thread that cannot start without a stack."""
     by_number = getattr(error, "errno", None) == errno.ENOMEM
     return isinstance(error, MemoryError) or by_number or os.strerror(errno.EAGAIN) in str(error)
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Return the table with lists, structs and bytes as text, which can be counted and published."""
+    """Return the table with lists, structs and bytes converted to text, which can be counted and published."""
     import pyarrow as pa
 
     for place, field in enumerate(table.schema):

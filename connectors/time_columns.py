@@ -1,7 +1,7 @@
 """The time column of a table, in nanoseconds: datetimes, durations, counts of a unit, or texts.
 
-Texts are read as they are declared (`--time-format`), each by itself. If nothing is declared, they are ISO 8601, or the
-one other reading that holds for the whole column (`connectors.dates`).
+Texts are read in their declared format (`--time-format`), each by itself. If no format is declared, they are read as
+ISO 8601, or in the only other format that the whole column has (`connectors.dates`).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _unit_and_format(reading: Reading) -> tuple[str | None, str | None]:
     if form is not None and form not in dates.WORDS:
         if "%" not in form:
             raise InputError(f"--time-format {form!r}: give a format of strptime, or one of {', '.join(dates.WORDS)}")
-        # Refuses what is no format, before a row is blamed.
+        # Refuses a wrong format here, and not as a fault of the first row.
         dates.parsed(["0"], form)
     return unit, form
 
@@ -152,7 +152,7 @@ def _from_counts(series: pd.Series[Any], name: str, factor: int) -> tuple[Ints, 
             continue
         instants[row] = instant
     no_number = f": {name} is not a number of the unit given (--time-format); its shape is {first_shape!r}"
-    beyond = f": {name} {OUTSIDE} if it counts the unit given; look at the unit"
+    beyond = f": {name} {OUTSIDE} if it counts the unit given; check the unit"
     faults = Fault.of(unreadable, bad_rows.TIME, no_number) + Fault.of(outside, bad_rows.YEAR, beyond)
     return instants, faults
 
@@ -175,7 +175,7 @@ class _TimeTexts:
         self.texts = [text if isinstance(text, str) else str(text) for text in column.values]
         self.stripped = [text.strip() for text in self.texts]
         self.instants = np.zeros(len(self.texts), dtype=np.int64)
-        # Texts that cannot be read: cause, and what is wrong.
+        # Texts that cannot be read: cause and reason.
         self.unreadable: dict[int, tuple[str, str]] = {}
         # Texts that carry a zone, and those that need one.
         self.with_zone = np.zeros(len(self.texts), dtype=np.bool_)
@@ -221,7 +221,7 @@ class _TimeTexts:
         if has_several_readings or 2 * max(read_by_plan, read_by_iso) <= len(self.texts):
             # No reading holds for most texts: the format is unknown, and no single row is to blame.
             raise refusal
-        # Otherwise what was read by ISO 8601 stays.
+        # Otherwise the reading by ISO 8601 stays.
         if plan is not None and read_by_plan > read_by_iso:
             self._read_by_plan(*plan)
 

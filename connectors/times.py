@@ -76,18 +76,19 @@ def nanoseconds(moment: datetime, extra: int = 0) -> int:
 def parser(local_zone: str | None) -> Callable[[str], int]:
     """Return a function from the text of a time to nanoseconds since 1970-01-01 UTC.
 
-    It raises `ZonelessError` for a time without a zone if `local_zone` is None, and ValueError for anything else that
-    is no time. A local time that the change to winter time repeats is read as its first occurrence.
+    The function raises `ZonelessError` for a time without a zone if `local_zone` is None, and ValueError for another
+    text that is no time. A local time that the change to winter time repeats is read as its first occurrence.
     """
     local = zone(local_zone)
     fromiso = datetime.fromisoformat
 
     def parse(text: str) -> int:
-        # fromisoformat drops what follows the microsecond; only texts too short to hold more go to it, and our own
-        # form: six digits of a second and an offset.
+        # `fromisoformat` drops digits behind the microsecond. It reads only texts that are too short to have more
+        # digits, and the form of our own writers: six digits of a second and an offset.
         size = len(text)
-        ours = size == 32 and text[19] == "." and text[26] in "+-" and text[10] == "T"
-        if size > 26 and not ours and not (size <= 29 and text[-6] in "+-"):
+        is_own_form = size == 32 and text[19] == "." and text[26] in "+-" and text[10] == "T"
+        has_no_more_digits = size <= 26 or (size <= 29 and text[-6] in "+-")
+        if not is_own_form and not has_no_more_digits:
             return _lenient(text, local)
         if size > 22 and text[4] != "-" and _FINE.search(text):  # the short form, without its dashes
             raise ValueError("a time finer than a microsecond; write it with dashes and colons")
@@ -132,7 +133,7 @@ def _offset(text: str) -> tzinfo:
 def offset_minutes(text: str) -> int:
     """Return the minutes ahead of UTC of a time that ends with `text`.
 
-    `+02:00` is 120; anything that is no such offset is 0.
+    `+02:00` is 120; a text without such an offset is 0.
     """
     match = re.search(r"([+-])(\d{2}):(\d{2})$", text, re.ASCII)
     if match is None:

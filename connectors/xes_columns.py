@@ -103,7 +103,7 @@ class Sparse:
 
 
 class Collector:
-    """Sparse columns of all attributes of a log, and the log that they make."""
+    """Collects all attributes of a log in sparse columns, and makes the log of them."""
 
     def __init__(self, path: Path, names: ColumnNames, timezone: str | None, bad: BadRows | None = None) -> None:
         """Begin a log without events.
@@ -179,7 +179,7 @@ class Collector:
         return column
 
     def log(self) -> EventLog:
-        """Return the log of all that was added. InputError if it cannot be one."""
+        """Return the log of everything that was added. InputError if it is no log."""
         starts = self._starts()
         n_events, n_cases = int(starts[-1]), len(starts) - 1
         if not n_events:
@@ -266,13 +266,13 @@ class Collector:
         return times if self.bad is None else cast(Ints, self._at_events(times, events))
 
     def _at_events(self, values: Any, events: int) -> Any:
-        """Values in the order of the times, by event: an event may have no time, or two."""
+        """Return values, given in the order of the times, by event. An event may have no time, or two."""
         result = np.zeros(events, dtype=values.dtype)
         result[np.frombuffer(self.timed, dtype=np.int32)] = values
         return result
 
     def _offsets(self, events: int) -> Codes:
-        """Minutes ahead of UTC, from how each time ends: `+02:00`; anything else is read as UTC."""
+        """Return the minutes ahead of UTC of each event, from the end of its time (`+02:00`); others count as UTC."""
         minutes = np.asarray([offset_minutes(text) for text in self.suffixes], dtype=np.int32)
         ahead = minutes[np.frombuffer(self.offset, dtype=np.int32)]
         return cast(Codes, ahead if self.bad is None else self._at_events(ahead, events))
@@ -329,8 +329,9 @@ class Collector:
         left out.
         """
         text = as_text(column or Column(np.full(size, MISSING, dtype=np.int32), ()))
-        blank = key == self.names.trace_name and where == self._where_case  # blanks name no case
-        empty = [code for code, value in enumerate(text.values) if not (value.strip() if blank else value)]
+        is_case_id = key == self.names.trace_name and where == self._where_case  # blanks are no case id
+        shown = [value.strip() if is_case_id else value for value in text.values]
+        empty = [code for code, value in enumerate(shown) if not value]
         bad = np.flatnonzero((text.codes < 0) | np.isin(text.codes, empty))
         if len(bad) and self.bad is None:
             raise InputError(lacking(where(int(bad[0])), key))

@@ -1,10 +1,10 @@
 """The compiled reader of XES files with one element a line and no nested attributes.
 
-Nearly all programs write the traces of a log so. Except for their times most events are repetitions, byte for byte.
-Each distinct event without its time is parsed once, by the rules of XML. The file is then a sequence of codes and a
-sequence of times. A compiled scan reads it, on long logs in a quarter of the time of the general reader; so every
-release can be read back before it is sealed. Other layouts and broken logs are left to the general reader, which also
-reports what is wrong (docs/decisions/001). Both readers give the same log (`tests/unit/test_xes_lines.py`).
+Nearly all programs write logs in this layout. Except for their times, most events are repetitions, byte for byte. So
+each distinct event without its time is parsed once, by the rules of XML, and the file becomes a sequence of codes and a
+sequence of times. A compiled scan reads it, on long logs in a quarter of the time of the general reader; therefore
+every release can be read back before it is sealed. The general reader reads other layouts and broken logs, and reports
+their faults (docs/decisions/001). Both readers give the same log (`tests/unit/test_xes_lines.py`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from models.errors import InputError
 from models.eventlog import Codes, EventLog, Ints
 from models.instants import FIRST_YEAR, LAST_YEAR
 
-# The compiled scan of `connectors.xes_lines`: from the bytes of a file to the distinct events in it and
-# their times.
+# The compiled scan reads the bytes of a file, and returns its distinct events and the times of all events.
 #
-# An event is the lines between `<event>` and `</event>`. Its body, all but the line of its time, is
-# looked up by its bytes: two events have one body only if these are equal.
+# An event is the lines between `<event>` and `</event>`. Its body (all lines except that of its time) is looked up in a
+# hash table by its bytes: two events share a body only if these bytes are equal.
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -45,12 +44,12 @@ _SECOND = 1_000_000_000
 OTHER = -1
 """Result of `scan` for a file with another layout."""
 UNREAD = 1 << 14
-"""In the place of minutes: a time in another form, to be read from its text."""
+"""Value of `minutes` for a time in another form, which must be read from its text."""
 
 
 @content_free()
 class Bodies(NamedTuple):
-    """Distinct bodies of events: all lines of an event but that of its time.
+    """Distinct bodies of events: all lines of an event except that of its time.
 
     Attributes
     ----------
@@ -82,7 +81,7 @@ class ParsedEvents(NamedTuple):
     time
         int64[E], ns since 1970-01-01 UTC.
     minutes
-        int32[E], minutes by which its clock is ahead of UTC; UNREAD if the time has another form.
+        int32[E], minutes that its clock is ahead of UTC; UNREAD if the time has another form.
     time_line
         int64[E, 2], begin and end of the line of its time.
     head
@@ -107,10 +106,12 @@ def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, events_out: 
     prefix, suffix
         The bytes around a time, on a line of its own.
     bodies
-        Takes new bodies; it must have room for one per event.
+        Receives new bodies; it must have room for one per event.
     events_out
-        Takes the events; it must have room for all.
+        Receives the events; it must have room for all.
     """
+    # `at` is the begin of a line, `first` its first letter, `end` the begin of the next line. `head` is the end of the
+    # event before, and `begin` the begin of the lines of the present event.
     events, at, head = 0, 0, 0
     inside = False
     begin, time_begin, time_end = 0, -1, -1
@@ -158,8 +159,8 @@ def _begins_with(data, at, text):  # type: ignore[no-untyped-def]
 
 @part
 def _line_end(data, at):  # type: ignore[no-untyped-def]
-    """Behind the line."""
-    remainder = data[at:]  # an index that begins at 0 needs no look at whether it is negative
+    """Return the place behind the line."""
+    remainder = data[at:]  # an index that begins at 0 needs no test whether it is negative
     for k in range(len(remainder)):
         if remainder[k] == _NEWLINE:
             return at + k + 1
@@ -168,7 +169,7 @@ def _line_end(data, at):  # type: ignore[no-untyped-def]
 
 @part
 def _mixed(body_hash, data, at, end):  # type: ignore[no-untyped-def]
-    """Return the hash of what was before and these bytes."""
+    """Return the hash of the earlier bytes (`body_hash`) and these bytes."""
     line = data[at:end]
     n_words = len(line) // 8
     for word_at in range(n_words):
@@ -184,7 +185,7 @@ def _mixed(body_hash, data, at, end):  # type: ignore[no-untyped-def]
 
 @part
 def _equal(first, second):  # type: ignore[no-untyped-def]
-    """Whether two pieces of one length have the same bytes."""
+    """Return whether two pieces of the same length have the same bytes."""
     differ = 0
     for k in range(len(first)):
         differ += first[k] != second[k]
@@ -274,7 +275,7 @@ def _digits(data, at, count):  # type: ignore[no-untyped-def]
 
 @part
 def _days(year, month):  # type: ignore[no-untyped-def]
-    """Of a month."""
+    """Return the number of days of a month."""
     if month == 2:
         return 29 if (year % 4 == 0 and year % 100 != 0) or year % 400 == 0 else 28
     return 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
@@ -282,7 +283,7 @@ def _days(year, month):  # type: ignore[no-untyped-def]
 
 @part
 def _since(year, month, day):  # type: ignore[no-untyped-def]
-    """Days since 1970-01-01 of the Gregorian calendar; the year begins in March."""
+    """Return the days since 1970-01-01 in the Gregorian calendar. Here a year begins in March."""
     if month <= 2:
         year -= 1
     month = (month + 9) % 12
@@ -322,7 +323,7 @@ def _wider(slots: Codes, hashes: Words, size: int) -> tuple[Codes, Words]:
 
 @kernel
 def _move(slots, hashes, wider, wider_hashes):  # type: ignore[no-untyped-def]
-    """Put all of a table into a wider one."""
+    """Insert all entries of a table into a wider one."""
     mask = len(wider) - 1
     for slot in range(len(slots)):
         if slots[slot] >= 0:
@@ -335,7 +336,7 @@ def _move(slots, hashes, wider, wider_hashes):  # type: ignore[no-untyped-def]
 
 _CHUNK = 1 << 20
 _LONGEST = 16 << 20
-"""Bytes without the end of an event; of more, the general way says whether they are a log."""
+"""Most bytes without the end of an event. With more, the general reader decides whether they are a log."""
 _END = b"</event>\n"
 _SHORTEST = len(b"<event>\n") + len(_END)
 _TRACE = re.compile(rb"([ \t]*</trace>\n)?[ \t]*<trace>\n((?:[ \t]*<[^\n]*/>\n)*)")
@@ -346,14 +347,14 @@ _PLAIN = re.compile(
 """An attribute that is sound XML in any context."""
 _TAIL = re.compile(rb"[ \t]*</trace>\n[ \t]*</log>\n?")
 _MANY = 1 << 14
-"""Events from which on at least as many must be alike as are not: else the general way is as quick."""
+"""From this number of events on, bodies must repeat twice on average: otherwise the general reader is as fast."""
 
 _MOST_KEPT = 1 << 26
-"""Bytes of distinct events that are held."""
+"""Most bytes of distinct events that are kept."""
 
 
 class _OtherLayoutError(ValueError):
-    """The file is not laid out so."""
+    """The file has another layout."""
 
 
 def read(path: Path, collector: Collector) -> EventLog | None:
@@ -364,7 +365,7 @@ def read(path: Path, collector: Collector) -> EventLog | None:
     path
         The file.
     collector
-        An empty one.
+        A collector without events.
     """
     try:
         _Lines(collector).take(path)
@@ -374,7 +375,7 @@ def read(path: Path, collector: Collector) -> EventLog | None:
 
 
 class _Lines:
-    """Takes the results of a scan into a collector."""
+    """Adds the results of a scan to a collector."""
 
     def __init__(self, to: Collector) -> None:
         self.to, self.bodies = to, no_bodies()
@@ -384,7 +385,7 @@ class _Lines:
         self.seen: dict[bytes, tuple[str, tuple[str, str]]] = {}
         name = f'<string key="{to.names.trace_name}" value="'.encode()
         self.bare = b"\t</trace>\n\t<trace>\n\t\t" + name, self.suffix
-        """The bytes around the name of a trace without other attributes, as our own writer lays it out."""
+        """The bytes around the name of a trace without other attributes, in the layout of `connectors.xes_write`."""
         # The number of the body of each event, and the minutes of its clock, by piece of the file.
         self.order: list[Codes] = []
         self.minutes: list[Any] = []
@@ -426,7 +427,7 @@ class _Lines:
             self._head(piece[head[event, 0] : head[event, 1]], self.to.events + event)
         if not self.to.starts:
             raise _OtherLayoutError
-        # Times in forms that the scan does not know.
+        # Times in forms that the scan does not read.
         for event in np.flatnonzero(parsed.minutes[:events] == UNREAD).tolist():
             begin, end = parsed.time_line[event]
             parsed.time[event], parsed.minutes[event] = self._other_time(piece[begin:end])
@@ -436,7 +437,7 @@ class _Lines:
         self.to.events += events
 
     def _head(self, written: bytes, event: int) -> None:
-        """Take the lines between two events: the end of a trace, and the beginning of another."""
+        """Read the lines between two events: the end of a trace, and the beginning of another."""
         if not self.to.starts:
             first = _FIRST.search(written)
             if first is None:
@@ -446,7 +447,7 @@ class _Lines:
         self.to.starts.append(event)
         before, behind = self.bare
         name = written[len(before) : len(written) - len(behind)]
-        if name.isalnum() and written.startswith(before) and written.endswith(behind):  # in ASCII, as bytes are
+        if name.isalnum() and written.startswith(before) and written.endswith(behind):  # of bytes: ASCII letters only
             names = self.to.case_column(self.to.names.trace_name, "string")
             names.append(((len(self.to.starts) - 1) << 32) + names.index[name.decode("ascii")])
             return
@@ -504,7 +505,7 @@ class _Lines:
         to.offset.frombytes(offset.astype(np.int32).tobytes())
 
     def _check_xml(self) -> None:
-        """Raise ExpatError if a line is no XML: a letter or a reference that expat does not know."""
+        """Raise ExpatError if a line is no XML, such as one with an invalid letter or reference."""
         checker = expat.ParserCreate("utf-8")
         checker.Parse(b"<log>", False)
         for line in self.seen:
@@ -513,9 +514,10 @@ class _Lines:
 
 
 def _suffix(ahead: int) -> str:
-    """How a time ends whose clock is so many minutes ahead of UTC."""
+    """Return the suffix of a time whose clock is so many minutes ahead of UTC."""
+    sign = "-" if ahead < 0 else "+"
     hours, minutes = divmod(abs(ahead), 60)
-    return f"{'-' if ahead < 0 else '+'}{hours:02}:{minutes:02}"
+    return f"{sign}{hours:02}:{minutes:02}"
 
 
 def _check_beginning(written: bytes) -> None:

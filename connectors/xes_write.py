@@ -180,7 +180,7 @@ def _privacy(privacy: Privacy, time_basis: str | None) -> Iterator[str]:
 def _nested(key: str, value: Any, depth: int) -> Iterator[str]:
     indent = "\t" * depth
     if isinstance(value, Mapping):
-        # a text with nested attributes, and no <container>: pm4py reads the one and skips the other
+        # A text with nested attributes, since pm4py skips a <container>.
         yield f"{indent}<string key={_quoted(key)} value={_quoted(str(value.get('mechanism', '')))}>\n"
         for name, part in value.items():
             yield from _nested(str(name), part, depth + 1)
@@ -199,10 +199,10 @@ def _traces(log: EventLog) -> Iterator[bytes]:
 
     Each distinct event without its time is written as XML once.
     """
+    attributes = [""] * log.n_cases
     attribute_lines = [_lines(name, column.values, 2, column.codes) for name, column in log.case_attributes.items()]
-    attributes = (
-        ["".join(lines) for lines in zip(*attribute_lines, strict=True)] if attribute_lines else [""] * log.n_cases
-    )
+    if attribute_lines:
+        attributes = ["".join(lines) for lines in zip(*attribute_lines, strict=True)]
     heads = _heads(log.case_ids, attributes)
     shown, which = _events(log)
     fraction, starts, texts = fraction_digits(log.time), log.starts, Texts.of(shown)
@@ -210,11 +210,11 @@ def _traces(log: EventLog) -> Iterator[bytes]:
     for first in range(0, log.n_cases, _TRACES):
         last = min(first + _TRACES, log.n_cases)
         low, high = int(starts[first]), int(starts[last])
-        # Ordinal times are few, times that are protected one by one are many.
+        # Distinct times are few if they are ordinal, and many if each time is protected by itself.
         moments, when = np.unique(log.time[low:high], return_inverse=True)
         times = isoformat_rows(moments, fraction, before, after)
-        own_heads = Texts.of(heads[first:last])
-        yield traces(own_heads, starts[first : last + 1] - low, texts, which[low:high], times, when, _TRACE_END)
+        some_heads = Texts.of(heads[first:last])
+        yield traces(some_heads, starts[first : last + 1] - low, texts, which[low:high], times, when, _TRACE_END)
 
 
 def _heads(names: Sequence[str], attributes: Sequence[str]) -> list[bytes]:
@@ -232,11 +232,11 @@ def _events(log: EventLog) -> tuple[list[bytes], Ints]:
     shown = {name: column for name, column in columns.items() if column.values}
     joint = np.zeros(log.n_events, dtype=np.int64)
     distinct = min(1, log.n_events)
-    for column in shown.values():  # renumbered after each column, so that the next product fits
+    for column in shown.values():  # numbered again after each column, so that the next product fits into int64
         size = len(column.values) + 1
         distinct_keys, joint = grouped(joint * size + column.codes + 1, distinct * size)
         distinct = len(distinct_keys)
-    # The first event of each number: in reverse order, it is written last.
+    # First event of each number. Assigned in reverse order, so that the first event is the last assignment.
     first = np.zeros(distinct, dtype=np.int64)
     first[joint[::-1]] = np.arange(log.n_events)[::-1]
     parts = [_lines(name, column.values, 3, column.codes[first]) for name, column in shown.items()]

@@ -93,7 +93,10 @@ class Clocks:
         return TriggerClock(self.now, None) if private else self.read()
 
     def _idle(self, partition: Partition, idle_timeout: int | None) -> bool:
-        """Return whether a partition was silent for `idle_timeout`; if not set, whether it reported without an event."""
+        """Return whether a partition is idle.
+
+        It is if it was silent for `idle_timeout`, or, if that is not set, if it reported and never had an event.
+        """
         if partition.active is None or self.now is None:
             return False
         if idle_timeout is None:
@@ -356,7 +359,7 @@ class PendingGrowth:
     changed: dict[int, int] = field(default_factory=dict)
 
     def count(self, case: int, more: int, *, before: bool | None, closed: bool) -> None:
-        """Count `more` pending events of a case; `before`, `closed`: whether it was and is closed (None: a new case)."""
+        """Count `more` pending events of a case; `before`, `closed`: whether it was and is closed (None: a new one)."""
         counters = self.counters
         pending = self.changed.get(case)
         if before is None:

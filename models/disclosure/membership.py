@@ -18,13 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from rapidfuzz.distance import Levenshtein
-from rapidfuzz.process import cdist
 
 from models.anonymize.view import TraceView
 from models.disclosure.intervals import AttackRisk, Floats, area_under_curve
 from models.disclosure.material import Material
 from models.eventlog import Ints
+from models.utility.distance import distances
 
 BEFORE = 3
 """Items before an item that its probability depends on."""
@@ -102,8 +101,8 @@ def _nearest_distance(material: Material, rows: Ints) -> Floats:
     """Return the normalised Levenshtein distance of each case to its nearest record, float64[cases]."""
     distinct, place = np.unique(rows, return_inverse=True)
     _, texts = material.shown_texts
-    distances = cdist(material.texts[distinct], texts, scorer=Levenshtein.normalized_distance, dtype=np.float32)
-    nearest = np.asarray(distances.min(axis=1), dtype=np.float64)
+    to_records = distances(material.texts[distinct].tolist(), texts.tolist(), np.float32)
+    nearest = np.asarray(to_records.min(axis=1), dtype=np.float64)
     return nearest[place]
 
 

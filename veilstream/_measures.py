@@ -14,7 +14,6 @@ from veilstream._wording import python_words
 if TYPE_CHECKING:
     from models.attacks.correspondence import AttackedPair, Method
     from models.attacks.search import Minimum
-    from models.disclosure.material import Profile
     from models.eventlog import EventLog
     from models.knowledge import Structure, Unit
     from models.risk.uniqueness import Points, Uniqueness
@@ -332,14 +331,22 @@ def risk(
     >>> result.to_dataframe()["m"].tolist()
     [1, '100%']
     """
-    from models.risk.table import document, estimate_population, measure_each, questions, sentences, with_time_note
+    from models.risk.table import (
+        document,
+        estimate_population,
+        known_event_attributes,
+        measure_each,
+        questions,
+        sentences,
+        with_time_note,
+    )
     from models.risk.uniqueness import trace_uniqueness
 
     amounts = [points] if isinstance(points, int | str) else list(points)
     projections, amounts = questions(listed(projection), amounts)
     given = given_log(log_of(log), columns, timezone, time_format)
-    resource = given.names.resource if given.names else None
-    known_of_events = ["resource" if name == resource else name for name in listed(event_attributes)]
+    resource_column = given.names.resource if given.names else None
+    known_of_events = known_event_attributes(listed(event_attributes), resource_column)
 
     def measured(name: Any) -> Uniqueness:
         return trace_uniqueness(
@@ -506,12 +513,11 @@ def assess(
     >>> sorted(set(result.to_dataframe()["attacker"]))
     ['promised', 'stronger']
     """
-    from models.disclosure.material import Profile
-    from models.knowledge import Knowledge
     from stream.operator.assessment import (
         READING,
         AssessedRelease,
         assess_releases,
+        declared_profile,
         document,
         profiles_of,
         release_of_half,
@@ -519,10 +525,7 @@ def assess(
     )
     from stream.release.single import mechanism_of
 
-    declared: Profile | None = None
-    if any(option is not None for option in (m, knowledge, attribute, T)) or case_attributes:
-        items = Knowledge(knowledge or "seq", attribute or "ac", T or "minutes")
-        declared = Profile(m if m is not None else Profile().m, items, tuple(listed(case_attributes)))
+    declared = declared_profile(m, knowledge, attribute, T, listed(case_attributes))
     source = given_log(original, columns, timezone, time_format, "the original").log
     outside: EventLog | None = None
     attacked_releases = []

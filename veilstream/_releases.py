@@ -238,11 +238,7 @@ def _released(
     if list_violations and problem is not None:
         document["violations"] = single.violation_documents(problem)
     log = public_log(build)
-    warnings = [
-        f"warning: {warning}"
-        for part in ("details", "loss")
-        for warning in (document.get(part) or {}).get("warnings", ())
-    ]
+    warnings = [f"warning: {warning}" for warning in single.warnings_of(document)]
     notes = [*reading_notes(build), *warnings]
     without_events = int((log.lengths == 0).sum())
     if without_events and given.form != "models":

@@ -37,6 +37,11 @@ def questions(projections: Sequence[str], points: Sequence[Points]) -> tuple[lis
     return cast("list[Projection]", list(projections)), amounts
 
 
+def known_event_attributes(names: Sequence[str], resource_column: str | None) -> list[str]:
+    """Return event attributes by their names in a log: the column of resources is `resource` there."""
+    return ["resource" if name == resource_column else name for name in names]
+
+
 def measure_each(
     projections: Iterable[Projection], measure: Callable[[Projection], Uniqueness], clock: Callable[[], float]
 ) -> tuple[list[Uniqueness], list[float]]:

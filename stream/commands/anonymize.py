@@ -187,6 +187,8 @@ def _bins(texts: list[str] | None) -> dict[str, list[float]] | None:
 def _print(result: Mapping[str, Any]) -> None:
     from rich.table import Table
 
+    from stream.release.single import warnings_of
+
     if "events" in result:
         tables().print(f"{result['mechanism']['kind']}: {result['promise']['guaranteed']}", markup=False)
         table = Table("", "in", "out")
@@ -196,9 +198,8 @@ def _print(result: Mapping[str, Any]) -> None:
         if result["n_actual"] is not None:  # dp kinds and Amun remove no single events and bound no counts
             tables().print(f"most events removed from one case: {result['n_actual']}; satisfied: {result['satisfied']}")
             tables().print("suppressed: " + _shortened(result["suppressed"]), markup=False)
-        for details in (result.get("details", {}), result.get("loss", {})):
-            for warning in details.get("warnings", []):
-                tables().print(f"warning: {warning}", style="yellow", markup=False)
+        for warning in warnings_of(result):
+            tables().print(f"warning: {warning}", style="yellow", markup=False)
     for entry in result.get("violations", []):
         tables().print(f"{entry['cases']:>6}  {entry['reason']:<26} {entry['candidate']}", markup=False)
 

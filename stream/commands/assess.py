@@ -180,18 +180,10 @@ def _read(
 
 def _declared(attacker: AttackerOptions) -> Profile | None:
     """Return the declared attacker; None if no option says anything of it."""
-    from models.disclosure.material import Profile
-    from models.knowledge import Knowledge
+    from stream.operator.assessment import declared_profile
 
-    if attacker == AttackerOptions():
-        return None
-    knowledge = Knowledge(
-        attacker.knowledge or "seq",  # type: ignore[arg-type] # checked inside
-        attacker.attribute or "ac",  # type: ignore[arg-type]
-        attacker.T or "minutes",  # type: ignore[arg-type]
-    )
-    m = attacker.m if attacker.m is not None else Profile().m
-    return Profile(m, knowledge, tuple(options.split(attacker.case_attributes)))
+    known_attributes = options.split(attacker.case_attributes)
+    return declared_profile(attacker.m, attacker.knowledge, attacker.attribute, attacker.T, known_attributes)
 
 
 def _print(assessments: Mapping[str, Assessment]) -> None:

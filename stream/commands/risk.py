@@ -91,10 +91,12 @@ def _in_memory(
     seed: int,
 ) -> tuple[list[Uniqueness], list[float], Mapping[str, Any] | None]:
     from connectors import read_log
-    from models.risk.table import estimate_population
+    from models.risk.table import estimate_population, known_event_attributes
     from models.risk.uniqueness import trace_uniqueness
 
     events = read_log(log, reading=reading)
+    resource_column = (reading.columns or {}).get("resource")
+    event_attributes = known_event_attributes(options.split(attacker.event_attributes), resource_column)
     ask = partial(
         trace_uniqueness,
         events,
@@ -106,7 +108,7 @@ def _in_memory(
         adversary=attacker.adversary,  # type: ignore[arg-type]
         sensitive=options.split_attributes(sensitive),
         case_attributes=options.split(attacker.case_attributes) or None,
-        event_attributes=_by_role(options.split(attacker.event_attributes), reading.columns or {}) or None,
+        event_attributes=event_attributes or None,
     )
     measured, seconds = _measure(wanted, lambda name: ask(name, amounts))
     estimate = estimate_population(events, measured[0], population, seed) if population else None
@@ -154,11 +156,6 @@ def _on_variants(
         wanted,
         lambda name: variant_uniqueness(table, name, amounts, attributes, draws=attacker.draws, seed=seed),
     )
-
-
-def _by_role(attributes: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    """Return the file's column of resources as `resource`: no event attribute has its name any more."""
-    return ["resource" if name == names.get("resource") else name for name in attributes]
 
 
 def _measure(

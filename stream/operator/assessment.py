@@ -97,6 +97,20 @@ def promised_profile(manifest: Mapping[str, Any] | None) -> Profile | None:
     return Profile(min(int(parameters["L"]), MOST_KNOWN), knowledge, name="promised")
 
 
+def declared_profile(
+    m: int | None, structure: str | None, attribute: str | None, T: str | None, case_attributes: Sequence[str]
+) -> Profile | None:
+    """Return the attacker that options declare; None if no option is set."""
+    if m is None and structure is None and attribute is None and T is None and not case_attributes:
+        return None
+    knowledge = Knowledge(
+        structure or "seq",  # type: ignore[arg-type] # checked inside
+        attribute or "ac",  # type: ignore[arg-type]
+        T or "minutes",  # type: ignore[arg-type]
+    )
+    return Profile(Profile().m if m is None else m, knowledge, tuple(case_attributes))
+
+
 def profiles_of(declared: Profile | None, releases: Sequence[AssessedRelease], original: EventLog) -> list[Profile]:
     """Return the attackers: the declared one, else that of the promise, else one who knows three activities in order.
 

@@ -203,6 +203,12 @@ def summary(
     return {**result, **({"details": operator} if operator else {})}
 
 
+def warnings_of(result: Mapping[str, Any]) -> list[str]:
+    """Return what the mechanism and the audit of loss warn of in a `summary`."""
+    parts = [result.get("details") or {}, result.get("loss") or {}]
+    return [warning for part in parts for warning in part.get("warnings", ())]
+
+
 def cases_per_released_case(exposure: Exposure, build: Build) -> Ints | None:
     """Return how many cases each case of a build represents.
 

@@ -1,4 +1,4 @@
-"""One way to compile a kernel, cached on disk where that is possible and compiled in memory where it is not.
+"""One way to compile a kernel, cached on disk if that is possible, else compiled in memory.
 
 numba refuses at import when neither `__pycache__` nor the user's cache folder can be written (a read-only container,
 a service without a home); set NUMBA_CACHE_DIR there to keep the compiled code between runs. Code that is loaded

@@ -75,7 +75,7 @@ def kind_of(error: OSError) -> type[VeilstreamError]:
 
 
 def shortage(error: OSError) -> UnavailableError | None:
-    """Return what to raise where a disk, the memory or a limit is used up.
+    """Return what to raise if a disk, the memory or a limit is used up.
 
     Nothing that was written is lost then, and a later try goes on from there, so a service manager shall make one.
 

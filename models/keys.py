@@ -17,7 +17,7 @@ from models.eventlog import Ints
 Floats = npt.NDArray[np.float64]
 
 BLOCK = 1 << 18
-"""Keys that are looked at together, where a log's are made as they are asked for: a few MB of each array."""
+"""Keys that are looked at together, if a log's are made as they are asked for: a few MB of each array."""
 
 DENSE = 1 << 20
 """A range of up to so many keys has a sum in a table for each."""

@@ -37,11 +37,11 @@ Alphabet = Literal["per-cohort", "common"]
 Chosen = npt.NDArray[np.bool_]
 
 PROPOSALS, WORK = 100, 500_000
-"""Proposals of the search of `local` that a cohort gets where the configuration asks for none, and the most events
+"""Proposals of the search of `local` that a cohort gets if the configuration asks for none, and the most events
 that they may cost: at Sepsis .003 to .008 more events stay for a tenth of a second, a thousand bring .002 more."""
 
 SMALL_QUEUE = 3
-"""A queue of fewer than this many times K cases waits for more of them where it forms no cohort. A larger one is
+"""A queue of fewer than this many times K cases waits for more of them if it forms no cohort. A larger one is
 refused: more cases of the same kind would hardly change what is in the way."""
 
 

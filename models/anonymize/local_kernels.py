@@ -133,7 +133,7 @@ def next_gaps(
     passed either where the trace shows it, or at a gap where local suppression would have removed it. An item that no
     source case has twice (`once`) is never hidden in a trace that shows it. A ban that the trace contains did not bind
     its row (a value-aware one) and hid nothing there.
-    Returns (offset of each row in the table, int32[sum of n + 1, items]); -1 where no event of the item can follow.
+    Returns (offset of each row in the table, int32[sum of n + 1, items]); -1 if no event of the item can follow.
     """  # fmt: skip
     rows, n_items = len(starts) - 1, len(once)
     offsets = np.zeros(rows + 1, dtype=np.int64)
@@ -182,7 +182,7 @@ def _longest(starts: Array) -> int:
 
 @kernel
 def _completing(trace: Array, item: int, ban: Array, priority: Array) -> tuple[int, int]:
-    """First and last gap at which an event of the item completes the ban; the last is less where there is none.
+    """First and last gap at which an event of the item completes the ban; the last is less if there is none.
 
     Events enter by priority, and equal items from left to right: a new event of the item meets those of lower rank, and
     those of its own item to the left. So it can only be the last event of that item in the ban.

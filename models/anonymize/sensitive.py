@@ -160,7 +160,7 @@ def refuse_identifying(
         if holding >= ENOUGH_CASES and distinct >= NEARLY_UNIQUE * holding:
             raise InputError(
                 f"attribute {name!r} has {distinct} values in {holding} cases, so it names single cases: give it "
-                "the role identifier (process.attributes.identifier), or bins where it is a measurement"
+                "the role identifier (process.attributes.identifier), or bins if it is a measurement"
             )
 
 

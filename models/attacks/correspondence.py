@@ -575,7 +575,7 @@ class PairAttack:
     table, linkable
         Next occurrences and linkable pairs (up to the last n) of this pair, if they exist already.
     least_n
-        Whether the least n with a linker is searched where there is none.
+        Whether the least n with a linker is searched if none exists.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class Obstacle:
         `earlier` records of the earlier release can only be `later` < `earlier` records of the later one.
     least_n
         The smallest n with which the records of this value can all be linked. None if it was not asked for, or if no n
-        up to 127 is enough: above all where the later release has fewer records of the value.
+        up to 127 is enough: above all if the later release has fewer records of the value.
     """
 
     value: Any

@@ -516,7 +516,7 @@ def unmatched(table: NextOccurrences, bk: Sequence[int] | npt.NDArray[Any]) -> n
 
 
 def _unmatched_in_part(part: PartOfTables, codes: Codes) -> npt.NDArray[np.int16]:
-    """Return the same for a part of the tables, read from the totals of all parts where they hold it."""
+    """Return the same for a part of the tables, read from the totals of all parts if they hold it."""
     answers, key = part.occurrences.answers, codes.tobytes()
     if part.shared is not None and key not in answers:
         column = part.shared.column(codes)

@@ -110,7 +110,7 @@ class AddedUp(NamedTuple):
 
 
 class LookedUp(NamedTuple):
-    """The source that looks up; empty arrays where nothing is looked up.
+    """The source that looks up; empty arrays if nothing is looked up.
 
     table : uint8[all variants, bk], symbols of each bk that each variant leaves unmatched
     variants, symbols : int64, place of those of this pair among all
@@ -258,7 +258,7 @@ def search(
     Returns
     -------
     best
-        int64[MEASURES], NO_VALUE where no bk has a value.
+        int64[MEASURES], NO_VALUE if no bk has a value.
     worst
         int32[MEASURES, length], symbol codes of a bk that attains it, -1 after its end.
     counts
@@ -288,7 +288,7 @@ _LOOKED_UP_SHAPES: tuple[tuple[Any, Any], ...] = (
     ((0, 0), np.uint8), (0, np.int64), (0, np.int64), (0, np.int64),
     ((4, 0), np.int64), ((4, 0), np.int64), ((4, 0), np.int64), (0, np.int64), (0, np.int64),
 )  # fmt: skip
-"""Of `LookedUp` where nothing is looked up: the same types, so that the walk is compiled once."""
+"""Shapes and types of `LookedUp` if nothing is looked up: the same types, so that the walk is compiled once."""
 
 
 def _new_state(variants: int, symbols: int, n: int, length: int, surplus: int, *, adds_up: bool) -> SearchState:

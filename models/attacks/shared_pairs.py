@@ -550,7 +550,7 @@ def followed_attacks(
 
     They equal what `PairAttack.run` returns for each pair alone: a search does not depend on the linker that it starts
     from. `tests/property/test_attacks_followed_linkers.py` compares both. Only the witness of a missing linker depends
-    on it; where it is not evident, the pair alone is asked.
+    on it; if it is not evident, the pair alone is asked.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ def true_linker_minima(
 
 
 def true_counts(pair: ReleasePair, table: NextOccurrences, partner: Ints, bk: Sequence[Any], n: int) -> dict[str, int]:
-    """Return {fa, ca, ba} of one background knowledge; 0 where no real case is behind a matching set."""
+    """Return {fa, ca, ba} of one background knowledge; 0 if no real case is behind a matching set."""
     return true_counts_of_links(pair, table, real_links(pair, partner), bk, n)
 
 

@@ -101,7 +101,7 @@ def against_control(
     Parameters
     ----------
     successes, control_successes
-        Successes among the targets; a sum of probabilities where a success is an expectation.
+        Successes among the targets; a sum of probabilities if a success is an expectation.
     targets, controls
         Number of attacked cases, at least one each.
     measures

@@ -136,7 +136,7 @@ def release(
 ) -> AmunRelease:
     """Release a log at guessing advantage `delta` (per cell, see the module's docstring for what that covers).
 
-    Raises InputError for parameters out of range and an empty log, BoundError where the filter would leave no case.
+    Raises InputError for parameters out of range and an empty log, BoundError if the filter would leave no case.
     """
     settings = AmunSettings(delta, variant, prior, time_correlation, replicas, compression, releases, cases_per_person)
     if log.n_events == 0:
@@ -170,9 +170,9 @@ def _release(log: EventLog, settings: AmunSettings, draw: NoiseSource) -> AmunRe
 
 
 def filtered(annotated: AnnotatedLog, settings: AmunSettings) -> tuple[AnnotatedLog, npt.NDArray[np.bool_]]:
-    """Case filtering (definition 3.7) and the mask of cases kept; every case where the design has no filter.
+    """Case filtering (definition 3.7) and the mask of cases kept; every case if the design has no filter.
 
-    BoundError where no case would be left (the filter reads the data, and nothing of it is published).
+    BoundError if no case would be left (the filter reads the data, and nothing of it is published).
     """
     kept = np.ones(annotated.log.n_cases, dtype=np.bool_)
     if settings.variant != "filtering":

@@ -75,7 +75,7 @@ class AnnotatedLog:
 
 
 def annotate(log: EventLog) -> AnnotatedLog:
-    """Annotate a log without empty cases. InputError where it spans more than 278 years."""
+    """Annotate a log without empty cases. InputError if it spans more than 278 years."""
     simple = SimpleLog.from_log(log)
     dafsa = minimal_dafsa(simple.variants)
     variant_of_case = simple.variant[simple.row_of_case].astype(np.int64)

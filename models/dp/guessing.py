@@ -28,7 +28,7 @@ def checked_delta(delta: float) -> float:
 
 
 def worst_case_prior(delta: float) -> float:
-    """Equation 2: the prior that needs most noise, P = (1 - delta) / 2; used where no distribution is known."""
+    """Equation 2: the prior that needs most noise, P = (1 - delta) / 2; used if no distribution is known."""
     return (1.0 - delta) / 2.0
 
 

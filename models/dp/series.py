@@ -50,7 +50,7 @@ class Accumulated:
 
 
 def check_variants(terms: Terms, shape: Shape) -> None:
-    """InputError where a release, or the first accumulated log, could not be drawn."""
+    """Raise InputError if a release, or the first accumulated log, could not be drawn."""
     least_count(terms.epsilon / shape.levels, terms.delta_dp / 2, terms.cases_per_person)
 
 
@@ -95,7 +95,7 @@ class _Variants:
 
     @classmethod
     def go_on(cls, state: Mapping[str, Any] | None, shape: Shape, scale: float, number: int) -> _Variants:
-        """From the state that an earlier release left; anew where there is none, or one under other noise."""
+        """From the state that an earlier release left; anew if there is none, or one under other noise."""
         if state is not None:
             variants = [tuple(variant) for variant in state["variants"]]
             counts = Counts.from_state(state["counts"], variants, shape, scale)

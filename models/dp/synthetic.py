@@ -135,7 +135,7 @@ class Design:
     """Public parameters of a release, none of them read off the data.
 
     * `activities`: declared labels, or None: selected, each case counting for its first `max_labels` distinct ones;
-    * `order`: labels that a context of the model is long, 1 where the noisy first level is too weak for longer ones;
+    * `order`: labels that a context of the model is long, 1 if the noisy first level is too weak for longer ones;
       `case_weight`: the most that one case adds to a level (B), in L2;
     * `candidates`: traces of the model that are counted; `given`: further ones, from a public file;
     * `max_length`: the longest trace that the model gives; `sample`: how many it gives, to choose from;
@@ -216,7 +216,7 @@ class StageBudget:
         return Gaussian(self.rho("variants"), self.delta_variants, terms.cases_per_person)
 
     def check(self, terms: Terms, design: Design) -> None:
-        """InputError before anything is drawn where a stage could not draw."""
+        """Raise InputError before anything is drawn if a stage could not draw."""
         person, unit = terms.cases_per_person, contexts.UNIT
         if self.labels:
             labels.threshold(self.labels, self.delta_labels, design.max_labels, person)
@@ -235,7 +235,7 @@ class StageBudget:
                 checked_scale(scale_for(person, parts[1]))
 
     def thresholds(self, terms: Terms, design: Design) -> dict[str, int]:
-        """Least noisy counts of labels and of variants, where a stage selects: public."""
+        """Least noisy counts of labels and of variants, if a stage selects: public."""
         person = terms.cases_per_person
         thresholds = {}
         if self.labels:
@@ -421,7 +421,7 @@ def release_times(
     terms: Terms,
     draw: NoiseSource,
 ) -> list[Ints]:
-    """Stage 4: times of the released traces, int64[cases, length] each; ordinal ones where no bounds are declared."""
+    """Stage 4: times of the released traces, int64[cases, length] each; ordinal ones if no bounds are declared."""
     if design.bounds is None:
         return [np.tile(np.arange(len(variant), dtype=np.int64) * 1_000_000_000, (n, 1)) for variant, n in released]
     return times.add(

@@ -124,7 +124,7 @@ def case_times(starts: Ints, order: Ints, relative: Ints, origin_ms: int) -> Int
 def order_of_times(times: Ints) -> Ints:
     """`argsort(times, kind="stable")` of whole milliseconds in nanoseconds, int64[R].
 
-    Time and place share one word where both fit, as they do for spans below centuries: sorting numbers is quicker than
+    Time and place share one word if both fit, as they do for spans below centuries: sorting numbers is quicker than
     sorting places by them.
     """
     bits = len(times).bit_length()

@@ -2,7 +2,7 @@
 
 Source: Desfontaines, Voss, Gipson and Mandayam 2020, arXiv 2006.03684, "Differentially private partition selection".
 
-Z on -k .. k with P(z) proportional to a^|z|, a = e^(-1/scale); a count n >= 1 leaves as n + Z where that is above k, a
+Z on -k .. k with P(z) proportional to a^|z|, a = e^(-1/scale); a count n >= 1 leaves as n + Z if that is above k, a
 count of 0 never. Of two logs that differ in one case, n and n + 1, outputs have chances within the factor 1 / a of each
 other, but for one: the largest of n + 1 (and, above 2 k, the least of n), of chance P(k) = (1 - a) a^k / (1 + a -
 2 a^(k+1)). So k is the least with P(k) <= delta (`reach`), and no (1/scale, delta)-DP rule keeps any count more often

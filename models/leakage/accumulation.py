@@ -83,7 +83,7 @@ class TemporalLeakage:
         return [*self.before, *(self.sum_epsilon - start for start in self.sums[self.run : -1])]
 
     def tpl(self) -> list[Fraction]:
-        """TPL_i of every release, as of the newest one; exactly the sum of e where all steps are extreme."""
+        """TPL_i of every release, as of the newest one; exactly the sum of e if all steps are extreme."""
         return [b + f - e for b, f, e in zip(self.bpl, self.fpl(), self.epsilon, strict=True)]
 
     def max_tpl(self) -> Fraction:
@@ -114,7 +114,7 @@ class TemporalLeakage:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Bring FPL up to date from the last release backwards; stop where a value does not change any more."""
+        """Bring FPL up to date from the last release backwards; stop if a value does not change any more."""
         last = self.n - 1
         if last and not self.forward[-1].extreme:
             self._end_run(last)

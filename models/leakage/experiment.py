@@ -110,7 +110,7 @@ class SimulationOutcome:
 
 
 def run(log: EventLog, settings: SimulationSettings) -> SimulationOutcome:
-    """Simulate the releases of `log` and account for their leakage. InputError where the settings leave nothing."""
+    """Simulate the releases of `log` and account for their leakage. InputError if the settings leave nothing."""
     ended = ended_cases(log, settings.end_activities)
     if settings.complete_only and not ended.any():
         raise InputError("complete traces only: no case of the log ends with an end activity")

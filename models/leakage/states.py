@@ -1,7 +1,7 @@
 """State functions: what of a case's history a release is about.
 
 Source: temporal-privacy-leakage-2022, definition 4 and section 6. `prefix` is the paper's full history; the others
-are coarser. A coarser state is legitimate only where the released query is at that abstraction (counts by last
+are coarser. A coarser state is legitimate only if the released query is at that abstraction (counts by last
 activity, say) and its chain is accepted as Markov: the numbers hold for such a query alone.
 
 Positions of a trace: 1 is the artificial start, the activities follow, and complete traces end with the artificial

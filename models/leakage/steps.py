@@ -105,7 +105,7 @@ class LeakageStep:
         return EXTREME in self.points
 
     def __call__(self, alpha: Leakage) -> Leakage:
-        """AL(alpha); `alpha` itself (exactly) where the step is extreme."""
+        """AL(alpha); `alpha` itself (exactly) if the step is extreme."""
         if self.extreme or alpha == 0:
             return alpha
         if len(self.computed) > MOST_KNOWN:
@@ -119,7 +119,7 @@ class LeakageStep:
     def above(self, alpha: Fraction) -> Fraction:
         """AL(alpha) as an exact number that is never below the true one: what a series adds up and a gate compares.
 
-        `alpha` itself where the step is extreme; else it depends on `float_above(alpha)` alone, and does not exceed it.
+        `alpha` itself if the step is extreme; else it depends on `float_above(alpha)` alone, and does not exceed it.
         Cut to KEPT_BITS, upwards: so a sweep ends where a change is in the last bits, and nothing of it is left out.
         """
         if self.extreme:
@@ -207,7 +207,7 @@ def step(rows: Any) -> LeakageStep:
 
 
 def stochastic(rows: Any) -> csr_matrix:
-    """`rows` as a sparse matrix without explicit zeros; InputError where a row is no distribution."""
+    """`rows` as a sparse matrix without explicit zeros; InputError if a row is no distribution."""
     from scipy import sparse
 
     matrix = sparse.csr_matrix(rows, dtype=np.float64)

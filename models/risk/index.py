@@ -24,7 +24,7 @@ Words = npt.NDArray[np.uint64]
 
 DENSITY = 8
 """An item is a bitset too from an eighth of the length on at which list and bitset are equally long: bounds the bitsets
-to eight times the memory of the lists. It is a rule of length alone, so where the rarest of some items is a bitset, all
+to eight times the memory of the lists. It is a rule of length alone, so if the rarest of some items is a bitset, all
 of them are (`models.risk.matching`)."""
 
 DRAWN = 1 << 20
@@ -213,7 +213,7 @@ def _blocks(drawn: Ints, most: int) -> Iterator[tuple[int, int]]:
 
 
 def alike(first: Whole, other: Whole) -> tuple[Whole, Whole]:
-    """Both as int32, or both as int64 where one is."""
+    """Both as int32, or both as int64 if either is."""
     if first.dtype == other.dtype:
         return first, other
     return first.astype(np.int64), other.astype(np.int64)

@@ -30,7 +30,7 @@ Semantics = Literal["joint", "per-column"]
 as the paper's program does."""
 
 Whole = npt.NDArray[np.integer[Any]]
-"""int32 where all numbers fit, else int64: an index is kept from release to release, and most of it is such numbers."""
+"""int32 if all numbers fit, else int64: an index is kept from release to release, and most of it is such numbers."""
 
 RECORDED = 0.9
 """Share of events that must carry an attribute before it is taken for one by default; BPIC 2012 lacks 7 % of the
@@ -52,7 +52,7 @@ class KnownColumns:
     * `event`: names among `activity`, `time`, `resource` and event attributes; empty for projection F;
     * `case`: names of case-level attributes, which must match exactly;
     * `resolution`: times are floored to it, on the clock that the file is written in (an adversary knows the date
-      of a visit, not its date in UTC); in UTC where the log does not say.
+      of a visit, not its date in UTC); in UTC if the log names none.
     """
 
     event: tuple[str, ...]
@@ -86,7 +86,7 @@ def view(
 
 
 def lacking(projection: Projection, event_attributes: Sequence[str], case_attributes: Sequence[str]) -> str:
-    """Why a projection is not available with these attributes; empty where it is."""
+    """Why a projection is not available with these attributes; empty if it is."""
     if projection in "BC" and not event_attributes:
         return f"projection {projection} needs event attributes and none is chosen or recorded"
     if projection in "BDF" and not case_attributes:

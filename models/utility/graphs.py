@@ -46,7 +46,7 @@ class Agreement:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean; 0 where both are."""
+        """Harmonic mean; 0 if both are."""
         total = self.fitness + self.precision
         return 2 * self.fitness * self.precision / total if total else 0.0
 
@@ -146,7 +146,7 @@ def same_names(original: EventLog, released: EventLog) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EdgeDistance:
-    """Distances between the edge weights of two graphs (union of edges, 0 where one lacks it).
+    """Distances between the edge weights of two graphs (union of edges, 0 if one lacks it).
 
     `emd_*`: Wasserstein distance of the two lists of weights, which does not match edge with edge (as in Table 6);
     `mae_*`: mean absolute difference edge by edge.

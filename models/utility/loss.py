@@ -33,7 +33,7 @@ class ActivityLoss:
 
     @property
     def kept(self) -> float:
-        """Share of its events that the release holds (above 1 where a mechanism adds)."""
+        """Share of its events that the release holds (above 1 if a mechanism adds)."""
         return self.released / self.events
 
 

@@ -8,7 +8,7 @@
 * DFG error: half the sum of |difference of relative frequencies| over all pairs "a directly followed by b", with the
   start and the end of a case as activities of their own. 0 for equal frequencies, 1 for no pair in common.
 
-Both read two logs: where one of them is the source, the figure is the operator's, and is not to be published.
+Both read two logs: if one of them is the source, the figure is the operator's, and is not to be published.
 """
 
 from __future__ import annotations

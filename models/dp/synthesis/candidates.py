@@ -50,7 +50,7 @@ def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
 def reweigh(
     table: VariantCounts, candidates: Sequence[Variant], epsilon: Fraction, draw: NoiseSource, cases_per_person: int = 1
 ) -> Ints:
-    """epsilon-DP number of cases of each candidate's cell, int64[len(candidates)], 0 where it was dropped."""
+    """epsilon-DP number of cases of each candidate's cell, int64[len(candidates)], 0 if it was dropped."""
     if not candidates:
         return np.zeros(0, dtype=np.int64)
     scale = scale_for(cases_per_person, epsilon)

@@ -1,4 +1,4 @@
-"""Stage 0, labels: which activities may leave at all, where none are declared.
+"""Stage 0, labels: the activities that may leave at all, if none are declared.
 
 The set of labels of a log is read off the data: a label that one person brought would show that person. Each case
 counts once for each of its first `max_labels` distinct labels (public bound q), so the histogram of labels changes by

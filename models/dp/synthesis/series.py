@@ -65,7 +65,7 @@ def usual_order(epsilon: Fraction, activities: Sequence[str] | None) -> int:
 
 
 def check(terms: Terms, design: Design, shape: Shape) -> None:
-    """InputError where a series could not be drawn: what adds up needs a declared alphabet and no thresholds."""
+    """Raise InputError if a series could not be drawn: what adds up needs a declared alphabet and no thresholds."""
     if design.activities is None:
         raise InputError("releases add up over the same labels only: declare activities")
     if design.split(terms.epsilon).variants:
@@ -157,7 +157,7 @@ class _NoisyCounts:
         scales: tuple[float, float],
         number: int,
     ) -> _NoisyCounts:
-        """From the state that an earlier release left; anew where there is none, or one of another design."""
+        """From the state that an earlier release left; anew if there is none, or one of another design."""
         made = [list(alphabet), labels, design.order, design.case_weight]
         if state is not None and state["made"] == made:
             cells = [

@@ -2,7 +2,7 @@
 
 A cell counts the cases that are nearest to its candidate. Not all of them are that candidate: of a frequent variant its
 own noisy count is known and is kept; of another candidate half is kept. The others leave as drawn traces that are
-nearest to the candidate, where the model gave some. It reads the outputs of earlier stages alone: post-processing.
+nearest to the candidate, if the model gave some. It reads the outputs of earlier stages alone: post-processing.
 
 Not guaranteed: that a trace that was drawn is one that somebody had.
 """

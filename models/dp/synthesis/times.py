@@ -4,7 +4,7 @@
   logarithmic bins up to `max_duration`. A case of n pairs counts in each with weight min(1, B / n), so with B at most
   in all, as in the context model: noise of scale B c / epsilon_d in every cell, also the empty ones. The result is
   smoothed over neighbouring bins (`_spreading`): post-processing, which reads noisy cells alone.
-* Starts, where a public range is declared: each case counts once in a histogram of weeks of the range, and once in one
+* Starts, if a public range is declared: each case counts once in a histogram of weeks of the range, and once in one
   of the 168 hours of its week; noise of scale c / epsilon_s in every cell of each.
 
 Durations are cut to `max_duration`, starts to the range. A time is drawn from the noisy histogram, and evenly within
@@ -89,7 +89,7 @@ class PublicTimeBounds:
 
     @property
     def range(self) -> tuple[int, int]:
-        """First and last moment of starts; 0 and 0 where none leave."""
+        """First and last moment of starts; 0 and 0 if none leave."""
         return self.start or (0, 0)
 
     def parts(self, epsilon: Fraction) -> tuple[Fraction, Fraction, Fraction]:

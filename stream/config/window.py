@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from models.errors import InputError
-from stream.config.faults import explain
 from stream.fold.window import Window, as_moment
 
 _WINDOW = TypeAdapter(Window)
@@ -52,17 +51,3 @@ def read_window(table: Mapping[str, Any]) -> Window:
         if key in table and window.time == "wall":
             raise InputError(f"window.{key} belongs to event time; window.time is wall")
     return window
-
-
-def window_of(table: Mapping[str, Any]) -> Window:
-    """Return the window of a table (with `first` beside the triggers).
-
-    Raises
-    ------
-    InputError
-        Where `read_window` refuses the table; the message names the key.
-    """
-    try:
-        return read_window(table)
-    except ValidationError as error:
-        raise InputError("; ".join(f"window.{fault}" for fault in explain(error))) from None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from connectors import read_log
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.run.log_source import log_facts, records_from_log
@@ -28,7 +28,7 @@ def log(request, logs):
 
 def replayed(log, rule, batch):
     """(lengths by case, complete cases) of each release of a lockstep replay."""
-    window = window_of({"events_per_case": {**rule, "lockstep": True}, "first": {"paper_split": 0.5}})
+    window = read_window({"events_per_case": {**rule, "lockstep": True}, "first": {"paper_split": 0.5}})
     fold = Fold(FoldRules((PublicationRules("p", window),), log_end=True, embedded=True), log_facts(log))
     releases = []
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Config, Delta, Heartbeat, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
@@ -18,9 +18,9 @@ from tests.oracles.fold_runs import S
 from tests.property.test_fold_oracle import WINDOWS, of_a_configuration
 
 PARTITIONS = [("s", 0), ("s", 1), ("t", 0)]
-ONCE = PublicationRules("once", window_of({"every": "6s", "time": "wall"}), start=0, private=True, once=True)
+ONCE = PublicationRules("once", read_window({"every": "6s", "time": "wall"}), start=0, private=True, once=True)
 CAPPED = PublicationRules(
-    "capped", window_of({"every": "4s", "time": "wall"}), start=0, private=True, once=True, most_cases=1
+    "capped", read_window({"every": "4s", "time": "wall"}), start=0, private=True, once=True, most_cases=1
 )
 
 values = st.one_of(st.none(), st.integers(-3, 3), st.booleans(), st.sampled_from(["x", "y", [1], 1 << 70, 0.5]))
@@ -51,7 +51,7 @@ step = st.one_of(
 )
 publications = st.lists(
     st.builds(
-        lambda window, late, private: (window_of(window), late, None, private),
+        lambda window, late, private: (read_window(window), late, None, private),
         st.sampled_from(WINDOWS),
         st.sampled_from(["next_release", "drop", "dlq"]),
         st.booleans(),
@@ -150,7 +150,7 @@ def test_a_change_holds_what_came_and_not_what_is_there() -> None:
     tell.)"""
     sizes = []
     for before in (100, 10_000):
-        window = window_of({"manual": True})
+        window = read_window({"manual": True})
         fold, kept = Fold(FoldRules((PublicationRules("p", window),), person="who")), Kept()
         _fold(fold, 0, before)
         kept.save(fold)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
@@ -60,7 +60,7 @@ TUMBLING = [
 def test_event_time_windows_do_not_see_how_partitions_interleave(window, silence, one, two, data):
     """Any interleaving that keeps each partition's order gives the same windows, logs, completions and counts."""
     made = FoldRules(
-        (PublicationRules("p", window_of(window)),),
+        (PublicationRules("p", read_window(window)),),
         end_activities=("z",),
         inactivity=silence,
         sources=(("A", 0), ("B", 0)),
@@ -91,7 +91,7 @@ RULES = [{"x": 1}, {"x": 2}, {"x": 3, "fraction": 0.5}, {"x": 2, "max_wait": "4s
 )
 def test_exposed_prefixes_grow_by_exactly_x_or_the_remainder(rule, other, rows):
     """events_per_case: prefixes of the true traces, each grown by x (or what is left), never shrunk, nothing lost."""
-    window = window_of({"events_per_case": rule, **other})
+    window = read_window({"events_per_case": rule, **other})
     made = FoldRules((PublicationRules("p", window),), end_activities=("z",), inactivity=5 * S, embedded=True)
     fold = Fold(made)
     delta = Delta(src="log", p=0, prev=-1, last=len(rows) - 1, n=len(rows), rows=rows)

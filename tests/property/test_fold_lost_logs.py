@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, Heartbeat, Row
 from stream.fold.rules import FoldRules, PublicationRules
@@ -111,7 +111,7 @@ STEPS = st.lists(
 @example([("append", 2), ("read", 2), ("cut", 1), ("read", 1), ("cut", 0), ("append", 1)])  # lost again after a rewind
 def test_whatever_becomes_of_a_log_every_event_that_it_holds_is_folded_once(steps):
     """Appends, reads, clean elections, lost tails and new topics in any order, each alarm answered by a rewind."""
-    world = World(Fold(FoldRules((PublicationRules("p", window_of({"manual": True})),))))
+    world = World(Fold(FoldRules((PublicationRules("p", read_window({"manual": True})),))))
     for step, number in steps:
         getattr(world, step)(number)
     for _ in range(2 * len(world.log.records) + 4):
@@ -126,7 +126,7 @@ def test_whatever_becomes_of_a_log_every_event_that_it_holds_is_folded_once(step
 @given(STEPS.map(lambda steps: [one for one in steps if one[0] in ("append", "read", "elect", "restart")]))
 def test_clean_elections_and_restarts_raise_no_alarm(steps):
     """Another leader with the same log is no gap: an alarm that cries often is not heard."""
-    world = World(Fold(FoldRules((PublicationRules("p", window_of({"manual": True})),))))
+    world = World(Fold(FoldRules((PublicationRules("p", read_window({"manual": True})),))))
     for step, number in steps:
         getattr(world, step)(number)
     assert world.alarms == 0
@@ -139,7 +139,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab"), st.integer
 @given(EVENTS, EVENTS, st.booleans(), st.integers(0, 11), st.sampled_from([{"new_cases": 2}, {"new_events": 3}]))
 def test_an_accepted_log_cuts_as_the_oracle_does(before, after, recreated, keep, window):
     """The rows of a log that was created again, or cut and written again, are new events and no repeats."""
-    made = FoldRules((PublicationRules("p", window_of(window)),))
+    made = FoldRules((PublicationRules("p", read_window(window)),))
     oracle, records, clock = Oracle(made), [], 0
 
     def rows(events, first):

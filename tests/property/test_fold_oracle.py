@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
@@ -55,7 +55,7 @@ def of_a_configuration(made):
 
 publications = st.lists(
     st.builds(
-        lambda window, late, start, private: (window_of(window), late, start, private),
+        lambda window, late, start, private: (read_window(window), late, start, private),
         st.sampled_from(WINDOWS),
         st.sampled_from(["next_release", "drop", "dlq"]),
         st.sampled_from([None, None, 0, 3 * S, 11 * S]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Heartbeat, Row, Tick, without_cases
 from stream.fold.rules import FoldRules, PublicationRules
@@ -32,7 +32,7 @@ def private(windows):
     return st.builds(
         lambda made, ends, silence, keep, embedded: FoldRules(
             tuple(
-                PublicationRules(f"p{i}", window_of(window), late, start, private=True)
+                PublicationRules(f"p{i}", read_window(window), late, start, private=True)
                 for i, (window, late, start) in enumerate(made)
             ),
             ends,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from connectors.kafka.events import Message, Schema
 from connectors.kafka.formats import event_decoder
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.daemon.deltas import DeltaWriter
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta
@@ -49,7 +49,7 @@ def record(offset: int, value: Any, attribute: str = "x") -> Message:
 
 
 def fold() -> Fold:
-    return Fold(FoldRules((PublicationRules("p", window_of({"new_events": 2})),), embedded=False))
+    return Fold(FoldRules((PublicationRules("p", read_window({"new_events": 2})),), embedded=False))
 
 
 def writer() -> DeltaWriter:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Config, Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
@@ -27,7 +27,7 @@ HOURS = 60
 
 
 def rules(*, most: int | None = None, retention: int | None = None) -> FoldRules:
-    window = window_of({"every": "6h", "time": "wall"})
+    window = read_window({"every": "6h", "time": "wall"})
     own = PublicationRules("p", window, start=0, private=True, once=True, most_cases=most)
     return FoldRules((own,), end_activities=("z",), inactivity=5 * HOUR, retention=retention, person="who")
 
@@ -130,7 +130,7 @@ def test_the_first_cases_of_a_person_count() -> None:
 def test_a_later_rule_does_not_release_again_what_another_released() -> None:
     """A publication that showed everything so far, and counts each case once from now on: cases of before are over."""
     every = FoldRules(
-        (PublicationRules("p", window_of({"every": "6h", "time": "wall"}), start=0, private=True),),
+        (PublicationRules("p", read_window({"every": "6h", "time": "wall"}), start=0, private=True),),
         end_activities=("z",),
         person="who",
     )

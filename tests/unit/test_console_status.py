@@ -25,9 +25,9 @@ from stream.release.documents import AuditDocument
 
 def written(folder: Path, *commands: str) -> Path:
     """The status of a coordinator that has obeyed these orders on publication `a`."""
-    from stream.config.window import window_of
+    from stream.config.window import read_window
 
-    rules = [PublicationRules(name, window_of({"manual": True})) for name in ("a", "b")]
+    rules = [PublicationRules(name, read_window({"manual": True})) for name in ("a", "b")]
     fold = Fold(FoldRules(tuple(rules)))
     for name in commands:
         assert list(fold.apply(fold.position + 1, Command(name=name, publication="a"))) == []

@@ -15,7 +15,7 @@ import pytest
 from connectors.kafka.source import Source
 from models.errors import VeilstreamError
 from stream.config.settings import Settings
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.daemon.coordinator import Coordinator
 from stream.daemon.delta_topic import Anchor
 from stream.daemon.state_machine import ActiveCoordinator
@@ -42,7 +42,7 @@ class Unopened(ActiveCoordinator):
     """An engine over a fold, without topics or files; it counts its checkpoints."""
 
     def __init__(self) -> None:
-        window = window_of({"new_events": 2})
+        window = read_window({"new_events": 2})
         self.runner = Runner(Fold(FoldRules((PublicationRules("p", window, "dlq"),))), self, every=9)
         self.ledger: Any = Ledger()
         self.delta: Any = SimpleNamespace(anchor=Anchor(""), complete=lambda records, _position: records)

@@ -13,7 +13,7 @@ from connectors.kafka.source import Source
 from models.errors import InputError
 from stream.commands.erase import _case_ids
 from stream.config.settings import Settings
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.daemon import operator_commands as orders
 from stream.daemon.state_machine import ActiveCoordinator
 from stream.daemon.status import Alarms
@@ -87,7 +87,7 @@ def test_an_accepted_gap_is_noted_for_its_own_partition_once() -> None:
     accept_gap = lambda position, missing: notes.append({"gap": position, "missing": missing})  # noqa: E731
     engine.service = SimpleNamespace(pipelines={"a": SimpleNamespace(accept_gap=accept_gap)})
     engine._alarms, engine._must_overwrite_checkpoints = Alarms(), False
-    fold = Fold(FoldRules((PublicationRules("a", window_of({"manual": True})),)))
+    fold = Fold(FoldRules((PublicationRules("a", read_window({"manual": True})),)))
     engine.runner = Runner(fold, engine, every=9)
     accept = Command(name="gap", arguments={"action": "accept", "src": "s", "p": 1})
     held = [Delta(src="s", p=number, prev=9, last=10, n=1, rows=[_row(10)]) for number in (0, 1)]

@@ -11,7 +11,7 @@ import pytest
 
 from connectors.kafka.source import Source
 from stream.config.settings import Settings
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.daemon import coordinator as coordinators
 from stream.daemon.coordinator import Coordinator
 from stream.daemon.delta_topic import Anchor
@@ -24,7 +24,7 @@ from stream.release.contract import Decision
 
 
 def _fold() -> Fold:
-    return Fold(FoldRules((PublicationRules("p", window_of({"new_events": 99}), "next"),)))
+    return Fold(FoldRules((PublicationRules("p", read_window({"new_events": 99}), "next"),)))
 
 
 def _delta(partition: int, first: int) -> Delta:

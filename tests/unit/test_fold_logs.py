@@ -7,7 +7,7 @@ import pytest
 
 from connectors import read_log
 from models.eventlog import EventLog
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.run.log_source import log_facts, records_from_log
@@ -52,7 +52,7 @@ def expected(log, window):
 @pytest.mark.parametrize("batch", [1000, 13])
 def test_sepsis_cuts_are_those_of_a_plain_loop(sepsis, table, batch):
     """Cut points and traces on a real log; 100 new cases give 10 cuts, and the size of records moves none."""
-    window = window_of(table)
+    window = read_window(table)
     fold = Fold(FoldRules((PublicationRules("p", window),), embedded=True))
     cuts = run(fold, records_from_log(sepsis, batch=batch))
     counts = expected(sepsis, window)
@@ -68,7 +68,7 @@ def test_sepsis_cuts_are_those_of_a_plain_loop(sepsis, table, batch):
 
 def test_every_event_of_the_log_is_somewhere(sepsis):
     """After `finish(final=True)` a plain window has exposed the whole log, once."""
-    fold = Fold(FoldRules((PublicationRules("p", window_of({"new_cases": 100})),), embedded=True))
+    fold = Fold(FoldRules((PublicationRules("p", read_window({"new_cases": 100})),), embedded=True))
     run(fold, records_from_log(sepsis, attributes=("Diagnose",)))
     (cut,) = [cut for cut in fold.finish(final=True) if not _log_then_decide(fold, cut, sepsis)]
     assert (cut.trigger, cut.ordinal) == ("final", 11)
@@ -90,7 +90,7 @@ def _log_then_decide(fold, cut, log):
 )
 def test_fractions_of_the_log_shape_the_first_release(sepsis, kind, value, events):
     """A quarter of the events (rounded up), a tenth of the 1,050 cases: cut right after the event that brings it."""
-    window = window_of({"manual": True, "first": {kind: value}})
+    window = read_window({"manual": True, "first": {kind: value}})
     fold = Fold(FoldRules((PublicationRules("p", window),), embedded=True), log_facts(sepsis))
     ((_, trigger, _, traces, _, _),) = run(fold, records_from_log(sepsis))
     assert trigger == "first"
@@ -112,7 +112,7 @@ def test_a_small_real_log_equals_the_oracle(logs, table):
     first = np.zeros(log.n_events, dtype=bool)
     first[np.lexsort((log.row, log.time))[:300]] = True
     log = log.select_events(first, drop_empty=True)
-    rules = FoldRules((PublicationRules("p", window_of(table)),), inactivity=2 * DAY, embedded=True)
+    rules = FoldRules((PublicationRules("p", read_window(table)),), inactivity=2 * DAY, embedded=True)
     records = list(records_from_log(log, log_end=True, batch=50))
     oracle = Oracle(rules)
     for _, record in records:

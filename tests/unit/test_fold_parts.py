@@ -7,7 +7,7 @@ import ast
 import numpy as np
 import pytest
 
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.completion import Completions
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.state import CASE_COLUMNS, Partition
@@ -65,7 +65,7 @@ def test_cases_complete_by_silence_one_after_the_other() -> None:
     """In order of their deadlines, and only where a trigger counts completions."""
     from stream.fold.state import ColumnTable
 
-    counting = FoldRules((PublicationRules("p", window_of({"completed_cases": 5})),), inactivity=10 * S)
+    counting = FoldRules((PublicationRules("p", read_window({"completed_cases": 5})),), inactivity=10 * S)
     cases = ColumnTable(CASE_COLUMNS)
     cases.stage({"last": [3 * S, S, 9 * S], "arrival": [3 * S, S, 9 * S]}, 3)
     cases.size = 3

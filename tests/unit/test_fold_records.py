@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.errors import InputError, RefusedError
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Config, Delta, Heartbeat, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
@@ -15,7 +15,7 @@ from tests.oracles.fold_runs import S
 def fold_of(*windows, **more):
     """A fold with publications a, b, ... of these windows."""
     late = more.pop("late", "next_release")
-    pubs = tuple(PublicationRules("abc"[i], window_of(one), late) for i, one in enumerate(windows))
+    pubs = tuple(PublicationRules("abc"[i], read_window(one), late) for i, one in enumerate(windows))
     return Fold(FoldRules(pubs, **more))
 
 
@@ -281,8 +281,8 @@ def test_a_configuration_takes_effect_at_its_offset():
     feed(fold, delta(row(0), row(1), row(2)))
     changed = FoldRules(
         (
-            PublicationRules("a", window_of({"new_events": 3})),
-            PublicationRules("b", window_of({"new_events": 1})),
+            PublicationRules("a", read_window({"new_events": 3})),
+            PublicationRules("b", read_window({"new_events": 1})),
         )
     )
     feed(fold, Config(body=changed.to_mapping()))

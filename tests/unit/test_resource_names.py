@@ -11,7 +11,7 @@ import pytest
 from connectors.kafka.events import Schema
 from connectors.kafka.formats import event_decoder
 from stream.config.settings import Settings
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.daemon.deltas import DeltaWriter
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta
@@ -47,7 +47,7 @@ def service(folder: Path, **process: object) -> ReleaseService:
 
 
 def fold() -> Fold:
-    return Fold(FoldRules((PublicationRules("p", window_of({"manual": True})),), embedded=False))
+    return Fold(FoldRules((PublicationRules("p", read_window({"manual": True})),), embedded=False))
 
 
 @pytest.mark.parametrize("resource", [RESOURCE, "r-0123456789abcdef"])

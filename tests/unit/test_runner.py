@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from models.errors import InputError
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Cut, Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
@@ -37,7 +37,7 @@ class Told:
     """Writes down what the loop asks for; `erased`: it saves by itself after a record, as after an erasure."""
 
     def __init__(self, new_events: int, every: int, *, erased: bool = False) -> None:
-        fold = Fold(FoldRules((PublicationRules("p", window_of({"new_events": new_events})),)))
+        fold = Fold(FoldRules((PublicationRules("p", read_window({"new_events": new_events})),)))
         self.runner = Runner(fold, self, every=every)
         self.steps: list[str] = []
         self.erased = erased

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Config, Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
@@ -16,7 +16,7 @@ from stream.ledger.checkpoints import Checkpoints, SavedState
 from stream.run.keeper import StateKeeper
 from tests.oracles.fold_runs import S
 
-WINDOW = window_of({"manual": True})
+WINDOW = read_window({"manual": True})
 
 
 class Process:

@@ -34,9 +34,8 @@ class Source(BaseModel):
     """TLS and credentials: see [source.security]. Set it when the broker asks for TLS or for a password, as every
     broker outside of a laptop should."""
     format: Format = "auto"
-    """`auto`: CloudEvents where a record says that it is one (header `ce_specversion`, content type, or the field
-    `specversion`), plain JSON otherwise. `avro`, `protobuf`, `json-schema`: Confluent's wire format, and need
-    `source.registry`. `debezium`: table changes as JSON, or in any of the three where `source.registry` is set. Set it
+    """Format of the records (docs/sources.md). `auto`: CloudEvents if a record says so, else plain JSON. `avro`,
+    `protobuf`, `json-schema` need `source.registry`; `debezium` is JSON, or one of these with a registry. Set it
     when the topic holds binary records or changes of a database."""
     registry: RegistryOptions | None = None
     """The schema registry: see [source.registry]. Set it when records refer to their schema by its id."""
@@ -53,16 +52,15 @@ class Source(BaseModel):
     """Debezium: whether the rows of a snapshot (op r) are events. They say that a row exists, not when something
     happened. Set it when rows that are older than the connector must appear in the log."""
     event_id: str | None = None
-    """Field that names an event; `ce:id` takes the id of a CloudEvent. A repeat is dropped within its case, and the
-    name is stored as a pseudonym. Set it when producers may send an event twice."""
+    """Field that names an event (`ce:id`: the id of a CloudEvent); a repeat is dropped within its case. Stored as
+    a pseudonym. Set it when producers may send an event twice."""
     end: str | None = None
     """Boolean field that is true on the last event of a case. Set it when the information system itself marks the end
     of a case."""
     max_skew: float = 300.0
-    """An event later than the clock plus this goes to the dlq (`future`): one event from 2099 would close every
-    window. The clock is the broker's: by the record's stamp where the topic has `LogAppendTime`, else at the moment of
-    reading. Set it when producers' clocks run ahead by more than five minutes, or planned events carry future
-    times."""
+    """An event later than the broker's clock (the record's stamp with `LogAppendTime`, else the moment of reading)
+    plus this goes to the dlq (`future`): one event from 2099 would close every window. Set it when producers'
+    clocks run ahead by more than five minutes, or planned events carry future times."""
     heartbeat: float = 5.0
     """How often an idle partition and the broker's clock are reported. Set it when windows of a few seconds must close
     although a topic is silent."""
@@ -70,9 +68,9 @@ class Source(BaseModel):
     """A dead member is noticed after this, and a takeover takes about twice as long. Set it when pauses of a busy host
     trigger takeovers (longer), or a standby must take over sooner (shorter)."""
     delta_retention: float = 7 * 86400.0
-    """How long delta topic and dlq are kept: at least an hour (twice the age of a checkpoint behind the longest
-    build), at most the erasure promise. Set it when the erasure promise is shorter than a week, or a host may be away
-    for longer."""
+    """Retention of delta topic and dlq: at least an hour (twice the age of a checkpoint behind the longest build),
+    at most the erasure promise. Set it when the erasure promise is shorter than a week, or a host may be away for
+    longer."""
     released_retention: float = 7 * 86400.0
     """How long the topic `released-events` is kept. Set it when recipients read its events less often than once a
     week."""

@@ -136,8 +136,8 @@ class AttributeRoles(ConfigTable):
     """Attributes that are not about a person: released and counted if a publication names them. Set it when recipients
     need a ward, a product or a region of each case."""
     person: tuple[str, ...] = Field(default=(), max_length=1)
-    """The attribute that says whose case it is: `cases = "completed"` counts the cases of a person by it. Only its
-    pseudonym is stored, and it is never released. Set it when one person can have several cases, such as several stays
+    """The attribute that says whose case it is, by which `cases = "completed"` counts the cases of a person. Only
+    its pseudonym is stored; never released. Set it when one person can have several cases, such as several stays
     in a hospital."""
 
     @model_validator(mode="before")

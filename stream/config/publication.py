@@ -64,26 +64,25 @@ class Publication(ConfigTable):
     """Bounds that a release must hold: see publication.gate. Set it when a release must not leave unless it keeps a
     bound."""
     cases: Literal["all", "completed"] = "all"
-    """`all`: every release is about everything so far, and charges add up. `completed`: each release is about the
-    cases that completed since the last one, each case counts once, one charge pays for the whole series, and later
-    events of a case are lost. Set it when a dp series must go on for ever."""
+    """`all`: every release is about everything so far, and charges add up. `completed`: each case is in one
+    release, after it completed, and one charge pays for the series; later events of a case are lost
+    (docs/series.md). Set it when a dp series must go on for ever."""
     accumulate: Literal["none", "sum", "tree"] = "none"
-    """A second log over everything published so far, without a further charge: `sum` adds noisy counts up; `tree`
-    divides epsilon so that noise grows less over a declared horizon. Set it when recipients of a series with `cases =
-    "completed"` want one log instead of many."""
+    """A second log over everything published so far, free of charge: `sum` adds noisy counts up; `tree` keeps
+    noise smaller over a declared horizon. Set it when recipients of a series with `cases = "completed"` want one
+    log instead of many."""
     horizon: int | None = Field(default=None, ge=1, le=MOST_RELEASES)
     """The number of releases that the accumulated log is planned for. Set it when `accumulate` is `tree`, or when you
     know how many releases will be added up."""
     late: Late = "next_release"
-    """Treatment of events behind the cut that should have shown them: `next_release` shows them then, `drop` leaves
-    them out, `dlq` also writes them there. Set it when late events must not change what earlier releases said, or when
+    """Events behind the cut that should have shown them: `next_release` shows them then, `drop` leaves them out,
+    `dlq` also writes them there. Set it when late events must not change what earlier releases said, or when
     somebody must look at them."""
     formats: tuple[Format, ...] = Field(default=("xes",), min_length=1)
     """The files of a release. Set it when recipients read tables (`csv`, `parquet`) instead of XES."""
     release_attributes: tuple[str, ...] = ()
-    """Attributes of cases that are released: sensitive and public ones. Numeric sensitive ones leave as classes, and
-    values of fewer than K cases as `other`. Set it when recipients compare groups of cases, such as diagnoses or
-    wards."""
+    """Attributes of cases that are released: public ones, and sensitive ones as classes (values of fewer than K
+    cases as `other`). Set it when recipients compare groups of cases, such as diagnoses or wards."""
     resources: Literal["none", "roles", "pseudonyms"] | None = None
     """`roles` of at least K resources (process.resource_roles), or `pseudonyms` for each employee. Otherwise no
     resource is released. Set it when recipients study handovers, so that the mechanism counts resources (`attribute =
@@ -92,12 +91,11 @@ class Publication(ConfigTable):
     """The moment from which windows are counted; there is none before it. Set it when windows begin with the start of
     recording, or when a dp publication is replayed."""
     publish_after: Duration | None = None
-    """dp: a release is published this long after its cut, 15m by default, so that the time of a build tells nothing;
-    one that takes longer is withheld. Set it when builds take longer than 15 minutes, or when recipients need a
-    release sooner."""
+    """dp: time from the cut to the publication, 15m by default, which hides the time of a build; longer builds are
+    withheld. Set it when builds take longer than 15 minutes, or when recipients need a release sooner."""
     approval: Literal["none", "required"] = "none"
-    """`required`: a release that passes the gate is charged, sealed and held outside of the public folder until
-    `veilstream approve`. Set it when an officer must look at each release before it leaves."""
+    """`required`: a release that passes the gate is charged, sealed and held until `veilstream approve`. Set it
+    when an officer must look at each release before it leaves."""
     hold: Literal["block", "supersede"] = "block"
     """While a release is held for approval, `block` takes no later one, and `supersede` replaces it by the next
     candidate. Set it when an officer may take longer than a window and only the newest release matters."""

@@ -83,9 +83,8 @@ class LogFile(ConfigTable):
     """The type of the objects that are the cases of an object-centric log (OCEL 2.0). Set it when the log has several
     types, such as orders and items, and one of them is to be the case."""
     skip_bad_rows: bool | None = None
-    """Leave out rows that cannot be read, and write them to operator/bad-rows.csv. By default they refuse the log;
-    mechanisms that promise epsilon always leave them out. Set it when an export has a few damaged rows and nobody can
-    repair it."""
+    """Leave out rows that cannot be read, and write them to operator/bad-rows.csv. By default they refuse the log
+    (dp kinds always leave them out). Set it when an export has a few damaged rows and nobody can repair it."""
 
     @classmethod
     def of(cls, reading: Reading) -> LogFile:

@@ -29,8 +29,8 @@ class Utility(Audit):
     """Whether a process model is discovered and compared: by token `replay` (seconds) or `alignment` (minutes on logs
     like Sepsis). Set it when recipients discover models from the releases."""
     most_pairs: int = Field(default=2_000_000, ge=1)
-    """Pairs of variants up to which the earth mover's distance is exact (2 million: about a second); beyond it
-    `data_utility` is a lower bound. Set it when `exact` is false in the audit and the true value is worth minutes."""
+    """Pairs of variants up to which the earth mover's distance is exact (2 million: about a second); beyond it a
+    lower bound. Set it when `exact` is false in the audit and the true value is worth minutes."""
 
     @property
     def looks_back(self) -> int:

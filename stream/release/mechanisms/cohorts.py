@@ -392,16 +392,15 @@ class TlkcCohorts(TlkcMechanism):
     """`common`: later cohorts show the items of the first one only, and suppress no more of them. Set it when
     recipients must not conclude anything from the activities that a cohort lacks."""
     min_share: float | None = Field(default=None, ge=0, le=1)
-    """The queue waits while a cohort made of it would keep less than this share of its events. By default 0.4, but with
-    `local` no share is asked of a queue of 3 K cases or more. Set it when recipients prefer fewer releases with more
-    events."""
+    """The queue waits while a cohort would keep less than this share of its events: 0.4, but none for 3 K cases
+    with `local`. Set it when recipients prefer fewer releases with more events."""
     balance: float | None = Field(default=None, gt=0, le=1)
     """Largest share of one sensitive class among the cases that leave together, by default C; the rest of it waits.
     Set it when cohorts with a frequent class wait too long or lose too many events."""
     patience: int = Field(default=4, ge=0)
-    """`local`: releases that a case waits at most for others like it, where it would lose events now, and three times
-    as many for an activity of 4 % of the cases that no cohort has shown; 0: none waits. Set it when timeliness matters
-    more than rare activities (lower), or the reverse."""
+    """`local`: releases that a case waits at most for others like it; three times as many for an activity of 4 %
+    of the cases that no cohort has shown; 0: none waits. Set it when timeliness matters more than rare activities
+    (lower), or the reverse."""
 
     def promise(self) -> Mapping[str, Any]:
         """Return the promise in plain sentences; see `Mechanism.promise`."""

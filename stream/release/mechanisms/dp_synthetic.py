@@ -52,20 +52,17 @@ class DpSynthetic(Mechanism):
     """Cases of one person that the promise covers together. Set it when a person can have several cases, such as
     several stays in a hospital."""
     activities: tuple[str, ...] | None = None
-    """Labels that may leave; events with other labels are dropped. Without it a fifth of epsilon selects frequent ones.
-    Set it when the labels are public, for example from a process model: rare labels are then released too."""
+    """Labels that may leave; others are dropped. Without it a fifth of epsilon selects frequent ones. Set it when
+    the labels are public, for example from a process model: rare labels are then released too."""
     max_labels: int = Field(default=8, ge=1)
     """Without `activities`: a case counts for its first so many distinct labels. Set it when cases have many more than
     eight different activities (higher), or two or three (lower, for less noise)."""
     shares: dict[str, Exact] | None = None
-    """Shares of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`. By default a fifth for labels
-    and three tenths for times where these stages run; of the rest a tenth for variants, and half of what is left each
-    for model and weights; below epsilon .5 of the rest .05, .75 and .2. Set it when recipients need one figure most,
-    such as durations or the frequent variants."""
+    """Shares of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`; the defaults are in
+    docs/synthetic.md. Set it when recipients need one figure most, such as durations or the frequent variants."""
     order: int | None = Field(default=None, ge=1)
-    """Most preceding labels from which the model predicts the next one: by default 2. A release uses 1 if the noisy
-    counts of single labels are too weak. With `accumulate` the default is 1 if epsilon is less than a hundredth for
-    each declared activity. Set it when a step depends on more than the two before it, and the log is large."""
+    """Most preceding labels from which the model predicts the next one: 2, or 1 if noisy counts are too weak
+    (docs/synthetic.md). Set it when a step depends on more than the two before it, and the log is large."""
     case_weight: int = Field(default=3, ge=1)
     """The most that one case adds to a level of the model: steps of longer cases weigh less. Set it when most cases
     have far more than ten steps (higher), or fewer (lower, for less noise)."""

@@ -66,9 +66,8 @@ class TlkcMechanism(Mechanism):
     """Weaker knowledge against which C holds too (K does by itself); by default all of it for `local` and cohorts. Set
     it when `exact` must also protect sensitive values from somebody who does not know the order."""
     times: Literal["ordinal", "microaggregated"] = "ordinal"
-    """Times of a release: only the order; or means over at least K cases, dealt out at random among the cases that
-    bear them (starts in whole T; elapsed times by directly-follows pair). Set it when recipients need a performance
-    map."""
+    """Times of a release: only the order, or means over at least K cases, dealt out at random among them (starts
+    in whole T; elapsed times by directly-follows pair). Set it when recipients need a performance map."""
     suppression: Suppression = "exact"
     """How events are chosen; `local` shortens single cases, the others take items from all. Set it when more events
     must stay (`local`), or when you compare with the paper (`greedy`)."""
@@ -101,9 +100,9 @@ class TlkcMechanism(Mechanism):
     seed: int = 0
     """`local`: seed of the search. Set it when you examine how much a result of `effort` depends on chance."""
     max_minimality: int | None = Field(default=None, ge=0)
-    """`local`: suppress more, until at most so many sets of items leave fewer than K cases to somebody who knows the
-    rules of suppression; by default as many as `gate.max_minimality` allows. Set it when releases shall aim at fewer
-    such sets than the gate refuses."""
+    """`local`: suppress more, until at most so many sets of items leave fewer than K cases to somebody who knows
+    the rules; by default `gate.max_minimality`. Set it when releases shall aim at fewer such sets than the gate
+    refuses."""
 
     @model_validator(mode="before")
     @classmethod

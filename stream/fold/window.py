@@ -160,7 +160,7 @@ class Window:
     matter more than new cases."""
     completed_cases: Count | None = None
     """Cut when this many cases have completed; with nothing configured `replay` takes a tenth of the log. Set it when
-    cohorts release completed cases."""
+    cohorts are released, and each must have enough of its cases, however long these take."""
     events_per_case: Annotated[EventsPerCase, BeforeValidator(_as_table)] | None = None
     """Each case grows by the same number of events: see publication.window.events_per_case. Set it when you repeat the
     scenarios S1 and S2 of the papers."""

@@ -37,6 +37,22 @@ gate = {{ min_ka = {least}, on_violation = "{action}" }}
 """
 
 
+NOISE = """
+[process]
+name = "clinic"
+[file]
+encoding = "utf-8"
+separator = "comma"
+time_format = "iso"
+[[publication]]
+name = "counts"
+window = { TRIGGER }
+mechanism = { kind = "dp-variants", epsilon = 0.5, delta_dp = 1e-6 }
+gate = { public_cut = true, max_epsilon = 2.0 }
+"""
+"""A publication with noise, of the small log."""
+
+
 def write_facts(path: Path, facts: dict[str, str]) -> Path:
     """A `dossier.toml` with these facts."""
     path.write_text("".join(f'{key} = "{value}"\n' for key, value in facts.items()), encoding="utf-8")

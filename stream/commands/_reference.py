@@ -36,6 +36,7 @@ SITUATIONS = {
     "assess --knowledge": "Pass it when an attacker knows which things happened to somebody, but not in which order.",
     "--m": "Pass it when the promise names no number of known events, or the officer fears somebody who knows more.",
     "assess --mechanism": "Pass it before anything is published, to see what a release of your log would give away.",
+    "dossier --original": "Pass it when somebody asks why K is 20 and not 10, and you hold the original log.",
     "--original": "Pass it with every assessment: attacks are checked against the log that the release was made from.",
     "--targets": "Pass it when a larger log takes too long, or narrower intervals are worth the time.",
     "--C": "Pass it when half of a group sharing a diagnosis already tells too much, or the log has no strong values.",

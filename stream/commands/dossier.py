@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json
+from stream.commands._output import emit_json, progress
+
+if TYPE_CHECKING:
+    from stream.operator.dossier.evidence import Evidence
 
 PANEL = "Operate"
 
@@ -40,6 +44,12 @@ def command(
         Path | None,
         typer.Option("-c", "--config", metavar="FILE", help="The configuration, if the folder keeps none."),
     ] = None,
+    original: Annotated[
+        Path | None,
+        typer.Option(
+            "--original", metavar="LOG", help="Replay other parameters on the original log.", show_default=False
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -53,6 +63,7 @@ def command(
     It is made from ledger, manifests, audits, an assessment and the facts that people know. What nobody answered is
     printed as an open question. It is for the controller, the officer and the operator.
     """
+    from stream.operator.dossier.alternatives import kept
     from stream.operator.dossier.evidence import collect
     from stream.operator.dossier.facts import read_facts, template
     from stream.operator.dossier.page import dossier, html
@@ -69,7 +80,12 @@ def command(
         raise InputError(f"{output}: the dossier is written as .html or .md; print the .html to get a PDF of two pages")
     known = {} if facts is None else read_facts(facts)
     evidence = collect(folder, publication, config=config, assessments=assessment or [])
-    page = dossier(evidence, known, texts, today=datetime.now(UTC).date())
+    today = datetime.now(UTC).date()
+    if original is None:
+        figures = kept(folder, evidence.name, evidence.document["config_digest"])
+    else:
+        figures = _alternatives(folder, evidence, original, today)
+    page = dossier(evidence, known, texts, today=today, alternatives=figures)
     if output is not None:
         text = html(page, texts) if output.suffix == ".html" else markdown(page)
         try:
@@ -82,3 +98,30 @@ def command(
         typer.echo(markdown(page), nl=False)
     if json:
         emit_json(page.data)
+
+
+def _alternatives(folder: Path, evidence: Evidence, original: Path, today: date) -> Mapping[str, Any]:
+    """Replay other parameters on the original log, and keep the figures with the operator's files."""
+    from connectors import read_log
+    from stream.operator.dossier.alternatives import alternatives, check_original, compute, keep
+    from stream.operator.history import ledger_view
+    from stream.release.verdict import LOG_END
+
+    settings, publication = evidence.settings, evidence.publication
+    if settings is None or publication is None:
+        raise InputError("--original needs the configuration, and the folder keeps none: give it with -c FILE")
+    with progress() as bar:
+        reading = bar.add_task("reading", total=None)
+        log = read_log(original, reading=settings.reading(options.tell))
+        check_original(log, settings, ledger_view(folder), str(original))
+        bar.remove_task(reading)
+        task = bar.add_task("alternatives", total=len(alternatives(publication, settings, log)))
+
+        def step(name: str) -> None:
+            bar.update(task, description=name)
+            bar.advance(task)
+
+        final = any(row["trigger"] == LOG_END for row in evidence.rows)
+        figures = compute(publication, settings, log, step, final=final, today=today)
+    keep(folder, figures)
+    return figures

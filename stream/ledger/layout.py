@@ -6,6 +6,7 @@
     DIR/operator/<publication>/held/<temporary>/    public files of a release that waits for approval
     DIR/operator/status.json, .faust/               of a daemon
     DIR/operator/comparison.json, bad-rows.csv      of a replay
+    DIR/operator/for_officers/<publication>/        dossier.html, assessment.html, alternatives.json
 
 The mirror of a process lies in the store under `operator/<process>/`.
 """
@@ -26,6 +27,8 @@ STATUS = "status.json"
 FAUST = ".faust"
 COMPARISON = "comparison.json"
 BAD_ROWS = "bad-rows.csv"
+FOR_OFFICERS = "for_officers"
+"""Pages to sign. No publication's name has an underscore."""
 
 AUDIT = "audit.json"
 MEMORY = "memory.json"
@@ -38,7 +41,7 @@ LEDGER_FILES = (LEDGER, f"{LEDGER}-wal", f"{LEDGER}-shm")
 """The file of the ledger, and those that SQLite keeps beside it while somebody writes."""
 
 NOT_PUBLICATIONS = {
-    *(LEDGER, KEY, LOCK, CHECKPOINTS, CONFIGURATION, FAUST, STATUS, "status.tmp", BAD_ROWS),
+    *(LEDGER, KEY, LOCK, CHECKPOINTS, CONFIGURATION, FAUST, STATUS, "status.tmp", BAD_ROWS, FOR_OFFICERS),
     "quarantine",  # of earlier programs
 }
 """Names in the operator's folder that are no publication's."""
@@ -129,6 +132,18 @@ class OperatorLayout:
     def bad_rows(self) -> Path:
         """The rows that a replay could not read."""
         return self.output.joinpath(OPERATOR, BAD_ROWS)
+
+    def alternatives(self, publication: str) -> Path:
+        """Return the path of what other parameters would have done, as a dossier computed it."""
+        return self.output.joinpath(OPERATOR, FOR_OFFICERS, publication, "alternatives.json")
+
+    def dossier(self, publication: str) -> Path:
+        """Return the path of the last dossier of a publication."""
+        return self.output.joinpath(OPERATOR, FOR_OFFICERS, publication, "dossier.html")
+
+    def assessment(self, publication: str) -> Path:
+        """Return the path of the page on the assessments that the last dossier of a publication used."""
+        return self.output.joinpath(OPERATOR, FOR_OFFICERS, publication, "assessment.html")
 
     def publication(self, name: str) -> Path:
         """Return the folder of a publication."""

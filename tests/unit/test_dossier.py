@@ -9,22 +9,13 @@ from typing import Any
 import pytest
 
 from stream.commands import execute
-from tests.dossiers import FACTS, replayed, small, write_facts, write_log
+from tests.dossiers import FACTS, NOISE, replayed, small, write_facts, write_log
 
 PARTS = [f"## {number}. " for number in range(1, 8)]
 
-NOISY = """
-[process]
-name = "clinic"
-[file]
-encoding = "utf-8"
-separator = "comma"
-time_format = "iso"
-[[publication]]
-name = "counts"
-window = { new_cases = 10 }
-mechanism = { kind = "dp-variants", epsilon = 0.5, delta_dp = 1e-6 }
-gate = { public_cut = true, max_epsilon = 2.0 }
+NOISY = (
+    NOISE.replace("TRIGGER", "new_cases = 10")
+    + """
 [[publication]]
 name = "cases"
 audience = "AUDIENCE"
@@ -33,6 +24,7 @@ mechanism = { kind = "identity" }
 audit = { bk_length = 1, n = [0], risk = false, utility = false }
 gate = { min_ka = 2 }
 """
+)
 
 
 def written(capfd: pytest.CaptureFixture[str], *words: str) -> str:

@@ -71,7 +71,12 @@ def _criterion_row(evidence: Evidence, texts: DossierTexts, criterion: str, scop
 
 def _recipient(facts: Mapping[str, str], texts: DossierTexts) -> tuple[str, ...]:
     """Return the row of the recipient-relative criterion: contract, keys, means; each a fact or an open question."""
-    cells = [fact(facts, texts, key) for key in ("contract", "key_holder", "recipient_means")]
+    cells = []
+    for key in ("contract", "key_holder", "recipient_means"):
+        cell = fact(facts, texts, key)
+        if key in facts:
+            cell = f"{texts.say(f'facts.{key}.label')}: {cell}"
+        cells.append(cell)
     return (texts.say("two.relative"), "", *cells)
 
 
@@ -140,8 +145,7 @@ def _groups_promise(evidence: Evidence, texts: DossierTexts, criterion: str, sco
     missing = [name.removeprefix("min_").upper() for name in SERIES_BOUNDS if name not in bounds]
     if missing:
         return texts.say("promise.groups_linking_unbounded", missing=texts.both(missing))
-    fa, ca, ba = (texts.number(bounds[name]) for name in SERIES_BOUNDS)
-    return texts.say("promise.groups_linking_series", fa=fa, ca=ca, ba=ba)
+    return texts.say("promise.groups_linking_series", bounds=_bound(bounds, SERIES_BOUNDS, texts))
 
 
 def _share_promise(evidence: Evidence, texts: DossierTexts, scope: Scope) -> str:
@@ -151,7 +155,7 @@ def _share_promise(evidence: Evidence, texts: DossierTexts, scope: Scope) -> str
     if scope == "series":
         return texts.say("promise.groups_inference_series")
     sensitive = texts.both(evidence.sensitive) or texts.say("promise.sensitive")
-    return texts.say("promise.groups_inference_one", sensitive=sensitive, C=texts.share(share))
+    return texts.say("promise.groups_inference_one", sensitive=sensitive, C=texts.percent(share))
 
 
 # measurements

@@ -46,7 +46,7 @@ def _decisions(evidence: Evidence, texts: DossierTexts) -> Iterator[tuple[str, s
         for name in ("K", "L"):
             yield texts.say(f"four.{name}"), texts.number(parameters[name]), texts.say(f"four.{name}_meaning")
         if parameters.get("C", 1.0) < 1.0:
-            yield texts.say("four.C"), texts.share(parameters["C"]), texts.say("four.C_meaning")
+            yield texts.say("four.C"), texts.percent(parameters["C"]), texts.say("four.C_meaning")
         suppression = str(parameters.get("suppression", ""))
         if suppression:
             way = "local" if suppression == "local" else "whole"
@@ -88,9 +88,11 @@ def _alternative(row: Mapping[str, Any], texts: DossierTexts) -> tuple[str, ...]
         name = texts.say("four.chosen", value=name)
     if row["refused"]:
         return name, "", "", "", "", English(texts.say("four.refused", reason=row["refused"]))
-    released = f"{row['released']} / {row['cuts']}"
+    released = texts.say("four.released", released=row["released"], cuts=row["cuts"])
     kept = "" if row["kept"] is None else texts.share(row["kept"])
     least = "" if row["least"] is None else str(row["least"])
+    if row["epsilon"] is not None:
+        least = texts.say("four.alternative_epsilon", value=texts.amount(row["epsilon"]))
     return name, released, kept, least, _risk(row["risk"], texts), str(row["verdict"])
 
 

@@ -17,7 +17,6 @@ from connectors.store.base import MANIFEST, release_name
 from models.errors import BoundError, InputError
 from stream.config import sources
 from stream.config.settings import Publication, Settings
-from stream.ledger.layout import OperatorLayout
 from stream.ledger.view import Account, LedgerView
 from stream.operator.history import History, HistoryRow, audit, ledger_view, read_from, read_json
 from stream.operator.report.data import RELEASED, budget
@@ -137,10 +136,8 @@ class Evidence:
         Configurations of the releases, in order.
     left
         The rest of the budget; None without noise.
-    publication
+    settings, publication
         The configuration; None if it is not at hand.
-    sensitive
-        Sensitive attributes by the configuration.
     assessments
         The assessments.
     """
@@ -158,9 +155,14 @@ class Evidence:
     others: tuple[OtherPublication, ...]
     changes: tuple[ConfigurationChange, ...]
     left: BudgetAnswer | None
+    settings: Settings | None
     publication: Publication | None
-    sensitive: tuple[str, ...]
     assessments: tuple[AssessmentFile, ...]
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """Sensitive attributes by the configuration; empty if it is not at hand."""
+        return () if self.settings is None else tuple(self.settings.process.sensitive)
 
     @property
     def kind(self) -> str:
@@ -243,8 +245,8 @@ def collect(
         others=tuple(_others(view, history, name)),
         changes=tuple(_changes(history, name, account)),
         left=budget(cast(Sequence[AttemptRow], labelled), document),
+        settings=settings,
         publication=publication,
-        sensitive=() if settings is None else tuple(settings.process.sensitive),
         assessments=tuple(read_assessment(path, name, view) for path in assessments),
     )
 
@@ -297,9 +299,10 @@ def _settings(output: Path, config: Path | None, document: AuditDocument) -> Set
                 f"names {document['config_digest'][:12]}); give the one that was in force"
             )
         return settings
-    if not OperatorLayout(output).configuration.is_file():
+    try:
+        settings = sources.of_folder(output)
+    except InputError:  # a folder of an earlier program, or a secret of the source is not in this environment
         return None
-    settings = sources.of_folder(output)
     return settings if settings.digest == document["config_digest"] else None
 
 

@@ -39,7 +39,6 @@ def dossier(
     *,
     today: date,
     alternatives: Mapping[str, Any] | None = None,
-    read_original: bool = False,
 ) -> Statement:
     """Return the dossier.
 
@@ -55,8 +54,6 @@ def dossier(
         Date of the document.
     alternatives
         The figures of part 4; None if nobody computed them.
-    read_original
-        Whether this run read the original log for part 4.
     """
     parts = (
         _what(evidence, facts, texts),
@@ -70,8 +67,10 @@ def dossier(
     questions = [text for part in parts for text in _strings(part) if isinstance(text, MarkedQuestion)]
     first = Section(texts.say("first.title"), points=tuple(_first(evidence, texts, len(questions))))
     program = software()
-    made = "page.made_with_original" if read_original else "page.made"
-    closing = texts.say(made, program=f"{program['name']} {program['version']}", day=day(today))
+    made = {"program": f"{program['name']} {program['version']}", "day": day(today)}
+    closing = texts.say("page.made", **made)
+    if alternatives is not None:
+        closing = texts.say("page.made_with_original", read=alternatives["day"], **made)
     title = texts.say("page.title", publication=evidence.name, process=evidence.process)
     return Statement(
         title,
@@ -521,6 +520,17 @@ def _signatures(facts: Mapping[str, str], texts: DossierTexts) -> Iterator[Secti
 # pages
 
 
+def spanned(rows: Sequence[Sequence[str]]) -> list[tuple[int, Sequence[str]]]:
+    """Return each row with the number of rows that its first cell spans; 0 if an earlier cell spans it."""
+    spans = [0] * len(rows)
+    begin = 0
+    for place, row in enumerate(rows):
+        if row[0] != rows[begin][0]:
+            begin = place
+        spans[begin] += 1
+    return list(zip(spans, rows, strict=True))
+
+
 def html(page: Statement, texts: DossierTexts) -> str:
     """Return the dossier as one HTML file for screen and paper."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -534,6 +544,7 @@ def html(page: Statement, texts: DossierTexts) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["spanned"] = spanned
     environment.tests |= {
         "open_question": lambda text: isinstance(text, MarkedQuestion),
         "english": lambda text: isinstance(text, English),

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from models.dp.budget import format_amount
 from models.errors import InputError
 
-Language = Literal["en"]
+Language = Literal["en", "de", "nl"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 
 FOLDER = Path(__file__).parent
@@ -82,8 +82,12 @@ class DossierTexts:
         return MarkedQuestion(self.say("page.open", question=text))
 
     def share(self, value: float) -> str:
-        """Return a share between 0 and 1 as percent with one decimal."""
-        return f"{self._decimal(f'{100 * value:.1f}')} %"
+        """Return a measured share as percent with one decimal."""
+        return f"{self._decimal(f'{100 * value:.1f}')}\N{NO-BREAK SPACE}%"
+
+    def percent(self, value: float) -> str:
+        """Return a share that somebody chose as percent."""
+        return f"{self._decimal(f'{100 * value:g}')}\N{NO-BREAK SPACE}%"
 
     def number(self, value: float) -> str:
         """Return a parameter or a bound as people write it."""
@@ -100,7 +104,7 @@ class DossierTexts:
         return f"{', '.join(items[:-1])}{self._texts['format.and']}{items[-1]}"
 
     def _decimal(self, text: str) -> str:
-        return text.replace(".", self._texts["format.decimal"])
+        return text.replace(".", self._texts["format.decimal"]).replace("-", "\N{MINUS SIGN}")
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

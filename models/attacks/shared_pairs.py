@@ -49,7 +49,7 @@ from models.attacks.pairs import (
     next_occurrence_table,
 )
 from models.attacks.search import Minimum
-from models.attacks.totals import SharedTotals
+from models.attacks.totals import SharedTotals, Table
 from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
@@ -133,9 +133,43 @@ class SharedPairs:
         kept = self.numbering.kept_tables.setdefault(self._known_part, {})
         return SharedTotals(self._occurrences, self._view.numbers, kept)
 
+    def table(self, length: int) -> Table | None:
+        """Return the unmatched symbols of each known variant by background knowledge (`SharedTotals.table`).
+
+        None if the background knowledge of up to `length` symbols does not fit into one table.
+        """
+        return self._shared_totals.table(length)
+
     def has_table(self, length: int) -> bool:
-        """Return whether the totals over background knowledge of up to `length` symbols fit into one table."""
-        return self._shared_totals.table(length) is not None
+        """Return whether the background knowledge of up to `length` symbols fits into one table."""
+        return self.table(length) is not None
+
+    @property
+    def n_known(self) -> int:
+        """Number of known variants of all releases."""
+        return len(self._view.known_variants)
+
+    def known_of_case(self, release: NumberedRelease) -> Codes:
+        """Return the known variant of each case of a release, int32[cases]."""
+        numbered = release.numbered
+        return self._view.known_of[self.place[numbered.variant]][numbered.row_of_case]
+
+    def is_symbol(self, earlier: NumberedRelease) -> npt.NDArray[np.bool_]:
+        """Return which symbols of background knowledge the pair of an earlier release shows, bool[symbols]."""
+        shown = np.zeros(len(self._view.symbols), dtype=np.bool_)
+        for release in (earlier, self.later):
+            shown[self._view.symbol[release.numbered.items]] = True
+        return shown
+
+    def knowledge(self, column: int, starts: Ints) -> list[Any]:
+        """Return the symbols of the background knowledge in a column of the table."""
+        length = int(np.searchsorted(starts, column, side="right"))
+        number, symbols = column - int(starts[length - 1]), len(self._view.symbols)
+        codes: list[int] = []
+        for _ in range(length):
+            number, code = divmod(number, symbols)
+            codes.append(code)
+        return [self._view.symbols[code] for code in reversed(codes)]
 
     def _after(self, alphabet: Codes) -> npt.NDArray[np.int16]:
         """Return `NextOccurrences.after` over all variants, with a column for each symbol of an alphabet."""

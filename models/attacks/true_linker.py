@@ -6,8 +6,11 @@
 The real linker is one of "any linker". Therefore, on releases that fit the model, these counts are never above the
 exact ones. They stay defined where cases were dropped or changed, over the cases that survive.
 
-The minima are those of the search of models.attacks.search that starts from the real linker and asks for no other one.
-Pairs of one candidate share the totals that the search looks up, so a further pair costs only what differs.
+Two ways lead to the minima (docs/decisions/035-one-true-linker.md):
+
+* of one pair, the search of models.attacks.search that starts from the real linker and asks for no other one;
+* of one candidate and all releases before it, totals over every background knowledge that go from one earlier release
+  to the next. The real linker is fixed, so the counts are sums over its links, and only links that differ are added.
 
 References
 ----------
@@ -18,16 +21,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from models.attacks.correspondence import Anonymity, AttackResult, attack_result, check_parameters
 from models.attacks.linkability import may_leave
 from models.attacks.pairs import NextOccurrences, ReleasePair, join_releases, next_occurrences, unmatched
-from models.attacks.search import FLOOR, Minimum, search
+from models.attacks.search import FLOOR, NO_VALUE, Minimum, search
+from models.attacks.shared_pairs import NumberedRelease, SharedPairs
+from models.attacks.totals import column_starts
+from models.compiled import kernel, part
+from models.content_free import content_free
 from models.errors import InputError
-from models.eventlog import Ints, SimpleLog
+from models.eventlog import Codes, Ints, SimpleLog
 
 
 def true_linker(
@@ -161,3 +168,151 @@ class RealPartners:
     gone: int
     changed: int
     least: dict[str, tuple[int | None, list[Any] | None]]
+
+
+# --- One candidate and all releases before it ---
+
+
+@content_free()
+class LinkChanges(NamedTuple):
+    """What differs between the real links of one earlier release and of the one before it.
+
+    start : int64[R + 1], where the changes of each release begin; those of the first add all its links
+    variant, partner : int32, known variant of the earlier record, and of its partner (-1: none)
+    records : int64, records that are added (negative: taken away)
+    """
+
+    start: Ints
+    variant: Codes
+    partner: Codes
+    records: Ints
+
+
+def least_true_counts(
+    shared: SharedPairs,
+    earlier: Sequence[NumberedRelease],
+    partners: Sequence[Ints],
+    bk_length: int,
+    ns: Sequence[int],
+    minimum: Minimum,
+) -> list[dict[str, tuple[int | None, list[Any] | None]]] | None:
+    """Return the least true-linker counts of each earlier release beside the candidate, over all n.
+
+    Parameters
+    ----------
+    shared
+        The candidate, and the tables of all releases.
+    earlier, partners
+        The earlier releases, and for each the place of its cases in the candidate, int64[cases] (-1: not there).
+    bk_length, ns, minimum
+        As `true_linker`.
+
+    Returns
+    -------
+    For each earlier release fa, ca and ba with a background knowledge that attains it; (None, None) without a value.
+    None if the background knowledge does not fit into a table: each pair then needs a search of its own.
+    """
+    table = shared.table(bk_length)
+    if table is None:
+        return None
+    changes = _link_changes(shared, earlier, partners)
+    later_records = np.bincount(shared.known_of_case(shared.later), minlength=len(table))
+    is_symbol = np.stack([shared.is_symbol(release) for release in earlier])
+    starts = column_starts(is_symbol.shape[1], bk_length)
+    least = np.full((len(earlier), 2), NO_VALUE, dtype=np.int64)
+    attained = np.zeros((len(earlier), 2), dtype=np.int64)
+    for n in sorted(set(ns)):
+        _follow_links(table <= n, changes, later_records, is_symbol, starts, FLOOR[minimum], least, attained)
+    return [_named(shared, row, columns, starts) for row, columns in zip(least, attained, strict=True)]
+
+
+def _named(
+    shared: SharedPairs, least: Ints, columns: Ints, starts: Ints
+) -> dict[str, tuple[int | None, list[Any] | None]]:
+    """Return the least values of one release by measure, with symbols in place of the columns that attain them."""
+    counts: list[tuple[int | None, list[Any] | None]] = []
+    for value, column in zip(least.tolist(), columns.tolist(), strict=True):
+        counts.append((None, None) if value >= NO_VALUE else (value, shared.knowledge(column, starts)))
+    in_both, no_partner = counts
+    return {"fa": in_both, "ca": in_both, "ba": no_partner}
+
+
+def _link_changes(shared: SharedPairs, earlier: Sequence[NumberedRelease], partners: Sequence[Ints]) -> LinkChanges:
+    """List the real links of each earlier release that differ from those of the release before it."""
+    later_known = shared.known_of_case(shared.later)
+    # A link as one integer: known variant, then its partner's known variant plus 1 (0: no partner).
+    width = shared.n_known + 1
+    before_links, before_records = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    links, records, sizes = [], [], []
+    for release, partner in zip(earlier, partners, strict=True):
+        partner_known = np.where(partner >= 0, later_known[partner], -1)
+        of_cases = shared.known_of_case(release) * np.int64(width) + partner_known + 1
+        release_links, release_records = np.unique(of_cases, return_counts=True)
+        both, place = np.unique(np.concatenate((before_links, release_links)), return_inverse=True)
+        more = np.bincount(place, np.concatenate((-before_records, release_records)), len(both)).astype(np.int64)
+        links.append(both[more != 0])
+        records.append(more[more != 0])
+        sizes.append(len(links[-1]))
+        before_links, before_records = release_links, release_records
+    variant, partner_code = np.divmod(np.concatenate(links), width)
+    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    return LinkChanges(start, variant.astype(np.int32), (partner_code - 1).astype(np.int32), np.concatenate(records))
+
+
+@kernel
+def _follow_links(matches, changes, later_records, is_symbol, starts, floor, least, attained):  # type: ignore[no-untyped-def]
+    """Lower the least counts of each earlier release to those at one n.
+
+    matches : bool[variants, bk]; later_records : int64[variants]; is_symbol : bool[R, symbols], those of each pair
+    least, attained : int64[R, 2], the least count of FA and of BA so far, and the column of a bk that attains it
+    """
+    columns = matches.shape[1]
+    in_first = np.zeros(columns, dtype=np.int64)  # earlier records that match
+    in_both = np.zeros(columns, dtype=np.int64)  # of these, records whose partner matches too
+    in_second = np.zeros(columns, dtype=np.int64)  # later records that match
+    no_partner = np.zeros(columns, dtype=np.int64)  # of these, records that are nobody's partner
+    for v in range(len(later_records)):
+        if later_records[v] != 0:
+            for k in range(columns):
+                in_second[k] += later_records[v] * np.int64(matches[v, k])
+    no_partner[:] = in_second
+    fewest = np.zeros_like(least)  # matching records of the background knowledge that attains each
+    is_asked = np.zeros(columns, dtype=np.bool_)
+    for release in range(len(least)):
+        for x in range(changes.start[release], changes.start[release + 1]):
+            more, variant, partner = changes.records[x], changes.variant[x], changes.partner[x]
+            for k in range(columns):
+                in_first[k] += more * np.int64(matches[variant, k])
+            if partner >= 0:
+                for k in range(columns):
+                    in_both[k] += more * np.int64(matches[variant, k] & matches[partner, k])
+                    no_partner[k] -= more * np.int64(matches[partner, k])
+        if release == 0 or not np.array_equal(is_symbol[release], is_symbol[release - 1]):
+            _mark_asked(is_symbol[release], starts, is_asked)
+        for k in range(columns):
+            first_matches, second_matches = in_first[k] > 0, in_second[k] > 0
+            is_attacked = first_matches and second_matches if floor < 0 else first_matches or second_matches
+            if not (is_asked[k] and is_attacked):
+                continue
+            matching = in_first[k] + in_second[k]
+            for measure, count in ((0, in_both[k]), (1, no_partner[k])):
+                # Of several background knowledges with one count, that of the fewest matching records is named.
+                is_less = count < least[release, measure]
+                is_named = count == least[release, measure] and matching < fewest[release, measure]
+                if count >= max(floor, 0) and (is_less or is_named):
+                    least[release, measure], attained[release, measure] = count, k
+                    fewest[release, measure] = matching
+
+
+@part
+def _mark_asked(is_symbol, starts, is_asked):  # type: ignore[no-untyped-def]
+    """Mark the background knowledge whose symbols all belong to a pair."""
+    symbols = len(is_symbol)
+    for d in range(len(starts) - 1):
+        for k in range(starts[d], starts[d + 1]):
+            number = k - starts[d]
+            all_belong = True
+            for _ in range(d + 1):
+                all_belong = all_belong and is_symbol[number % symbols]
+                number //= symbols
+            is_asked[k] = all_belong

@@ -106,6 +106,20 @@ def measured(
     return found, SeriesAudit().measure(context, {"anonymity": found})
 
 
+def comparable(audits: Any) -> Any:
+    """Return audits without the background knowledge that the real partners name.
+
+    Several attain a least count. `test_attacks_real_partners` checks that the named one does.
+    """
+    anonymity, series = audits
+    rows = anonymity["true_linker"]
+    if rows is None:
+        return audits
+    named = [{name: knowledge is not None for name, knowledge in row["worst"].items()} for row in rows]
+    unnamed = [{**row, "worst": names} for row, names in zip(rows, named, strict=True)]
+    return {**anonymity, "true_linker": unnamed}, series
+
+
 @pytest.mark.parametrize("values", [False, True])
 @pytest.mark.parametrize("method", ["exact", "sound"])
 @pytest.mark.parametrize("against", ["all", "last", 2])
@@ -133,7 +147,7 @@ def test_audits_of_a_series_equal_those_from_scratch(
                 alone.setattr(comparison, "SharedPairs", _refused)
                 alone.setattr(comparison, "together", lambda _one, _two: None)
                 wanted = measured(fresh(candidate), [fresh(one) for one in kept], audit, immutable=immutable)
-            assert found == wanted
+            assert comparable(found) == comparable(wanted)
             statuses.add(found[0]["status"])
         kept.append(candidate if seed == 0 else stored(candidate, tmp_path / f"{number}.parquet"))
         if rng.random() < 0.3:

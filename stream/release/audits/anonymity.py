@@ -106,7 +106,7 @@ class CorrespondenceAudit(Audit):
         others = [self._other(record, candidate, known_columns) for record in earlier_of_others]
         known_part = knowledge_of(candidate.carries, known_columns)
         compared = Comparison(candidate, earlier_of_publication, max(self.n), known_part, alone=not others)
-        real = [self._real(compared, record) for record in earlier_of_publication]
+        real = self._real(compared)
         inserted = insertions(context, earlier_of_publication)
         fitting = [
             _fits(context, record, candidate, real_partners.gone, inserted[record.key], real_partners.changed)
@@ -159,15 +159,30 @@ class CorrespondenceAudit(Audit):
         sizes = [result.values["ka1"] for result in answer.results]
         return min((size for size in sizes if size is not None), default=None)
 
-    def _real(self, compared: Comparison, earlier: ReleaseRecord) -> RealPartners:
-        """Return the counts of the real partners of an earlier release."""
-        partner = partners(earlier, compared.candidate)
+    def _real(self, compared: Comparison) -> list[RealPartners]:
+        """Return what the real partners leave of each earlier release."""
+        partners_of_release = [partners(earlier, compared.candidate) for earlier in compared.earlier]
+        least_counts = compared.true_counts(partners_of_release, self.bk_length, self.n, self.minimum)
+        if least_counts is None:
+            least_counts = [
+                self._searched(compared, earlier, partner)
+                for earlier, partner in zip(compared.earlier, partners_of_release, strict=True)
+            ]
+        real = []
+        for earlier, partner, least in zip(compared.earlier, partners_of_release, least_counts, strict=True):
+            gone = int(np.count_nonzero(partner < 0))
+            # Whether a value changed is asked only if all cases are there.
+            changed = 0 if gone else changes(earlier, compared.candidate, partner)
+            real.append(RealPartners(len(partner) - gone, gone, changed, least))
+        return real
+
+    def _searched(
+        self, compared: Comparison, earlier: ReleaseRecord, partner: Ints
+    ) -> dict[str, tuple[int | None, list[Any] | None]]:
+        """Return the least true counts of one earlier release by a search of its own."""
         pair, table = compared.pair(earlier)
         answer = true_linker_of_pair(pair, table, partner, self.bk_length, self.n, self.minimum)
-        gone = int(np.count_nonzero(partner < 0))
-        # If a case is gone, the pair does not fit the model anyway, and changed values need not be counted.
-        changed = 0 if gone else changes(earlier, compared.candidate, partner)
-        return RealPartners(len(partner) - gone, gone, changed, _least(answer.results))
+        return _least(answer.results)
 
     def _all_exact(
         self, context: AuditContext, earlier_of_publication: Sequence[ReleaseRecord], compared: Comparison

@@ -22,6 +22,7 @@ from models.attacks.pairs import NextOccurrences, ReleasePair, join_releases, ne
 from models.attacks.search import Minimum
 from models.attacks.series import PairInSeries, pair_attack
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs, followed_attacks
+from models.attacks.true_linker import least_true_counts
 from models.errors import InputError
 from models.eventlog import Ints, SimpleLog
 from stream.ledger.release_record import ReleaseRecord
@@ -138,6 +139,15 @@ class Comparison:
             )
         except InputError:
             return None
+
+    def true_counts(
+        self, partners: Sequence[Ints], bk_length: int, ns: Sequence[int], minimum: Minimum
+    ) -> list[dict[str, tuple[int | None, list[Any] | None]]] | None:
+        """Count what the real partners leave of each earlier release; None as in `followed`."""
+        if self.against is None or not self.earlier:
+            return None
+        releases = [_numbered_release(record) for record in self.earlier]
+        return least_true_counts(self.against, releases, partners, bk_length, ns, minimum)
 
     def audited(
         self, records: Sequence[ReleaseRecord], earlier: ReleaseRecord, bk_length: int, ns: Sequence[int]

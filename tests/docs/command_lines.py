@@ -26,7 +26,8 @@ IN_A_LINE = re.compile(rf"(?:^|[ /])({STARTS}.*)")
 
 def lines(text: str) -> list[str]:
     """Every command line of a page: in code blocks (also behind `exec coordinator`), and in running text."""
-    blocks = [line for block in FENCED.findall(text) for line in block.splitlines() if not line.startswith("import ")]
+    joined = text.replace("\\\n", " ")
+    blocks = [line for block in FENCED.findall(joined) for line in block.splitlines() if not line.startswith("import ")]
     found = [match[1] for line in blocks if (match := IN_A_LINE.search(line))]
     rest = FENCED.sub("", text)
     return [*found, *INLINE.findall(rest), *re.findall(r"^    (make \w.*)$", rest, re.MULTILINE)]
@@ -42,7 +43,8 @@ def faults(line: str) -> list[str]:
     if program == "python":
         return [] if importlib.util.find_spec(words[1]) else [words[1]]
     if program == "pytest":
-        return [word for word in words if not word.startswith("-") and not (ROOT / word.split("::")[0]).exists()]
+        files = [word for word in words if "/" in word or word.endswith(".py")]
+        return [word for word in files if not (ROOT / word.split("::")[0]).exists()]
     return [fault for one in _alternatives(words) for fault in _unknown(one)]
 
 

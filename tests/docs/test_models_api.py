@@ -1,28 +1,14 @@
-"""The notebook of docs/models-api.md runs."""
+"""docs/models-api.md: its table states the signatures of the code. Its cells run in test_snippets.py."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import re
-from typing import Any
-
-import pytest
 
 from tests.conftest import ROOT
 
 TEXT = (ROOT / "docs" / "models-api.md").read_text(encoding="utf-8")
-
-
-def test_cells_run_in_order(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every cell runs after those above it, from the folder of the checkout, and its assertions hold."""
-    monkeypatch.chdir(ROOT)
-    cells = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    assert len(cells) == 8
-    names: dict[str, Any] = {}
-    for cell in cells:
-        exec(compile(cell, "docs/models-api.md", "exec"), names)
-    assert "events; suppressed:" in capsys.readouterr().out
 
 
 ENTRY_POINTS = {

@@ -1,11 +1,6 @@
-"""docs/sources.md: its configurations are read, and it names every reason."""
+"""docs/sources.md names every reason. Its configurations are checked in test_snippets.py."""
 
 from __future__ import annotations
-
-import re
-import tomllib
-
-import pytest
 
 from connectors.kafka.events import LEFT_OUT, POISONS
 from stream.config.lint import notes
@@ -13,15 +8,6 @@ from stream.config.settings import Settings
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-
-
-@pytest.mark.parametrize("text", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_the_examples_are_configurations(text: str) -> None:
-    """Somebody who copies one has a configuration that is accepted."""
-    settings = Settings.model_validate(tomllib.loads(text))
-    assert settings.source is not None
-    assert settings.source.topics
 
 
 def test_every_reason_is_explained() -> None:

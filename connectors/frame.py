@@ -167,7 +167,7 @@ def check_columns(header: list[str], names: ColumnNames, source: str) -> None:
         lacking = ", ".join(f"{name!r} ({role})" for role, name in missing.items())
         hint = ",".join(f"{role}=..." for role in missing)
         raise InputError(
-            f"{source}: no column {lacking}; it has {', '.join(header)}; map them with --columns {hint} "
+            f"{source}: no column {lacking}; it has {', '.join(header) or 'none'}; map them with --columns {hint} "
             "(veilstream inspect guesses)"
         )
 

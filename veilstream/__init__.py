@@ -9,7 +9,7 @@ change without notice (docs/python-api.md).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from veilstream import _foreign
 
@@ -47,6 +47,8 @@ _RENAMED: dict[str, str] = {}
 """New name of each public name that was renamed and still works."""
 
 
-def __getattr__(name: str) -> Any:
-    """Return what a former public name is called now."""
-    return globals()[successor(__name__, name, _RENAMED)]
+if not TYPE_CHECKING:
+    # A checker of types would take every name for one of this module.
+    def __getattr__(name: str) -> Any:
+        """Return what a former public name is called now."""
+        return globals()[successor(__name__, name, _RENAMED)]

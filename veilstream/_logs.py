@@ -259,6 +259,11 @@ def _of_frame(
     reading = Reading(
         columns=_columns_of_header(header, columns), timezone=timezone, time_format=time_format, say=_warn
     )
+    if header and not columns and all(isinstance(column, int) for column in frame.columns):
+        raise InputError(
+            f"{name}: the columns of the DataFrame have numbers for names; name them with columns={{'case': 0, "
+            "'activity': 1, 'time': 2}"
+        )
     names = names_of_log(header, reading)
     wanted = {names.case, names.activity, names.time}
     in_index = [str(level) for level in frame.index.names if level is not None and str(level) not in header]
@@ -384,4 +389,5 @@ def _checked_columns(columns: Mapping[str, str] | None) -> Mapping[str, str] | N
             "columns: give a mapping from case, activity, time, resource to the name of the column, such as "
             "{'case': 'Patient'}"
         )
-    return columns
+    # A DataFrame without a header numbers its columns.
+    return None if columns is None else {role: str(column) for role, column in columns.items()}

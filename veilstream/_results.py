@@ -59,6 +59,9 @@ COUNTS = ("cases", "events", "KA", "FA", "CA", "BA")
 MOST_ROWS = 60
 """Rows of a table that text and notebooks show."""
 
+NO_ROWS = "(no rows)"
+"""In the place of a table without rows."""
+
 
 class ResultFolder:
     """The folder of a series. A temporary one is removed with the last result that reads from it.
@@ -280,7 +283,9 @@ class ReleaseSeries:
         """One row per publication, if they were compared: least groups, events kept, utility, delay; else None."""
         import pandas as pd
 
-        return None if self._compared is None else pd.DataFrame(self._compared)
+        if self._compared is None:
+            return None
+        return pd.DataFrame(self._compared).astype(dict.fromkeys(("ka", "fa", "ca", "ba"), "Int64"))
 
     def summary(self) -> str:
         """Return verdict, figures and promises as plain text."""
@@ -316,7 +321,9 @@ def promise_lines(promise: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _text(title: str, figures: pd.DataFrame, promises: Sequence[tuple[str, str]], notes: Sequence[str]) -> str:
-    table = figures.to_string(index=False, na_rep="-", max_rows=MOST_ROWS)
+    table = NO_ROWS
+    if len(figures):
+        table = figures.to_string(index=False, na_rep="-", max_rows=MOST_ROWS)
     lines = [title, "", table, ""]
     lines += [f"{heading}: {text}" for heading, text in promises]
     lines += notes
@@ -326,8 +333,10 @@ def _text(title: str, figures: pd.DataFrame, promises: Sequence[tuple[str, str]]
 def _html(title: str, figures: pd.DataFrame, promises: Sequence[tuple[str, str]], notes: Sequence[str]) -> str:
     import pandas as pd
 
-    with pd.option_context("display.max_colwidth", None):
-        table = figures.to_html(index=False, na_rep="-", escape=True, border=0, max_rows=MOST_ROWS)
+    table = f"<p>{NO_ROWS}</p>"
+    if len(figures):
+        with pd.option_context("display.max_colwidth", None):
+            table = figures.to_html(index=False, na_rep="-", escape=True, border=0, max_rows=MOST_ROWS)
     parts = [f"<p><strong>{html.escape(title)}</strong></p>", table]
     if promises:
         parts.append("<dl>")

@@ -157,7 +157,12 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame], Any], list[str]]] = {
     "a missing time": (lambda frame: _with(frame, 7, "time:timestamp", pd.NaT), ["row 7", "no time:timestamp"]),
     "a missing activity": (lambda frame: _with(frame, 7, "concept:name", None), ["row 7", "no concept:name"]),
     "a list in a cell": (lambda frame: frame.assign(tags=[["x"]] * len(frame)), ["'tags' holds a list", "row 0"]),
-    "no rows": (lambda frame: frame.iloc[:0], ["holds no events"]),
+    "no rows": (lambda frame: frame.iloc[:0], ["the log holds no events"]),
+    "no rows and no columns": (lambda _: pd.DataFrame(), ["no column 'case:concept:name' (case)", "it has none"]),
+    "columns without names": (
+        lambda frame: frame.set_axis(range(len(frame.columns)), axis=1),
+        ["have numbers for names", "columns={'case': 0, 'activity': 1, 'time': 2}"],
+    ),
     "no log": (lambda _: {"case": 1}, ["dict is no event log", "DataFrame"]),
     "no file": (lambda _: "nowhere.csv", ["nowhere.csv: no such file"]),
 }
@@ -234,3 +239,52 @@ def test_rows_that_cannot_be_read_go_to_a_file(tmp_path: Path) -> None:
         )
     assert len(kept) == 1
     assert "2025-01-31T11:00:00Z" in (tmp_path / "bad.csv").read_text()
+
+
+def test_numbers_of_columns_are_names(small: pd.DataFrame) -> None:
+    """A DataFrame that was read without a header."""
+    numbered = small.set_axis(range(len(small.columns)), axis=1)
+    numbers = [list(small.columns).index(name) for name in ("case:concept:name", "concept:name", "time:timestamp")]
+    columns: dict[str, Any] = dict(zip(("case", "activity", "time"), numbers, strict=True))
+    release = vs.anonymize(numbered, columns=columns, **TERMS)
+    usual = vs.anonymize(small, **TERMS)
+    assert release.document["events"] == usual.document["events"]
+    assert list(release.log.columns) == [str(number) for number in numbers]
+
+
+@pytest.mark.parametrize("kind", ["int64", "float64", "category", "string[pyarrow]", "object"])
+def test_ids_of_any_type(small: pd.DataFrame, kind: str) -> None:
+    """Numbers, categories and texts of other backends are ids of cases; the release has new ones."""
+    ids = small["case:concept:name"].str[1:].astype("int64").astype(kind)
+    release = vs.anonymize(small.assign(**{"case:concept:name": ids}), **TERMS)
+    assert release.document["events"] == vs.anonymize(small, **TERMS).document["events"]
+
+
+def test_nothing_comes_of_one_case(small: pd.DataFrame) -> None:
+    """One clear error, or a result that says that nothing is released."""
+    one_case = small[small["case:concept:name"] == small["case:concept:name"].iloc[0]]
+    with pytest.raises(vs.InputError, match="K = 5 is infeasible"):
+        vs.anonymize(one_case, **TERMS)
+    with pytest.raises(vs.InputError, match="at least two cases"):
+        vs.assess(original=one_case, mechanism="identity")
+    series = vs.replay(one_case)
+    assert (series.releases, series.exit_code) == ([], 3)
+    assert "(no rows)" in series.summary()
+    assert "(no rows)" in series._repr_html_()
+    assert "Empty DataFrame" not in series.summary()
+    assert vs.risk(one_case, projection="E", points=1).to_dataframe()["unique_mean"].tolist() == [1.0]
+
+
+STRANGE_LOGS = ("bpic2013-incidents", "ccc19", "urineweginfectie")
+
+
+@pytest.mark.parametrize("name", STRANGE_LOGS)
+def test_logs_that_the_program_was_not_made_for(logs: Path, name: str) -> None:
+    """Four activities in 7,554 cases, twenty cases with 29 activities, and ten activities in 1,650 cases."""
+    frame = vs.read_log(logs / f"{name}.xes.gz")
+    release = vs.anonymize(frame, K=5, L=2, C=1, suppression="local")
+    assert 0 < len(release.log) <= len(frame)
+    ids = pd.concat([release.log["case:concept:name"], frame["case:concept:name"]])
+    assert ids.nunique() == release.log["case:concept:name"].nunique() + frame["case:concept:name"].nunique()
+    assert vs.leakage(frame, releases=2).broken == ()
+    assert len(vs.risk(release, projection="E", points=[1, 2]).to_dataframe()) == 2

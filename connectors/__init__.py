@@ -1,4 +1,4 @@
-"""The edges: log files in and out, Kafka, and the place where releases lie."""
+"""Input and output: log files, Kafka, and the store of releases."""
 
 from connectors.logs import read_log, write_log
 

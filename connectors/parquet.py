@@ -150,7 +150,7 @@ class _Coded:
         self._codes.append(new_code[rows])
 
     def column(self) -> Column:
-        """Return all rows. It can be called once: the parts are dropped, so that no column is held twice."""
+        """Return all rows. It can be called once: it drops the parts, so that memory never holds a column twice."""
         codes = np.concatenate(self._codes)
         self._codes.clear()
         return Column(codes, tuple(self._code_of_text))

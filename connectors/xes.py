@@ -155,8 +155,8 @@ def read(
 def quickly(path: Path, names: ColumnNames, timezone: str | None = None) -> EventLog | None:
     """Return the log of a file with one element a line, or None for any other file.
 
-    It imports compiled code, and on long logs then takes a quarter of the time. Where kernels run as plain Python,
-    expat is quicker.
+    It imports compiled code, and on long logs then takes a quarter of the time. If kernels run as plain Python,
+    expat is faster.
     """
     from models.compiled import runs_plainly
 

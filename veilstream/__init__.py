@@ -3,8 +3,8 @@
     import veilstream as vs
 
 Functions take pandas DataFrames as pm4py makes them, pm4py's EventLog, the EventLog of `models`, or the path of a file,
-and return logs of the same kind. Their keywords are the options of the command line. What is not in `__all__` may
-change without notice (docs/python-api.md).
+and return logs of the same kind. Their keywords are the options of the command line. Names that are not in `__all__`
+may change without notice (docs/python-api.md).
 """
 
 from __future__ import annotations

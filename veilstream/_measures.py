@@ -1,4 +1,4 @@
-"""What releases give away, and what they are still good for: attack, leakage, risk, utility and assess."""
+"""Measures of releases, of their privacy and of their utility: attack, leakage, risk, utility and assess."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ MOST_EPOCHS: Final = 64
 real place of divergence, and found to diverge all the same."""
 
 PATIENCE_SECONDS: Final = 10.0
-"""How long a partition may be without a leader that answers, and a broker without an answer: an election takes seconds.
-Callers that can wait longer ask again."""
+"""Longest wait for the leader of a partition, and for an answer of a broker: an election takes seconds. Callers that
+can wait longer ask again."""
 
 _HEAD = struct.Struct(">qiib")
 """Begin of a record batch: base offset, length of what follows both, partition leader epoch, magic."""
@@ -217,7 +217,7 @@ class LogClient:
         return Lineage(leader.topic, tuple(reversed(epochs)), end)
 
     async def _end_of(self, place: Place, leader: Leader, epoch: int) -> tuple[int, int] | None:
-        """Return the last epoch up to `epoch`, and where it ends; -1 for none. None: ask again, of another leader."""
+        """Return the last epoch up to `epoch` and its end; -1 for none. None: ask again, another leader."""
         from kafka import errors
         from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest as Request
 

@@ -20,7 +20,7 @@ from models.eventlog import EventLog
 SECOND = 1_000_000_000
 
 BATCH_BYTES = 262_144
-"""Of one record batch where nobody waits for a moment: a request for each event costs fifty times what the event does.
+"""Bytes of a record batch if no caller waits for single events: a request for each event costs fifty times the event.
 Below the broker's usual limit of 1 MiB."""
 
 

@@ -24,11 +24,10 @@ class Security(Credentials):
     table: ClassVar[str] = "source.security"
 
     protocol: Protocol = "plaintext"
-    """How the broker is reached; `ssl` and `sasl_ssl` encrypt. Set it when the broker listens with TLS or asks for a
-    login."""
+    """Protocol of the connection; `ssl` and `sasl_ssl` encrypt. Set it when the broker uses TLS or requires a login."""
     mechanism: SaslMechanism | None = None
-    """How the client logs in (SASL). Set it when `protocol` begins with `sasl`: the broker's administrator says which
-    one."""
+    """Login of the client (SASL). Set it when `protocol` begins with `sasl`; the broker's administrator knows which one
+    is used."""
     check_hostname: bool = True
     """Whether the certificate must name the host of `bootstrap`. Set it when brokers are reached by an address that
     their certificates do not name, and nobody can renew these."""

@@ -62,7 +62,7 @@ class Source(BaseModel):
     plus this goes to the dlq (`future`): one event from 2099 would close every window. Set it when producers'
     clocks run ahead by more than five minutes, or planned events carry future times."""
     heartbeat: float = 5.0
-    """How often an idle partition and the broker's clock are reported. Set it when windows of a few seconds must close
+    """Interval of reports about idle partitions and the broker's clock. Set it when windows of a few seconds must close
     although a topic is silent."""
     session_timeout: float = 10.0
     """A dead member is noticed after this, and a takeover takes about twice as long. Set it when pauses of a busy host
@@ -72,8 +72,7 @@ class Source(BaseModel):
     at most the erasure promise. Set it when the erasure promise is shorter than a week, or a host may be away for
     longer."""
     released_retention: float = 7 * 86400.0
-    """How long the topic `released-events` is kept. Set it when recipients read its events less often than once a
-    week."""
+    """Retention of the topic `released-events`. Set it when recipients read its events less often than once a week."""
     replication: int = Field(default=-1, ge=-1)
     """Replicas of the topics that `veilstream topics create` makes; -1 takes the broker's default. Set it when the
     broker's default is one replica and the loss of a disk must not lose the ledger."""

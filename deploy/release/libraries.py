@@ -21,7 +21,7 @@ RESOLUTION = {"oldest": "lowest-direct", "newest": "highest"}
 
 
 def environment(which: str) -> Path:
-    """The Python of the environment, made where it is missing or of another pyproject.toml."""
+    """Return the Python of the environment, which is made if it is missing or of another pyproject.toml."""
     folder = ROOT / "out" / f"libraries-{which}-{sys.version_info.major}.{sys.version_info.minor}"
     python, mark = folder / "bin" / "python", folder / "made-for"
     wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()

@@ -45,7 +45,7 @@ class ReleaseError(Exception):
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
-    """Standard output of a command; ReleaseError with its output where it fails."""
+    """Return the standard output of a command; ReleaseError with its output if it fails."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -122,7 +122,7 @@ def build(root: Path, out: Path) -> None:
 
 
 def _copied(root: Path, target: Path) -> None:
-    """The files of the commit, and nothing else that lies around."""
+    """Copy the files of the commit, without other files of the folder."""
     packed = subprocess.run(["git", "archive", "HEAD"], cwd=root, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(target, filter="data")
@@ -225,7 +225,7 @@ def _digest(archive: Path) -> str:
 
 
 def sbom(root: Path, out: Path) -> None:
-    """What the smoke test installed, the program first."""
+    """Write the list of packages that the smoke test installed, the program first."""
     environment = out / "smoke" / "venv"
     if not environment.is_dir():
         raise ReleaseError(f"{environment}: is not there; run `smoke`")
@@ -238,7 +238,7 @@ def sbom(root: Path, out: Path) -> None:
 
 
 def sign(root: Path, out: Path) -> None:
-    """Digests of what is handed out, signed where there is a key. The password is read from MINISIGN_PASSWORD."""
+    """Write the digests of the published files, signed if there is a key (password: MINISIGN_PASSWORD)."""
     files = sorted(path for path in out.iterdir() if path.name.startswith("veilstream-") and path.is_file())
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     sums, signature = out / "SHA256SUMS", out / "SHA256SUMS.minisig"

@@ -162,7 +162,7 @@ class _EngineRun:
         self._bar.update(self._task, description=what)
 
     def result(self, target: str | None) -> Mapping[str, Any]:
-        """Count and plan; write where there is a target."""
+        """Count and plan; write the release if there is a target."""
         from stream.release import single
 
         mechanism = self._asked.mechanism

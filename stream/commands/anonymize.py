@@ -64,7 +64,7 @@ class TlkcOptions:
         int | None, typer.Option("--L", help="Items that the adversary knows, at most.", rich_help_panel=TLKC)
     ] = None
     K: Annotated[
-        int | None, typer.Option("--K", help="How many cases must match what is known, at least.", rich_help_panel=TLKC)
+        int | None, typer.Option("--K", help="Least cases that must match the known items.", rich_help_panel=TLKC)
     ] = None
     C: Annotated[
         str | None,
@@ -92,7 +92,7 @@ class DpOptions:
     delta: Annotated[str | None, typer.Option(help="amun: guessing advantage.", rich_help_panel=DP)] = None
     prior: Annotated[str | None, typer.Option(help="amun: how priors are estimated.", rich_help_panel=DP)] = None
     epsilon: Annotated[
-        str | None, typer.Option(help="How much the release may tell (smaller is stricter).", rich_help_panel=DP)
+        str | None, typer.Option(help="Privacy loss of the release (smaller is stricter).", rich_help_panel=DP)
     ] = None
     delta_dp: Annotated[
         str | None, typer.Option(help="Probability with which the promise of epsilon may fail.", rich_help_panel=DP)

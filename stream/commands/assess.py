@@ -28,7 +28,7 @@ SELF_MADE = "Release made here (instead of RELEASE)"
 
 @dataclass(frozen=True, slots=True)
 class AttackerOptions:
-    """What the declared attacker knows of a case."""
+    """Knowledge of the declared attacker about a case."""
 
     m: Annotated[
         int | None, typer.Option("--m", help="Items known, 1 to 8.", rich_help_panel=ATTACKER, show_default=False)

@@ -59,7 +59,7 @@ def command(
     alpha: Annotated[float, typer.Option(help="Chance that the bound is too high.")] = 0.01,
     json: options.Json = False,
 ) -> int:
-    """Try to refute a claim of differential privacy by running the mechanism many times; exit 3 where it is refuted.
+    """Try to refute a claim of differential privacy by running the mechanism many times; exit 3 if it is refuted.
 
     A bound below the claim proves nothing; one above it, or support that the neighbour cannot have, refutes it.
     """

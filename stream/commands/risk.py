@@ -28,13 +28,13 @@ class AdversaryOptions:
     """Knowledge of the adversary about a person."""
 
     projection: Annotated[
-        str, typer.Option(metavar="A..F|all", help="What the adversary knows of an event (docs/glossary.md).")
+        str, typer.Option(metavar="A..F|all", help="Knowledge of the adversary about an event (docs/glossary.md).")
     ] = "all"
     resolution: Annotated[str, typer.Option(help="Times are floored to seconds, minutes, hours or days.")] = "seconds"
     points: Annotated[str, typer.Option(metavar="M[,M|P%]", help="Points known: numbers, shares, all.")] = "10%,50%,90%"
     draws: Annotated[int, typer.Option(help="Random draws that are averaged.")] = 20
     semantics: Annotated[str, typer.Option(help="joint, or per-column (the paper's program).")] = "joint"
-    unit: Annotated[str, typer.Option(help="Who the person is: case or resource.")] = "case"
+    unit: Annotated[str, typer.Option(help="Unit of protection: case or resource.")] = "case"
     adversary: Annotated[str, typer.Option(help="random points, or greedy (those that single out fastest).")] = "random"
     case_attributes: Annotated[str, typer.Option(metavar="A[,B]", help="Case attributes known; else found.")] = ""
     event_attributes: Annotated[str, typer.Option(metavar="A[,B]", help="Event attributes known; else found.")] = ""

@@ -22,7 +22,7 @@ EXAMPLES = {
     "window": '{ completed_cases = 200 } or { every = "7d" }',
     "mechanism": '{ kind = "tlkc-cohorts" }',
 }
-"""What to write for a table that a publication lacks."""
+"""Text to write for a table that a publication lacks."""
 
 
 def explain(error: ValidationError, root: str = "settings") -> Iterator[str]:

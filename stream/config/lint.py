@@ -107,7 +107,7 @@ def _releases(settings: Settings) -> Iterator[str]:
         elif asked and together is not None:
             yield (
                 f"publication {publication.name!r}: no max_epsilon: process.budget allows {floor(together / asked)} "
-                "releases where no other publication spends, then none"
+                "releases if no other publication spends, then none"
             )
         elif asked:
             yield f"publication {publication.name!r}: no max_epsilon: its privacy loss grows without a limit"
@@ -130,7 +130,7 @@ def _zcdp(settings: Settings) -> Iterator[str]:
         elif number is None:
             yield f"{where}: no max_epsilon: its privacy loss grows without a limit"
         else:
-            unshared = " where no other publication spends" if gate.max_epsilon is None else ""
+            unshared = " if no other publication spends" if gate.max_epsilon is None else ""
             loss = budget.adds.loss(asked.times(number))
             yield (
                 f"{where}: its budget allows {number} releases{unshared}, then none: together they are epsilon "

@@ -93,8 +93,8 @@ class ProcessBudget(ConfigTable):
     """The largest sum of delta_dp over all publications. Set it when the people in the log were promised a bound on
     the chance that the dp guarantee fails."""
     accounting: Literal["pure", "zcdp"] = "pure"
-    """How the ledger adds charges up, for its whole life: `pure` adds epsilon and delta_dp, `zcdp` adds rho. Set it
-    when many releases with Gaussian noise (`dp-variants` with `rho`) share a budget: `zcdp` allows far more of
+    """The accounting of the ledger, for its whole life: `pure` adds epsilon and delta_dp, `zcdp` adds rho. Set it when
+    many releases with Gaussian noise (`dp-variants` with `rho`) share a budget: `zcdp` allows far more of
     them."""
     conversion_delta: Exact | None = Field(default=None, gt=0, lt=1)
     """zcdp: the delta at which rho is shown and bounded as epsilon; it counts once. Set it when `max_delta` must be
@@ -113,7 +113,7 @@ class ProcessBudget(ConfigTable):
 
     @property
     def adds(self) -> Accounting:
-        """How charges add up."""
+        """The accounting, by which charges add up."""
         return Accounting(self.accounting, self.conversion_delta or CONVERSION_DELTA)
 
 
@@ -205,7 +205,7 @@ class Process(ConfigTable):
     "Ben"] }`). Set it when a publication shows roles instead of employees (`resources = "roles"`)."""
     earliest: AwareDatetime | None = None
     """Events before this time are ignored: the daemon sends them to the dlq, a replay leaves them out. Set it when the
-    information system writes 1900-01-01 or the like where it knows no date."""
+    information system writes 1900-01-01 or the like if the date is unknown."""
 
     _moment = field_validator("earliest")(kept_moment)
 

@@ -31,10 +31,10 @@ from stream.release.schedule import LONGEST_BUILD
 from stream.values.duration import Duration
 
 RESERVED = {"checkpoints", "key", "ledger", "lock", "quarantine", "staging", "withheld"}
-"""Names that the operator's folder needs itself: a publication of that name would lie upon them."""
+"""Names that the operator's folder needs itself. A publication of that name would overwrite them."""
 
 READS_DATA = {"new_cases", "new_events", "completed_cases", "events_per_case", "skip_if_unchanged", "min_new_cases"}
-"""Triggers and guards whose moment depends on the data, and so would tell of it."""
+"""Triggers and guards whose moment depends on the data, and would therefore reveal data."""
 
 FIRST_IS_PUBLIC = {"until"}
 """Keys of `first` that do not read the data: a fixed moment."""
@@ -190,7 +190,7 @@ class Publication(ConfigTable):
 
     @property
     def accumulation(self) -> Shape | None:
-        """How releases add up to a second log, if they do."""
+        """The shape in which releases add up to a second log, if they do."""
         return None if self.accumulate == "none" else Shape.of(self.accumulate, self.horizon)
 
     @property
@@ -227,8 +227,8 @@ class Publication(ConfigTable):
     def _refuse_vacuous_bounds(self, where: str) -> None:
         """Refuse bounds that every release would pass.
 
-        With n >= bk_length every record matches. The least value of `all` or `common` is nearly always 0 where no case
-        can be the victim, and a gate passes over it.
+        With n >= bk_length every record matches. The least value of `all` or `common` is nearly always 0, with no case
+        as a victim, and a gate ignores such values.
         """
         for audit in self.build_audits:
             ns, length = getattr(audit, "n", ()), getattr(audit, "bk_length", None)
@@ -258,7 +258,7 @@ class Publication(ConfigTable):
 
     def _refuse_data_cuts(self, where: str) -> None:
         if self.private and self.build_window.alone:
-            # What is due follows other people's events, what is exposed follows ticks: one row could fire without end.
+            # The trigger depends on events of other people, and the exposure on ticks: one row could fire without end.
             raise InputError(
                 f"{where}: window.events_per_case cannot fire by itself for {self.build_mechanism.kind}; "
                 "add every = ... or manual = true beside it"

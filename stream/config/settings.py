@@ -68,7 +68,7 @@ class EngineSettings(ConfigTable):
 
 
 class LogFile(ConfigTable):
-    """How the log file of `replay` and `publish` is written; what is not declared is detected."""
+    """Format of the log file of `replay` and `publish`. Settings that are absent are detected."""
 
     time_format: str | None = Field(default=None, min_length=1)
     """A strptime format, or day-first, month-first, year-first, excel, excel-1904, s, ms, us, ns (CSV and Parquet).
@@ -102,7 +102,7 @@ class Settings(ConfigTable):
     """The streams of releases: see [[publication]]. Set it when something is to be released: one table for each group
     of recipients or each schedule."""
     file: LogFile = LogFile()
-    """How a log file is written: see [file]. Set it when `replay` or `publish` reads an export that is not detected
+    """Format of a log file: see [file]. Set it when `replay` or `publish` reads an export that is not detected
     correctly."""
     source: Source | None = None
     """The origin of events: see [source]. Set it when the daemon reads the events from Kafka; a replay needs
@@ -340,8 +340,8 @@ DIGESTED: Mapping[type[BaseModel], frozenset[str]] = {
         | {"min_series", "on_violation", "charge_withheld", "public_cut"}
     ),
 }
-"""The keys that the first version knew: they are always in the digest. A later key is in it only where it is not at its
-default, so that a new program reads an old configuration as the same one."""
+"""The keys of the first version, which are always in the digest. A later key is in it only if it is not at its default,
+so that a new program computes the same digest of an old configuration."""
 
 
 def _without_secrets(model: BaseModel, body: dict[str, Any]) -> dict[str, Any]:

@@ -35,8 +35,8 @@ from stream.release.pipeline import Pipeline
 from stream.run.runner import Arrival
 
 PATIENCE_SECONDS = 60.0
-"""How long a read before the end of the topic waits for a record. Then the broker counts as away, and the process ends
-to be started again."""
+"""Longest wait for a record in a read before the end of the topic. After it the broker counts as away, and the process
+ends, to be started again."""
 
 
 def poll_records(consumer: Any, partition: Any) -> Any:

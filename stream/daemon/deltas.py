@@ -172,7 +172,7 @@ class DeltaWriter:
         return deltas, letters
 
     def write_empty(self, source: str, partition: int, prev: int, last: int, log: LogState = UNKNOWN) -> bytes:
-        """Write a delta without events: what lies up to `last` is gone from the log, or was never asked for.
+        """Write a delta without events: records up to `last` are gone from the log, or were never needed.
 
         With -1 for both offsets it only describes the log.
         """

@@ -38,7 +38,7 @@ from stream.daemon.unreadable import unreadable_partitions
 __all__ = ["ISOLATION", "TP", "FetchMessage", "FetchTransport", "SeekingTransport", "first_record", "leader_epoch"]
 
 HOLE_SECONDS = 30.0
-"""How long the broker may take to answer where a partition goes on."""
+"""Longest wait for the broker's answer about the next offset of a partition."""
 
 TAKE = 500
 """Records of a fetch below which more are waited for: each message pays a round trip of acknowledgements."""

@@ -53,8 +53,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("veilstream")
 
 LOOK_SECONDS = 1.0
-"""How often a worker asks the broker which logs its topics are, while events come. After a pause it asks before it
-sends anything. A topic that is created again and grows beyond the old position within this time is seen late."""
+"""Interval at which a worker asks the broker for the logs of its topics, while events come. After a pause it asks
+before it sends anything. A topic that is created again and grows beyond the old position within this time is seen
+late."""
 
 DELTA_BYTES = 512 * 1024
 """A delta record is split above this, and a single row above it goes to the dlq. Brokers take records of 1 MB unless
@@ -187,7 +188,7 @@ class Ingest:
         """Write the deltas of events with rising offsets under one leader.
 
         If offsets begin again, or another leader wrote the events, ask the broker for the log first: the fold compares
-        it with the one that it knows.
+        it with the log that it has read so far.
         """
         prepare = self.writer.decoder.prepare
         if prepare is not None:
@@ -261,7 +262,7 @@ class Ingest:
             return
         leaders = await self._ask_until_answered(self._client.leaders, (*self.source.topics, self.delta, self.dlq))
         for name in (self.delta, self.dlq):
-            if (name, 0) not in leaders:  # the client under us would ask for it a thousand times a second, for ever
+            if (name, 0) not in leaders:  # the client would request it a thousand times a second, without end
                 raise InputError(f"topic {name}: missing; run `veilstream topics create`")
         self._logs_checked_at = time.monotonic()
         changed = []
@@ -372,9 +373,10 @@ class Ingest:
     async def _begin_behind_holes(self, tp: TP, covered: int, runs: Sequence[Sequence[Any]]) -> int:
         """Return where the log begins if offsets are missing in what was fetched, else 0.
 
-        Transactions and compaction leave holes in a log. Retention does, too, while nobody reads: the client goes on
-        at the new begin without an error, and the fold must learn that events are missing. If retention has passed a
-        hole of another kind, it counts as missing events, because the broker no longer knows the difference.
+        Transactions and compaction leave holes in a log. Retention does, too, if it passes the position of the
+        client: the client then continues at the new begin without an error, and the fold must detect the missing
+        events. If retention has passed a hole of another kind, it counts as missing events, because the broker no
+        longer knows the difference.
         """
         position = covered
         for run in runs:
@@ -407,7 +409,7 @@ class Ingest:
         generation = self._current_generation()
         owned = sorted(tp for tp in self.app.consumer.assignment() if tp.topic in self.source.topics)
         await self._check_logs(owned)
-        covered = dict(await self._covered_positions(owned))  # before the ends are asked: they are not older
+        covered = dict(await self._covered_positions(owned))  # before the ends are read: they are not older
         ends = await self.app.consumer.highwaters(*owned)
         await self._find_truncations({tp: covered[tp] for tp in owned if ends[tp] <= covered[tp]})
         await self._report_logs(owned)  # before the clock is read: these are a worker's first records
@@ -507,7 +509,7 @@ class Ingest:
 
 
 def _split_at_deleted(records: Sequence[Any], log_begin: int) -> Iterator[Sequence[Any]]:
-    """Split a run at each hole that lies below the begin of the log."""
+    """Split a run at each hole below the begin of the log."""
     first = 0
     for i in range(1, len(records)):
         following = records[i - 1].offset + 1

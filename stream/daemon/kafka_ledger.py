@@ -33,7 +33,7 @@ from stream.ledger.sqlite import Kind, SqliteLedger, unreadable, unwritable
 log = logging.getLogger("veilstream")
 
 READ_SECONDS = 60.0
-"""How long to wait until the broker returns a record that it acknowledged. Then the process ends."""
+"""Longest wait until the broker returns a record that it acknowledged. After it the process ends."""
 
 FENCED = "another coordinator has taken over this process: this one publishes nothing"
 
@@ -68,7 +68,7 @@ class TopicLedger(SqliteLedger):
         self._clock = clock or BrokerClock()
         self._db.execute("CREATE TABLE IF NOT EXISTS topic(next INTEGER NOT NULL, digest BLOB NOT NULL)")
         self._partition = TopicPartition(topic(process, "ledger"), 0)
-        # How far the topic was read by this process, and the chained digest of these records.
+        # Offset up to which this process has read the topic, and the chained digest of these records.
         self._next, self._digest = 0, b""
         # The same two values as the copy had them when it was opened.
         self._copied_next, self._copied_digest = 0, b""

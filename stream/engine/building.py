@@ -37,7 +37,7 @@ ROWS = 4_000_000
 class EngineBuilds:
     """Builds by the engine `kind` (implements `stream.release.planned.BuiltBy`).
 
-    `near`: the folder beside which the cases of a cut lie while it is built, for this user only.
+    `near`: the folder next to which the cases of a cut are stored while it is built, for this user only.
     """
 
     kind: str

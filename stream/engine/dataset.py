@@ -1,8 +1,8 @@
 """A release as a partitioned data set: `part-00000.parquet` ..., and `manifest.json` last.
 
 Cases are in the order of their released ids, which are drawn, so that their order does not depend on the source's. The
-folder gets its name when everything in it is durable; on an object store, where nothing can be renamed, the release
-exists when its manifest does.
+folder gets its name when everything in it is durable; on an object store, which cannot rename, the release exists
+when its manifest does.
 """
 
 from __future__ import annotations
@@ -227,8 +227,8 @@ def _durable(path: Path, disk: FileOps) -> FileEntry:
 def _upload(folder: Path, target: str, names: list[str]) -> None:
     """Upload the files one by one, the manifest last.
 
-    A marker lies there from the start to the end: only where it lies, parts without a manifest are what a killed run
-    left, and go first.
+    A marker exists there from the start to the end. If it is found at the start, parts without a manifest are those of
+    a run that was killed, and are removed first.
     """
     system, root = located(target)
     left, token = _left_over(system, root, target), secrets.token_hex(16).encode()
@@ -244,7 +244,7 @@ def _upload(folder: Path, target: str, names: list[str]) -> None:
 
 
 def _refuse_other(system: Any, root: str, target: str, token: bytes) -> None:
-    """RefusedError where another run writes to the same prefix: parts of both lie there, and none is a release."""
+    """Refuse a prefix that another run writes to: it has parts of both runs, and none of them is a release."""
     system.invalidate_cache()
     if system.exists(f"{root}/{MANIFEST}") or system.cat_file(f"{root}/{MARKER}") != token:
         raise RefusedError(f"{target}: another run has written to this; name another folder with -o")

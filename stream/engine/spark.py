@@ -130,7 +130,7 @@ class Spark(SqlEngine):
         if len(paths) == 1:
             rows.selectExpr(*expressions, "CAST(0 AS BIGINT) AS f").createOrReplaceTempView("placed")
             return
-        # Spark writes file:/x or file:///x: both are looked up, so that no row needs a pattern.
+        # Spark writes file:/x or file:///x. Both are in the table, so a row needs no pattern.
         numbers = {}
         for number, path in enumerate(paths):
             numbers[path] = number

@@ -27,7 +27,7 @@ WHOLE_LOG_KINDS = ("events_fraction", "cases_fraction", "paper_split")
 """First releases that only a replay can shape, because they need the whole log."""
 
 READING = ConfigDict(extra="forbid", allow_inf_nan=False)
-"""How pydantic reads these tables: unknown keys are errors."""
+"""Settings of pydantic for these tables: unknown keys are errors."""
 
 
 def as_moment(value: Any) -> int:
@@ -36,7 +36,7 @@ def as_moment(value: Any) -> int:
     Raises
     ------
     ValueError
-        If the value is not a time, has no time zone, or lies outside what int64 nanoseconds hold.
+        If the value is not a time, has no time zone, or does not fit into int64 nanoseconds.
     """
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
@@ -168,8 +168,8 @@ class Window:
     """Tumbling windows, counted from `start`, else aligned to 1970-01-01 UTC. Set it when releases follow a calendar,
     such as each week."""
     time: Clock = "event"
-    """How `every` is measured: by the times of events (`event`) or by the broker's clock (`wall`). Set it when
-    releases must come on time whatever arrives; dp releases with `cases = "completed"` need `wall`."""
+    """The clock of `every`: the times of events (`event`) or the broker's clock (`wall`). Set it when releases must
+    come on time even if no event arrives; dp releases with `cases = "completed"` need `wall`."""
     manual: Flag = False
     """Cut on `veilstream release`. Set it when a person decides about the moment of each release."""
     allowed_lateness: Lateness = 0
@@ -188,7 +188,7 @@ class Window:
     """Guard: least new cases of a cut. Set it when a release on a calendar with few new cases would not hide them, or
     is not worth its charge."""
     skip_if_unchanged: Flag = False
-    """Guard: no release where nothing is new. Set it when windows of `every` pass without an event, at night or on
+    """Guard: no release without new events. Set it when windows of `every` pass without an event, at night or on
     holidays."""
 
     @property

@@ -33,7 +33,7 @@ class CutSection(TypedDict, total=False):
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """Fields of every entry: a publication ("": the process) and, where it has one, the cut and the release number."""
+    """Fields of every entry: a publication ("": the process), and the cut and the release number, if it has them."""
 
     publication: str
     cut: str = ""
@@ -78,7 +78,7 @@ class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def accounting(self) -> Kind:
-        """How this charge is added up; entries of before are `pure`."""
+        """The accounting by which this charge is added up; entries of earlier programs are `pure`."""
         return "zcdp" if self.rho else "pure"
 
 
@@ -111,15 +111,15 @@ class SealBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     temporary: str
     operator: str
     publish_at: int | None = None
-    """When it becomes visible (ns), where it has a moment."""
+    """Time (ns) at which it becomes visible, if that is fixed."""
     resources: str = ""
-    """What `Account.resource_form` was at that seal; absent in older ledgers."""
+    """`Account.resource_form` at that seal; absent in older ledgers."""
     audience: str | None = None
-    """To whom it went; absent in older ledgers, and where the publication is a series of its own."""
+    """Audience of the release; absent in older ledgers, and if the publication is a series of its own."""
     held_at: int | None = None
-    """When it was held for a person's approval (ns), where it was: an `ApprovalEntry` then says what became of it."""
+    """Time (ns) since which it is held for a person's approval, if it is. An `ApprovalEntry` states the decision."""
     plan: str | None = None
-    """Keyed digest of the plan on a table of variants that it is, where an engine built it (`Pseudonyms.plan`)."""
+    """Keyed digest of its plan on a table of variants, if an engine built it (`Pseudonyms.plan`)."""
 
 
 class SealEntry(_Entry, tag="seal", frozen=True, kw_only=True):
@@ -148,8 +148,8 @@ class BurnedEntry(_Entry, tag="burned", frozen=True, kw_only=True):
 
 
 Ruling = Literal["approved", "rejected", "superseded", "refused"]
-"""What became of a held release: it leaves; its number is never used; the same, since a newer one took its place; or an
-approval that the gate did not let pass, and it is still held."""
+"""Decision on a held release. approved: it leaves. rejected: its number is never used. superseded: nor is it, since a
+newer release took its place. refused: the gate did not pass the approval, and the release is still held."""
 
 
 class ApprovalBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -173,7 +173,7 @@ class PublishedEntry(_Entry, tag="published", frozen=True, kw_only=True):
 
 
 class ErasedBody(msgspec.Struct, frozen=True, kw_only=True):
-    """How many cases were erased, their digests, and the numbers of the releases that held one."""
+    """Number of erased cases, their digests, and the numbers of the releases that contained one."""
 
     cases: int = 1
     tombstones: tuple[str, ...] = ()

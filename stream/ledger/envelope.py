@@ -1,6 +1,6 @@
 """Bytes at rest: a header line and a body, whole or recognisably not, encrypted where a key is configured.
 
-The header is one line of JSON (format, version, sha256 of the body, nonce where it is encrypted), then a newline and
+The header is one line of JSON (format, version, sha256 of the body, nonce if it is encrypted), then a newline and
 the body. With a key the body is AES-256-GCM with the header line as associated data, so that neither can be exchanged.
 
 A storage key is changed in two steps: the new key is configured beside the former one, which then only reads; when
@@ -27,7 +27,7 @@ NONCE_BYTES = 12
 """96 bits, drawn anew for every file: the size for which GCM is specified; repeated under one key it would be void."""
 
 Protection = Literal["plain", "current", "former"]
-"""Under which key bytes lie: none, the configured one, or the one before it."""
+"""Key that encrypts some bytes: none, the configured one, or the one before it."""
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,9 +74,9 @@ class Damaged(Exception):  # noqa: N818 - not an error of its own: it becomes pa
 
 
 def seal(body: bytes, keys: Keys, what: str, version: int) -> bytes:
-    """`body` as bytes of the format `what`, under the current key where there is one."""
-    # the digest of the bytes as they lie on disk when plain; of nothing when encrypted: a digest of the body would say
-    # whether two are equal, and GCM authenticates it
+    """Return `body` as bytes of the format `what`, encrypted with the current key if there is one."""
+    # The digest is that of plain bytes. Encrypted bytes have none: it would show whether two bodies are equal, and GCM
+    # authenticates them anyway.
     digest = hashlib.sha256(body).hexdigest() if keys.current is None else ""
     nonce = None if keys.current is None else secrets.token_bytes(NONCE_BYTES)
     header = msgspec.json.encode(Header(what, version, digest, None if nonce is None else nonce.hex()))

@@ -8,7 +8,7 @@
     DIR/operator/comparison.json, bad-rows.csv      of a replay
     DIR/operator/for_officers/<publication>/        dossier.html, assessment.html, alternatives.json
 
-The mirror of a process lies in the store under `operator/<process>/`.
+The mirror of a process is in the store under `operator/<process>/`.
 """
 
 from __future__ import annotations

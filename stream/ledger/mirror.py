@@ -1,9 +1,9 @@
 """The mirror: a replica of the operator's files in a store that both hosts reach, for failover.
 
-It lies in the configured store under `operator/<process>/`, beside `public/` and never in it:
+It is in the configured store under `operator/<process>/`, next to `public/` and never in it:
 
 * `<publication>/<name>`: audit, variants and memory of one release, put there before its seal and named by the seal
-  itself, so that whoever reads the ledger finds it; an unsealed one is removed at the next start;
+  itself, so that readers of the ledger find it; an unsealed one is removed at the next start;
 * `checkpoints/0` and `/1`: the newest states, in turn; a damaged one leaves the other.
 
 Everything is sealed (`stream.ledger.envelope`). The ledger topic says what is valid; the mirror only keeps bytes.
@@ -49,7 +49,7 @@ def open_mirror(store: str | None, process: str, keys: Keys, output: Path, ops: 
     blobs = open_blobs(store, mirror_root(process), ops)
     if not blobs.private and keys.current is None:
         log.warning(
-            "store %s: no mirror, since without checkpoint_key it would lie there unencrypted; "
+            "store %s: no mirror, since without checkpoint_key it would not be encrypted; "
             "another host cannot take over after a release",
             store,
         )

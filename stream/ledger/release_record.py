@@ -99,7 +99,7 @@ class ReleaseRecord:
 
     @property
     def log(self) -> EventLog:
-        """The released log; read, and in memory again, where it had left."""
+        """The released log. It is read into memory again if it had left it."""
         if self._log is None:
             self._log = cast(StoredRelease, self.stored).log()  # without a file it never left
         return self._log

@@ -28,9 +28,9 @@ SECOND = 1_000_000_000
 class HeldRelease:
     """A release that waits for a person.
 
-    `cut`: time of its cut (ISO 8601); `held_since`: seconds since 1970; `decision` and `reasons`: what the gate said
-    when it was held; `refusals`: what it said of approvals since; `files`: folder of the public files; `audit`: path of
-    audit.json; `manifest`: what recipients would get (empty where another host has the files).
+    `cut`: time of its cut (ISO 8601); `held_since`: seconds since 1970; `decision` and `reasons`: result of the gate
+    when it was held; `refusals`: reasons of refused approvals since; `files`: folder of the public files; `audit`: path
+    of audit.json; `manifest`: the manifest that recipients would get (empty if another host has the files).
     """
 
     process: str

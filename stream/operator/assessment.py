@@ -221,8 +221,8 @@ def warnings(assessments: Mapping[str, Assessment]) -> Iterator[str]:
     first = next(iter(assessments.values()))
     if not first.control_cases:
         yield (
-            "There is no control, so rates are compared with the best guess without the release. Whatever the release "
-            "tells about everybody, in the log or not, is above that guess: it need not be a leak. Give --control, "
+            "There is no control, so rates are compared with the best guess without the release. General knowledge "
+            "that the release contains also raises the rates above that guess, and is no leak. Give --control, "
             "cases that did not enter the release."
         )
     if first.drift is not None and first.drift.clear:
@@ -248,8 +248,8 @@ def page(releases: Sequence[AssessedRelease], assessments: Mapping[str, Assessme
     """Return the page for the operator and the officer, for the renderers of the statement."""
     return Statement(
         f"Assessment of {', '.join(release.name for release in releases)}",
-        "What attackers learn about people from the release, measured by attacks that read the original. The page is "
-        "for the operator and the officer, and not for recipients.",
+        "Knowledge about people that attackers gain from the release, measured by attacks that read the original. "
+        "The page is for the operator and the officer, and not for recipients.",
         tuple(_sections(releases, assessments)),
         document(releases, assessments),
     )
@@ -272,7 +272,7 @@ def _sections(releases: Sequence[AssessedRelease], assessments: Mapping[str, Ass
 
 READING = (
     "Rate: share of the attacked people for whom the attack succeeds. Control: the same on people who are not in the "
-    "release. What works on them too is knowledge of the process, not of a person.",
+    "release. An attack that works on them too uses knowledge of the process, not of a person.",
     "Risk: (rate - control) / (1 - control), with its 95 % interval. For membership the rate is the area under the "
     "curve and the control .5.",
     "Seen: the lower bound stays above 0 even though many measures were taken (Bonferroni over all of them).",

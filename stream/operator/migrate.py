@@ -1,4 +1,4 @@
-"""Bringing what lies on disk to this program's versions and to the configured storage key.
+"""Migration of files on disk to this program's versions and to the configured storage key.
 
 A program reads the versions N and N - 1 of a state and writes N, so a migration is never needed to start; it ends the
 time in which two versions, or two storage keys, are in use. `plan` reads and changes nothing; `migrate` also writes,
@@ -34,7 +34,7 @@ Sealed = tuple[bytes, int, Protection]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One file: its version and the newest one, what it lies under and what it should; `problem` where it is no use."""
+    """One file: its version and the newest one, its key and the configured one, and its fault (`problem`)."""
 
     name: str
     version: int | None

@@ -1,6 +1,6 @@
 """Check a whole output folder against its ledger: bytes, chain, numbers and budgets. Reads only, and takes no lock.
 
-The ledger says what was charged and sealed, manifests say the same to recipients, and files are what both are about.
+The ledger states what was charged and sealed, manifests state the same to recipients, and both describe the files.
 An error in one of them is detected by the other two. Tampering with all three is not detected here; recipients detect
 it through the manifest chain. Nor is a charge that was taken out of the ledger behind the last release.
 """
@@ -40,7 +40,7 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class VerifyProblem:
-    """Something that does not hold. `publication` and `sequence`: of which release, where it is of one."""
+    """A check that failed. `publication` and `sequence`: the release that it concerns, if it concerns one."""
 
     kind: Kind
     text: str
@@ -87,14 +87,31 @@ class VerifyResult:
 
 
 def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> VerifyResult:
-    """Check everything under `output`, and the releases in `store` where they do not lie in the folder.
+    """Check everything under `output`, and the releases in `store` if they are not in the folder.
 
-    `keys`: the storage keys; without them encrypted checkpoints are not looked at, and a note says so.
-    InputError where there is no ledger, NewerLedgerError for one of a later program. A damaged one is a problem.
+    Parameters ---------- output
+        The output folder.
+    store
+        Folder or fsspec URL of the releases, if another one.
+    keys
+        The storage keys. Without them encrypted checkpoints are not checked, and a note states this.
+
+    Returns
+    -------
+    VerifyResult
+        The findings. A damaged ledger is one of them.
+
+    Raises
+    ------
+    InputError
+        If there is no ledger.
+    NewerLedgerError
+        If a later program wrote the ledger.
     """
     ledger = ledger_in(output)
     layout, tree = OperatorLayout(output), _Tree(store or str(output))
-    listed = tree.publications()  # before the ledger: what a running process seals meanwhile is then not unknown
+    # Listed before the ledger is read: a release that a running process seals meanwhile is then in the ledger too.
+    listed = tree.publications()
     result = VerifyResult()
     try:
         result.process = owner_of(ledger)
@@ -134,7 +151,7 @@ def _hidden_state(account: Account, number: int) -> str:
 
 
 def _checkpoints(result: VerifyResult, folder: Path, keys: Keys) -> None:
-    """Read both generations of the state, with what changed behind each of them."""
+    """Read both generations of the state, with their logs of changes."""
     unread = []
     for name in (CURRENT, PREVIOUS):
         path = folder / name
@@ -174,7 +191,7 @@ class _Publication:
         self.chained = self.last_released = 0
 
     def check(self) -> None:
-        """Numbers, then each release in order."""
+        """Check the numbers, then each release in order."""
         self.result.publications.append(self.checked)
         seals = self.account.seals
         last = max(seals, default=0)
@@ -232,7 +249,7 @@ class _Publication:
                 self._wrong("bytes", f"is held, and its {name} is not what was sealed", number)
 
     def _hidden(self, number: int, seal: SealBody, folder: str) -> None:
-        """Check a sealed release that nobody can see: it waits, or its bytes are gone."""
+        """Check a sealed release that is not visible: it waits, or its bytes are gone."""
         if number in self.account.published:
             self._wrong("missing", "was published and is gone", number)
             return
@@ -302,7 +319,7 @@ class _Publication:
         budget, paid = manifest.get("budget"), self.account.charge_of_cut.get(self.account.seals[number].cut)
         if budget is None:
             if paid is not None:
-                self._wrong("budget", "was charged, and its manifest says nothing of it", number)
+                self._wrong("budget", "was charged, and its manifest states no budget", number)
             return
         totals = self.account.at_seal[number]
         spent, process = totals.spent, totals.process_spent
@@ -325,7 +342,7 @@ class _Publication:
             self._wrong("budget", f"was sealed with {shown(spent.epsilon)} spent, above its limit {limit}", number)
 
     def _accounting(self, budget: Mapping[str, Any]) -> Accounting:
-        """How charges of the ledger are shown in a manifest, which states a delta of conversion of its own."""
+        """Return the accounting by which a manifest shows charges: it states its own delta of conversion."""
         stated = (budget.get("zcdp") or {}).get("conversion_delta")
         if self.account.accounting.kind == "pure" or not isinstance(stated, float) or not 0 < stated < 1:
             return self.account.accounting
@@ -357,7 +374,7 @@ class _Publication:
             return
         audit = _json((folder / AUDIT).read_bytes())
         if audit is None:
-            return  # damaged, which was said
+            return  # damaged, and reported already
         if any(audit.get(key) != manifest.get(key) for key in ("publication", "sequence", "files", "chain", "budget")):
             self._wrong("operator", "audit.json is not of this manifest", number)
 
@@ -369,7 +386,7 @@ def _unknown(
     operator: Path,
     accounts: Mapping[str, Account],
 ) -> None:
-    """Files and folders that no seal names."""
+    """Report files and folders that no seal names."""
     for name, entries in listed.items():
         account = accounts.get(name, Account(name))
         temporary = {seal.body.temporary for seal in account.seals.values()}
@@ -406,7 +423,7 @@ def _unknown(
 
 
 def _left_held(folder: Path, account: Account) -> list[str]:
-    """Bytes among the held ones of which no release waits."""
+    """Return a note on each folder of held bytes that belongs to no held release."""
     seals = account.seals.items()
     waiting = {seal.body.temporary for number, seal in seals if account.state(number) != "rejected"}
     names = sorted(path.name for path in (folder / HELD).iterdir()) if (folder / HELD).is_dir() else []
@@ -430,7 +447,7 @@ class _Tree:
         self._base = f"{base.rstrip('/')}/public"
 
     def publications(self) -> dict[str, list[str]]:
-        """Names in the folder of each publication."""
+        """Return the names in the folder of each publication."""
         return {name: self.names(name) for name in self.names("") if self._fs.isdir(f"{self._base}/{name}")}
 
     def names(self, folder: str) -> list[str]:
@@ -454,7 +471,7 @@ class _Tree:
             return body
 
     def digest(self, path: str) -> tuple[str, int]:
-        """SHA-256 and size."""
+        """Return SHA-256 and size of a file."""
         checksum, size = hashlib.sha256(), 0
         with self._reaching(path), self._open(path) as stream:
             for block in _blocks(stream):
@@ -476,7 +493,7 @@ def _blocks(stream: Any) -> Iterator[bytes]:
 
 
 def _readable(path: Path) -> bool:
-    """Return whether one of the operator's files can be read as what it is."""
+    """Return whether one of the operator's files can be read in its format."""
     if path.suffix != ".parquet":
         try:
             msgspec.json.decode(path.read_bytes())

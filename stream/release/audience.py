@@ -264,7 +264,7 @@ def _released_to(view: LedgerView, name: str | None, members: Collection[str]) -
     Raises
     ------
     RefusedError
-        If a publication has sealed a release for another audience, since all its releases lie in one folder.
+        If a publication has sealed a release for another audience, since all its releases are in one folder.
     """
     for seal in view.seals.values():
         sealed_for = seal.body.audience

@@ -432,7 +432,7 @@ class Audit(BaseModel, ABC):
 
     @property
     def looks_back(self) -> int | None:
-        """How many of the earlier releases, from the last one back, are compared; None: all of them."""
+        """Number of earlier releases, counted back from the last one, that are compared; None: all of them."""
         return None
 
     @abstractmethod

@@ -27,8 +27,8 @@ def software() -> dict[str, str]:
 
 
 DECIDED = (
-    "whether and when a release leaves: a person decides it, who can see figures of the source data. What that "
-    "decision, its moment, and the numbers that are never used tell is not covered; what is in the files is"
+    "whether and when a release leaves: a person decides it, who can see figures of the source data. The promise "
+    "covers the files, and not that decision, its moment, and the numbers that are never used"
 )
 """Sentence on what a dp promise does not cover if releases need an approval."""
 
@@ -127,7 +127,7 @@ CUT_OFF = (
     "Do not count unfinished cases, and do not take the last activity of a case for its outcome."
 )
 NOT_OVER = "Cases that were not over when the release was made may be in it; they look unfinished."
-AFTER_THE_CUT = "Times carry noise: some lie after the moment of the release."
+AFTER_THE_CUT = "Times carry noise: some are after the moment of the release."
 
 
 def reading_notes(build: Build) -> list[str]:
@@ -149,8 +149,8 @@ def employees(spec: PublicationSpec) -> str:
     if spec.roles is not None:
         return (
             f"resources leave as roles; a role that fewer than {getattr(spec.mechanism, 'K', GROUP)} of them have is "
-            "shown as other, which stands for as many; not guaranteed: what a role tells of an employee who is known "
-            "to have worked on a case"
+            "shown as other, which represents as many; not guaranteed: what a role reveals about an employee who is "
+            "known to have worked on a case"
         )
     if spec.raw_resources:
         return "every event names who did it; nothing is guaranteed to employees"

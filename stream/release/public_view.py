@@ -23,10 +23,10 @@ from stream.values.pseudonym import Pseudonyms
 # A sensitive attribute leaves as the classes that C bounds: numbers as their classes (the mechanism's
 # bins, else quartiles), and values of fewer than K cases as `other`, together with the next rarest ones
 # until `other` represents at least K cases. A public attribute leaves as it is. If cases leave in cohorts
-# that never change, all of this is decided within each cohort, so that no later release shows another
+# that never change, all of this is decided within each cohort, so a later release never shows another
 # value of a case.
 #
-# Not promised: what the attributes tell together with the events of a case. The bounds L and K speak of
+# Not promised: what the attributes tell together with the events of a case. The bounds L and K concern
 # events alone; the audits link on every released attribute, and the audit of uniqueness counts it.
 
 OTHER = "other"

@@ -152,7 +152,7 @@ class SuppressionKnowledge:
             )
         if self.not_measured:
             reader = "a reader of the program's source"
-            return f"Where it was measured, no set of items leaves {reader} {few} cases{gaps}."
+            return f"In the measured releases, no set of items leaves {reader} {few} cases{gaps}."
         below = "K" if self.least is None else self.least
         return (
             f"Even a reader of the program's source cannot narrow a person down below {below} cases, by any set of "

@@ -80,7 +80,7 @@ class Definition:
 
     @property
     def help(self) -> str:
-        """What the metric is, as a scrape says it."""
+        """Description of the metric, as a scrape shows it."""
         return self.text.partition(SITUATION)[0].strip()
 
     @property
@@ -259,7 +259,7 @@ def _stream() -> Iterator[Definition]:
         "gauge",
         "coordinator_active",
         "",
-        "1 where this process decides releases, 0 where it is on standby. Look at it when a failover "
+        "1 if this process decides releases, 0 if it is on standby. Look at it when a failover "
         "happened: exactly one host must show 1.",
     )
     yield row(
@@ -342,7 +342,7 @@ def _releases() -> Iterator[Definition]:
     yield row(
         "waiting_overdue_seconds",
         "seconds",
-        "How long a sealed release waits past its moment (daemon). Look at it when a dp release was "
+        "Wait of a sealed release past its moment (daemon). Look at it when a dp release was "
         "sealed and is not published in time.",
     )
     yield row(
@@ -353,7 +353,7 @@ def _releases() -> Iterator[Definition]:
     yield row(
         "held_age_seconds",
         "seconds",
-        "How long the oldest of them has waited; 0 if none waits. "
+        "Wait of the oldest of them so far; 0 if none waits. "
         "Look at it when an officer may have forgotten an approval.",
     )
     yield row(
@@ -788,7 +788,7 @@ class Metrics:
             self._set("budget_spent_delta", float(spent.delta), publication=publication)
 
     def affordable(self, publication: str, left: int | None) -> None:
-        """How many further releases the limits can pay; None if nothing bounds them."""
+        """Export how many further releases the limits can pay for; None if nothing bounds them."""
         self._set("budget_left_releases", left, publication=publication)
 
     def process_budget(self, spent: Charge) -> None:
@@ -826,7 +826,7 @@ class Metrics:
         self._set("broker_contact_timestamp_seconds", at)
 
     def unreadable(self, partitions: int) -> None:
-        """How many partitions stopped at a record batch that cannot be decoded."""
+        """Export how many partitions stopped at a record batch that cannot be decoded."""
         self._set("unreadable_partitions", partitions)
 
     def ingested(
@@ -916,7 +916,7 @@ class Metrics:
 
 
 class _Registered(Collector):
-    """What a registry holds, as a part of another one."""
+    """The metrics of a registry, as a part of another one."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry

@@ -105,8 +105,8 @@ def grid_edges(log: EventLog, names: Sequence[str]) -> dict[str, tuple[float, ..
 
     Cohorts need edges that do not move from release to release. The grid points are the multiples of 1, 2 or 5 times a
     power of ten; its step is the largest of these that a quarter of the distance between the quartiles holds. So no
-    edge is a value or a mean of values of the log: which grid point is taken tells between which two points a quartile
-    of all cases lies, and nothing finer (docs/decisions/030-public-edges.md).
+    edge is a value or a mean of values of the log: the chosen grid point shows only between which two points a quartile
+    of all cases is (docs/decisions/030-public-edges.md).
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def grid_edges(log: EventLog, names: Sequence[str]) -> dict[str, tuple[float, ..
 def _on_grid(low: float, high: float) -> tuple[float, ...]:
     """Grid points at or above the first quartile and below the third, so that outer classes hold a quarter each."""
     lower, upper = Decimal(repr(low)), Decimal(repr(high))
-    # Where the quartiles are equal, their size says how fine the grid is.
+    # If the quartiles are equal, their size decides how fine the grid is.
     step = _grid_step((upper - lower) / 4 or abs(lower) / 4 or Decimal(4) / 4)
     first = (lower / step).to_integral_value(ROUND_CEILING)
     last = (upper / step).to_integral_value(ROUND_CEILING) - 1

@@ -1,7 +1,7 @@
 """A log file through the same fold and the same release life as the daemon, without a broker.
 
-A replay shows the releases of the daemon: one source, one partition, offsets by time. It goes on
-where it was killed; cuts that were decided before are answered from the ledger.
+A replay makes the releases of the daemon: one source, one partition, offsets by time. It continues after a kill; cuts
+that were decided before keep their decision in the ledger.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class Replay:
             records = self._records(log)
             del log
             runner.run(LogRecords(records, resume.taken, self._pace))
-            # The clock runs on to the end that was asked for: windows may end after the last event.
+            # The clock runs on to the given end: windows may end after the last event.
             cuts_of_tick: Iterable[Cut] = () if until is None else fold.apply(events, Tick(at=until))
             for cut in chain(cuts_of_tick, self._last_cuts(fold, final)):
                 run.decide(cut)
@@ -397,7 +397,7 @@ def within(log: EventLog, settings: Settings, until: int | None) -> EventLog:
     if inside.all():
         return log
     if not inside.any():
-        raise InputError("no event of the log lies between process.earliest and the end that was asked for")
+        raise InputError("no event of the log is between process.earliest and the end of the replay (--until)")
     return log.select_events(inside, drop_empty=True)
 
 
@@ -414,13 +414,13 @@ def settings_for(settings: Settings, log: EventLog, until: int | None = None) ->
     Raises
     ------
     InputError
-        The configuration names something that the log does not have, or the end lies before the first event.
+        The configuration names something that the log does not have, or the end is before the first event.
     """
     if not settings.publication:
         settings = with_default(settings, log)
     check_against(settings, log, until)
     if until is not None and until < int(log.time.min()):
-        raise InputError("--until lies before the first event")
+        raise InputError("--until is before the first event")
     return settings
 
 

@@ -20,7 +20,7 @@ UNITS = {
     "w": 604800 * SECOND,
 }
 LONGEST = 36_525 * UNITS["d"]
-"""A hundred years: the end of a longer window would lie beyond what int64 nanoseconds hold."""
+"""A hundred years: the end of a longer window would not fit into int64 nanoseconds."""
 _FORM = re.compile(r"(\d{1,18})\s*(ms|s|m|h|d|w)", re.ASCII)
 
 

@@ -135,7 +135,7 @@ def test_a_bound_that_allows_some_sets_and_a_cohort_that_was_not_measured_are_li
     assert "(gate.max_minimality: bound 5; 1 of 2 groups were not measured)" in str(found.rules)
     (found,) = verdicts({"p": [local(1, None, 0, max_minimality=0)]}, {})
     assert found.verdict == "LIMITED"
-    assert str(found.rules).startswith("Where it was measured, no set")
+    assert str(found.rules).startswith("In the measured releases, no set")
     plain = {"kind": "tlkc", "parameters": {"suppression": "local", "K": 20}}
     each = [audit(n, ALL, mechanism=plain, minimality={"below_k": n}) for n in (1, 2)]
     (found,) = verdicts({"p": each}, {})

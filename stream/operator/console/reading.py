@@ -55,7 +55,7 @@ class Folder:
     def report(self) -> str:
         """Return the report on the folder as it is now.
 
-        It takes seconds where there are many releases: one is made at a time, and kept until the ledger has another
+        It takes seconds if there are many releases. One report is made at a time, and kept until the ledger has another
         entry.
         """
         with self._rendering:

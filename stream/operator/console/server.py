@@ -267,4 +267,4 @@ async def _serve(console: Console, listening: socket.socket, ready: Callable[[],
 
 
 PATIENCE = 5.0
-"""How many seconds requests may still take when the console ends."""
+"""Seconds that requests may still take when the console ends."""

@@ -685,7 +685,7 @@ def _graphs(flows: Sequence[tuple[str, Flow]], labels: ItemNames) -> list[Graph]
 
 
 def _manifest(output: Path, name: str, released_numbers: Sequence[int]) -> Manifest | None:
-    """Return the public manifest of the last release; None if the releases lie elsewhere."""
+    """Return the public manifest of the last release; None if the releases are elsewhere."""
     if not released_numbers:
         return None
     path = output / "public" / name / release_name(released_numbers[-1]) / MANIFEST

@@ -135,7 +135,7 @@ class CostAnswer(TypedDict):
 
 
 class HappenedRow(TypedDict):
-    """One line of the ledger that somebody has to know; `time` of the cut, where it has one."""
+    """One line of the ledger for the operator. `time`: that of the cut, if there is one."""
 
     what: str
     publication: str

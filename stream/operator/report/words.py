@@ -1,6 +1,7 @@
-"""The words of promises and tables in plain language, for pages that go where no glossary is: statement and report.
+"""The words of promises and tables in plain language, for pages without a glossary: statement and report.
 
-Each entry is shown if its pattern appears in the text of the page. docs/glossary.md says the same at more length.
+Each entry is shown if its pattern appears in the text of the page. docs/glossary.md explains the same words at more
+length.
 """
 
 from __future__ import annotations

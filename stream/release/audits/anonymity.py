@@ -43,7 +43,7 @@ class CorrespondenceAudit(Audit):
     """Events removed from a case, at most; the gate uses the least value over all n. Set it when a mechanism without
     cohorts removes more than one event of a case."""
     method: Method = "exact"
-    """How crack sizes are counted; all but `exact` are there to compare (docs/limitations.md). Set it when figures
+    """Method of counting crack sizes; all but `exact` are there to compare (docs/limitations.md). Set it when figures
     must be comparable with those of the correspondence paper."""
     minimum: Minimum = "realisable"
     """The least value that is at least 1 (`realisable`); or, for reports, the least over what matches in one of the
@@ -134,7 +134,7 @@ class CorrespondenceAudit(Audit):
 
     @property
     def looks_back(self) -> int | None:
-        """How many earlier releases are compared; see `Audit.looks_back`."""
+        """Number of earlier releases that are compared; see `Audit.looks_back`."""
         if self.against == "all":
             return None
         return 1 if self.against == "last" else int(self.against)

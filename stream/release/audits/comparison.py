@@ -1,8 +1,8 @@
-"""State that audits keep of releases, so that comparing a candidate with many earlier ones costs little.
+"""State that audits keep about releases, so that comparing a candidate with many earlier ones costs little.
 
-Each release is counted and numbered once (`record.cache`); the numbering goes from release to release, and begins anew
-where erasure wrote a record again or where most of what it holds is shown by no release any more. Nothing here decides:
-`models.attacks.shared_pairs` gives each pair what it would compute alone.
+Each release is counted and numbered once (`record.cache`). The numbering is passed from release to release, and begins
+anew if erasure wrote a record again, or if most of its numbers are in no release any more. It never changes a result:
+`models.attacks.shared_pairs` gives each pair the same values as a computation of the pair alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COMPARISON, SERIES = "attacks.comparison", "attacks.series"
 HELD, SHOWN = "attacks.held", "attacks.shown"
 
 SPARE = 1000
-"""Variants of withheld candidates and of releases that nobody looks back at, kept before a numbering begins anew."""
+"""Variants of withheld candidates and of releases beyond the look-back that are kept before a numbering begins anew."""
 
 
 def simple(record: ReleaseRecord) -> SimpleLog:
@@ -71,8 +71,8 @@ class Comparison:
         known_part
             See `models.attacks.pairs.join_releases`.
         alone
-            Whether nobody else looks at the earlier releases. What they showed is then known by number, and the logs
-            of all but the last leave memory.
+            Whether no other comparison reads the earlier releases. Their numbering is then enough, and the logs of all
+            but the last one leave memory.
         """
         self.candidate, self.later, self.earlier, self.cap = candidate, simple(candidate), list(earlier), cap
         self.known_part = known_part
@@ -96,7 +96,7 @@ class Comparison:
                 known_part,
             )
         except InputError:
-            return  # what all releases need together does not fit; each pair says for itself whether it does
+            return  # the tables of all releases together do not fit; each pair is then tried alone
 
     def pair(self, earlier: ReleaseRecord) -> tuple[ReleasePair, NextOccurrences]:
         """Return the pair and its tables."""
@@ -156,12 +156,12 @@ class Comparison:
         if self.against is None or self.cap != ns[-1] or not any(record is earlier for record in self.earlier):
             return None
         if any(_numbered(self.numbering, record) is None for record in records):
-            return None  # read back after a restart, and no audit has compared it since
+            return None  # it was read back after a restart, and no audit has compared it since
         pair, table = self.against.pair(_numbered_release(earlier), [_numbered_release(record) for record in records])
         return PairAttack(pair, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, pair))
 
     def edges(self, earlier: ReleaseRecord, pair: ReleasePair) -> Edges | None:
-        """Return the linkable pairs, if they are shared; None: each audit lists its own."""
+        """Return the linkable pairs if they are shared; None if each audit lists its own."""
         if self.against is None:
             return None
         try:
@@ -179,9 +179,9 @@ def pairs_in_series(
 ) -> dict[tuple[int, int], PairInSeries]:
     """Return all pairs of the series `records`, the last of which is the candidate.
 
-    Pairs that were in the series of the last release are known already. What is known of a pair is kept with its
-    later release, and holds for the very same earlier record, alphabet and question only: a release that erasure
-    wrote again is another record. `about`: what background knowledge is about.
+    Pairs that were in the series of the last release are reused. The results of a pair are kept with its later release,
+    and are valid only for the same object of the earlier record, the same alphabet and the same question: a release
+    that erasure wrote again is another object. `about`: columns of the background knowledge.
     """
     for record in records:
         before = record.cache.get(SERIES, {})
@@ -221,7 +221,7 @@ def _over_all(
 
     Returns for each release the symbols of background knowledge, and its log with an item of each of them
     (`models.attacks.series.over_all_activities`, if knowledge is about the items themselves). Items that carry times
-    are new in every release, their symbols are not: what was found of a pair holds as long as the symbols do.
+    are new in every release, but their symbols are not: results of a pair stay valid as long as the symbols do.
     """
     every: dict[Any, Any] = {}
     for record in records:

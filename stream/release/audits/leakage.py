@@ -5,8 +5,8 @@ case more or less. Pure epsilon gives BPL, FPL and TPL over the chain of the exp
 delta > 0 that argument fails, and the sums are used instead (`method = "composition"`). Charges of withheld attempts
 count with the next release: the refusal was an output too.
 
-Where each case is in one release (`cases = "completed"`, `method = "parallel"`) there is no chain between releases:
-BPL, FPL and TPL of a release are what it was charged, delta included.
+If each case is in one release (`cases = "completed"`, `method = "parallel"`), there is no chain between releases: BPL,
+FPL and TPL of a release are its charge, delta included.
 
 Not guaranteed: TPL below the sum of e holds only where the released query is at the state function's abstraction and
 the chain is accepted as Markov. The chain is estimated from the cases; the audit is the operator's alone.
@@ -60,7 +60,7 @@ class Leakage(Audit):
 
     @property
     def looks_back(self) -> int:
-        """How many earlier releases are compared; see `Audit.looks_back`."""
+        """Number of earlier releases that are compared; see `Audit.looks_back`."""
         return 0
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -170,8 +170,9 @@ NOT_SAID = (
 def _parallel(context: AuditContext) -> Mapping[str, Any]:
     """Return the leakage of releases in which each case counts once.
 
-    BPL, FPL and TPL of each release are its own charge: a state that lies in one release alone has no earlier and no
-    later state in another, so its rows of correlations are equal for all its values, and nothing is handed on.
+    BPL, FPL and TPL of each release are its own charge: a state that is in one release alone has no earlier and no
+    later state in another one, so its rows of correlations are equal for all its values, and no leakage is carried
+    over.
     """
     pairs = [(under_replacement(c.epsilon), _two_changes(c)) for c in context.charges]
     rows = [

@@ -39,7 +39,7 @@ class LossAudit(Audit):
 
     @property
     def looks_back(self) -> int:
-        """How many earlier releases are compared; see `Audit.looks_back`."""
+        """Number of earlier releases that are compared; see `Audit.looks_back`."""
         return 0
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -49,9 +49,9 @@ class Risk(Audit):
     is measured on what it carries. `worst` is the release's highest mean: what the gate `max_uniqueness` reads.
 
     Microaggregated times are means that are dealt out at random: nobody knows which of them a record shows, so they are
-    no points (`basis` "knowable"). What they would single out if they were known is an upper limit (`as_released`), and
-    `true_times` is the attack with true times, carried out. Noised times are a record's own times with noise: they stay
-    points (`basis` "as_released").
+    no points (`basis` "knowable"). The cases that they would single out if they were known are an upper limit
+    (`as_released`), and `true_times` is the attack with true times, carried out. Noised times are a record's own times
+    with noise: they stay points (`basis` "as_released").
     """
 
     name: ClassVar[str] = "risk"
@@ -67,7 +67,8 @@ class Risk(Audit):
     """Whether the uniqueness of the source is measured too. Set it when the source is huge and only the risk of the
     release matters: `false`."""
     projections: tuple[Projection, ...] = ("A", "E")
-    """What the adversary knows of an event of the source, A to F (docs/glossary.md). Set it when a report repeats the
+    """Knowledge of the adversary about an event of the source, A to F (docs/glossary.md). Set it when a report repeats
+    the
     table of the re-identification paper."""
     resolution: Unit = "minutes"
     """Accuracy to which times of the source are floored. Set it when an adversary knows the hour or the day of an
@@ -78,7 +79,7 @@ class Risk(Audit):
 
     @property
     def looks_back(self) -> int:
-        """How many earlier releases are compared; see `Audit.looks_back`."""
+        """Number of earlier releases that are compared; see `Audit.looks_back`."""
         return 1
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -26,7 +26,8 @@ class SeriesAudit(Audit):
     after: ClassVar[tuple[str, ...]] = ("anonymity",)
 
     last: int = Field(default=3, ge=2)
-    """How many earlier releases take part; the cost grows with the square. Set it when recipients keep and combine
+    """Number of earlier releases that take part; the cost grows with the square. Set it when recipients keep and
+    combine
     more than three releases."""
     few: int = Field(default=60, ge=0)
     """Up to so many candidates are all tried, of more only the worst of every pair (`complete` is then false). Set it
@@ -34,7 +35,7 @@ class SeriesAudit(Audit):
 
     @property
     def looks_back(self) -> int:
-        """How many earlier releases are compared; see `Audit.looks_back`."""
+        """Number of earlier releases that are compared; see `Audit.looks_back`."""
         return self.last
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:

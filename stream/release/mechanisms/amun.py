@@ -34,7 +34,7 @@ class Amun(Mechanism):
     """`sampling` copies and deletes cases, `filtering` also drops rare variants first, `oversampling` deletes none.
     Set it when rare variants must stay (`sampling`), or no count may shrink (`oversampling`)."""
     prior: Prior = "closed-window"
-    """How the adversary's prior belief is estimated: `closed-window`, equation 1 in whole units; `paper-tables`, what
+    """Estimate of the adversary's prior belief: `closed-window`, equation 1 in whole units; `paper-tables`, which
     reproduces Tables 2 and 3. Set it when you compare results with the tables of the paper."""
     time_correlation: amun.Correlation = "independent"
     """`linear` divides the noise of times over the longest trace (proposition A.7), `independent` does not (equation

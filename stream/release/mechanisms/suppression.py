@@ -1,6 +1,6 @@
 """Shared steps of the mechanisms that only remove events.
 
-How a log with events removed becomes a build, and whether a release that was read back satisfies TLKC-privacy.
+Makes a build of a log with events removed, and checks whether a release that was read back satisfies TLKC-privacy.
 """
 
 from __future__ import annotations

@@ -69,7 +69,8 @@ class TlkcMechanism(Mechanism):
     """Times of a release: only the order, or means over at least K cases, dealt out at random among them (starts
     in whole T; elapsed times by directly-follows pair). Set it when recipients need a performance map."""
     suppression: Suppression = "exact"
-    """How events are chosen; `local` shortens single cases, the others take items from all. Set it when more events
+    """Choice of suppressed events: `local` shortens single cases, the others remove items from all. Set it when more
+    events
     must stay (`local`), or when you compare with the paper (`greedy`)."""
     algorithm: Literal[1, 2] = 2
     """`greedy`, `pruned`: the paper's Algorithm 1 or 2. Set it when you repeat the experiments of the TLKC paper with
@@ -224,7 +225,7 @@ HIDDEN = (
 )
 
 OR_COHORTS = ", or kind tlkc-cohorts: it lets cases wait, while tlkc releases all"
-"""What to do where one value belongs to more than C of all cases, besides the ways that the error names."""
+"""Further remedy if one value belongs to more than C of all cases, besides those that the error names."""
 
 
 class Tlkc(TlkcMechanism):

@@ -55,7 +55,7 @@ class Fault:
     cause
         One of the causes above.
     reason
-        What is wrong with the first of them; it goes on from the place of that row.
+        Fault of the first of them, which continues the place of that row.
     """
 
     rows: Ints
@@ -116,7 +116,7 @@ class BadRows:
         return InputError("; ".join(words))
 
     def renamed(self, path: str, name: str) -> None:
-        """Replace `path` by `name` in all places, for a user who knows the log as `name`."""
+        """Replace `path` by `name` in all places, if the user gave the log as `name`."""
         self.examples = {
             cause: [place.replace(path, name) for place in places] for cause, places in self.examples.items()
         }

@@ -65,7 +65,7 @@ class FileOps:
 
 
 def _renameat2(source: Path, target: Path) -> bool:
-    """Rename by renameat2(RENAME_NOREPLACE); False where the system or its file system does not know it."""
+    """Rename by renameat2(RENAME_NOREPLACE); False if the system or its file system does not support it."""
     if sys.platform != "linux":
         return False
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

@@ -1,4 +1,4 @@
-"""Facts about a log file, as far as looking at it tells them: `veilstream inspect`.
+"""Facts about a log file that can be read from it: `veilstream inspect`.
 
 The guesses are tried on the file itself, so that the proposed flags are flags that read it. Values are shown as shapes
 alone.
@@ -129,7 +129,7 @@ def inspect(path: Path, reading: Reading, words: Path | None = None) -> Inspecti
 
 
 def _inspect_named(path: Path, name: str, reading: Reading, patterns: Patterns) -> Inspection:
-    """Look at a file that the user knows by `name`."""
+    """Inspect a file that the user gave as `name`."""
     kind = kind_of_log(path)
     is_table = kind in (".csv", ".parquet")
     files = path.iterdir() if path.is_dir() else [path]
@@ -418,7 +418,7 @@ def _count_iso(texts: list[str]) -> tuple[int, int, int]:
 
 
 def _inspect_objects(path: Path, reading: Reading, facts: Inspection) -> None:
-    """List the types of objects, and ask for one if none is given."""
+    """List the types of objects, and require one if none is given."""
     from connectors import ocel
 
     counts = ocel.objects_of(path).counts()
@@ -429,7 +429,7 @@ def _inspect_objects(path: Path, reading: Reading, facts: Inspection) -> None:
     facts.decisions.append(OpenQuestion("--object-type", tuple(counts), "the objects of one type become the cases"))
     if not counts or reading.timezone is not None:
         return
-    # All types share the clock of the events: the first one tells whether a zone must be named.
+    # All types share the clock of the events: the first one shows whether a zone must be named.
     try:
         read_log(path, reading=replace(reading, object_type=next(iter(counts)), say=_say_nothing))
     except InputError as error:

@@ -223,7 +223,7 @@ def write_log(
     suffix = suffix_of(path)
     if suffix == ".xes":
         if durations:
-            raise InputError(f"{path}: XES knows no durations; write .csv or .parquet")
+            raise InputError(f"{path}: XES has no durations; write .csv or .parquet")
         from connectors import xes_write
 
         xes_write.write(log, path, privacy, time_basis)

@@ -325,7 +325,7 @@ _TABLES = ("event", "object", "event_object", "event_map_type", "object_map_type
 
 
 def _of_sqlite(path: Path) -> Objects:
-    # A log of SQLite beside the file holds rows that an immutable file would be read without.
+    # A write-ahead log of SQLite holds rows that would be missing if the file were opened as immutable.
     fixed = "" if Path(f"{path}-wal").exists() else "&immutable=1"
     uri = f"{path.absolute().as_uri()}?mode=ro{fixed}"
     try:

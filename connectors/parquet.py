@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _GROUP = 1 << 19
-"""Rows of a row group, which are laid out together: the text of a whole log would not fit beside it."""
+"""Rows of a row group, which are laid out together: the text of a whole log would not fit into memory with it."""
 
 
 def read(path: Path, reading: Reading) -> EventLog:

@@ -1,6 +1,6 @@
 """A log from standard input (`-`).
 
-It is kept in a file while it is read, since readers look twice. Its first bytes tell the kind of log.
+It is kept in a file while it is read, since readers look twice. Its first bytes show the kind of log.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _suffix(file: Path) -> str:
             with gzip.open(file) as unpacked:
                 return f"{_kind(unpacked.read(4096))}.gz"
         except (EOFError, OSError, zlib.error):
-            return ".csv.gz"  # its reader says what is wrong
+            return ".csv.gz"  # its reader reports the fault
     return _kind(head)
 
 

@@ -390,7 +390,7 @@ def _first_bad(part: Sparse, convert: Callable[[str], Any]) -> int:
 
 
 def _mark_invalid(part: Sparse, unread: dict[int, str]) -> None:
-    """Mark the rows whose text is no value of the type that the file says."""
+    """Mark the rows whose text is no value of the type that the file states."""
     invalid = [code for text, code in part.index.items() if _converted_or_none(text, part.kind) is None]
     for row in part.rows[np.isin(part.codes, invalid)].tolist():
         unread.setdefault(row, bad_rows.TYPE)

@@ -1,6 +1,6 @@
 """The bytes of an XES file as a stream of XML elements, hardened (docs/decisions/001).
 
-Expat keeps nothing of the XML (iterparse of lxml keeps a trace), and every error knows its line. It opens no second
+Expat keeps nothing of the XML (iterparse of lxml keeps a trace), and every error has its line. It opens no second
 file and no connection by itself. A document type is refused: entity bombs and external entities need one.
 """
 
@@ -126,7 +126,7 @@ def _fed(parser: expat.XMLParserType, read: Callable[[int], bytes], path: Path) 
 
 
 def _as_utf8(stream: IO[bytes], path: Path) -> Callable[[int], bytes]:
-    """Return a function that reads the stream as UTF-8, whatever encoding it declares.
+    """Return a function that reads the stream as UTF-8, for every declared encoding.
 
     Expat itself knows few encodings, none of several bytes, and of others it hands out tags in pieces.
     """

@@ -109,7 +109,7 @@ _EXTENSIONS = {
 _PLAIN = re.compile(r"[A-Za-z0-9 _.:+-]*")
 """Texts that XML writes as they are, as nearly all ids are."""
 _TRACES, _TRACE_END = 1024, b"\t</trace>\n"
-"""Traces that are packed together: the text of a whole log would not fit beside it."""
+"""Traces that are packed together: the text of a whole log would not fit into memory with it."""
 _BREAKS = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 
 Privacy = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None

@@ -164,7 +164,7 @@ def leakage(
     timezone: str | None = None,
     time_format: str | None = None,
 ) -> Measurement:
-    """Compute what noised releases of a growing log tell together, in nats (BPL, FPL and TPL).
+    """Compute the leakage of all noised releases of a growing log together, in nats (BPL, FPL and TPL).
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def leakage(
     delta_dp
         Delta of each release; above 0 only composition holds.
     bound
-        Bound on TPL. `broken` says whether it is passed, and the document has budgets that keep it.
+        Bound on TPL. `broken` states whether it is exceeded, and the document has budgets that keep it.
     seed
         Seed of the simulation.
     columns, timezone, time_format

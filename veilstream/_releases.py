@@ -92,7 +92,7 @@ def anonymize(
     variant, delta, prior
         Of amun.
     epsilon
-        Of the dp kinds: how much the release may tell (smaller is stricter).
+        Of the dp kinds: privacy loss of the release (smaller is stricter).
     delta_dp
         Probability with which the promise of epsilon may fail.
     list_violations
@@ -293,7 +293,7 @@ def replay(
     final
         Whether the rest is released after the last event.
     until
-        Let the clock run to this time, whatever the last event says: "2025-06-30T00:00:00Z".
+        Let the clock run to this time, behind the last event too: "2025-06-30T00:00:00Z".
     compare
         Whether several ways to publish the log are replayed side by side: several publications, or four ways beside the
         one. `comparison` of the result has a row for each.

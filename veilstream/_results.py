@@ -198,7 +198,7 @@ class Measurement:
     notes : tuple of str
         What the figures mean, and what was not measured.
     broken : tuple of str
-        Bounds that were asked for and do not hold, one sentence each; empty if all hold.
+        Bounds that were set and do not hold, one sentence each; empty if all hold.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class ReleaseSeries:
     verdicts : list of Verdict
         One for each publication: word, sentence, and the smallest number that an attack leaves.
     releases : list of Release
-        What left, in order. Their logs are read when they are asked for.
+        Published releases, in order. Their logs are read when they are needed.
     document : Mapping
         The JSON of `veilstream replay --json`: an audit of each cut, for the operator and not for recipients.
     folder : pathlib.Path

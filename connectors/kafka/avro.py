@@ -61,7 +61,7 @@ def compiled(schema: str, references: Mapping[str, str], reader: str | None = No
         except Exception:  # noqa: BLE001  # EOFError, IndexError, UnicodeDecodeError ...: whatever the bytes make of it
             raise Poison("body") from None
         if stream.tell() != len(body):
-            raise Poison("body")  # of another schema than the id says
+            raise Poison("body")  # of another schema than that of the id
         return value
 
     return decode

@@ -22,7 +22,7 @@ _POSITION: Final = (
     *("scn", "ssn", "rs_id"),  # Oracle
     *("ord", "rs"),  # MongoDB
 )
-"""Fields of `source` that say where in the database's log a change is, by connector."""
+"""Fields of `source` with the place of a change in the database's log, by connector."""
 
 _PLACES: Final = ("lsn", "pos", "change_lsn", "commit_lsn", "scn", "ord")
 

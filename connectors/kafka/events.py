@@ -225,7 +225,7 @@ def kept_activity(lifecycle: Lifecycle, activity: str, transition: str | None) -
     Raises
     ------
     LeftOut
-        If the configuration does not ask for this transition.
+        If the configuration does not count this transition.
     """
     name = activity_of(lifecycle, activity, transition)
     if name is None:
@@ -296,7 +296,7 @@ class JsonDecoder:
         self._split_into_columns(table)
         table.refuse(_unnamed(table.columns))
         if self._schema.lifecycle is not None:
-            # Before the times are read: of a transition that is not asked for, nothing else matters.
+            # Before the times are read: rows of a transition that does not count need no further check.
             table.keep_transitions(self._schema.lifecycle)
         table.convert("time", self._parse_time, (ValueError, OverflowError), _time_reason)
         for column, _, _ in self._attributes:
@@ -317,7 +317,7 @@ class JsonDecoder:
         )
 
     def _open_envelopes(self, table: _Table) -> None:
-        """Set the columns `body`, the JSON of each event, and `envelope_id`, if `event_id` asks for it."""
+        """Set the columns `body`, the JSON of each event, and `envelope_id`, if `event_id` names it."""
         values = [message.value for message in table.messages]
         table.columns["body"] = values
         envelope_ids: Sequence[str | None] = [None] * len(values)
@@ -439,7 +439,7 @@ class _Table:
             self._remove(reasons)
 
     def keep_transitions(self, lifecycle: Lifecycle) -> None:
-        """Remove the rows of transitions that the configuration does not ask for; name the activities of the others."""
+        """Remove the rows of transitions that do not count; name the activities of the others."""
         pairs = zip(self.columns["activity"], self.columns["lifecycle"], strict=True)
         names = [activity_of(lifecycle, activity, transition) for activity, transition in pairs]
         self.columns["activity"] = names

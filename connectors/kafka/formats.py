@@ -143,7 +143,7 @@ def event_decoder(
 
 
 def _guarded(events_of: Callable[[SourceMessage], Sequence[SourceEvent]]) -> Decode:
-    """Refuse a record for whatever else it brings about, such as a value deeper than the stack.
+    """Refuse a record that causes any other error, such as a value deeper than the stack.
 
     One such record must not end the worker at each start.
     """

@@ -58,7 +58,7 @@ class Lineage:
         (leader epoch, its first offset), rising. Epoch 0 is absent if there are later ones: no epoch precedes it whose
         records it could have replaced.
     end
-        Offset behind the last record; None if the broker does not say.
+        Offset behind the last record; None if the broker does not report it.
     """
 
     topic: str
@@ -67,7 +67,7 @@ class Lineage:
 
     @property
     def epoch(self) -> int:
-        """The epoch of its leader; -1 if the broker does not say."""
+        """The epoch of its leader; -1 if the broker does not report it."""
         return self.epochs[-1][0] if self.epochs else -1
 
 

@@ -102,7 +102,7 @@ def _descriptors(schema: str, references: Mapping[str, str]) -> bytes:
             folder = Path(name, "in")
             folder.mkdir()
             return _by_protoc(folder, Path(name, "out.bin"), schema, references)
-    except OSError as error:  # a full or read-only disk says nothing of the schema
+    except OSError as error:  # a full or read-only disk is no fault of the schema
         raise UnavailableError(f"protoc cannot run ({error.strerror})") from None
 
 

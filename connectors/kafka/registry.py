@@ -126,7 +126,7 @@ class RegistryOptions(Credentials):
             raise InputError(f"source.registry: TLS files cannot be used ({type(error).__name__})") from None
 
     def _bearer(self, _config: Mapping[str, Any]) -> dict[str, str]:
-        """Return what the client puts into its headers; only Confluent's cloud asks for the cluster."""
+        """Return the headers of the client; only Confluent's cloud needs the cluster."""
         return {"bearer.auth.token": self.secret("token") or "", "bearer.auth.logical.cluster": ""}
 
 
@@ -157,7 +157,7 @@ def schema_id(value: bytes) -> int:
 
 
 class Schemas:
-    """Readers of bodies by schema id. `fetch` asks the registry and may fail; `read` only looks up.
+    """Readers of bodies by schema id. `fetch` queries the registry and may fail; `read` only looks up.
 
     Parameters
     ----------
@@ -265,7 +265,9 @@ class Schemas:
             into[reference.name] = version.schema.schema_str
 
     def _asked(self, question: Callable[[], Any], missing: str) -> Any:
-        """Return the registry's answer; Poison(`missing`) if it knows none, UnavailableError for every other failure.
+        """Return the registry's answer.
+
+        Poison(`missing`) if it has no such schema, UnavailableError for every other failure.
 
         The text of its answer is not repeated: it may contain what was asked.
         """

@@ -1,4 +1,4 @@
-"""`[source]`: where events come from, and how the topics beside them are kept."""
+"""`[source]`: the origin of events, and the retention of the topics of the daemon."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Source(BaseModel):
         return self
 
     def _mapping(self, number: int, mapping: EventMapping) -> None:
-        """ValueError where a mapping asks for what its format does not have."""
+        """Refuse a mapping that needs a field that its format does not have."""
         if self.format != "debezium":
             asked = [name for name in ("table", "op", "column") if getattr(mapping, name)]
             if asked:

@@ -2,7 +2,7 @@
 
 Layout: `<root>/public/<publication>/release-000012/`. A release becomes visible at once or not at all:
 
-* In a local folder, the files are written into `.000012.<uuid>.tmp` beside the releases. Each file and the directory
+* In a local folder, the files are written into `.000012.<uuid>.tmp` next to the releases. Each file and the directory
   are fsynced, and `commit` renames the directory to its final name. The rename refuses an existing target
   (`renameat2` with RENAME_NOREPLACE); `os.rename` would replace an empty directory. Then the parent is fsynced.
 * On an object store there is no rename. `prepare` keeps the files in a local staging folder; `commit` creates each
@@ -91,7 +91,7 @@ def no_fence() -> None:
 
 
 class Store(ABC):
-    """A place for releases. Unsealed releases wait in a local folder, whatever the place.
+    """A place for releases. Unsealed releases wait in a local folder, for every kind of place.
 
     A release waits in one of two folders: in the operator's folder while a person has to approve it (held), or in the
     staging folder from which `commit` and `resume` publish it.
@@ -293,7 +293,7 @@ class Store(ABC):
     def clear_leftovers(self, publication: str, keep: Collection[str] = ()) -> None:
         """Move all leftovers into quarantine, except those named in `keep`.
 
-        They are not deleted: nobody has seen them, and an operator may want to know why they exist.
+        They are not deleted: they were never visible, and an operator may have to find out why they exist.
         """
         held = _leftovers_in(self.held_folder(publication))
         for tmp in [*self.leftovers(publication), *held]:

@@ -37,7 +37,7 @@ class LocalStore(Store):
         return self._folder(publication) / release_name(sequence)
 
     def staging_folder(self, publication: str) -> Path:
-        """Return the folder beside the releases: a rename makes a release visible."""
+        """Return the folder next to the releases: a rename makes a release visible."""
         return self._folder(publication)
 
     def location(self, publication: str, sequence: int) -> str:

@@ -8,7 +8,7 @@
     sbom             what is in that environment, as CycloneDX JSON
     sign             SHA256SUMS, and a minisign signature of it where MINISIGN_KEY_FILE names a secret key
 
-Everything goes to out/release. Each step says what it did; the first that fails ends with exit code 1.
+Everything goes to out/release. Each step prints what it did; the first that fails ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def prepare(root: Path, wanted: str) -> None:
         text = (root / name).read_text()
         found = list(re.finditer(pattern, text, re.M))
         if not found:
-            raise ReleaseError(f"{name}: no line says the version")
+            raise ReleaseError(f"{name}: no line with the version")
         for match in reversed(found):
             text = text[: match.start(1)] + wanted + text[match.end(1) :]
         (root / name).write_text(text)
@@ -169,7 +169,7 @@ def use(program: Path, root: Path, home: Path, **environment: str) -> None:
     cache = home / "numba"
     given = {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": "", "HOME": str(home), **environment}
     if run(program, "--version", cwd=home, **given).strip() != f"veilstream {version(root)}":
-        raise ReleaseError("the installed program says another version")
+        raise ReleaseError("the installed program prints another version")
     kernels = []
     for number in (1, 2):
         folder = home / f"out{number}"

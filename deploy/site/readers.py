@@ -24,7 +24,7 @@ def readers_of(page: Page, readers: dict[str, str]) -> str:
     for name in names:
         if name in readers:
             return readers[name]
-    raise PluginError(f"{page.file.src_uri}: extra.readers of mkdocs.yml does not say for whom it is")
+    raise PluginError(f"{page.file.src_uri}: extra.readers of mkdocs.yml does not name its readers")
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: Any) -> str:

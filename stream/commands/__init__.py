@@ -30,7 +30,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 _INTERRUPTED = 130
 """Exit code of Typer after Ctrl-C."""
 
-HELP = "Publish an event log again and again, and bound what the releases tell together about one person."
+HELP = "Publish an event log again and again, and bound what all releases together reveal about one person."
 
 
 def _print_version(asked: bool) -> None:
@@ -42,7 +42,7 @@ def _print_version(asked: bool) -> None:
 
 
 def build_app(asked: str | None = None) -> typer.Typer:
-    """Build the command line from the modules beside this file.
+    """Build the command line from the other modules of this folder.
 
     If `asked` is a command, only that one is built, since the others take time to build.
     """
@@ -60,7 +60,7 @@ def build_app(asked: str | None = None) -> typer.Typer:
 
 
 def build_overview() -> typer.Typer:
-    """Build a command line that knows the names of all commands and their first lines, and runs none of them."""
+    """Build a command line with the names of all commands and their first lines, which runs none of them."""
     app = typer.Typer(help=HELP, add_completion=False, pretty_exceptions_enable=False)
     app.callback(help=HELP)(_program_options)
     for name in _overview.command_modules():

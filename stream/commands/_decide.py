@@ -37,7 +37,7 @@ def give(
     *,
     json: bool,
 ) -> int:
-    """Decide, and say what came of it; exit 3 where the gate no longer lets an approved release pass."""
+    """Decide, and print the outcome; exit 3 if the gate no longer passes an approved release."""
     from models.errors import InputError
     from stream.config import sources
     from stream.operator.approval import decide

@@ -197,7 +197,7 @@ def tell(note: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RowsFile:
-    """The file for the rows that were left out: `path`, or a file beside the log.
+    """Return the file for the rows that were left out: `path`, or a file next to the log.
 
     The folder of the log holds its raw data anyway.
     """

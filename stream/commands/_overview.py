@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 FIRST_COMMANDS = """\
-Publish an event log again and again, and bound what the releases tell together about one person.
+Publish an event log again and again, and bound what all releases together reveal about one person.
 
   see it work     veilstream demo              a made-up hospital log, published in two ways
   an analyst      veilstream inspect LOG       what is in a log file, and how to declare it

@@ -183,7 +183,7 @@ class OptionRow:
 
     @property
     def situation(self) -> str:
-        """When somebody passes it; empty if nobody wrote it down."""
+        """The situation in which it is passed; empty if none is recorded."""
         return SITUATIONS.get(f"{self.command} {self.option}", SITUATIONS.get(self.option, ""))
 
 

@@ -112,7 +112,7 @@ def candidate_row(trial: CandidateTrial) -> Mapping[str, Any]:
 
 
 def _whole_trace_auc(mechanism: Mapping[str, Any]) -> Mapping[str, float] | None:
-    """Membership by somebody who knows a whole trace, as measured on a public log; None for kinds without a measure."""
+    """Return the measured membership risk if an adversary knows a whole trace; None for kinds without a measure."""
     measured = membership.measured({"suppression": "exact", **mechanism})
     if measured is None:
         return None

@@ -179,7 +179,7 @@ def _read(
 
 
 def _declared(attacker: AttackerOptions) -> Profile | None:
-    """Return the declared attacker; None if no option says anything of it."""
+    """Return the declared attacker; None if no option describes it."""
     from stream.operator.assessment import declared_profile
 
     known_attributes = options.split(attacker.case_attributes)

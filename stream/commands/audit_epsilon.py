@@ -266,7 +266,7 @@ def _document(
 
 
 def _refuse_blindness(claim: Charge, staged: list[NeighbourPair], runs: int, alpha: float) -> None:
-    """Refuse an audit that could not even see a certain event: it says "consistent" of everything."""
+    """Refuse an audit that could not even detect a certain event: its answer would always be "consistent"."""
     from models.dp.audit import power
 
     pair = staged[0]

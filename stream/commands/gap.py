@@ -25,7 +25,7 @@ def rewind(config: Config, output: Output = Path("out"), json: options.Json = Fa
 
 @app.command()
 def accept(config: Config, output: Output = Path("out"), json: options.Json = False) -> None:
-    """Go on without the missing events; every later manifest says so."""
+    """Continue without the missing events; every later manifest states this."""
     _mend(config, output, "accept", json)
 
 

@@ -64,7 +64,7 @@ def command(
     reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> None:
-    """Compute what noised releases of a growing log tell together, in nats (BPL, FPL and TPL)."""
+    """Compute the leakage of all noised releases of a growing log together, in nats (BPL, FPL and TPL)."""
     from models.leakage.report import broken_bound, document, terms
 
     delta, alpha = terms(delta_dp, bound, correlations.method)

@@ -9,5 +9,5 @@ PANEL = "Operate"
 
 
 def command(config: order.Config, publication: order.Which = None, json: options.Json = False) -> None:
-    """Take a release now, whatever the window says."""
+    """Take a release now, even if the window is not over."""
     order.give("release", config, publication, json=json)

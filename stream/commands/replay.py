@@ -95,7 +95,7 @@ def command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of releases and audits.")] = Path("out"),
     final: Annotated[bool, typer.Option("--final", help="Release the rest after the last event.")] = False,
     until: Annotated[
-        str, typer.Option("--until", help="Let the clock run to this time, whatever the last event says.")
+        str, typer.Option("--until", help="Let the clock run to this time, behind the last event too.")
     ] = "",
     speed: Annotated[
         float | None, typer.Option("--speed", help="Follow event time, this many times faster (default: at once).")
@@ -133,7 +133,7 @@ def command(
         loaded = settings_for(loaded, events, end)
         task = bar.add_task("replaying", total=events.n_events)
         source = events if compare else None
-        handed = [events]  # the replay lets go of the log once its events are folded
+        handed = [events]  # The replay drops the log once its events are folded.
         del events
         with _watched(loaded, output, figures.metrics_port, figures.metrics_textfile) as watch:
             built_by = built.built_by(loaded, output)
@@ -173,7 +173,7 @@ def _rows_file(reading: Reading, output: Path) -> options.RowsFile:
 def _watched(
     settings: Settings, output: Path, port: int | None, textfile: Path | None
 ) -> Iterator[MetricsObserver | None]:
-    """Metrics while the replay runs, where they are asked for; the textfile is written whatever happens."""
+    """Serve metrics while the replay runs, if configured; the textfile is written in any case."""
     if port is None and textfile is None:
         yield None
         return

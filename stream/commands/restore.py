@@ -19,7 +19,7 @@ def command(
     store: Annotated[str, typer.Option("--store", help="fsspec URL of the releases, if not in DIR.")] = "",
     json: options.Json = False,
 ) -> None:
-    """Restore the operator's folder; exit 4 where the store knows releases that the backup does not."""
+    """Restore the operator's folder; exit 4 if the store has releases that the backup does not contain."""
     from stream.operator.backup import restore
 
     about = restore(file, folder, store or None)

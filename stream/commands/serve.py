@@ -47,7 +47,7 @@ def command(
     show_values: options.ShowValues = True,
     json: options.Json = False,
 ) -> None:
-    """Serve the operator's console: the report live, what is held, approve, reject, pause, resume; until SIGTERM."""
+    """Serve the operator's console until SIGTERM: live report, held releases, approve, reject, pause, resume."""
     from stream.daemon import logs
     from stream.operator.approval import refuse_other_process
     from stream.operator.console.address import address

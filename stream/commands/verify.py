@@ -1,4 +1,4 @@
-"""`veilstream verify DIR`: whether a whole output folder is what its ledger says."""
+"""`veilstream verify DIR`: check a whole output folder against its ledger."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ class Process(ConfigTable):
 
     @property
     def person(self) -> str | None:
-        """The attribute that tells whose case it is."""
+        """The attribute that names the person of a case."""
         return next(iter(self.attributes.person), None)
 
     @property

@@ -176,7 +176,7 @@ class Publication(ConfigTable):
         Parameters
         ----------
         person : bool
-            Whether the process knows whose case each one is.
+            Whether the process has the person of each case.
 
         Returns
         -------
@@ -211,7 +211,7 @@ class Publication(ConfigTable):
     def _refuse_other_resources(self, where: str) -> None:
         """Refuse to release resources that the mechanism does not count.
 
-        A role beside an activity that the mechanism does not know would be knowledge that no bound covers.
+        A role with an activity that the mechanism does not count would be knowledge that no bound covers.
         """
         if self.resources in ("roles", "pseudonyms") and not self.carries_resources:
             raise InputError(
@@ -276,7 +276,7 @@ class Publication(ConfigTable):
             )
 
     def _refuse_accumulation(self, where: str) -> None:
-        """Refuse a second log that could not be made, or that says nothing new."""
+        """Refuse a second log that could not be made, or that adds nothing."""
         if self.accumulate == "none":
             if self.horizon is not None:
                 raise InputError(f"{where}: horizon is of accumulated logs; add accumulate, or remove it")

@@ -103,7 +103,7 @@ class KeyRow:
         return self.default == REQUIRED
 
     def markdown(self) -> str:
-        """Return the row of the table. The head of its last column says "set it when"."""
+        """Return the row of the table. The head of its last column is "set it when"."""
         situation = self.situation.removeprefix("Set it when ")
         return f"| `{self.key}` | `{self.type}` | {self.default} | {self.meaning} | {situation} |"
 

@@ -1,4 +1,4 @@
-"""Keys that earlier programs read: what an old configuration must say now."""
+"""Keys of earlier programs, and the keys that an old configuration must use now."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ class Settings(ConfigTable):
             raise InputError(f"{where}: {publication.build_mechanism.kind} releases no attributes of cases")
 
     def _check_resources(self, publication: Publication) -> None:
-        """Refuse roles that are not defined, and raw names beside the wish for pseudonyms."""
+        """Refuse roles that are not defined, and raw names if pseudonyms are configured."""
         where, process = f"publication {publication.name!r}: resources", self.process
         if publication.resources == "roles" and process.resource_roles is None:
             raise InputError(

@@ -68,7 +68,7 @@ class StoppingPartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc] 
             raise StopIteration from None
 
     def _consumer_record(self, tp: TopicPartition, record: Any) -> ConsumerRecord:
-        """Make a record as the client does, of bytes that nobody deserializes. Called once for each record."""
+        """Make a record as the client does, of bytes that are not deserialized. Called once for each record."""
         key, value = record.key, record.value
         return ConsumerRecord(
             tp.topic,

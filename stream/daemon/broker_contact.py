@@ -1,4 +1,4 @@
-"""When a broker answered this process last: asked for at every heartbeat, whatever else the process does.
+"""Time of the last answer of a broker to this process, which is requested at every heartbeat.
 
 Without it a process looks well while the broker is away: its event loop runs, its timers run, and its client tries to
 connect without an end. A thread of its own asks, over a connection of its own, so that neither a long step nor a client
@@ -24,7 +24,7 @@ election: with less, one lost answer would make a process not ready."""
 
 
 def no_contact(_at: float) -> None:
-    """Report to nobody: the process serves no metrics."""
+    """Report nothing: the process serves no metrics."""
 
 
 class BrokerContact:
@@ -56,7 +56,7 @@ class BrokerContact:
         return self.seconds > SILENT_SECONDS
 
     def watch(self) -> None:
-        """Start to ask; the thread ends with the process."""
+        """Start the requests; the thread ends with the process."""
         self.answered()
         threading.Thread(target=self._watch, name="broker contact", daemon=True).start()
 

@@ -107,7 +107,7 @@ class Coordinator:
     async def batch(self, events: Sequence[Any]) -> None:
         """Fold one batch of records, durably, and acknowledge the offsets behind which the state is safe."""
         generation = int(self.app.consumer_generation_id)
-        # Events of an earlier generation are delivered again, to whoever holds the partition now.
+        # Events of an earlier generation are delivered again, to the present owner of the partition.
         current = [event for event in events if event.message.generation_id == generation]
         if not current:
             return

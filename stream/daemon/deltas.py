@@ -21,7 +21,7 @@ from stream.fold.records import SEVERAL_VERSION, TIMES, VERSION, Delta, with_per
 from stream.values.pseudonym import Pseudonyms
 
 MOST_NAMES = 100_000
-"""Pseudonyms of cases, and of resources, that are remembered. A log that has more forgets them all and starts again."""
+"""Most pseudonyms of cases, and of resources, in memory. With more of them the memory is cleared and filled again."""
 
 OVERHEAD = 1024
 """Bytes for the fields around the rows, so that a split record stays below the limit as a whole."""
@@ -35,7 +35,7 @@ Clocks = int | Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Coordinates and reason of an unusable record; its payload only if the operator asked for it."""
+    """Coordinates and reason of an unusable record; its payload only if the operator configured it."""
 
     offset: int
     error: str
@@ -97,7 +97,7 @@ class DeltaWriter:
     raw_resources: bool = False
     person: str | None = None
     left_out: Counter[str] = field(default_factory=Counter)
-    """Records that became no event because the configuration says so, by kind. Nothing else shows them."""
+    """Records that became no event because of the configuration, by kind. Nothing else shows them."""
     _resource_names: dict[str, str] = field(default_factory=dict)
     _case_names: dict[str, str] = field(default_factory=dict)
 
@@ -283,7 +283,7 @@ def _record_sizes(count: int, places: Sequence[int], rows: Sequence[bytes]) -> l
 
 
 def _remembered(values: Iterable[str | None], memory: dict[str, str], make: Callable[[str], str]) -> dict[str, str]:
-    """Return the pseudonyms of all values; new ones go into the memory, which forgets everything when it is full."""
+    """Return the pseudonyms of all values; new ones go into the memory, which is cleared when it is full."""
     pseudonyms = {}
     for value in set(values):
         if value is None:

@@ -135,7 +135,7 @@ def application(process: str, role: str, source: Source, folder: Path, transport
 
 
 def offer_health(app: faust.App, port: int | None, probe: Probe) -> None:
-    """Serve /healthz and /readyz beside the application, if a port is configured."""
+    """Serve /healthz and /readyz of the application, if a port is configured."""
     if port is None:
         return
 

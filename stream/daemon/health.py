@@ -23,7 +23,7 @@ log = logging.getLogger("veilstream")
 
 LEAST_SECONDS = 60.0
 SESSIONS = 10
-"""A rebalance may take some session timeouts, one for each member that died in it."""
+"""A rebalance may take some session timeouts, one for each member that ended during it."""
 
 EXIT_CODE = 1
 
@@ -121,7 +121,7 @@ def _waited() -> dict[str, float]:
 
 HOST = "127.0.0.1"
 READY = ("active", "standby", "ingesting")
-"""A standby is ready: it does what it is there for. A gap is not: nothing is released until somebody decides."""
+"""A standby is ready: it does its task. A gap is not: nothing is released until an operator decides."""
 
 STUCK_SECONDS = LONGEST_BUILD / SECOND
 """A step that takes longer than this has hung: the longest build that is planned for takes minutes."""
@@ -135,7 +135,7 @@ def faulty_state(contact: BrokerContact) -> str | None:
 
 
 Probe = Callable[[], Mapping[str, Any]]
-"""{"role", "state", "busy_seconds": how long the step at hand has taken, ...}; no content of any record."""
+"""{"role", "state", "busy_seconds": duration of the current step so far, ...}; no content of any record."""
 
 
 async def serve(port: int, probe: Probe) -> web.AppRunner:

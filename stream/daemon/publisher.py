@@ -34,7 +34,7 @@ FRAME_BYTES = 700_000
 megabyte; what is around the rows, key and head, is below a kilobyte."""
 
 NOT_STREAMED = "not_streamed"
-"""Value of `events` in an announcement if they could not be announced; the files are where `location` says."""
+"""Value of `events` in an announcement if they could not be announced; the files are at `location`."""
 
 LOGS = ("log.parquet", "log.csv.gz", "log.xes.gz")
 

@@ -178,7 +178,7 @@ def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coord
 
 
 def _refuse_once(config: Path, roles: Sequence[str]) -> None:
-    """Raise what each role would refuse in the configuration, in one line for both of them."""
+    """Refuse settings that a role would refuse, in one line for both roles."""
     from stream.config.sources import load
 
     settings = load(config)

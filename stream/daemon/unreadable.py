@@ -76,10 +76,10 @@ class UnreadablePartitions:
         """Record that a partition was read again without an error."""
         with self._lock:
             self._stopped.pop(partition, None)
-        log.warning("%s/%d: can be decoded again and goes on", *partition)
+        log.warning("%s/%d: can be decoded again and continues", *partition)
 
     def clear(self) -> None:
-        """Forget all of them: after a rebalance each partition is fetched from where its group is."""
+        """Clear the list: after a rebalance each partition is fetched from the position of its group."""
         with self._lock:
             self._stopped.clear()
 

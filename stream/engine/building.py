@@ -65,7 +65,7 @@ class EngineBuilds:
 def builder(kind: str, output: Path, memory: str | None = None) -> EngineBuilds | None:
     """Return the builder for an output folder; None if the mechanisms build, in memory.
 
-    InputError if the engine is not installed, which is said before the first cut.
+    InputError if the engine is not installed, before the first cut.
     """
     if kind == "embedded":
         return None
@@ -95,7 +95,7 @@ def counted(engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], te
 
 
 def _rows(engine: Engine, plan: VariantPlan, cases: tuple[str, ...]) -> Ints:
-    """Return the row of each case that leaves, -1 for the others: the engine knows cases by what they draw."""
+    """Return the row of each case that leaves, -1 for the others: the engine identifies cases by their draws."""
     draws = Draws()
     of_id = {draws.of("id", name)[:ID_DIGITS]: case for case, name in enumerate(cases)}
     if len(of_id) < len(cases):

@@ -1,4 +1,4 @@
-"""The contract of an engine: it counts the variants of a data set, and says which released trace each case gets.
+"""The contract of an engine: it counts the variants of a data set, and assigns a released trace to each case.
 
 The draws of a case (its released id, its place among the cases of its variant) come from HMAC-SHA256 of its id
 under a key that is made for one release and thrown away: a task that an engine runs again draws the same, and nobody

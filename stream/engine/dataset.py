@@ -27,10 +27,10 @@ from stream.engine.contract import Leaving
 from stream.engine.source import is_url, located
 
 ROWS = 4_000_000
-"""Events of a part: it fits the memory of whoever reads it, and one case is never in two."""
+"""Most events of a part, which then fits into the memory of a reader. A case is never in two parts."""
 
 MARKER = ".veilstream-upload"
-"""Lies beside the parts on an object store while a release is written there."""
+"""Marker next to the parts on an object store while a release is written there."""
 
 _PART = re.compile(r"part-\d{5,}\.parquet")
 

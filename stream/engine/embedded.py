@@ -16,7 +16,7 @@ from models.variants import GONE, VariantPlan, variant_table
 from stream.engine.contract import ID_DIGITS, Counted, CountQuery, Draws, Leaving, Tell, silent
 
 BATCH = 50_000
-"""Cases that are handed on at once."""
+"""Cases of one batch of `leaving`."""
 
 
 class Embedded:

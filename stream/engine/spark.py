@@ -243,8 +243,8 @@ JAVA = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 def session(work: Path, memory: str | None) -> tuple[SparkSession, bool]:
     """Return a session with our settings, and whether Spark was started for it.
 
-    Spark is started as spark-submit says, or locally. If a session runs in this process already, ours is another one of
-    the same application, which is not ours to stop.
+    Spark is started as configured by spark-submit, or locally. If a session runs in this process already, ours is
+    another one of the same application, which is not ours to stop.
 
     Parameters
     ----------

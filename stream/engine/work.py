@@ -21,7 +21,7 @@ MARKER = ".veilstream-work"
 
 @contextmanager
 def workspace(target: str) -> Iterator[Path]:
-    """Make a working folder `.NAME.<random>.tmp` beside the target, for this user only.
+    """Make a working folder `.NAME.<random>.tmp` next to the target, for this user only.
 
     If the target is a URL, the folder is in the system's folder for temporary files. It is removed at the end, and so
     is what a killed run left. RefusedError if another run works on the same target.

@@ -1,4 +1,4 @@
-"""The changes behind a whole checkpoint, in a file beside it: sealed one by one, each chained to the one before.
+"""The changes since a whole checkpoint, in a file of their own: sealed one by one, each chained to the one before.
 
 A frame is the length of what follows, a check sum of that length (8 and 4 bytes), and a sealed body
 (`stream.ledger.envelope`). The body holds the digest of the bytes before it (the whole checkpoint, then the last sealed
@@ -30,7 +30,7 @@ _LENGTH = struct.Struct(">QI")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes of a log that could be read. `fault`: why not all of them, or ""."""
+    """The changes of a log that could be read. `fault`: why some could not, or ""."""
 
     changes: list[bytes]
     fault: str = ""

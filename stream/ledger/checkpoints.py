@@ -1,4 +1,4 @@
-"""The fold's state on disk: whole, and beside it the changes since; the generation before is kept.
+"""The fold's state on disk: a whole state, and the changes since; the generation before is kept.
 
 A generation is a whole state and a log of the changes behind it, so that a checkpoint costs what came since the one
 before. When the log is `LONGEST` times as long as the state has become, or the caller asks for it, the state is written
@@ -28,7 +28,7 @@ from stream.ledger.folder import make_private
 # The content of a checkpoint.
 #
 # Two layouts exist on disk, and both are still written: a replay writes a map without a position (the
-# fold contains it), a daemon an array with one. The first byte tells them apart: MessagePack tags maps
+# fold contains it), a daemon an array with one. The first byte distinguishes them: MessagePack tags maps
 # and arrays.
 
 Layout = Literal["replay", "daemon"]

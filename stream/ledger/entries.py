@@ -1,4 +1,4 @@
-"""The entries of the ledger: one type a kind, a union that `kind` tells apart, and their bytes.
+"""The entries of the ledger: one type for each kind, a union distinguished by `kind`, and their bytes.
 
 Their JSON is a format of files and topics: fields are added with a default that is not written, and never changed.
 """
@@ -129,7 +129,7 @@ class SealEntry(_Entry, tag="seal", frozen=True, kw_only=True):
 
 
 class WithheldBody(msgspec.Struct, frozen=True):
-    """Why a cut was refused, for people, and what the fold said of it."""
+    """Reasons for refusing a cut, for people, and the counts of the fold."""
 
     reasons: list[str]
     audit: CutSection = {}
@@ -215,9 +215,9 @@ class DeltaAnchor(msgspec.Struct, frozen=True):
 
 
 class NoteBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts beside decisions; each note has one of these.
+    """Facts that are no decisions; each note has one of these.
 
-    * `first_seen`: clock (ns) at which the ledger first saw the publication;
+    * `first_seen`: clock (ns) at which the ledger first recorded the publication;
     * `publishing`: number of a release whose moment has come;
     * `gap`, `missing`: position at which lost source events were accepted, and what is missing;
     * `delta`: which delta topic the positions count, from where on.
@@ -231,7 +231,7 @@ class NoteBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NoteEntry(_Entry, tag="note", frozen=True, kw_only=True):
-    """Something that later starts must know, and that decides nothing by itself."""
+    """A fact that later starts need, and that decides nothing by itself."""
 
     body: NoteBody = NoteBody()
 
@@ -251,7 +251,7 @@ Entry = (
 
 
 class _RawNote(_Entry, tag="note", frozen=True, kw_only=True):
-    """Claims and notes share a tag: which of them it is, the keys of the body say."""
+    """Claims and notes share a tag, and are distinguished by the keys of the body."""
 
     body: msgspec.Raw = msgspec.Raw(b"{}")
 

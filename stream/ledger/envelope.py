@@ -3,8 +3,8 @@
 The header is one line of JSON (format, version, sha256 of the body, nonce if it is encrypted), then a newline and
 the body. With a key the body is AES-256-GCM with the header line as associated data, so that neither can be exchanged.
 
-A storage key is changed in two steps: the new key is configured beside the former one, which then only reads; when
-`veilstream migrate --dry-run` finds nothing under the former key any more, that one is dropped.
+A storage key is changed in two steps: the new key is configured in addition to the former one, which then only reads;
+when `veilstream migrate --dry-run` finds nothing under the former key any more, that one is dropped.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Keys:
 
     @property
     def id(self) -> str:
-        """Names the current key and tells nothing of it; "" where files are plain."""
+        """Name of the current key, which reveals nothing about it; "" if files are plain."""
         if self.current is None:
             return ""
         return hmac.new(self.current, b"storage key id\0", hashlib.sha256).hexdigest()[:16]

@@ -159,7 +159,7 @@ class OperatorFolder:
 
 
 def make_private(path: Path) -> None:
-    """Let only the owner read a file (0600) or enter a folder (0700), whatever the umask is.
+    """Let only the owner read a file (0600) or enter a folder (0700), for every umask.
 
     Links, and files of another owner (a mounted secret), stay as they are.
     """

@@ -38,7 +38,7 @@ OPERATOR_FILES = (AUDIT, MEMORY, VARIANTS)
 """The operator's files of a release."""
 
 LEDGER_FILES = (LEDGER, f"{LEDGER}-wal", f"{LEDGER}-shm")
-"""The file of the ledger, and those that SQLite keeps beside it while somebody writes."""
+"""The file of the ledger, and the files of SQLite while a process writes."""
 
 NOT_PUBLICATIONS = {
     *(LEDGER, KEY, LOCK, CHECKPOINTS, CONFIGURATION, FAUST, STATUS, "status.tmp", BAD_ROWS, FOR_OFFICERS),

@@ -6,7 +6,7 @@ It is in the configured store under `operator/<process>/`, next to `public/` and
   itself, so that readers of the ledger find it; an unsealed one is removed at the next start;
 * `checkpoints/0` and `/1`: the newest states, in turn; a damaged one leaves the other.
 
-Everything is sealed (`stream.ledger.envelope`). The ledger topic says what is valid; the mirror only keeps bytes.
+Everything is sealed (`stream.ledger.envelope`). The ledger topic decides what is valid; the mirror only keeps bytes.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Mirror:
         for number in [*account.released_numbers, *account.held]:
             folder = operator.release(name, number)
             if not folder.exists():
-                continue  # `restore` has said what that means
+                continue  # `restore` has reported it
             if _text(folder / MARK) != self._mark(_files(folder)):
                 # First: a loss here must not become one there.
                 self._bring_lost_files(name, number, account.seals[number].body.operator, folder)

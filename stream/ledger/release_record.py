@@ -119,7 +119,7 @@ class ReleaseRecord:
         Parameters
         ----------
         audit
-            Audit of the release. Only what later audits ask of it is kept.
+            Audit of the release. Only the parts that later audits read are kept.
         stored
             The file of the release.
         publication

@@ -68,7 +68,7 @@ def refuse_other_accounting(process: str, kind: AccountingKind, view: LedgerView
 
 
 class NewerLedgerError(RefusedError):
-    """The ledger was written by a later program, and this one does not know the meaning of its entries."""
+    """The ledger was written by a later program, whose entries this one cannot read."""
 
 
 class SqliteLedger:
@@ -159,7 +159,7 @@ _SHORT = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sq
 
 
 def is_short(error: sqlite3.Error) -> bool:
-    """Return whether SQLite failed for want of space, memory or file descriptors."""
+    """Return whether SQLite failed for lack of space, memory or file descriptors."""
     code = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF in _SHORT  # the low byte is the primary code, what is above it says more of it
 
@@ -252,7 +252,7 @@ def _read(path: Path, process: str | None) -> tuple[str, list[bytes]]:
 def _asked(path: Path, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
     """Query a ledger file that is only read.
 
-    If nobody writes, there is no log beside the file. SQLite would create one for a reader too, owned by the
+    If no process writes, there is no log of SQLite. SQLite would create one for a reader too, owned by the
     reader, and leave it. If one has appeared meanwhile, a writer has come, and what was read may be torn.
     """
     log = path.with_name(f"{path.name}-wal")

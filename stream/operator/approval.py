@@ -156,7 +156,7 @@ def _seal_of(folder: Path, publication: str, number: int) -> SealEntry | None:
 
 
 def _order(settings: Settings, decision: PersonDecision) -> DecisionOutcome:
-    """Give the order to the daemon; it names the bytes that it is about, if the folder beside it knows them."""
+    """Give the order to the daemon; it names the digest of the release, if the folder has it."""
     from stream.daemon import operator_commands
 
     if settings.source is None:

@@ -44,7 +44,7 @@ class AssessedRelease:
     log
         Its cases.
     manifest
-        What its maker says of it; None for a file alone or a release of another program.
+        Its manifest; None for a file alone or a release of another program.
     digest
         sha256 of its `manifest.json`; None without one.
     """
@@ -284,7 +284,7 @@ READING = (
 
 def _summary(name: str, assessment: Assessment) -> Section:
     seen = [measure for result in assessment.results for measure in result.seen]
-    text = "No attack saw a leak. This shows no more than what each of them would have seen."
+    text = "No attack found a leak. This shows no more than each attack would have found."
     if not assessment.control_cases:
         text = "Nothing can be called a leak without a control."
     if seen:

@@ -1,6 +1,6 @@
 """Backup and restore of the operator's folder: ledger, checkpoints, audits and variants, as one tar file.
 
-The key is left out unless it is asked for: a backup that holds both lets its finder name the cases.
+The key is left out unless it is requested: a backup with both lets its finder name the cases.
 """
 
 from __future__ import annotations

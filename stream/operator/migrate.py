@@ -143,7 +143,7 @@ def _release(sealed: bytes, keys: Keys) -> Sealed:
 
 
 def _generation(path: Path, keys: Keys, write: Callable[[bytes], None]) -> _Step:
-    """Return a whole state with the changes in the log beside it; a rewritten state contains them."""
+    """Return a whole state with the changes of its log; a rewritten state contains them."""
 
     def read() -> Sealed:
         generation = checkpoint.generation_at(path, keys, plain_too=True)

@@ -1,4 +1,4 @@
-"""A person's decision on a held release: the gate is asked again, the ledger learns it, and it is done.
+"""A person's decision on a held release: the gate judges again, the ledger records the decision, and it is carried out.
 
 The candidate was audited when it was held, against everything that its audience had then. Releases to that audience
 since then are audited now; a release that no longer passes is not published. The order is that of a release: decision
@@ -281,7 +281,7 @@ def _erased(pipeline: Pipeline, number: int) -> list[Reason]:
 
 
 def holds_erased(holder: Holder, number: int) -> bool:
-    """Return whether a held release shows, remembers, or may count a case that was erased after its seal.
+    """Return whether a held release shows, holds in memory, or may count a case that was erased after its seal.
 
     If its records are no cases, or its files are not on this host, nobody can know, and every erasure counts.
     """

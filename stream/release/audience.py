@@ -233,7 +233,7 @@ class Audience:
             rewrite(self.folder.ops, path, write_json(shorter))
 
     def forget(self, key: ReleaseKey, cases: Collection[str]) -> None:
-        """Take erased cases out of what the mechanism remembers of a release."""
+        """Remove erased cases from the memory of the mechanism that a release left."""
         folder = self.folder.release(*key)
         memory = documents.read_memory(folder)
         without_cases = kinds()[self.made_by(key)].forget(memory, cases)

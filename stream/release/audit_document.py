@@ -31,7 +31,7 @@ def full_audit(
     seconds: Mapping[str, float],
     spec: PublicationSpec,
 ) -> AuditDocument:
-    """Return what audit.json states beside the manifest: measures, decision, the cut, its counts, resources.
+    """Return the sections of audit.json that the manifest lacks: measures, decision, cut, counts, resources.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ is left. Each release lists all before it: ten thousand would have a gigabyte of
 
 
 def thinned(audit: AuditDocument) -> AuditDocument | None:
-    """Return an audit without what later ones repeat; None if they repeat nothing of it."""
+    """Return an audit without the parts that later ones repeat; None if there are none."""
     leakage = audit.get("leakage") or {}
     shorter = {
         name: rows[-1:]

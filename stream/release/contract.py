@@ -206,7 +206,7 @@ class Build:
     * `applies`: by name of audit, where the answer is not plain "ok".
     * `held`: (cases, events) exposed and kept back for a later release: pending, not suppressed.
     * `immutable`: released cases never change again; an adversary's time is their first publication.
-    * `accumulated`: the log over everything published so far that leaves beside the release, without times.
+    ** `accumulated`: the log over everything published so far that leaves with the release, without times.
     * `weakened`: erasure or retention took cases away that the promise had counted; it then holds of the others as
       far as it still can, and `not_guaranteed` says so.
     * `plan`: digest of the plan on a table of variants, if an engine made the build as one (stream.release.planned).
@@ -261,7 +261,7 @@ class Mechanism(BaseModel, ABC):
     kind: str
 
     def charge(self) -> Charge:
-        """Budget that one release spends; asked and committed before the build. Zero: spends none."""
+        """Budget that one release spends, which is committed before the build. Zero: spends none."""
         return Charge()
 
     @abstractmethod
@@ -292,7 +292,7 @@ class Mechanism(BaseModel, ABC):
         Raises
         ------
         InputError
-            If the kind reads more; the message says which engine can build it.
+            If the kind reads more; the message names the engine that can build it.
         """
         raise InputError(f"{self.kind} reads more of each case than its variant; only --engine embedded can")
 
@@ -391,7 +391,7 @@ class Mechanism(BaseModel, ABC):
 
 @dataclass(frozen=True, slots=True)
 class AuditContext:
-    """All that an audit may read: the candidate beside everything released before it."""
+    """All that an audit may read: the candidate and everything released before it."""
 
     candidate: ReleaseRecord
     earlier: Sequence[ReleaseRecord]

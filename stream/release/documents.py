@@ -65,7 +65,7 @@ class Chain(TypedDict):
 
 
 class MechanismSection(TypedDict, total=False):
-    """Kind and parameters; each kind adds what it says of the release in public."""
+    """Kind and parameters; each kind adds its public facts about the release."""
 
     kind: str
     parameters: Mapping[str, Any]

@@ -54,7 +54,7 @@ class AffectedReleases(Protocol):
 def erase(service: AffectedReleases, fold: Fold, cases: Sequence[str]) -> ErasureReport:
     """Erase cases (by pseudonym) from the fold, from every variants file and from the memory of mechanisms.
 
-    The ledger learns of it first: whatever a crash leaves undone after that, `finish` and `apply_tombstones` do at the
+    The ledger records it first: after a crash, `finish` and `apply_tombstones` do the remaining steps at the
     next start. Returns the report: {"known": cases that the state held, "releases": {publication: numbers that held
     one}}. The caller then writes checkpoints until no generation holds the cases.
     """
@@ -98,7 +98,7 @@ def finish(service: AffectedReleases) -> None:
         held = [{case for case in record.case_ids if case and digest(case) in gone} for record in audience.earlier]
         known_cases = set().union(*held)
         if known_cases:
-            # All memories before any variants, which say what there is to forget: the memory of one release may name
+            # All memories before any variants, which show the cases to forget: the memory of one release may name
             # a case that only another one shows.
             for key in audience.seals:
                 audience.forget(key, known_cases)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Failpoint(StrEnum):
-    """A point that was just passed, in the order of a release; those behind `published` are beside it."""
+    """A point that was just passed, in the order of a release; those behind `published` are in no release."""
 
     OPENED = "opened"
     CHARGED = "charged"

@@ -131,7 +131,7 @@ AFTER_THE_CUT = "Times carry noise: some are after the moment of the release."
 
 
 def reading_notes(build: Build) -> list[str]:
-    """Return what somebody who mines the release has to know, as sentences.
+    """Return sentences for people who mine the release.
 
     They leave with the release (manifest, log header): the files go to people who see no other page. Only `n_actual` is
     read off the data, which the manifest of a kind that removes events names anyway; kinds with noise have none.

@@ -37,7 +37,7 @@ class OncePerCase:
     enforced
         Whether the fold drops cases beyond it.
     accumulated
-        Whether a log over everything so far leaves beside each release, which the promise covers.
+        Whether a log over everything so far leaves with each release. The promise covers it.
     """
 
     cases_per_person: int

@@ -320,7 +320,7 @@ class Pipeline:
     # audit
 
     def _audit(self, built: Built) -> Audited:
-        """Measure the build against all earlier releases of the audience, and ask the gate."""
+        """Measure the build against all earlier releases of the audience, and judge it by the gate."""
         attempt, inputs, build = built.attempt, built.charged.inputs, built.build
         record = _candidate(build, attempt.exposure, self.name, inputs.number)
         exposed = released_resources(attempt.exposure.log, self.spec, self.pseudonyms, inputs.resource_form)
@@ -352,7 +352,7 @@ class Pipeline:
     # gate
 
     def _judge(self, audited: Audited) -> Judged:
-        """Let the candidate pass, repaired if the policy says so, or refuse it."""
+        """Let the candidate pass, repaired if the policy permits it, or refuse it."""
         policy = self.spec.gate
         needs_repair = bool(audited.reasons) and policy.on_violation == "repair"
         candidate = self._repaired(audited) if needs_repair else audited

@@ -62,7 +62,7 @@ class Planned:
 
 
 class Described(msgspec.Struct, frozen=True, kw_only=True):
-    """Statements of a build beside its cases: what all builds on tables have, as JSON has it."""
+    """Statements about a build, as JSON has them: those that all builds on tables share."""
 
     carries: tuple[str, ...]
     time_basis: TimeBasis
@@ -76,7 +76,7 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def described(build: Build) -> Described:
-    """Return what a build states beside its cases."""
+    """Return the statements about a build."""
     fields = {name: getattr(build, name) for name in Described.__struct_fields__}
     return msgspec.json.decode(json_bytes(fields), type=Described)
 
@@ -102,7 +102,7 @@ def _traces(log: EventLog) -> bytes:
 
 
 def _column(column: Column) -> bytes:
-    """Return the values of a column as bytes, whatever their codes are."""
+    """Return the values of a column as bytes that do not depend on its codes."""
     named = [f"{type(value).__name__} {value}" for value in column.values]
     used = np.unique(column.codes[column.codes >= 0]).tolist()
     ascending = sorted(used, key=named.__getitem__)

@@ -35,7 +35,7 @@ FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
 
 
 def accumulated_name(name: str) -> str:
-    """Return the name of the accumulated log beside a released log: `accumulated.xes.gz` beside `log.xes.gz`."""
+    """Return the name of the accumulated log of a released log: `accumulated.xes.gz` for `log.xes.gz`."""
     return name.replace("log.", "accumulated.", 1)
 
 
@@ -105,7 +105,7 @@ def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism:
     released
         The log as recipients get it (`shuffled`).
     build, mechanism
-        Give the header of the files: what was done, and what a reader has to know.
+        Give the header of the files: operations, and notes for readers.
     """
     by_name = _writers_of_log(formats, released, build, mechanism)
     if build.accumulated is not None:
@@ -128,7 +128,7 @@ def _writers_of_log(
 
 
 def privacy_header(mechanism: Mechanism, build: Build) -> Mapping[str, Any]:
-    """Return what the header of a released file says: what was done, and what a reader has to know."""
+    """Return the header of a released file: the operations, and notes for its readers."""
     return {
         "mechanism": mechanism.kind,
         "parameters": public_parameters(mechanism, tuple(build.attributes)),

@@ -26,7 +26,7 @@ from stream.values.pseudonym import Pseudonyms
 # that never change, all of this is decided within each cohort, so a later release never shows another
 # value of a case.
 #
-# Not promised: what the attributes tell together with the events of a case. The bounds L and K concern
+# Not promised: what the attributes reveal together with the events of a case. The bounds L and K concern
 # events alone; the audits link on every released attribute, and the audit of uniqueness counts it.
 
 OTHER = "other"

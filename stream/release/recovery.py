@@ -6,7 +6,7 @@
 * a folder without a seal row: somebody else's, or a restored ledger: refuse to release;
 * a seal row of a held release: its bytes stay with the operator until the ledger says what a person decided, and then
   that is done;
-* a temporary folder that no seal speaks of: quarantined, since nobody has seen it;
+** a temporary folder that no seal names: quarantined, since it was never visible;
 * a seal row and a release, but no files of the operator (a host that takes over): they come from the mirror.
 """
 
@@ -193,7 +193,7 @@ def shows_cases(pipeline: Holder, number: int) -> bool:
 
 
 def clear(pipeline: Holder, number: int) -> None:
-    """Delete what shows cases of a rejected release; its audit stays, which says why."""
+    """Delete the files of a rejected release that show cases; its audit stays, with the reason."""
     name, seal = pipeline.name, pipeline.account.seals[number]
     bring_own(pipeline, number, seal)
     pipeline.store.drop_held(name, seal.body.temporary)

@@ -79,7 +79,7 @@ def walk(
     mechanism, exposure, policy, audit, earlier
         The inputs of the build and of the gate.
     judge
-        Audits a build and asks the gate.
+        Audits a build and judges it by the gate.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def walk(
 
 
 def _bounds(policy: GatePolicy, audit: CorrespondenceAudit) -> Mapping[str, Any]:
-    """Return what holds of this release beside each earlier one that was audited."""
+    """Return the bounds that this release keeps against each earlier one that was audited."""
     return {
         **{str(name): bound for name, bound in policy.anonymity_bounds.items()},
         "bk_length": audit.bk_length,

@@ -51,7 +51,7 @@ class ReleaseClock(Protocol):
         Parameters
         ----------
         cut
-            Clock at the cut (ns); None if only the data knows it.
+            Clock at the cut (ns); None if it depends on the data.
         delay
             From the cut to the publication (ns).
         """
@@ -116,7 +116,7 @@ class SimulatedClock:
 
 
 def whole_second(moment: int) -> int:
-    """Round up to the next second: a manifest says no more.
+    """Round up to the next second, the precision of a manifest.
 
     A part below a millisecond only shows that a bound is exclusive, and is dropped first.
     """

@@ -42,7 +42,7 @@ def mechanism_of(kind: str, flags: Mapping[str, Any]) -> Mechanism:
     Raises
     ------
     InputError
-        The mechanism does not know a flag, or lacks one. The message names it.
+        The mechanism has no such flag, or lacks one. The message names it.
     """
     from pydantic import ValidationError
 
@@ -164,7 +164,7 @@ def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = 
     Raises
     ------
     InputError
-        `durations` are asked for, and the times are not relative.
+        `durations` are requested, and the times are not relative.
     """
     if durations and build.time_basis != "relative":
         raise InputError(f"--format duration is for relative times; those of this release are {build.time_basis}")
@@ -198,7 +198,7 @@ def summary(
     }
     if not mechanism_.reads_data_in_gate:
         result["promise"]["intake"] = INTAKE_STATEMENTS[intake]
-    if mechanism_.reads_data_in_gate:  # of a dp release this would tell what its noise hides
+    if mechanism_.reads_data_in_gate:  # Of a dp release this would reveal what its noise hides.
         result["loss"] = LossAudit().measured(exposure.log, build, build.origin, cases=exposure.cases)
     return {**result, **({"details": operator} if operator else {})}
 

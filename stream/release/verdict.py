@@ -204,7 +204,7 @@ class Verdict:
         return f"[{LOOKS[self.verdict].symbol}] {word}: {named}{self.sentence}"
 
     def lines(self) -> list[str]:
-        """Return the verdict's line, and below it what a reader of the rules learns."""
+        """Return the verdict's line, and below it the line on readers of the rules."""
         return [self.line(), *([] if self.rules is None else [f"    {self.rules}"])]
 
     def as_json(self) -> Mapping[str, Any]:
@@ -214,7 +214,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class _RulesSeen:
-    """Of each release: what is left to who knows the rules of local suppression, and the bound of its gate."""
+    """Measure for readers of the rules of local suppression, of each release, and the bound of its gate."""
 
     releases: int = 0
     measured: int = 0

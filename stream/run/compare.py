@@ -97,7 +97,7 @@ def compare_publications(replay: Replay, outcome: ReplayOutcome, log: EventLog) 
 
 
 def write_comparison(rows: Sequence[Mapping[str, Any]], output: Path) -> None:
-    """Write the comparison beside the audits, where the report reads it."""
+    """Write the comparison to the operator's folder, where the report reads it."""
     from msgspec.json import encode
     from msgspec.json import format as indented
 

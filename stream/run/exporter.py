@@ -670,7 +670,7 @@ class Metrics:
             self._release(publication, decision)
 
     def streak(self, publication: str, attempts: int) -> None:
-        """Export the attempts withheld in a row, as the ledger counts them: a restart forgets none."""
+        """Export the attempts withheld in a row, as the ledger counts them: a restart changes nothing."""
         self._set("withheld_streak_attempts", attempts, publication=publication)
 
     def verdict(self, publication: str, word: Word) -> None:
@@ -857,7 +857,7 @@ class Metrics:
             self._count("dlq_records_total", count, reason=reason)
 
     def leaves_out(self, reasons: Iterable[str]) -> None:
-        """Show the counters of what becomes no event, before the first of it."""
+        """Create the counters of records that become no event before the first such record."""
         for reason in reasons:
             self._count("ingest_left_out_total", 0, reason=reason)
 
@@ -937,6 +937,6 @@ def _numbers(rows: Iterable[Mapping[str, Any]], key: str) -> list[float]:
 
 
 def published(audit: AuditDocument) -> float | None:
-    """When a release was published, where a real clock says so."""
+    """Return the time at which a release was published; None without a real clock."""
     moment = audit.get("published")
     return None if moment is None or audit.get("clock") == "simulated" else datetime.fromisoformat(moment).timestamp()

@@ -33,7 +33,7 @@ class StateKeeper:
         saved
             The rest of the state. Its `fold` is not read.
         in_full
-            Whether to save the state in full, so that the newest generation keeps no earlier change of it.
+            Whether to save the state in full, so that the newest generation contains no earlier change.
         """
         change = None if in_full else self._change(fold)
         is_comparable = self._marks is not None and self._marks.comparable(fold.rules, fold.state)

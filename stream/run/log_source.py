@@ -50,7 +50,7 @@ class LogRecords:
 
 
 def log_facts(log: EventLog) -> LogFacts:
-    """Return what triggers of a first release may ask of the whole log."""
+    """Return the facts about the whole log that triggers of a first release may need."""
     return LogFacts(log.n_events, log.n_cases, log.time[np.argsort(log.row, kind="stable")])
 
 
@@ -80,7 +80,9 @@ def records_from_log(
             log, resource=Column(log.resource.codes, tuple(resource(str(name)) for name in log.resource.values))
         )
     rows = _rows(log, pseudonym, attributes, log_end=log_end)
-    for begin in range(0, len(order), batch):  # rows as they are asked for: all of a log at once are 270 bytes each
+    for begin in range(
+        0, len(order), batch
+    ):  # Rows are made as they are needed: all rows of a log at once would take 270 bytes each.
         part = rows(order[begin : begin + batch], begin)
         if person is not None:
             part = [row._replace(attributes=with_person(row.attributes, *person)) for row in part]
@@ -96,7 +98,7 @@ def records_from_log(
 def _rows(
     log: EventLog, pseudonym: Callable[[str], str], attributes: Sequence[str], *, log_end: bool
 ) -> Callable[[Ints, int], list[Row]]:
-    """From some events, and the rank of the first of them, to their rows."""
+    """Return the rows of some events, given the rank of the first of them."""
     names = [pseudonym(case) for case in log.case_ids]
     ends = np.zeros(log.n_events, dtype=np.bool_)
     filled = log.lengths > 0

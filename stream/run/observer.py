@@ -119,7 +119,7 @@ class MetricsObserver:
             self.metrics.verdict(verdict.publication, verdict.verdict)
 
     def _begun(self, service: ReleaseService, name: str) -> float:
-        """When a publication without a release began: where the ledger saw it first, else now."""
+        """Time since which a publication without a release waits: that of its first record in the ledger, else now."""
         seen = service.first_seen(name) if self.metrics.live else None
         return time.time() if seen is None else seen / NANOSECONDS
 

@@ -220,7 +220,7 @@ class Run:
         yield from self.output()[0]
 
     def output(self) -> tuple[list[Hashable], Charge]:
-        """Return what an outsider sees, and what the ledger charged in all."""
+        """Return everything that an outsider sees, and the sum of the charges."""
         folder = Path(tempfile.mkdtemp(prefix="audit-"))
         try:
             try:

@@ -61,7 +61,7 @@ class ReplayOutcome:
     cases: int = 0
     seconds: float = 0.0
     left_out: int = 0
-    """Events before `process.earliest` or after the moment that the replay was asked to end at."""
+    """Events before `process.earliest` or after the given end of the replay."""
     warning: str = ""
     """Why the run did not begin at the newest checkpoint, or ""."""
 
@@ -234,7 +234,7 @@ class Replay:
         return outcome
 
     def _last_cuts(self, fold: Fold, final: bool) -> Iterator[Cut]:
-        """Yield the cuts after the last event. What publications hold is asked here, after the cuts before."""
+        """Yield the cuts after the last event. The held releases are counted here, after the earlier cuts."""
         holding = self.service.holding(fold) if final else ()
         yield from fold.finish(final=final, holding=holding)
 
@@ -409,7 +409,7 @@ def settings_for(settings: Settings, log: EventLog, until: int | None = None) ->
     settings, log
         The configuration and the log.
     until
-        End of the replay (ns), if one was asked for.
+        End of the replay (ns), if given.
 
     Raises
     ------
@@ -445,7 +445,7 @@ def check_against(settings: Settings, log: EventLog, until: int | None = None) -
     settings, log
         The configuration and the log.
     until
-        End of the replay (ns), if one was asked for.
+        End of the replay (ns), if given.
 
     Raises
     ------

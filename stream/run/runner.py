@@ -47,7 +47,7 @@ class Host(Protocol):
         """Decide an open cut, durably."""
 
     def settled(self) -> None:
-        """Make durable what a folded record requires beside its decisions."""
+        """Make durable everything else that a folded record requires."""
 
     def folded(self, arrival: Arrival) -> bool:
         """Follow a record that the state contains now; return whether the host saved the state."""

@@ -377,7 +377,7 @@ class ReleaseService:
         entries = self.ledger.count()
         if entries < saved.ledger:
             raise RefusedError(
-                f"{self.folder.ledger}: has {entries} entries, the checkpoint saw {saved.ledger}: "
+                f"{self.folder.ledger}: has {entries} entries, the checkpoint covers {saved.ledger}: "
                 "the ledger is older than the state; restore the newer ledger"
             )
         return self.named(Fold.restore(saved.fold))

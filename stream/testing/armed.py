@@ -29,7 +29,7 @@ LOOK_SECONDS = 0.1
 
 
 def order(folder: Path, pid: int, **what: Any) -> None:
-    """Give a process an order, beside those that it has."""
+    """Give a process a further order."""
     with _ORDERING:
         _write(folder, pid, {**_read(folder / f"{pid}.json"), **what})
 

@@ -1,4 +1,4 @@
-"""A real process that runs a replay and dies by SIGKILL at a named place.
+"""A real process that runs a replay and ends by SIGKILL at a named place.
 
 python -m stream.testing.killer --at sealed --nth 2 -- LOG -c FILE -o DIR
 python -m stream.testing.killer --operation 17 -- LOG -c FILE -o DIR     the 17th write, fsync or rename

@@ -1,4 +1,4 @@
-"""Address of the console, and the names under which a browser may ask for it.
+"""Address of the console, and the names under which a browser may request it.
 
 A page elsewhere can give its own name this host's address (DNS rebinding): the browser then takes the console for that
 page's site. The browser cannot hide which name it was sent to, so that every other name is refused.

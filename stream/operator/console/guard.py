@@ -1,4 +1,4 @@
-"""Checks before every page: the name it was asked under, session, secret of a form, headers of the answer.
+"""Checks before every page: the requested name, session, secret of a form, headers of the answer.
 
 No page holds a script, and the policy of each forbids one: text of a log that looks like markup can do nothing, even if
 a template forgot to write it as text.
@@ -121,7 +121,7 @@ class Guard:
         return await handler(request)
 
     def _origin(self, request: web.Request) -> str | None:
-        """Under which origin the browser knows the console; None if the name is not ours."""
+        """Return the origin of the console in the browser; None if the name is not ours."""
         hosts = request.headers.getall("Host", [])
         return self.address.origin_of(hosts[0]) if len(hosts) == 1 else None
 
@@ -161,7 +161,7 @@ WORDS = {
 
 
 def may_enter(request: web.Request) -> bool:
-    """Return whether a request needs no session: it brings the token, or asks for the style sheet."""
+    """Return whether a request needs no session: it brings the token, or is for the style sheet."""
     if request.path == "/":
         return request.method == "GET" and "token" in request.query
     if request.path == "/sign-in":

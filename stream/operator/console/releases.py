@@ -25,7 +25,7 @@ SMALL = ("TPL", "epsilon")
 
 @dataclass(frozen=True, slots=True)
 class BoundedNumber:
-    """One number of the audit beside its bound. A missing bound or number is None; `instead` says why."""
+    """One number of the audit with its bound. A missing bound or number is None; `instead` states why."""
 
     name: str
     value: float | None
@@ -151,7 +151,7 @@ def _facts(audit: AuditDocument) -> Iterator[tuple[str, str]]:
     counts, lost = audit.get("counts") or {}, audit.get("loss") or {}
     if counts.get("released_cases") is not None:
         yield "Cases and events", f"{counts['released_cases']} cases, {counts.get('released', 0)} events"
-        if lost.get("kept") is not None:  # of records with noise a share can pass 100 %, and tells nothing
+        if lost.get("kept") is not None:  # With noise a share can be above 100 %, and means nothing.
             yield "Kept", f"{100 * lost['kept']:.3g} % of the events seen so far"
     mechanism = audit.get("mechanism")
     if mechanism:

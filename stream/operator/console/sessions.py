@@ -15,10 +15,10 @@ from models.errors import InputError, kind_of
 
 TOKEN_BYTES = 32
 LEAST_TOKEN = 32
-"""Characters of a token from a file: nobody guesses it, so that tries need no counting."""
+"""Characters of a token from a file. It cannot be guessed, so attempts need not be counted."""
 
 IDLE_SECONDS = 8 * 3600.0
-"""A working day: a browser that asks for nothing for so long signs in again."""
+"""A working day: a browser without requests for so long must sign in again."""
 
 MOST_SESSIONS = 64
 """A browser that signs in again and again fills no memory: the session that was quiet for longest ends."""
@@ -56,7 +56,7 @@ def _digest(text: str) -> bytes:
 
 @dataclass(slots=True)
 class Session:
-    """One browser. `csrf` is in each form, which no other site can read; `notice`: what the next page says."""
+    """One browser. `csrf` is in each form, which no other site can read; `notice`: message of the next page."""
 
     csrf: str
     used: float

@@ -298,7 +298,7 @@ def budget(attempts: Sequence[AttemptRow], last: AuditDocument) -> BudgetAnswer 
     zcdp = stated.get("zcdp")
     if zcdp is not None and releases_left is not None:
         releases_left = _releases_left_by_rho(stated, zcdp)
-    # The pace so far says when the last release that the rest pays for is due.
+    # The pace so far gives the date of the last release that the remaining budget pays for.
     moments = [_moment(row["time"]) for row in attempts if row["label"].isdigit() and row["time"]]
     seconds_between = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
     last_paid: str | None = None
@@ -560,7 +560,7 @@ def _measured(measure: Literal["risk", "utility"], audits: Mapping[str, AuditDoc
 
 
 def _kept(measure: str, audits: Mapping[str, AuditDocument]) -> Iterator[tuple[str, AuditDocument]]:
-    """Audits that can speak of a measure: of a withheld attempt the ledger may keep the reasons only."""
+    """Audits that may contain a measure: the ledger may keep only the reasons of a withheld attempt."""
     return ((label, document) for label, document in audits.items() if measure in document or label.isdigit())
 
 

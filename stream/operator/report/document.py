@@ -45,7 +45,7 @@ class AnonymityRow(AnonymitySection, total=False):
 
 
 class ChargeRow(TypedDict):
-    """One charge of the ledger, and what became of its attempt."""
+    """One charge of the ledger, and the outcome of its attempt."""
 
     cut: str
     epsilon: float

@@ -31,7 +31,7 @@ COLUMNS = {
     "delay_days": "days of waiting",
     "held": "held back",
 }
-"""Of a comparison, beside the publication."""
+"""Columns of a comparison, next to the publication."""
 SIGNS: Mapping[str, str] = {word: look.sign for word, look in LOOKS.items()}
 """Beside the word and the colour."""
 MOST_RELEASES = 3

@@ -1,7 +1,7 @@
 """The statement on a release or a series: one page for recipients, officers and records of processing.
 
-It is made from the public manifests alone, so that whoever holds the releases can make the same page and compare it. No
-audit, no ledger and no source data are read: the statement may go wherever the release goes.
+It is made from the public manifests alone, so that everybody who has the releases can make the same page and compare
+it. No audit, no ledger and no source data are read: the statement may go wherever the release goes.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
 def _nothing_released(folder: Path, publication: str) -> str:
     """Return the verdicts of an operator's folder in which nothing is public.
 
-    The text is empty if it is no such folder, or does not know the publication that is named.
+    The text is empty if it is no such folder, or if the named publication is unknown.
     """
     if not OperatorLayout(folder).root.is_dir():
         return ""

@@ -49,7 +49,7 @@ def forget(candidate: ReleaseRecord) -> None:
 
 
 class Comparison:
-    """A candidate beside the earlier releases that an audit compares it with."""
+    """A candidate and the earlier releases with which an audit compares it."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Comparison:
         return pair, next_occurrences(pair)
 
     def alone(self) -> tuple[ReleasePair, NextOccurrences]:
-        """Return the candidate beside itself, and its tables."""
+        """Return the pair of the candidate with itself, and its tables."""
         return self.pair(self.candidate)
 
     def alone_with(

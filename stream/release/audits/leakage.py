@@ -1,4 +1,4 @@
-"""`leakage`: what the releases of a publication that spends epsilon say together (temporal-privacy-leakage-2022).
+"""`leakage`: the leakage of all releases of a publication that spends epsilon (temporal-privacy-leakage-2022).
 
 All figures are under replacement of a case's state, so e_i is twice the charge of the mechanism, which is paid for a
 case more or less. Pure epsilon gives BPL, FPL and TPL over the chain of the exposed cases; as soon as a release has
@@ -143,7 +143,7 @@ class Leakage(Audit):
 def _two_changes(charge: Charge) -> Fraction:
     """Return the delta of two changes, at most 1.
 
-    Beyond that the claim is empty, whatever the exponential says.
+    Beyond that the claim is empty, and the exponential is not used.
     """
     if charge.epsilon > 700:  # exp of more is no float
         return Fraction(1 if charge.delta else 0)

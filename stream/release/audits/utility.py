@@ -1,4 +1,4 @@
-"""Audit `utility`: what the release is still good for, beside the part of the source that the cut exposes.
+"""Audit `utility`: usefulness of the release, compared with the part of the source that the cut exposes.
 
 Source: tlkc-privacy-extended-2021, section 6; differentially-private-release-2023, Table 6 (edge distances).
 Computed on raw data: for the operator only.
@@ -20,7 +20,7 @@ from stream.release.contract import Applicability, Audit, AuditContext, Reads
 
 
 class Utility(Audit):
-    """Data utility, graphs and, when asked, the discovered model."""
+    """Data utility, graphs and, if configured, the discovered model."""
 
     name: ClassVar[str] = "utility"
     reads: ClassVar[Reads] = "raw"

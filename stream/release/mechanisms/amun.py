@@ -1,4 +1,4 @@
-"""`amun`: the log release of differentially-private-release-2023, in paper mode; it never says epsilon-DP."""
+"""`amun`: the log release of differentially-private-release-2023, in paper mode; it never claims epsilon-DP."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Amun(Mechanism):
 
 
 def _warnings(result: amun.AmunRelease) -> list[str]:
-    """Return what the operator should know before using the release (read off raw data)."""
+    """Return warnings for the operator before the release is used (read from raw data)."""
     counts, quiet = result.operator, result.operator["events_without_time_noise"]
     texts = [
         f"{quiet} of {counts['events_released']} events carry no time noise (their transition has one single time)"

@@ -186,7 +186,7 @@ class DpSynthetic(Mechanism):
     def series_design(self) -> synthetic.Design:
         """Return the design for releases that add up.
 
-        Nothing is selected, unless shares ask for it (which is then refused).
+        No labels are selected, unless the shares contain `labels` (which is then refused).
         """
         design = self.design()
         if self.order is None:
@@ -200,7 +200,7 @@ class DpSynthetic(Mechanism):
         series.check(self.terms(), self.series_design(), shape)
 
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
-        """Build one release, with the log over everything so far beside it."""
+        """Build one release, and the log over everything so far."""
         design = self.series_design()
         accumulated = series.release_synthetic(
             exposure.log, terms=self.terms(), design=design, shape=shape, number=number, state=memory

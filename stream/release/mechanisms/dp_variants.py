@@ -121,7 +121,7 @@ class DpVariants(Mechanism):
         series.check_variants(self.terms(), shape)
 
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
-        """Build one release, with the log over everything so far beside it."""
+        """Build one release, and the log over everything so far."""
         accumulated = series.release_variants(
             exposure.log, terms=self.terms(), shape=shape, number=number, state=memory
         )
@@ -206,6 +206,6 @@ def strict_build(result: strict.StrictRelease, time_basis: Literal["ordinal", "n
 
 
 def series_build(accumulated: series.Accumulated, time_basis: Literal["ordinal", "noised"], public: Any) -> Build:
-    """Return a strict release with the log over everything so far beside it."""
+    """Return a strict release with the log over everything so far."""
     build = strict_build(accumulated.release, time_basis, {**public, "accumulated": dict(accumulated.public)})
     return replace(build, accumulated=accumulated.log, memory=accumulated.state)

@@ -200,7 +200,7 @@ class TlkcMechanism(Mechanism):
         return faults(released, exposure, (self.knowledge, *self.also), self.bounds, self.bins)
 
     def check_log(self, log: EventLog) -> None:
-        """Refuse a log that lacks what the parameters ask for."""
+        """Refuse a log that lacks a column that the parameters need."""
         self.check_unit(coarser_unit(log, self.T) if self.knowledge == "rel" else None)
 
     def check_unit(self, unit: str | None) -> None:

@@ -91,7 +91,7 @@ def _plain(value: Any) -> Any:
 
 
 def differences(one: Any, other: Any, place: str = "") -> list[str]:
-    """Where two documents differ."""
+    """Return the places at which two documents differ."""
     if isinstance(one, dict) and isinstance(other, dict):
         keys = sorted(one.keys() | other.keys())
         return [line for key in keys for line in differences(one.get(key), other.get(key), f"{place}.{key}")]

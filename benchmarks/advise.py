@@ -1,4 +1,4 @@
-"""What `veilstream advise` proposes on the shared logs, and what the proposal does when it is replayed by itself.
+"""Proposals of `veilstream advise` on the shared logs, and the result of replaying each proposal by itself.
 
 Run `python -m benchmarks.advise [LOG ...] [--cases N]` (names of the shared logs; all of them without; `--cases`: only
 the first N of each). JSON, one entry a log: `proposed` with `kept` and `wait` (days), `default` the same of the

@@ -1,4 +1,5 @@
-"""What the safe default keeps: cohorts by local suppression on a log, cut whenever a tenth of its cases is complete.
+"""Share of events that the safe default keeps: cohorts by local suppression on a log, cut whenever a tenth of its cases
+is complete.
 
 Run `python -m benchmarks.defaults [LOG ...]` (names of the shared logs; all of them without). K = 20, seq, ac, L = 2,
 C = .5, a case is complete after its last event, a last cut at the log's end. JSON, one entry a log: `kept` and `plain`
@@ -63,7 +64,7 @@ OFTEN = 0.05
 
 
 def exposures(log: EventLog, sensitive: tuple[str, ...]) -> Iterator[Exposure]:
-    """What each cut exposes, by the fold."""
+    """Yield the exposure of each cut, by the fold."""
     window = window_of(presets.window(log))
     fold = Fold(FoldRules((PublicationRules("cuts", window),), log_end=True, embedded=True))
 
@@ -130,7 +131,9 @@ def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: TlkcCohorts, a
 
 
 def verdict(log: EventLog, sensitive: tuple[str, ...], *, bounded: bool) -> dict[str, Any]:
-    """What `veilstream replay LOG --final` ends with; without the bound on minimality if `bounded` is false."""
+    """Return the exit code and verdict of `veilstream replay LOG --final`; without the bound on minimality if `bounded`
+    is false.
+    """
     settings = presets.with_default(Settings(process=Process(sensitive=sensitive)), log)
     if not bounded:
         (default,) = settings.publication
@@ -172,7 +175,7 @@ def verdicts(names: list[str], folder: Path) -> dict[str, Any]:
 
 
 def discovery(log: EventLog, released: EventLog, method: Method) -> dict[str, Any]:
-    """What the discovered model of the release is worth, and that of the source."""
+    """Return the quality of the discovered model of the release, and that of the source."""
     found = {"released": discovery_quality(log, released, method), "source": discovery_quality(log, log, method)}
     return {name: {"fitness": one.fitness, "precision": one.precision} for name, one in found.items()}
 

@@ -1,4 +1,4 @@
-"""How often an assessment sees a planted leak, and how often it accuses a release that cannot leak.
+"""Rate at which an assessment detects a planted leak, and at which it accuses a release that cannot leak.
 
 The log is cut into three random parts: original, control, and a third part that is released as it is. Nothing of that
 release depends on the original, so whatever is seen is a false accusation. For the planted leak, 5 % of the cases of

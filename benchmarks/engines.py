@@ -32,7 +32,7 @@ TARGET = {"k": 64, "engine": "duckdb", "cpu": 60, "peak_mb": 2048}
 
 
 def measured(log: Path, engine: str, memory: str, out: Path) -> dict[str, Any]:
-    """What one run costs; children that have ended are counted."""
+    """Return the cost of one run; children that have ended are counted."""
     words = [sys.executable, "-m", "stream.commands", "anonymize", str(log), "-o", str(out), "--engine", engine]
     words += ["--mechanism", "tlkc", "--suppression", "exact", "--K", "20", "--L", "2", "--json"]
     words += ["--memory", memory] if engine != "embedded" else []

@@ -66,7 +66,7 @@ def prepared(folder: Path, name: str, work: Path) -> Pair:
 
 
 def _earlier(log: EventLog) -> EventLog:
-    """What was there at the median of the times."""
+    """Return the part of the log before the median of the times."""
     return log.select_events(log.time <= np.sort(log.time)[log.n_events // 2], drop_empty=True)
 
 

@@ -56,7 +56,7 @@ class Source:
     classes: EventLog
 
     def exposures(self, step: int, log: EventLog) -> Iterator[Exposure]:
-        """What each cut exposes: everything up to the start of the next `step` cases, at last the whole log."""
+        """Yield the exposure of each cut: everything up to the start of the next `step` cases, at last all."""
         window = PublicationRules("cuts", window_of({"new_cases": step}))
         fold = Fold(FoldRules((window,), embedded=True, **self.completion))
         for cut in self._cuts(fold, log):

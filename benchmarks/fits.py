@@ -1,4 +1,4 @@
-"""What making noisy counts fit each other is worth: steps of dp-synthetic on the same noisy answers.
+"""Gain of making noisy counts fit each other: steps of dp-synthetic on the same noisy answers.
 
 Run `python -m benchmarks.fits --json`. Means over `--rounds` draws from the cryptographic source, delta_dp 1e-6,
 activities declared, defaults otherwise. `first level`: total variation between the relative frequencies of the true and

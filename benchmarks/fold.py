@@ -126,7 +126,7 @@ def cpu(work: Any) -> float:
 
 
 def state_bytes(rules: FoldRules, blobs: list[tuple[int, bytes]]) -> int:
-    """What Python and numpy hold for the fold alone, measured by allocation."""
+    """Return the bytes that Python and numpy hold for the fold alone, measured by allocation."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     fold = fold_all(rules, blobs)

@@ -109,7 +109,7 @@ def _fold() -> float:
 
 
 def _help() -> float:
-    """What `veilstream --help` costs beside an interpreter that does nothing."""
+    """Return the cost of `veilstream --help`, and that of an interpreter that does nothing."""
 
     def children() -> float:
         times = os.times()

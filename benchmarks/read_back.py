@@ -1,4 +1,4 @@
-"""What it costs to read every release back before its seal and to check the promise on its bytes.
+"""Cost of reading every release back before its seal and of checking the promise on its bytes.
 
 `python -m benchmarks.read_back [--json]`. Ten audited releases of whole public logs by the default of `veilstream
 replay` (tlkc) and by cohorts, once for each format; `share` is the time of reading and checking as a part of the whole

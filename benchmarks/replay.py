@@ -66,7 +66,9 @@ def accounted(counts: dict[str, int]) -> None:
 
 
 def read_back(path: Path, mine: bool) -> dict[str, int | str]:
-    """What pm4py makes of a release: its events, variants and directly-follows pairs, and the tree that it mines."""
+    """Return the view of pm4py on a release: its events, variants and directly-follows pairs, and the tree that it
+    mines.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pm4py

@@ -1,10 +1,10 @@
-"""How cost grows with the log: BPIC 2012 grown k times, released twice, one process for each k.
+"""Growth of the cost with the log: BPIC 2012 grown k times, released twice, one process for each k.
 
 `python -m benchmarks.scale [--times 1,4,16] [--mechanism tlkc|identity] [--json]`; `--times 1,4,16,64` takes the last
 one as well. A grown log has k times the cases under fresh ids, arrivals spread over the same span, and traces with
 swapped events so that variants grow as V(k) = V(1) k^.87, as they do from a tenth of BPIC 2012 to all of it. Printed
 for each k: CPU and wall seconds of reading, of the whole replay and of each stage, the peak of memory an event,
-checkpoints (what lies there at the end, and the bytes of all that was written), linkable pairs of record classes that
+checkpoints (the content at the end, and the bytes of all that was written), linkable pairs of record classes that
 the audit listed and the CPU seconds that it took to list them; and between k and the next one the exponent of each in
 events. Swapped neighbours make traces that are linkable with n = 1: the first copies bring more such pairs than the
 log has of its own, which is why their number has a higher exponent from k = 1 to 4.
@@ -128,7 +128,7 @@ def settings(mechanism: str, cases: int) -> Settings:
 
 
 def measured(path: Path, mechanism: str) -> dict[str, Any]:
-    """What one log costs; the peak is that of this process."""
+    """Return the cost of one log; the peak is that of this process."""
     give_back()
     began, wall = time.process_time(), time.monotonic()
     log = read_log(path)

@@ -1,6 +1,6 @@
 """Series in which each case counts once: what 24 weekly and 260 releases of BPIC 2012 show at epsilon 1 in all.
 
-Run `python -m benchmarks.series --json`. Each case is in the release of the window in which its last event lies; noise
+Run `python -m benchmarks.series --json`. Each case is in the release of the window in which its last event is; noise
 from the cryptographic source, delta_dp 1e-6. `accumulated`: the log over all releases, beside the last one; `last`: the
 last release against its own cases. `covered`: share of all cases whose variant is in the accumulated log. `whole`: what
 24 releases of everything so far leave at epsilon 1 in all, the last one of them. `spent`: epsilon by the composition
@@ -65,7 +65,7 @@ def measure(log: EventLog, releases: list[int], rounds: int) -> dict[str, Any]:
 
 
 def windows(log: EventLog, releases: int) -> list[EventLog]:
-    """The cases by the window in which their last event lies, so many windows of equal length."""
+    """The cases by the window in which their last event is, so many windows of equal length."""
     ends = log.time[log.starts[1:] - 1]
     place = (ends - ends.min()) * releases // (ends.max() - ends.min() + 1)
     return [log.select_cases(np.flatnonzero(place == window)) for window in range(releases)]

@@ -179,7 +179,7 @@ class Now(RealClock):
 
 
 def measure(releases: int, output: Path) -> dict[str, Any]:
-    """Make the releases where there are none, then look at what they left."""
+    """Make the releases if there are none, then look at what they left."""
     spent = [] if output.exists() else made(releases, output)
     found = sizes(output)
     tenth = max(1, releases // 10)

@@ -1,4 +1,4 @@
-"""What tests share: the public logs, and skips that CI turns into failures."""
+"""Shared fixtures: the public logs, and skips that CI turns into failures."""
 
 from __future__ import annotations
 

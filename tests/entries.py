@@ -23,6 +23,6 @@ def entry(kind: str, publication: str, body: dict[str, Any] | None = None, **fie
 
 
 def body_of(one: Entry) -> dict[str, Any]:
-    """What is written as the body of an entry."""
+    """Return the bytes of an entry's body."""
     written: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(one)).get("body", {})
     return written

@@ -1,4 +1,4 @@
-"""How long a test waits for what must come: on a machine that does much else, longer by the clock."""
+"""Waiting times of tests for results that must come: longer on a machine with other load."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _reserved: dict[int, int] = {}
 def free_ports(count: int) -> list[int]:
     """Return ports in a row, no one twice, that nobody listens on and no other test process is given.
 
-    They lie below the range that the system gives to outgoing connections, and each is locked by a file for as long as
+    They are below the range that the system gives to outgoing connections, and each is locked by a file for as long as
     this process lives.
     """
     first = random.randrange(LEAST, _end())

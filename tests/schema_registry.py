@@ -52,7 +52,7 @@ class SchemaRegistry:
         return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Serve, on the same port as before where there was one."""
+        """Serve, on the same port as before if there was one."""
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -138,7 +138,7 @@ class SchemaRegistry:
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
     def _described(self, number: int) -> dict[str, Any]:
-        """As Confluent's: the type only where it is not Avro, references only where there are some."""
+        """As Confluent's: the type only if it is not Avro, references only if there are some."""
         body = self.schemas[number - 1]
         shown = {"schema": body["schema"]}
         if body["schemaType"] != "AVRO":

@@ -1,4 +1,4 @@
-"""A running console for tests: `veilstream serve` as a process of its own, and a browser that sends what it is told."""
+"""A running console for tests: `veilstream serve` as its own process, and a browser that sends the given requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECONDS = 120
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: `headers` by small name."""
+    """Answer of the server; `headers` by small name."""
 
     status: int
     headers: dict[str, str]
@@ -94,7 +94,7 @@ class Console:
             self.close()
 
     def close(self) -> None:
-        """Give its stdout free; nothing stood there but the one line."""
+        """Give its stdout free; it contained only the one line."""
         assert self.process.stdout is not None
         with self.process.stdout as more:
             assert more.read() == ""

@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _measurements(asked: argparse.Namespace, tools: list[Tool], *, all_of: bool) -> Iterator[tuple[str, Any]]:
-    """What there is to measure: the key of the result, and how to come by it."""
+    """Return the measurements: the key of the result, and the function that computes it."""
     if not asked.guarantees:
         for name in asked.log or LOGS:
             log = held(name)

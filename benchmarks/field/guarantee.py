@@ -1,4 +1,4 @@
-"""Which epsilon each program keeps: lower bounds on small neighbouring logs."""
+"""The epsilon that each program keeps: lower bounds on small neighbouring logs."""
 
 from __future__ import annotations
 

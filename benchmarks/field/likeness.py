@@ -1,4 +1,4 @@
-"""How near the releases of each program are to the log, by the measures of models.utility."""
+"""Distance of the releases of each program from the log, by the measures of models.utility."""
 
 from __future__ import annotations
 

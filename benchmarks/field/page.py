@@ -118,7 +118,7 @@ def _better(found: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
 
 
 def _claim(results: Mapping[str, Any], tool: Tool) -> str:
-    """What became of a tool's claim of epsilon on the neighbours of the audits."""
+    """Return the outcome of testing a tool's claim of epsilon on the neighbours of the audits."""
     if not tool.claims:
         return "claims no epsilon"
     rows = [row for row in results.get(f"guarantee {tool.name}", []) if "note" not in row]

@@ -89,7 +89,7 @@ def _peer(tool: str, *, paid: bool = False) -> Callable[[EventLog, float], tuple
 def ask(
     tool: str, log: Sequence[Any], epsilon: float, length: int, *, runs: int, pruning: int, limit: int = LIMIT
 ) -> dict[str, Any]:
-    """What a program of pm4py answers. PeerError: it is not installed, fails, or takes more than `limit` CPU s."""
+    """Return the answer of a program of pm4py. PeerError: not installed, failed, or more than `limit` CPU s."""
     python = os.environ.get("VEILSTREAM_FIELD_PYTHON", sys.executable)
     asked = {"tool": tool, "epsilon": epsilon, "k": length, "p": pruning, "runs": runs, "cases": log, "limit": limit}
     script = Path(__file__).with_name("peer.py")

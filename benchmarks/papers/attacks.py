@@ -34,7 +34,7 @@ SUPPRESSIONS: Mapping[str, Mapping[str, Any]] = {
 
 
 class Setting(NamedTuple):
-    """What the paper leaves open of its releases; K = 20 and the activities are given."""
+    """Parameters that the paper leaves open for its releases; K = 20 and the activities are given."""
 
     knowledge: Structure
     L: int

@@ -16,7 +16,7 @@ from tests.api.conftest import variants
 
 
 def printed(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    """What a command prints with --json."""
+    """Return the output of a command with --json."""
     capfd.readouterr()
     assert execute([*map(str, arguments), "--json"]) == 0
     return json.loads(capfd.readouterr().out)

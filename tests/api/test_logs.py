@@ -216,7 +216,7 @@ def test_integers_are_read_with_their_unit(small: pd.DataFrame) -> None:
 
 
 def test_a_guess_is_a_warning_at_the_callers_line(tmp_path: Path) -> None:
-    """What the command line reports on stderr, in a notebook."""
+    """Report the guesses of the command line as warnings in a notebook."""
     path = tmp_path / "log.csv"
     path.write_text("Case ID;Activity;Timestamp\n1;A;2025-01-31T10:00:00Z\n")
     with pytest.warns(UserWarning, match="columns known by their names: case='Case ID'") as caught:

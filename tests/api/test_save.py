@@ -22,7 +22,7 @@ FLAGS = ["--K", "5", "--L", "2", "--C", "1"]
 
 
 def header(path: Path) -> str:
-    """What an XES file says before its first trace."""
+    """Return the part of an XES file before its first trace."""
     return gzip.decompress(path.read_bytes()).decode().split("<trace>")[0]
 
 

@@ -27,8 +27,9 @@ def chromium() -> str:
 def open_page(
     page: Path | str, pictures: Path | None = None, *, cookie: str = "", looks: str = ""
 ) -> dict[str, dict[str, Any]]:
-    """What browse.mjs found, by appearance: of a file, or of an address with a cookie (`name=value`); `looks`: these
-    appearances only, `light` among them."""
+    """Return the findings of browse.mjs by appearance, of a file or of an address with a cookie (`name=value`).
+    `looks`: these appearances only, `light` among them.
+    """
     if pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[str, Any]] = _run("browse.mjs", str(page), str(pictures or "-"), cookie, looks)
@@ -36,7 +37,7 @@ def open_page(
 
 
 def press(address: str, steps: list[dict[str, str]]) -> dict[str, Any]:
-    """What press.mjs found after `steps` on the keyboard: no mouse is moved."""
+    """Return the findings of press.mjs after `steps` on the keyboard; no mouse is moved."""
     found: dict[str, Any] = _run("press.mjs", address, json.dumps(steps))
     return found
 

@@ -81,7 +81,7 @@ def _plain(found: re.Match[str]) -> str:
 
 
 def _taken(line: str) -> Any:
-    """What `.` is within a control line: the value that a `with` takes, or a sample of it."""
+    """Return the value of `.` within a control line: the value that a `with` takes, or a sample of it."""
     found = WITH.match(line)
     if found is None:
         return None

@@ -68,6 +68,6 @@ def sepsis(tmp_path_factory: pytest.TempPathFactory, logs: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def pictures() -> Path | None:
-    """Where screenshots are kept: only when `make screenshots` asks for them."""
+    """Return the folder of screenshots, which are kept only for `make screenshots`."""
     folder = os.environ.get("SCREENSHOTS")
     return Path(folder) if folder else None

@@ -1,4 +1,4 @@
-"""What Prometheus is asked: expressions of dashboards and alerts, and which of them have no answer, and why."""
+"""Expressions of dashboards and alerts that Prometheus evaluates, and those without an answer, with the reason."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def everything() -> dict[str, str]:
 
 
 def of_a_replay() -> dict[str, str]:
-    """What a replay alone answers."""
+    """Return the expressions that only a replay answers."""
     return {name: text for name, text in everything().items() if not any(part in text for part in EMPTY_IN_A_REPLAY)}
 
 

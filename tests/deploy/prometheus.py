@@ -87,7 +87,7 @@ class Prometheus:
         return {one["metric"]["alertname"] for one in self.query('ALERTS{alertstate="firing"}')}
 
     def evaluations(self) -> float:
-        """How often the rules were evaluated until now, by its own metrics."""
+        """Return how often the rules were evaluated so far, by the metrics of Prometheus."""
         with urlopen(f"http://{self.address}/metrics") as answer:
             lines = answer.read().decode().splitlines()
         wanted = "prometheus_rule_group_iterations_total{"

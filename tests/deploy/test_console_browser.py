@@ -55,7 +55,7 @@ def test_the_report_is_as_clean_under_its_policy(console: Console, pictures: Pat
 
 
 def test_the_sign_in_page_is_clean(console: Console, pictures: Path | None) -> None:
-    """What a browser without a session sees."""
+    """A browser without a session sees the sign-in page only."""
     found = open_page(f"http://127.0.0.1:{console.port}/", pictures and pictures / "console" / "sign-in", looks=LOOKS)
     for seen in found.values():
         assert "401" in seen["messages"].pop()

@@ -299,7 +299,7 @@ def test_chart_carries_the_rules_and_dashboards_of_deploy(made: Path) -> None:
 
 
 def test_helm_renders_the_chart(made: Path) -> None:
-    """Helm itself, where it is installed, lints the chart and renders it with everything switched on."""
+    """Helm itself, if it is installed, lints the chart and renders it with everything switched on."""
     helm = shutil.which("helm")
     if helm is None:
         missing("helm", "helm is not installed")
@@ -338,7 +338,7 @@ def words(*switches: str) -> list[str]:
 
 
 def rendered(made: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """What Helm makes of the chart."""
+    """Return the manifests that Helm renders of the chart."""
     helm = shutil.which("helm")
     if helm is None:
         missing("helm", "helm is not installed")
@@ -356,7 +356,7 @@ def test_helm_refuses_what_would_install_and_not_work(made: Path, wrong: str) ->
 
 
 def test_helm_takes_coordinators_with_a_store_a_digest_and_a_base(made: Path, tmp_path: Path) -> None:
-    """What the refusals ask for is enough; the digest replaces the tag, the base before each runbook."""
+    """The values that the refusals name are enough; the digest replaces the tag, and the base precedes each runbook."""
     config = 'store = "s3://releases"\n' + chart.values()["config"].replace('"0.0.0.0"', '"[::]"')
     (tmp_path / "veilstream.toml").write_text(config)
     digest = "sha256:" + "0" * 64

@@ -31,7 +31,9 @@ def expressions(board: dict[str, Any]) -> list[str]:
 
 
 def checked(folder: Path, boards: dict[str, Any]) -> dict[str, list[str]]:
-    """What the compiler says of each dashboard as a literal of the schema's types (board.ts); [] where it conforms."""
+    """Return the compiler's errors about each dashboard as a literal of the schema's types (board.ts); [] if it
+    conforms.
+    """
     node()
     (folder / "node_modules").symlink_to(MODULES)
     (folder / "board.ts").write_text((HERE / "board.ts").read_text())

@@ -120,7 +120,7 @@ def test_first_dead_letter_can_be_seen() -> None:
 
 
 def test_endpoint_listens_on_loopback_only() -> None:
-    """Figures derive from source data: nobody outside reads them unless told."""
+    """Figures derive from source data: nobody outside reads them unless they are configured."""
     metrics = Metrics("tiny")
     port, server = metrics.serve(0)
     try:
@@ -133,7 +133,7 @@ def test_endpoint_listens_on_loopback_only() -> None:
 
 
 def test_reasons_are_a_closed_list() -> None:
-    """Whatever a gate or a mechanism says, its label is one of the documented ones."""
+    """Every reason of a gate or a mechanism has one of the documented labels."""
     said = {
         "ka: 2 is below 20": "ka",
         "process budget epsilon: spent 1, asked 1, limit 1": "process_budget",

@@ -75,7 +75,7 @@ def test_what_is_left_of_a_budget_is_counted_in_releases(tmp_path: Path) -> None
 
 
 def test_the_budget_of_the_process_bounds_what_is_left_of_each(tmp_path: Path) -> None:
-    """What one publication spends is gone for the other; a mechanism that spends nothing has no such number."""
+    """The budget that one publication spends is gone for the other; a mechanism without charges has no such number."""
     one = {"mechanism": NOISE, "gate": {"public_cut": True}}
     chosen = settings(one, one, {"mechanism": {"kind": "identity"}}, budget={"max_epsilon": 1.5})
     metrics = Metrics("tiny")
@@ -196,7 +196,7 @@ def test_a_publication_that_counts_is_awaited_too(tmp_path: Path, window: dict[s
 
 
 def test_a_release_that_waits_past_its_moment_is_overdue(tmp_path: Path) -> None:
-    """The gauge grows by itself: also while the coordinator hangs. 0 where nothing waits."""
+    """The gauge grows by itself: also while the coordinator hangs. 0 if nothing waits."""
     metrics = opened(settings({"mechanism": {"kind": "identity"}}), tmp_path / "out")
     assert value(metrics, "waiting_overdue_seconds") == 0
     metrics.waiting("p0", time.time() - 1000)
@@ -252,7 +252,7 @@ def test_memory_and_start_of_the_process_are_served_and_in_no_textfile(tmp_path:
 
 
 def test_size_of_the_checkpoint_is_told(tmp_path: Path) -> None:
-    """As it lies on the disk, also at the start of a process that has saved nothing yet."""
+    """As it is on the disk, also at the start of a process that has saved nothing yet."""
     chosen = settings({"mechanism": {"kind": "identity"}})
     Replay(chosen, tmp_path / "out").run(log_of(tmp_path, 4))
     metrics = opened(chosen, tmp_path / "out")

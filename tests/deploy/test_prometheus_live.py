@@ -63,7 +63,7 @@ CLEARED = {"VeilstreamAnonymityBelowBound", "VeilstreamGateWithholds"}
 
 @dataclass
 class Seen:
-    """What Prometheus said while the replay lived."""
+    """Answers of Prometheus during the replay."""
 
     answers: int = 0
     silent: dict[str, str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Pace:
             time.sleep(0.1)
 
     def look(self) -> None:
-        """What is true and firing now."""
+        """Return the alerts that are true and firing now."""
         self.watcher.look()
         self.found.answers += bool(self.prometheus.value('up{job="veilstream"}'))
 
@@ -204,7 +204,9 @@ def test_every_alert_has_a_unit_test() -> None:
 
 
 def test_comparisons_of_alerts_are_all_found() -> None:
-    """What asks whether an alert could ever see data asks without filter: every comparison of a rule is a `bool`."""
+    """Expressions that test whether an alert could ever see data have no filter: every comparison of a rule is a
+    `bool`.
+    """
     assert len(everything()) == len(alerts()) - 2 + len([name for name in everything() if ": " in name])
     for text in alerts().values():
         assert " bool " in text
@@ -212,7 +214,7 @@ def test_comparisons_of_alerts_are_all_found() -> None:
 
 
 def test_promtool_accepts_the_textfile(tmp_path: Path) -> None:
-    """What --metrics-textfile leaves follows the conventions of the exposition format."""
+    """The file of --metrics-textfile follows the conventions of the exposition format."""
     (tmp_path / "live.toml").write_text(CONFIGURATION)
     settings: Settings = load(tmp_path / "live.toml")
     metrics = Metrics("lint")

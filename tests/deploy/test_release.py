@@ -48,7 +48,7 @@ release, libraries = _script("release"), _script("libraries")
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files as they lie here, as one commit of a repository of their own."""
+    """The files as they are here, as one commit of a repository of their own."""
     there = tmp_path_factory.mktemp("clone") / "veilstream"
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     for name in names.decode().split("\0"):
@@ -258,7 +258,7 @@ def place() -> Iterator[Path]:
 
 
 def _python(place: Path, tree: Path) -> tuple[list[str], str]:
-    """How to run Python as a user who can write nothing of the program, and the path of modules."""
+    """Return the command that runs Python as a user without write access to the program, and the path of modules."""
     site = next(one for one in sys.path if one.endswith("site-packages") and (Path(one) / "numba").is_dir())
     modules = f"{tree}{os.pathsep}{site}"
     if os.geteuid():

@@ -126,7 +126,7 @@ def test_until_when_the_budget_lasts(
 
 
 def test_one_release_has_no_pace() -> None:
-    """How many more it pays for is said, and no day."""
+    """The number of further releases is shown, and no day."""
     body = {"epsilon": 0.5, "delta": 0.0, "spent": {"epsilon": 0.5, "delta": 0.0}, "limit": 2.0}
     found = data.budget(PACE[:1], cast(AuditDocument, {"budget": body}))
     assert found is not None

@@ -1,4 +1,4 @@
-"""What the report says, against the files that it reads; and what it must not say."""
+"""Sentences of the report, compared with the files that it reads; and sentences that it must not contain."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_every_bound_has_its_plot() -> None:
 
 
 def test_comparison_is_shown(hospital: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What `replay --compare` left is a table and plots; a comparison of other publications is not shown."""
+    """The result of `replay --compare` is a table and plots; a comparison of other publications is not shown."""
     rows = json.loads((hospital / "operator" / "comparison.json").read_text())
     assert document(capfd, str(hospital))["comparison"] == rows
     assert execute(["report", str(hospital), "-o", str(tmp_path / "r.html")]) == 0

@@ -71,7 +71,7 @@ def test_a_page_has_every_part_and_links_that_lead_somewhere(path: Path) -> None
 
 
 def fault(line: str) -> str:
-    """Why the program does not parse a command line; "" where it does. Nothing is run, no file need exist."""
+    """Why the program does not parse a command line; "" if it does. Nothing is run, no file need exist."""
     node: Any = get_command(build_app())
     words = shlex.split(line)[1:]
     while hasattr(node, "commands"):

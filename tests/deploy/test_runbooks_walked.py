@@ -126,7 +126,7 @@ def _series(metrics: Metrics) -> list[dict[str, str]]:
 
 
 def _firing(metrics: Metrics, folder: Path) -> set[str]:
-    """Which alerts promtool says are there and were not expected: all that fire."""
+    """Return the alerts that fire and were not expected, according to promtool."""
     names = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
     asked = [{"alertname": name, "eval_time": "12m", "exp_alerts": []} for name in names]
     group = {"interval": "1m", "input_series": _series(metrics), "alert_rule_test": asked}

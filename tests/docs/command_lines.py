@@ -1,4 +1,4 @@
-"""What the pages tell a reader to type: found in the text, and held against the program that would run it."""
+"""Command lines on the pages: extracted from the text, and compared with the program that would run them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lines(text: str) -> list[str]:
 
 
 def faults(line: str) -> list[str]:
-    """What of a command line does not exist: command, option, make target, module, test file."""
+    """Return the parts of a command line that do not exist: command, option, make target, module, test file."""
     program, *words = shlex.split(line, comments=True)
     if program == ".":
         return [word for word in words if word != ".venv/bin/activate"]

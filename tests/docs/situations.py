@@ -1,4 +1,4 @@
-"""What counts as a situation in which somebody sets a key, passes an option, or looks at a metric."""
+"""Rules for a situation in which somebody sets a key, passes an option, or looks at a metric."""
 
 from __future__ import annotations
 

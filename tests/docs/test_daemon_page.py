@@ -1,4 +1,4 @@
-"""What docs/daemon.md gives a newcomer to copy: the configuration loads, the broker is the one that the tests run."""
+"""Examples that docs/daemon.md gives to copy: the configuration loads, and the broker is the one of the tests."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def importers() -> dict[str, set[str]]:
 
 
 def test_every_dependency_is_on_the_page_and_no_other() -> None:
-    """What is added to pyproject.toml needs a line on what would be in its place."""
+    """A new entry of pyproject.toml needs a line about its alternative."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.split(r"[<>=;\[ ]", one)[0] for one in project["dependencies"]}
     assert set(ROWS) == declared

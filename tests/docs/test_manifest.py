@@ -101,7 +101,9 @@ def test_what_each_mechanism_says_is_on_the_page(
 
 
 def test_keys_of_the_audit_are_on_the_page(written: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    """What is beside the manifest in audit.json is named, but for what a mechanism tells the operator alone."""
+    """Keys of audit.json that the manifest lacks are named, except those that a mechanism reports to the operator
+    alone.
+    """
     always = {"cut", "trigger", "certain", "counts", "anonymity", "series", "leakage", "risk", "utility"}
     always |= {"suppressed", "n_actual", "gate", "bounds", "resources", "seconds"}
     assert always <= keys(AUDIT)

@@ -11,7 +11,7 @@ PAGE = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
 
 
 def test_every_reason_is_explained() -> None:
-    """What is in the dlq or in the metric is on the page."""
+    """Every reason in the dlq or in the metric is on the page."""
     table = PAGE[PAGE.index("## Reasons in the dlq") :]
     assert [reason for reason in POISONS if f"`{reason}`" not in table] == []
     known = {"tombstone", "snapshot", "no_mapping", "unchanged", "lifecycle"}

@@ -27,7 +27,7 @@ def simple(log: list[Any]) -> SimpleLog:
 def judged(
     earlier: list[Any], later: list[Any], n: int, method: str, bk: str
 ) -> tuple[CandidateValuer, BaseLinker, Any]:
-    """What one method needs to value `bk`, whose letters need not occur in the logs."""
+    """Return the inputs of a method for valuing `bk`, whose letters need not occur in the logs."""
     given = join_releases(simple(earlier), simple(later), foreign=True)
     audit = PairAttack(given, len(bk), [n], method, "all")  # type: ignore[arg-type]
     (base,) = base_linkers(given, audit.linkable, [n])

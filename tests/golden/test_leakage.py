@@ -120,7 +120,7 @@ def test_a_series_of_growing_logs(number: int) -> None:
 
 
 def test_an_identity_chain_composes_sequentially() -> None:
-    """Where the next state is the last one, every TPL is exactly the sum of all epsilon."""
+    """If the next state is the last one, every TPL is exactly the sum of all epsilon."""
     vector = SEQUENCES["identity_chain"]
     same = step([[1, 0], [0, 1]])
     leakage = TemporalLeakage()

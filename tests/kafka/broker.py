@@ -81,7 +81,7 @@ class Broker:
 
     @property
     def log(self) -> str:
-        """What the broker printed."""
+        """Return the output of the broker."""
         path = self.folder / "broker.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -101,7 +101,7 @@ class Broker:
         (self.folder / "server.properties").write_text(text)
 
     def _java(self, *arguments: str) -> None:
-        """Run a Java program of the broker. RuntimeError with what it printed where it fails."""
+        """Run a Java program of the broker. RuntimeError with what it printed if it fails."""
         command = ["java", *JAVA, "-cp", self.classpath, *arguments]
         outcome = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=START_SECONDS, check=False
@@ -118,7 +118,7 @@ class Broker:
         self._java("kafka.admin.ConfigCommand", "--bootstrap-server", self.bootstrap, "--alter", *quota, *entity)
 
     def start(self) -> None:
-        """Start and wait until the port answers; the log is shown where it does not."""
+        """Start and wait until the port answers; the log is shown if it does not."""
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 ["java", *JAVA, "-cp", self.classpath, "kafka.Kafka", self._properties],
@@ -131,7 +131,7 @@ class Broker:
         self._wait()
 
     def started(self) -> Self:
-        """Itself, running; removed where it does not start."""
+        """Itself, running; removed if it does not start."""
         try:
             self.start()
         except BaseException:

@@ -60,7 +60,7 @@ def draw_again() -> None:
 
 
 def drop_dead_letters() -> None:
-    """Bad records are covered, and told to nobody."""
+    """Bad records are covered, and reported to nobody."""
     from stream.daemon.ingest import Ingest
 
     send = Ingest._send

@@ -1,4 +1,4 @@
-"""What the recorded delta topic says the releases must be: an embedded re-fold, and the log of a file beside it."""
+"""Releases that must follow from the recorded delta topic: an embedded re-fold, and a log file for comparison."""
 
 from __future__ import annotations
 

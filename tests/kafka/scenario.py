@@ -118,7 +118,7 @@ class Keeper:
 
 
 def settled(one: Site, sent: int) -> bool:
-    """Whether everything that was sent is covered, and every cut of both publications is decided and told."""
+    """Whether everything that was sent is covered, and every cut of both publications is decided and announced."""
     if one.covered() < sent:
         return False
     cuts = len(expected_cuts(one, WINDOW))
@@ -131,5 +131,5 @@ def settled(one: Site, sent: int) -> bool:
 
 
 def disagreements(one: Site, host: str = "a") -> list[str]:
-    """What the independent verifier finds."""
+    """Return the findings of the independent verifier."""
     return verify(one, window=WINDOW, plain="plain", noisy="noisy", host=host)

@@ -197,7 +197,7 @@ class Site:
         return [(offset, msgspec.json.decode(value or b"null")) for _, offset, value in found]
 
     def covered(self) -> int:
-        """How many distinct source offsets the delta topic covers, as rows or as dead letters."""
+        """Return how many distinct source offsets the delta topic covers, as rows or as dead letters."""
         seen = set()
         for _, record in self.json("delta"):
             if record["t"] == "delta":
@@ -210,7 +210,7 @@ class Site:
         return [entry for _, entry in self.json("ledger") if kind in (None, entry["kind"])]
 
     def wait(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-        """Wait until a condition holds, with the logs of all processes where it does not."""
+        """Wait until a condition holds, with the logs of all processes if it does not."""
         deadline = patient_time() + seconds
         while patient_time() < deadline:
             if condition():
@@ -219,7 +219,9 @@ class Site:
         raise AssertionError(f"{what} did not happen in {seconds:g} s\n{self._state()}")
 
     def _state(self) -> str:
-        """What each side has, the logs without the noise of an absent broker, and where each process is."""
+        """Return the state of each side, the logs without the noise of an absent broker, and the position of each
+        process.
+        """
         deltas = [record for _, record in self.json("delta") if record["t"] == "delta"]
         reach = [(one["src"], one["p"], one["prev"], one["last"], one["n"], one["dlq"]) for one in deltas]
         ends = {part: offset for part, offset, _ in self.records(self.topic)}

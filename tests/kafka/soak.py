@@ -78,7 +78,7 @@ class Watched:
 
 
 def problems(name: str, figures: dict[str, list[int]], events: int) -> list[str]:
-    """What grew in one process while it took `events` events."""
+    """Return the growth of one process while it took `events` events."""
     allowed = {"resident_bytes": NOISE_BYTES + BYTES_PER_EVENT * events, "descriptors": SLACK, "threads": SLACK}
     return [
         f"{name}: {what} grew from {figures[what][0]} to {figures[what][1]}, {bound} are allowed"

@@ -1,4 +1,4 @@
-"""What operators, retention and crashes do to topics: deleted and created again, a tail cut off, garbage appended."""
+"""Damage to topics by operators, retention and crashes: created again, a tail cut off, garbage appended."""
 
 from __future__ import annotations
 

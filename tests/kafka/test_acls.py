@@ -60,7 +60,7 @@ def _allow(guarded: GuardedBroker, one: Site, *roles: str) -> None:
 
 
 def _refused(one: Site, role: str, code: int) -> str:
-    """What a daemon process says that ends at its start with an exit code, under the principal of its role."""
+    """Return the error of a daemon that ends at its start with an exit code, under the principal of its role."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VEILSTREAM_SOURCE__SECURITY__USERNAME", role)
         run = ("run", "--role", role, "-c", str(one.config), "-o", str(one.output(role)))

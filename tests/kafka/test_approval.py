@@ -89,6 +89,6 @@ def test_a_daemon_killed_at_every_boundary_of_a_decision(broker: AnyBroker, name
 
 
 def read_held(one: Site) -> list[tuple[str, int]]:
-    """What status.json says is held."""
+    """Return the held releases of status.json."""
     status = read_status(one.output())
     return [] if status is None else [(each["publication"], each["number"]) for each in status["held"]]

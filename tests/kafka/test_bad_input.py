@@ -108,7 +108,7 @@ def _page(port: str, page: str) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """What is in a file, whatever packs it."""
+    """Return the content of a file, packed or not."""
     if path.suffix == ".gz":
         return gzip.decompress(path.read_bytes())
     if path.suffix == ".parquet":
@@ -147,8 +147,9 @@ def _site(broker: AnyBroker, name: str, folder: Path) -> Site:
 def test_bad_configuration_is_one_line(
     broker: AnyBroker, name: str, tmp_path: Path, change: tuple[str, str], line: str, code: int
 ) -> None:
-    """What cannot work ends with exit code 2 and one line that says where; a broker that is away with 1: a service
-    manager tries again."""
+    """A configuration that cannot work ends with exit code 2 and one line with the place; an absent broker with 1, so
+    that a service manager tries again.
+    """
     one = Site(broker.bootstrap, name, tmp_path, scenario.publications(), topics=False)
     one.config.write_text(one.config.read_text().replace(*change))
     error = one.command("run", "--role", "ingest", "-c", str(one.config), "-o", str(tmp_path / "a"), expect=code)

@@ -53,7 +53,7 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
 
 
 def _spoiled(site: Witness, spoil: Spoil) -> list[str]:
-    """What the judge says when the topics hold something else."""
+    """Return the findings of the judge if the topics hold something else."""
     names = [f"veilstream.{site.name}.{kind}" for kind in ("delta", "ledger")]
     kept = {name: (list(site._seen[name]), list(site._decoded[name])) for name in names}
     bodies = [[json.loads(value or b"null") for _, _, value in kept[name][0]] for name in names]
@@ -71,7 +71,7 @@ def _spoiled(site: Witness, spoil: Spoil) -> list[str]:
 def test_ten_seeded_faults_lose_nothing_and_their_judge_can_say_no() -> None:
     """Random faults of the catalogue: nothing lost, doubled, under-counted or hung, however long it takes. What the run
     left is then spoiled in four ways, and the judge names each."""
-    classpath()  # skips where there is no Java
+    classpath()  # skips if there is no Java
     said: dict[str, set[str]] = {}
 
     def look(world: World) -> None:
@@ -90,7 +90,7 @@ def test_ten_seeded_faults_lose_nothing_and_their_judge_can_say_no() -> None:
 
 
 def test_a_seed_gives_the_same_schedule_and_another_one_gives_another() -> None:
-    """What a run printed can be run again."""
+    """A run can be repeated from its output."""
     kinds = allowed()
     first, again = ([list(strikes(seed, 3, kinds))] for seed in (SEED, SEED))
     assert first == again

@@ -141,7 +141,7 @@ def test_a_batch_that_cannot_be_decoded_stops_its_partition_alone(damaged: Broke
 
 
 def test_what_was_deleted_behind_a_stopped_partition_is_a_gap(damaged: Broker, name: str, tmp_path: Path) -> None:
-    """Whoever removes the damaged batch from the log loses its events: the fold must be told, and releases stop."""
+    """Removing the damaged batch from the log loses its events: the fold must see the gap, and releases stop."""
     (health,) = free_ports(1)
     one = _site(damaged, name, tmp_path, top=f"health_port = {health}")
     values = scenario.events(cases=6)[:11]
@@ -220,8 +220,9 @@ def test_a_start_from_a_topic_that_cannot_be_decoded_is_refused(
 def test_topics_are_created_with_their_compression_and_checked_for_it(
     broker: AnyBroker, name: str, tmp_path: Path
 ) -> None:
-    """Whatever the default of the broker is. A codec that this installation cannot decode is named by `topics check`,
-    one that it can is no problem."""
+    """The default of the broker does not matter. `topics check` names a codec that this installation cannot decode, and
+    no other.
+    """
     one = _site(broker, name, tmp_path)
     from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 

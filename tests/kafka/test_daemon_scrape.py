@@ -180,7 +180,7 @@ def start(one: Story, ports: list[int]) -> list[Any]:
 
 
 def delete(one: Story, before: int) -> None:
-    """What retention does to partition 0 while nobody reads it."""
+    """Delete records of partition 0 that were not read, as retention does."""
     from kafka import TopicPartition
     from kafka.admin import KafkaAdminClient
 
@@ -190,7 +190,7 @@ def delete(one: Story, before: int) -> None:
 
 
 def remember(one: Story) -> None:
-    """What the healthy daemon told, compared below with what was sent."""
+    """Note the metrics of the healthy daemon, to compare them with the sent events."""
     wanted = {
         "ingest events": ("ingest_events_total", ""),
         "folded events": ("events_total", ""),

@@ -1,4 +1,4 @@
-"""What comes out of Kafka is what an embedded fold of the same events gives."""
+"""The output of the daemon is the result of an embedded fold of the same events."""
 
 from __future__ import annotations
 

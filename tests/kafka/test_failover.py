@@ -52,7 +52,7 @@ def _mirrored(one: Site) -> int:
 
 
 def _forget(one: Site, before: int) -> None:
-    """What retention does to the delta topic."""
+    """Delete records of the delta topic, as retention does."""
     from kafka import TopicPartition
     from kafka.admin import KafkaAdminClient
 

@@ -39,7 +39,7 @@ def _rewind(one: Site, role: str, topic: str, partitions: int) -> None:
 
 
 def _members(one: Site) -> int:
-    """How many ingest workers the group has; none while there is no group yet."""
+    """Return the number of ingest workers of the group; 0 while there is no group yet."""
     from kafka import errors
     from kafka.admin import KafkaAdminClient
 
@@ -54,7 +54,7 @@ def _members(one: Site) -> int:
 
 
 def _delete(one: Site, topic: str, before: int) -> None:
-    """What retention does: the records of partition 0 below an offset are gone."""
+    """Delete the records of partition 0 below an offset, as retention does."""
     from kafka import TopicPartition
     from kafka.admin import KafkaAdminClient
 
@@ -170,7 +170,7 @@ def test_events_deleted_before_a_running_worker_read_them_are_a_gap(
         deltas = _deltas(one)
     finally:
         one.close()
-    # A delta covers what lies between `prev` and `last`. None may cover an event that nobody read.
+    # A delta covers what is between `prev` and `last`. None may cover an event that nobody read.
     covered = {offset for delta in deltas for offset in range(delta["prev"] + 1, delta["last"] + 1)}
     seen = {row[0] for delta in deltas for row in delta["rows"]} | {
         offset for delta in deltas for offset in delta["dlq"]

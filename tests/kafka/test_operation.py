@@ -1,4 +1,4 @@
-"""What an operator does with a running daemon: both roles in one process, health, pause, stop in a build, a gap."""
+"""Operation of a running daemon: both roles in one process, health, pause, stop in a build, a gap."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AnyBroker = Broker | ForeignBroker
 
 
 def _ask(port: int, page: str) -> tuple[int, dict[str, Any]]:
-    """Status and body of a health page; (0, {}) where nobody listens."""
+    """Status and body of a health page; (0, {}) if nobody listens."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5) as answer:
             return answer.status, json.load(answer)

@@ -171,7 +171,7 @@ def _rows(one: Site) -> dict[int, int]:
 
 
 def _limit(one: Site, topic: str, size: int) -> None:
-    """What a broker takes as one record of a topic."""
+    """Return the largest record that a broker accepts in a topic."""
     from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
     admin = KafkaAdminClient(bootstrap_servers=one.bootstrap)

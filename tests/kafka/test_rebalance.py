@@ -106,7 +106,7 @@ def test_a_standby_that_takes_over_gets_every_record(broker: AnyBroker, name: st
 @pytest.mark.parametrize("always", [False, True], ids=["once", "always"])
 def test_a_delta_that_the_coordinator_is_not_given(broker: AnyBroker, name: str, tmp_path: Path, always: bool) -> None:
     """A second consumer is asked before anything behind it is folded. Where that has it, every release is made; where
-    nobody has it, it is a gap that is told, and nothing is released any more."""
+    nobody has it, it is a gap that is reported, and nothing is released any more."""
     one = scenario.site(broker.bootstrap, name, tmp_path)
     every = 2 * scenario.CASES // scenario.WINDOW
     try:

@@ -1,4 +1,4 @@
-"""What a daemon logs where all is well, and where it refuses: no error in the one, one line in the other."""
+"""Log of a daemon: no error if all is well, and one line for a refusal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AnyBroker = Broker | ForeignBroker
 
 
 def errors(one: Site) -> list[str]:
-    """What was logged as an error, and every line that is no log record at all (a stack trace)."""
+    """Return the lines that were logged as errors, and every line that is no log record (a stack trace)."""
     found = []
     for line in filter(lambda text: text and not text.startswith("== "), one.logs().splitlines()):
         try:

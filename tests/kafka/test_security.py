@@ -28,7 +28,7 @@ def secure() -> Iterator[SecureBroker]:
 
 
 def tables(broker: Broker, folder: Path) -> dict[str, dict[str, Any]]:
-    """`[source.security]` of each way in; secrets lie in files."""
+    """`[source.security]` of each way in; secrets are in files."""
     (folder / "password").write_text(PASSWORD + "\n")
     (folder / "token").write_text(unsecured_token(USER) + "\n")
     pem = broker.folder

@@ -30,7 +30,7 @@ MILLIS = 1_704_110_400_000
 
 @dataclass(slots=True)
 class Feed:
-    """What goes into the topic of a process, and what must come of it."""
+    """Input of a process's topic, and its expected result."""
 
     source: str
     good: list[bytes | None]

@@ -84,8 +84,9 @@ def test_an_old_topic_is_no_gap_and_an_aborted_event_is_none(
 def test_a_ledger_that_was_taken_over_takes_nothing_more(
     broker: Broker | ForeignBroker, name: str, tmp_path: Path
 ) -> None:
-    """Who opens the ledger fences who had it, also one that never noticed: it appends nothing to the ledger and sends
-    nothing to another topic."""
+    """Opening the ledger fences the former owner, even if that never noticed: it appends nothing to the ledger and
+    sends nothing to another topic.
+    """
     one = scenario.site(broker.bootstrap, name, tmp_path)
     source = Source(topics=(one.topic,), bootstrap=one.bootstrap)
     first = TopicLedger(tmp_path / "first.sqlite", name, source)

@@ -223,7 +223,7 @@ def _charges(site: Site, noisy: str | None) -> Iterator[str]:
 
 
 def _published(site: Site, public: Path) -> Iterator[str]:
-    """What the topics told is one content per number, and it is what the store has."""
+    """The topics announced one content for each number, and the store has this content."""
     seals, _, burned = _released(site)
     told: dict[tuple[str, int], set[str]] = {}
     for _, record in site.json("releases"):
@@ -244,7 +244,7 @@ def _published(site: Site, public: Path) -> Iterator[str]:
 
 
 def _frames(site: Site) -> Iterator[str]:
-    """Framed events: between `begin` and `end` lies the whole release, each time that it is told."""
+    """Framed events: the whole release is between `begin` and `end`, each time that it is announced."""
     for (name, number), frames in _by_release(site).items():
         whole = 0
         for frame in frames:

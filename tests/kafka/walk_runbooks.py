@@ -94,7 +94,7 @@ class World:
         self.feeder.start()
 
     def _keep(self) -> None:
-        """What systemd does with `Restart=always` and `RestartSec=5`."""
+        """Restart the process, as systemd does with `Restart=always` and `RestartSec=5`."""
         while not self.over.wait(1):
             for role, wanted in self.wanted.items():
                 process = self.running.get(role)
@@ -223,7 +223,7 @@ def full(world: World) -> None:
 
 
 def killed(world: World) -> None:
-    """What the kernel does where memory ends."""
+    """Kill the process, as the kernel does without memory."""
     for _ in range(4):
         world.end("coordinator", signal.SIGKILL)
         life = world.lives["coordinator"]

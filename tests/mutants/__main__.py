@@ -206,7 +206,9 @@ def _record(path: str, function: str, mutant: Any, outcome: str, seconds: float)
 
 
 def _key(text: str, mutant: Any) -> str:
-    """What was killed stays killed while its surroundings (20 lines on each side) stay as they are."""
+    """Return the key of a mutant: a killed one stays killed while its surroundings (20 lines on each side) do not
+    change.
+    """
     lines = text.splitlines()
     around = "\n".join(lines[max(0, mutant.line - 20) : mutant.line + 20])
     return hashlib.sha256(f"{around}\0{mutant.before}\0{mutant.after}\0{mutant.operator}".encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Which mutants a module has: each is the whole text of the module with one small fault."""
+"""The mutants of a module: each is the whole text of the module with one small fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a mutant gets into a process: into the functions as they are, or at the import of its module."""
+"""Ways of a mutant into a process: into its functions, or at the import of its module."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def is_kernel(module: types.ModuleType, name: str) -> bool:
 
 
 def plant(module: types.ModuleType, name: str, code: types.CodeType) -> bool:
-    """Give a function of an imported module another body; False where it cannot be found."""
+    """Give a function of an imported module another body; False if it cannot be found."""
     _forget_results(module)
     if is_kernel(module, name):
         _plant_kernel(module, name, code)

@@ -135,7 +135,7 @@ class Session:
         return {number for number, item in enumerate(self.items) if item.module.__name__ in holders}
 
     def _constant(self, path: str, mutant: Mutant, reached: Iterable[int], module: types.ModuleType) -> bool:
-        """A mutant of a constant or a default in a fork of this process; False where it cannot be planted here."""
+        """A mutant of a constant or a default in a fork of this process; False if it cannot be planted here."""
         unfit = 77
         ordered = self._ordered(reached)
 

@@ -117,7 +117,7 @@ class Oracle:
         self.open_wall_windows()
 
     def open_wall_windows(self):
-        """Wall windows counted from `start` begin with the one that the first tick lies in."""
+        """Wall windows counted from `start` begin with the one that the first tick is in."""
         for pub in self.pubs:
             every = pub.rules.window.every
             if every and pub.rules.start is not None and pub.window_end is None:

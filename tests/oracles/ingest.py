@@ -155,7 +155,7 @@ class _Chunk:
 
 @dataclass(frozen=True, slots=True)
 class RecordWriter:
-    """How one process turns source records into delta records. Stateless: `prev` is the caller's."""
+    """Turns source records into delta records of one process. Stateless: `prev` is the caller's."""
 
     decode: Callable[[bytes | None, Headers], SourceEvent]
     pseudonyms: Pseudonyms

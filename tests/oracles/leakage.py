@@ -90,7 +90,7 @@ def _ratio_limits(m: int, alpha: float) -> np.ndarray[Any, np.dtype[np.float64]]
 
 
 def prefixes(traces: Sequence[Sequence[str]]) -> Counter[tuple[str, ...]]:
-    """How many traces have each prefix (traces with their artificial events)."""
+    """Return how many traces have each prefix (traces with their artificial events)."""
     return Counter(tuple(trace[:k]) for trace in traces for k in range(len(trace) + 1))
 
 
@@ -169,7 +169,7 @@ def dense(rows: dict[tuple[str, ...], Row]) -> list[list[float]]:
 
 
 def reference_step(traces: Sequence[Sequence[str]], x: int, alpha: float) -> float:
-    """What the authors' program computes for S2 backwards: rows from depth 1 on, columns with d_j = 0 left out."""
+    """Return the result of the authors' program for S2 backwards: rows from depth 1 on, no columns with d_j = 0."""
     rows = [row for state, row in backward(traces, "uncertain", x).items() if state]
     t, best = math.expm1(alpha), 0.0
     for q, d in itertools.permutations(rows, 2):

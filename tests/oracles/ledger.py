@@ -98,7 +98,7 @@ def owner(entries: Sequence[Entry]) -> tuple[ClaimBody | None, bool]:
 
 
 def state(entries: Sequence[Entry], name: str, number: int) -> str:
-    """What became of a sealed number."""
+    """Return the state of a sealed number."""
     (seal,) = [entry for entry in of(entries, "seal", name) if entry.sequence == number]
     decisions = [entry.body.decision for entry in of(entries, "approval", name) if entry.sequence == number]
     rulings = [decision for decision in decisions if decision != "refused"]
@@ -116,7 +116,7 @@ def numbers_in(entries: Sequence[Entry], name: str, *states: str) -> list[int]:
 
 
 def redraws(entries: Sequence[Entry], name: str, cut: str) -> int:
-    """How many numbers of a cut were burned."""
+    """Return how many numbers of a cut were burned."""
     return sum(entry.cut == cut for entry in of(entries, "burned", name))
 
 
@@ -141,7 +141,7 @@ def streak(entries: Sequence[Entry], name: str) -> int:
 
 
 def outcome(entries: Sequence[Entry], name: str, cut: str, redraw: int) -> str:
-    """What became of a draw: the last decision on its cut after so many burned numbers."""
+    """Return the outcome of a draw: the last decision on its cut after so many burned numbers."""
     lost, last = 0, "not finished"
     for entry in that_count(entries):
         if entry.publication != name or entry.cut != cut or entry.kind not in ("seal", "withheld", "burned"):

@@ -1,4 +1,4 @@
-"""What audits keep and share over a series gives every pair what it would compute alone.
+"""State that audits keep and share over a series gives every pair the result of a computation alone.
 
 Random series of releases: cases join, grow, are hidden, change their sensitive value, leave (retention) and are erased
 from what is kept; candidates are withheld and come again. After each step the audit of the candidate against all
@@ -57,7 +57,7 @@ class Series:
                 self.value[name] = self.rng.choice(["x", "y", None])
 
     def release(self, number: int, *, hidden: float, leaves: float) -> ReleaseRecord:
-        """What is released of them: some events may be suppressed, some cases left out."""
+        """Return a release of the cases: some events may be suppressed, some cases left out."""
         shown = [
             ([one for one in trace if self.rng.random() >= hidden], self.value.get(name), name)
             for name, trace in self.cases.items()

@@ -47,7 +47,7 @@ def without_witness(rows: list[Any]) -> list[Any]:
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each way was gone: a linker was there, a witness was evident, the pair was asked alone."""
+    """Counters of each way of the computation: a linker existed, a witness was evident, the pair was computed alone."""
     counted: Counter[str] = Counter()
     evident, unlinkable = shared_pairs.evident_obstacles, shared_pairs._unlinkable
 
@@ -100,7 +100,7 @@ def test_what_is_followed_equals_each_pair_alone(
 
 
 def test_all_ways_are_gone(ways: Counter[str]) -> None:
-    """What is hidden anew in every release leaves records without a link, and records that too many share."""
+    """Records that are hidden anew in every release have no link, and others are shared by too many."""
     rng, records = random.Random(8), list[ReleaseRecord]()
     series = Series(rng, values=True)
     for number in range(1, 12):

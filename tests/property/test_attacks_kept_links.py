@@ -101,7 +101,7 @@ def test_links_of_a_series_equal_the_plain_dynamic_programme(seed: int) -> None:
 
 
 def test_more_links_than_fit_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was known before stays as it was, and each pair then lists its own."""
+    """Earlier results stay as they were, and each pair then lists its own links."""
     relation = {(a, b): 0 for a in range(4) for b in range(4)}
     kept = KeptLinks()
     few, many = np.arange(2), np.arange(4)

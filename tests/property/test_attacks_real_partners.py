@@ -1,4 +1,4 @@
-"""What the real partners leave of a pair that shares tables and totals is what the pair leaves alone.
+"""The counts of the real partners are the same with shared tables and totals, and without.
 
 Random series: cases join, grow, are hidden, change their sensitive value and leave; candidates are withheld, releases
 are written again by erasure and read back after a restart. Survivors, changes and the least values must be equal.

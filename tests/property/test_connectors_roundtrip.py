@@ -1,4 +1,4 @@
-"""What is written is what is read, for any log and all three formats; and pm4py reads our XES."""
+"""Written logs are read back unchanged, for any log and all three formats; and pm4py reads our XES."""
 
 from __future__ import annotations
 

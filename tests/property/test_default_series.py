@@ -1,4 +1,4 @@
-"""What comes out of the default is attacked by hand: no program code counts here (tests/oracles/series.py)."""
+"""Attacks by hand on releases of the default: no program code counts here (tests/oracles/series.py)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def stream(seed: int) -> EventLog:
 
 
 def defaults(log: EventLog, *sensitive: str) -> Settings:
-    """What `veilstream replay` does where nothing is configured."""
+    """Return the settings of `veilstream replay` without a configuration."""
     settings = Settings.model_validate({"process": {"name": "process", "sensitive": list(sensitive)}})
     return presets.with_default(settings, log)
 

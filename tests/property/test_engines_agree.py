@@ -24,7 +24,7 @@ ZONES = ("2024-03-31T02:30:15", "2024-10-27T02:30:15", "2024-10-27T01:59:59.25",
 
 
 def engines(name: str, path: Path, reading: Reading, work: Path) -> Engine:
-    """The engine, or a clear skip where it is not installed."""
+    """The engine, or a clear skip if it is not installed."""
     if name == "duckdb":
         pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
         from stream.engine.duckdb import DuckDb
@@ -121,7 +121,7 @@ def random_plan(generator: np.random.Generator, log: Any, count: Any) -> Variant
 
 
 def cases_of(engine: Engine, plan: VariantPlan, draws: Draws, asked: CountQuery) -> list[tuple[Any, ...]]:
-    """What leaves, one line a case."""
+    """Return the released cases, one line each."""
     found: list[tuple[Any, ...]] = []
     for part in engine.leaving(plan, draws):
         shown = [

@@ -14,7 +14,7 @@ ALL = (
 
 
 def agree(kind: str, name: str, logs: Path, work: Path) -> None:
-    """What the engine finds is what `embedded` finds, part by part."""
+    """Check that the engine and `embedded` give the same, part by part."""
     pair = prepared(logs, name, work)
     wanted, own = found("embedded", pair, work / "embedded"), found(kind, pair, work / kind)
     assert own.keys() == wanted.keys() >= {"table", "plan", "cases", "counts", "audits"}

@@ -1,4 +1,4 @@
-"""What changed since a state was saved, put to what was saved, is the state: byte for byte, over random streams."""
+"""Changes since a saved state, applied to that state, give the present state: byte for byte, over random streams."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Kept:
 def test_a_base_and_its_changes_are_the_state(
     made: FoldRules, other: tuple[FoldRules, FoldRules], steps: list[Any], data: st.DataObject
 ) -> None:
-    """Cuts, late events, gaps, erasures, retention, new rules, attributes, event ids: whatever lies between two saves;
+    """Cuts, late events, gaps, erasures, retention, new rules, attributes, event ids: anything between two saves;
     and a fold that is restored from them goes on as the one that was saved."""
     fold, kept = Fold(made), Kept()
     saved = [flag for _, flag in steps]

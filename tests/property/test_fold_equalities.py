@@ -1,4 +1,4 @@
-"""What must not change a cut: batching, interleaving, a restart."""
+"""Batching, interleaving and restarts, which must not change a cut."""
 
 from __future__ import annotations
 

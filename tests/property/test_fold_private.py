@@ -101,7 +101,7 @@ jump = st.one_of(st.integers(-6, 3), st.sampled_from([-1000, 1000]))
     st.lists(st.tuples(st.integers(0, 4), jump), max_size=3),
 )
 def test_a_person_moves_no_moment_and_nobody_else(made, items, far):
-    """Wall windows: with and without one case, however far its events lie in the past or the future, the same moments
+    """Wall windows: with and without one case, however far its events are in the past or the future, the same moments
     and the same log of all others. Two partitions; the case may be the only one of its partition."""
     records = []
     for position, record in records_of(items):

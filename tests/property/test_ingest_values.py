@@ -1,4 +1,4 @@
-"""Whatever JSON is in a kept attribute: it goes to the dlq, or the state with it can be saved and restored."""
+"""Every JSON value of a kept attribute goes to the dlq, or the state with it can be saved and restored."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_tpl_lies_between_epsilon_and_composition_and_never_falls(
 @examples(50)
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=30))
 def test_extreme_steps_compose_exactly(cents: list[int]) -> None:
-    """Where all steps are extreme, every TPL is the sum of e as an exact fraction, and no step is evaluated."""
+    """If all steps are extreme, every TPL is the sum of e as an exact fraction, and no step is evaluated."""
     epsilon = [Fraction(c, 100) for c in cents]
     same = step([[1, 0], [0, 1]])
     leakage = series(epsilon, [same] * (len(epsilon) - 1), [same] * (len(epsilon) - 1))
@@ -255,7 +255,7 @@ def test_budgets_keep_their_bound(backward: Any, forward: Any, alpha: Fraction, 
 @pytest.mark.parametrize(("backward", "forward"), [SIXTHS, FIFTHS])
 @pytest.mark.parametrize("alpha", [Fraction(1, 10), Fraction(1), Fraction(3)])
 def test_a_chain_that_forgets_gets_a_budget_for_ever(backward: Any, forward: Any, alpha: Fraction) -> None:
-    """What rounding asks for is given away in the last digits, not as the whole budget."""
+    """Rounding costs only the last digits of the budget, and not the whole budget."""
     found = allocate(step(backward), step(forward), alpha)
     assert 0 < found.constant <= min(found.first, found.last) <= alpha
     assert alpha * (1 - Fraction(1, 10**9)) <= found.first + found.last - found.constant <= alpha

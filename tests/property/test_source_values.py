@@ -1,4 +1,4 @@
-"""Whatever a record holds, it becomes events, is left out, or is refused with a known reason: no other exception."""
+"""Every record becomes events, is left out, or is refused with a documented reason: no other exception."""
 
 from __future__ import annotations
 

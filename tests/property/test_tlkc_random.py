@@ -57,7 +57,7 @@ def _random_problem(generator: np.random.Generator, structure: Any) -> TlkcProbl
 
 
 def _cases(problem: TlkcProblem, kept: Any) -> list[oracle.Case]:
-    """What the brute-force checker reads: items of the source (original time anchor) that stay, by case."""
+    """Return the input of the brute-force checker: items of the source (original time anchor) that stay, by case."""
     column = items(problem.log, problem.knowledge)
     classes = {name: classes.decode() for name, classes in problem.classes.items()}
     result: list[oracle.Case] = []
@@ -139,7 +139,7 @@ def test_capping_is_the_cheapest_there_is() -> None:
 
 
 def test_exact_that_does_not_finish_is_pruned_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where optimality is not proven in time, the release is as safe as any, and the warning is with it."""
+    """If optimality is not proven in time, the release is as safe as any, and has the warning."""
     monkeypatch.setattr(suppression, "_solve", lambda *_: None)
     generator = np.random.default_rng(29)
     bounded = 0

@@ -1,4 +1,4 @@
-"""What is counted on the distinct traces of a log is what its cases give one by one, in every structure of knowledge.
+"""Counts on the distinct traces of a log are those of its cases one by one, in every structure of knowledge.
 
 Random logs, as cases and as tables of variants (cases that represent several), with up to two sensitive attributes.
 """

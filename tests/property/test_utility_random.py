@@ -50,7 +50,7 @@ def test_distances_that_go_along_a_series_are_those_that_are_computed(
 @examples(150)
 @given(TRACES, st.data())
 def test_the_bound_is_a_bound(original: list[str], data: st.DataObject) -> None:
-    """Whatever is removed from whatever case, the bound never passes the exact utility."""
+    """The bound never exceeds the exact utility, for every removal."""
     origin = data.draw(st.lists(st.integers(-1, len(original) - 1), min_size=1, max_size=6))
     released = [data.draw(st.text("abc", max_size=4)) if case < 0 else original[case][::2] for case in origin]
     exact = data_utility(_log(original), _log(released))

@@ -56,7 +56,7 @@ def _log(values: list[Any], labels: list[str]) -> EventLog:
 
 
 def _partition(column: Column) -> list[int]:
-    """Which rows have equal values: the place of each one's first equal, -1 for missing."""
+    """Return the rows of equal values: the place of the first equal one of each row, -1 for missing."""
     rows = column.decode()
     first: dict[Any, int] = {}
     return [-1 if row is None else first.setdefault(row, place) for place, row in enumerate(rows)]

@@ -1,4 +1,4 @@
-"""Whatever is in a file, the quick reader gives what the general one gives, or nothing."""
+"""For every file, the quick reader gives the result of the general one, or nothing."""
 
 from __future__ import annotations
 

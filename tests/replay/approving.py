@@ -38,6 +38,6 @@ def ledger(folder: Path) -> list[Entry]:
 
 
 def visible(folder: Path, name: str = "plain") -> list[str]:
-    """What recipients can see of a publication: every name in its folder, also a hidden one."""
+    """Return everything that recipients can see of a publication: every name in its folder, hidden ones too."""
     public = folder / "out" / "public" / name
     return sorted(path.name for path in public.iterdir()) if public.is_dir() else []

@@ -1,4 +1,4 @@
-"""What tests of a replay begin with."""
+"""Shared steps of the tests of a replay."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _run(*command: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """What to be short of, and the folder of log and configuration."""
+    """Run with a shortage (first argument) in the folder of log and configuration."""
     {"memory": memory, "disk": disk}[arguments[0]](Path(arguments[1]))
 
 

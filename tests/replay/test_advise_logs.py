@@ -1,4 +1,4 @@
-"""What `advise` proposes on a shared log is replayed once more, and held against what the default gives."""
+"""Proposals of `advise` on a shared log are replayed once more, and compared with the default."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOGS: list[tuple[str, tuple[str, ...], int]] = [
 def test_what_is_proposed_holds_and_is_no_worse_than_the_default(
     logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, sensitive: tuple[str, ...], cases: int
 ) -> None:
-    """Replayed from its own configuration, each release has KA, FA, CA, BA of K at least or none; where nothing keeps
+    """Replayed from its own configuration, each release has KA, FA, CA, BA of K at least or none; if nothing keeps
     more, it is the default."""
     monkeypatch.setattr(advise, "LEAST", ())  # settings below the K asked for are shown beside, never proposed
     log = read_log(logs / f"{name}.xes.gz")

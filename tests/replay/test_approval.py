@@ -446,7 +446,7 @@ def test_a_backup_holds_what_is_held_and_an_older_one_is_refused_after_an_approv
 
 
 def test_the_report_and_the_statement_tell_of_approvals(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is held, who approved what; the recipient's page says that a person approved it, and not who."""
+    """The pages name held releases and approvers; the recipient's page only states that a person approved it."""
     decide(world, "approve")
     # `private` is still held, so one publication has released nothing
     assert execute(["report", str(world / "out"), "-o", str(world / "r.html"), "--json"]) == 3

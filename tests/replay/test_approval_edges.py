@@ -141,7 +141,7 @@ DAEMON = '[source]\ntopics = ["t"]\n'
 def test_folder_and_configuration_of_two_processes_decide_nothing(
     world: Path, capsys: pytest.CaptureFixture[str], order: str, kind: str
 ) -> None:
-    """What is read in the folder of one process is no reason to let a release of another one leave."""
+    """Reading the folder of one process is no reason to release from another one."""
     other = world / "other.toml"
     text = (world / "approval.toml").read_text().replace('name = "crash"', 'name = "other"')
     other.write_text(text + kind)

@@ -50,7 +50,7 @@ def configuration(windows: tuple[int, int], kind: str = "tlkc-cohorts", more: st
 
 
 def bags(folder: Path) -> list[Counter[tuple[Any, ...]]]:
-    """What a recipient of everything holds: each release as a bag of (trace, value)."""
+    """Return everything that a recipient of all releases has: each release as a bag of (trace, value)."""
     found = []
     for path in sorted(folder.glob("public/*/release-*/log.xes.gz")):
         log = read_log(path)
@@ -120,7 +120,7 @@ def test_a_publication_takes_over_the_cohorts_of_the_other(tmp_path: Path) -> No
 
 
 def test_different_audiences_are_different_series(tmp_path: Path) -> None:
-    """What two audiences hold is not put together: each publication has its own cohorts, as if it were alone."""
+    """Releases to two audiences are not combined: each publication has cohorts of its own, as if it were alone."""
     text = configuration((20, 21)).replace('name = "weekly"', 'name = "weekly"\naudience = "press"')
     apart, _ = run(tmp_path / "apart", text)
     for name, window in (("monthly", 20), ("weekly", 21)):
@@ -220,7 +220,7 @@ def settings(text: str, folder: Path) -> Settings:
 
 
 def test_a_renamed_publication_is_still_in_the_series(tmp_path: Path) -> None:
-    """What went to the audience under the former name is looked back at, and its cohorts are continued."""
+    """Releases that went to the audience under the former name are compared, and their cohorts are continued."""
     from stream.run.service import ReleaseService
 
     run(tmp_path, configuration((20, 40)))
@@ -237,7 +237,7 @@ def test_a_renamed_publication_is_still_in_the_series(tmp_path: Path) -> None:
 
 
 def test_a_publication_does_not_change_its_audience(tmp_path: Path) -> None:
-    """Its releases lie in one folder: whoever gets the later ones holds the earlier ones too."""
+    """Its releases are in one folder: whoever gets the later ones holds the earlier ones too."""
     from stream.run.service import ReleaseService
 
     run(tmp_path, configuration((20, 40)))

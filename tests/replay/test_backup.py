@@ -39,7 +39,7 @@ def restored(world: Path) -> None:
 
 
 def test_a_release_that_was_sealed_and_has_no_number_yet_is_in_the_backup(world: Path) -> None:
-    """Its files still lie in their temporary folder: without them nothing could be audited against it."""
+    """Its files are still in their temporary folder: without them nothing could be audited against it."""
     with pytest.raises(Aborted):
         replay(world, at=at_nth("sealed", 2, abort))
     assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz"), "--with-key"]) == 0
@@ -98,7 +98,7 @@ def test_a_checkpoint_in_a_backup_is_never_newer_than_its_ledger(world: Path, mo
 
 
 def test_it_is_private_from_its_first_byte(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the umask: it holds variants, and with --with-key the key."""
+    """The umask does not matter: the file holds variants, and with --with-key the key."""
     replay(world)
     seen = []
     real = backups._take_ledger
@@ -154,7 +154,7 @@ def test_what_cannot_be_backed_up_leaves_no_file(world: Path, capsys: pytest.Cap
 
 
 def test_a_backup_from_before_an_erasure_brings_the_case_back(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What docs/limitations.md says of old backups: they hold the case; the one made afterwards does not."""
+    """Old backups hold the erased case, as docs/limitations.md states; a backup made afterwards does not."""
     with pytest.raises(Aborted):
         replay(world, at=at_nth("checkpointed", 2, abort))
     for name, expected in (("before", True), ("after", False)):

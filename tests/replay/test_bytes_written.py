@@ -137,7 +137,7 @@ def test_planted_a_writer_that_merges_values_is_found(
 
 
 def test_planted_a_writer_that_loses_events_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the mechanism: what is read back has the cases and events that were built."""
+    """For every mechanism, the files that are read back have the built cases and events."""
     from stream.release import public_files
 
     log = EventLog.from_traces([("ab", "x")] * 3, "S")

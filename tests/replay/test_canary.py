@@ -100,7 +100,7 @@ def everything(folder: Path) -> str:
 
 
 def found(text: str, *planted: str) -> list[str]:
-    """Which of the planted texts it holds."""
+    """Return the planted texts that it contains."""
     return [one for one in planted if one in text]
 
 
@@ -156,7 +156,7 @@ def test_only_what_the_manifest_says_leaves(world: Path, name: str) -> None:
 
 
 def test_the_public_folder_is_that_of_the_releases(world: Path) -> None:
-    """What was refused is not there, not even as an empty folder with a name."""
+    """A refused release is not in the folder, not even as an empty folder with a name."""
     public = {path.name for path in (world / "out" / "public").iterdir() if any(path.iterdir())}
     assert public == set(PUBLICATIONS) - {"refused", "infeasible"}
 

@@ -66,7 +66,7 @@ def test_plain_tlkc_falls_on_the_same_cuts(logs: Path, tmp_path: Path) -> None:
 
 
 def _behind(earlier: ReleaseRecord, later: ReleaseRecord, bk: list[Any] | None, n: int, name: str) -> int:
-    """How many real cases are at a background knowledge."""
+    """Return how many real cases match the background knowledge."""
     assert bk is not None
     given = join_releases(simple(earlier), simple(later))
     return true_counts(given, next_occurrences(given), partners(earlier, later), bk, n)[name]

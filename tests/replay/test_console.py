@@ -179,7 +179,7 @@ def test_the_token_opens_nothing_under_another_name(console: Console) -> None:
 
 
 def test_two_host_headers_are_refused(console: Console) -> None:
-    """Whatever is in between could have read the other one."""
+    """A proxy in between could have read the other header."""
     hosts = [f"Host: 127.0.0.1:{console.port}", "Host: evil.example"]
     for both in (hosts, hosts[::-1]):
         answer = _raw(console, "GET / HTTP/1.1", *both)
@@ -436,7 +436,7 @@ def test_a_form_that_is_not_filled_in_decides_nothing(
 
 
 def test_a_page_about_other_bytes_decides_nothing(console: Console, made: Path) -> None:
-    """What was read and what is decided on have one manifest, by its sum."""
+    """The page that was read and the release that is decided on have one manifest, by its sum."""
     for seen in ("", "0" * 64):
         answer = _decide(console, seen=seen)
         assert answer.status == 409

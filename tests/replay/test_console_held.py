@@ -1,5 +1,4 @@
-"""What the console says of a held release before somebody decides: what it would do to each verdict, and what is not
-here."""
+"""Page of the console on a held release: the effect of a decision on each verdict, and missing files."""
 
 from __future__ import annotations
 

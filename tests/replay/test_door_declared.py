@@ -53,7 +53,7 @@ def test_nothing_is_guessed_and_the_error_has_the_flags(
 
 
 def test_the_flags_of_an_inspection_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What `inspect` prints for such kinds, pasted."""
+    """The flags that `inspect` prints for such kinds can be pasted."""
     rows = ["case:concept:name;concept:name;time:timestamp", "1;A;13.02.2024 08:00", "1;Prüfung;14.02.2024 08:00"]
     file = tmp_path / "log.csv"
     file.write_bytes("\n".join(rows).encode("cp1252"))

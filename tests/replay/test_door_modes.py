@@ -52,7 +52,7 @@ def modes(folder: Path) -> dict[str, int]:
 
 @pytest.mark.usefixtures("umask")
 def test_only_the_owner_reads_the_operators_files(tmp_path: Path) -> None:
-    """Whatever the umask: folders 0700, files 0600."""
+    """The umask does not matter: folders have 0700, files 0600."""
     operator = replayed(tmp_path) / "operator"
     found = modes(operator)
     assert {"ledger.sqlite", "checkpoints", "key", "lock"} <= set(found)

@@ -75,7 +75,7 @@ def test_the_variants_of_report_and_statement_add_up(folder: Path, page: str) ->
 
 
 def test_safe_means_bounds_on_attacks_or_a_limit_of_epsilon(page: str) -> None:
-    """Each kind is told what holds for it."""
+    """Each kind gets the sentence that holds for it."""
     answers = page.split("Is it safe?")[2].split("What is left of the budget", maxsplit=1)[0]
     _, first, one, second, two = re.split(r"SAFE +(groups|noise)\s", answers)
     said = {first: one, second: two}

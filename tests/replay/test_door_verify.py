@@ -38,7 +38,7 @@ def out(made: Path, tmp_path: Path) -> Path:
 
 
 def _cut_off(path: Path) -> None:
-    """What a copy leaves that was broken off."""
+    """Return a copy that was cut off."""
     body = path.read_bytes()
     path.write_bytes(body[: len(body) // 2])
 
@@ -75,7 +75,7 @@ def test_a_damaged_checkpoint_is_found(out: Path, name: str) -> None:
 
 
 def test_a_damaged_log_of_changes_is_found(out: Path) -> None:
-    """What came behind the whole state."""
+    """Damage in the log behind the whole state is detected."""
     logs = sorted((out / "operator" / "checkpoints").glob("*.changes"))
     assert logs
     _flip(logs[-1])

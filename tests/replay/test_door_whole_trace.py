@@ -1,4 +1,4 @@
-"""What somebody who knows a whole trace can do is measured, and given where promises are read."""
+"""The success of somebody who knows a whole trace is measured, and stated with the promises."""
 
 from __future__ import annotations
 

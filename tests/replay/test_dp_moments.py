@@ -53,7 +53,9 @@ def manifests(folder: Path) -> list[dict[str, Any]]:
 
 
 def outside(folder: Path) -> list[tuple[Any, ...]]:
-    """What a recipient sees of each release beside its content: number, moment, times of files, all manifest keys."""
+    """Return what a recipient sees of each release besides its content: number, moment, times of files, all manifest
+    keys.
+    """
 
     def of(path: Path) -> tuple[Any, ...]:
         manifest = json.loads((path / "manifest.json").read_text())
@@ -123,7 +125,7 @@ def test_a_replay_needs_a_public_start(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_fixed_first_moment_comes_without_an_event(tmp_path: Path) -> None:
-    """`until` lies two days behind the last event, and before the end."""
+    """`until` is two days behind the last event, and before the end."""
     first = ', first = { until = "2024-01-04T12:00:00Z" }'
     assert replay(tmp_path, OTHERS, "--until", "2024-01-06T00:00:00Z", first=first) == 0
     moments = [one["published"] for one in manifests(tmp_path)]

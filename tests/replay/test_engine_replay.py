@@ -48,7 +48,7 @@ def configured(folder: Path, *publications: str, sensitive: str = "diagnosis") -
 
 
 def replayed(log: Path, config: Path, output: Path, kind: str = "") -> ReplayOutcome:
-    """A replay whose releases an engine builds; the mechanisms themselves where none is named."""
+    """A replay whose releases an engine builds; the mechanisms themselves if none is named."""
     loaded = sources.load(config)
     built_by = EngineBuilds(kind, output / "operator") if kind else None
     return Replay(loaded, output, built_by=built_by).run(read_log(log), final=True)
@@ -62,7 +62,7 @@ def measured(outcome: ReplayOutcome) -> list[dict[str, Any]]:
 
 
 def plans(output: Path) -> list[str | None]:
-    """What each seal says of the plan."""
+    """Return the plan in each seal."""
     entries = open_readonly(output / "operator" / "ledger.sqlite")
     return [entry.body.plan for entry in entries if isinstance(entry, SealEntry)]
 

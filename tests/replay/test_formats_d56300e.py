@@ -50,7 +50,7 @@ def finished(service: ReleaseService, fold: Fold) -> None:
 
 
 def essence(audit: dict[str, Any]) -> dict[str, Any]:
-    """What a release says of itself and of the attacks on it, whatever keys came since."""
+    """Return the statements of a release about itself and the attacks on it, without keys that were added since."""
     pairs = audit["anonymity"]["results"] or []
     minima = [
         {key: row[key] for key in ("n", "linker", "ka1", "ka2", "fa", "ca", "ba")}
@@ -63,7 +63,7 @@ def essence(audit: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
 def test_a_run_that_the_earlier_version_began_goes_on_to_the_same_releases(tmp_path: Path, kind: str) -> None:
-    """Checkpoint, ledger, operator's files and store are opened as they lie; the rest of the records gives the cuts,
+    """Checkpoint, ledger, operator's files and store are opened as they are; the rest of the records gives the cuts,
     counts and minima of a whole run of the earlier version."""
     service = restored(kind, tmp_path)
     try:

@@ -83,7 +83,7 @@ def test_too_few_file_descriptors_are_one_line(tmp_path: Path) -> None:
 
 
 def attempts(*program: str) -> list[dict[str, Any]]:
-    """What the attempts of `short_of` say."""
+    """Return the results of the attempts of `short_of`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -167,7 +167,7 @@ def test_nothing_is_written_where_one_file_cannot_be_read(
 def test_a_running_process_is_not_migrated(
     tmp_path: Path, log: EventLog, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who holds the folder writes it; a dry run may look."""
+    """The holder of the folder writes it; a dry run may read."""
     caplog.set_level(logging.ERROR)
     out, config = tmp_path / "out", configured(tmp_path, FIRST)
     run(config, out, log)

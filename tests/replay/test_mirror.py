@@ -88,7 +88,7 @@ def test_a_second_host_continues_the_series(tmp_path: Path, log: EventLog, kind:
 
 
 def test_without_the_mirror_the_second_host_refuses(tmp_path: Path, log: EventLog) -> None:
-    """What cannot be audited is not released."""
+    """A release that cannot be audited is not released."""
     loaded = configured(tmp_path, str(tmp_path / "store"))
     decide(loaded, tmp_path / "a", log, 1)
     shutil.rmtree(tmp_path / "store" / "operator")
@@ -98,7 +98,7 @@ def test_without_the_mirror_the_second_host_refuses(tmp_path: Path, log: EventLo
 
 
 def test_the_mirror_is_sealed_closed_to_others_and_not_public(tmp_path: Path, log: EventLog) -> None:
-    """Nothing of it lies in `public`, and with a key no file shows a pseudonym, a value or an activity."""
+    """Nothing of it is in `public`, and with a key no file shows a pseudonym, a value or an activity."""
     loaded = configured(tmp_path, str(tmp_path / "store"))
     service = decide(loaded, tmp_path / "a", log, 2)
     mirrored = [path for path in (tmp_path / "store" / "operator").rglob("*") if path.is_file()]
@@ -116,7 +116,9 @@ def test_the_mirror_is_sealed_closed_to_others_and_not_public(tmp_path: Path, lo
 def test_an_object_store_gets_nothing_unencrypted(
     tmp_path: Path, log: EventLog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who may read a bucket is not ours to know: without a storage key there is no mirror, and the log says so."""
+    """The readers of a bucket are unknown to the program: without a storage key there is no mirror, and the log states
+    this.
+    """
     loaded = configured(tmp_path, f"memory://{uuid.uuid4().hex}", storage_key=None)
     with caplog.at_level(logging.WARNING, "veilstream"):
         assert mirror_of(loaded, tmp_path / "a") is None

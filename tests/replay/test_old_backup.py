@@ -40,7 +40,7 @@ def restored(world: Path, public: str | None) -> Path:
 
 
 def test_beside_a_store_that_is_newer_nothing_is_unpacked(world: Path) -> None:
-    """What was released behind the backup would be drawn again: exit 4."""
+    """Releases newer than the backup would be drawn again: exit 4."""
     assert not (restored(world, "out/public") / "operator").exists()
 
 

@@ -30,7 +30,7 @@ ALPHA, EVENTS = 1e-3, 5
 
 
 def _finding(epsilon: str, victim: Victim, runs: int, cases_per_person: int = 1) -> tuple[Finding, float]:
-    """What the audit finds on the scene with and without the victim, and what the series was charged."""
+    """Return the findings of the audit on the scene with and without the victim, and the charge of the series."""
     mechanism = {"kind": "dp-variants", "epsilon": epsilon, "delta_dp": "0.01", "cases_per_person": cases_per_person}
     settings = small_configuration(mechanism, cases="completed", audit=QUIET)
     claim = claimed(settings, SMALL)
@@ -75,7 +75,7 @@ def test_a_window_that_is_skipped_when_it_is_empty_is_flagged(monkeypatch: pytes
 
 
 def _counted_again(self: Cutter, cut: Any) -> Any:
-    """What is exposed: all cases of before too, as where each release shows everything so far."""
+    """Expose all earlier cases too, as if each release showed everything so far."""
     flags = self._state.events[f"flag:{cut.publication}"]
     self._new = np.flatnonzero(flags == EXPOSED)
     return _EXPOSED(self, cut)

@@ -39,7 +39,7 @@ def crashed(world: Path, output: Path, boundary: str, nth: int = 1) -> None:
 
 
 def test_the_calm_run_has_no_fault(world: Path) -> None:
-    """Control: the verifier finds nothing where nothing is wrong, and there is something to look at."""
+    """Control: the verifier finds nothing if nothing is wrong, and there is something to look at."""
     assert verifier.verify(world / "calm") == []
     assert set(verifier.decisions(world / "calm").values()) == {"sealed", "withheld"}
 

@@ -1,4 +1,4 @@
-"""What `status` and `migrate` print for people; their JSON has tests beside the daemon's and the migration's."""
+"""Output of `status` and `migrate` for people; their JSON has tests beside those of daemon and migration."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_reasons_stand_below_the_table(world: Path, tmp_path: Path, capsys: pyte
 
 
 def test_columns_without_a_value_are_left_out(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Counts of releases with noise are told to nobody: no empty columns in their place."""
+    """Counts of releases with noise are reported to nobody: no empty columns in their place."""
     output = tmp_path / "out"
     veilstream(["replay", str(world / "log.xes"), "-c", str(world / "config3.toml"), "-o", str(output)])
     capsys.readouterr()

@@ -31,7 +31,7 @@ def test_a_sealed_release_whose_bytes_are_gone_burns_its_number(world: Path) -> 
 
 
 def test_unsealed_bytes_are_quarantined(world: Path) -> None:
-    """What a crash left unsealed lies on the operator's side, and was never visible."""
+    """Files that a crash left unsealed are with the operator, and were never visible."""
     with pytest.raises(Aborted):
         replay(world, at=at_nth("files_written", 1, abort))
     replay(world)

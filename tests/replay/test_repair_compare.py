@@ -72,7 +72,7 @@ def manifest(replay: Replay, publication: str, sequence: int) -> Any:
 
 
 def test_relative_times_are_compared_without_repair(log: EventLog) -> None:
-    """What repair cannot do is left out, and the other ways are still compared."""
+    """A way that cannot be repaired is left out, and the other ways are still compared."""
     mechanism = {"kind": "tlkc", "knowledge": "rel", "K": K}
     table = {"publication": [{"name": "p", "window": {"new_cases": 16}, "mechanism": mechanism}]}
     found = alternatives(Settings.model_validate(table), log)

@@ -23,7 +23,7 @@ from tests.replay.crashing import replay
 
 
 def settings(**publication: Any) -> Settings:
-    """One publication of Sepsis-like logs, identity unless told."""
+    """One publication of Sepsis-like logs, identity by default."""
     body = {"name": "research", "window": {"new_cases": 100}, "mechanism": {"kind": "identity"}, **publication}
     return Settings.model_validate({"process": {"name": "sepsis", "sensitive": ["Diagnose"]}, "publication": [body]})
 

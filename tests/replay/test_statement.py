@@ -78,7 +78,7 @@ def numbers(value: Any) -> set[str]:
 
 
 def rounded_up(factor: float) -> str:
-    """To three digits: how much more likely a result can be is never told as less."""
+    """To three digits: how much more likely a result can be is never given as less."""
     power = 2 - math.floor(math.log10(factor))
     return f"{math.ceil(factor * 10**power) / 10**power:.3g}"
 

@@ -1,4 +1,4 @@
-"""`veilstream verify`: each kind of tampering is found, nothing is found where nothing is wrong, nothing is written."""
+"""`veilstream verify`: each kind of tampering is found, nothing is found if nothing is wrong, nothing is written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FROZEN = ROOT / "tests" / "fixtures" / "d56300e"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a replay of three publications leaves: releases without a promise, withheld attempts, dp releases."""
+    """Return a replay of three publications: releases without a promise, withheld attempts, dp releases."""
     folder = tmp_path_factory.mktemp("made")
     sample(folder)
     configuration(folder, 3)
@@ -176,7 +176,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], set[tuple[str, str, int]]]] = 
 
 
 def kinds(result: VerifyResult) -> set[tuple[str, str, int]]:
-    """What was found, without its words."""
+    """Return the kinds of the findings."""
     return {(one.kind, one.publication, one.sequence) for one in result.problems}
 
 

@@ -78,7 +78,7 @@ def account(folder: Path) -> Account:
 
 
 def expected(releases: int) -> Charge:
-    """What so many releases are together, by the accounting alone."""
+    """Return the loss of so many releases together, by the accounting alone."""
     return ADDS.loss(Charge(delta=TAIL, rho=RHO).times(releases))
 
 
@@ -143,7 +143,7 @@ def test_each_case_once_with_rho(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("point", ["charged", "sealed", "renamed"])
 def test_a_crash_charges_no_less(tmp_path: Path, point: str) -> None:
-    """An attempt that dies is paid for once where nothing was seen, and the folder is whole afterwards."""
+    """An attempt that dies is paid for once if nothing was seen, and the folder is whole afterwards."""
     path = config(tmp_path, process=ZCDP.replace("1.5", "9"))
     settings = sources.load(path)
     source = log(tmp_path, 4)

@@ -1,4 +1,4 @@
-"""What check-config says of releases that a person approves."""
+"""Warnings of check-config about releases that a person approves."""
 
 from __future__ import annotations
 

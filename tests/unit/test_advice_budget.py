@@ -1,4 +1,4 @@
-"""What check-config says of budgets: caps of a publication, of the process, and none."""
+"""Warnings of check-config about budgets: caps of a publication, of the process, and none."""
 
 from __future__ import annotations
 

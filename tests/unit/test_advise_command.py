@@ -1,4 +1,4 @@
-"""`veilstream advise`: what it prints, the file it writes, and the exit code where nothing holds."""
+"""`veilstream advise`: what it prints, the file it writes, and the exit code if nothing holds."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_folder_that_is_not_there_is_told_before_the_work(
 
 
 def test_the_frontier_is_drawn(log: Path, tmp_path: Path) -> None:
-    """A picture with every candidate that released cases; an unknown suffix is told before the work."""
+    """A picture with every candidate that released cases; an unknown suffix is reported before the work."""
     assert veilstream(["advise", str(log), "--K", "4", "--plot", str(tmp_path / "frontier.svg")]) == 0
     assert (tmp_path / "frontier.svg").read_text().count("<use") > 5
     assert veilstream(["advise", str(log), "--plot", str(tmp_path / "frontier.txt")]) == 2

@@ -25,7 +25,7 @@ def _log(cases: int) -> EventLog:
 @pytest.mark.parametrize("cases", [40, 1000])
 @pytest.mark.parametrize("sensitive", [(), ("illness",), ("age", "illness")])
 def test_one_candidate_is_the_default(cases: int, sensitive: tuple[str, ...]) -> None:
-    """Its name apart: so what is proposed is what the default gives where nothing better exists."""
+    """Its name apart: so what is proposed is what the default gives if nothing better exists."""
     log = _log(cases)
     (same,) = [one.publication for one in candidates(log, 20, sensitive) if one.publication.name == "cohorts-local-20"]
     default = default_publication(log, sensitive)

@@ -49,7 +49,7 @@ def test_anonymize_warns_of_what_replay_warns_of(source: Path, tmp_path: Path, c
 
 
 def test_a_release_that_keeps_everything_is_not_warned_of(source: Path, tmp_path: Path, capfd: Any) -> None:
-    """No warning where nothing is lost, and none of a dp release, whose noise it would undo."""
+    """No warning if nothing is lost, and none of a dp release, whose noise it would undo."""
     out = str(tmp_path / "out.xes")
     assert run(["anonymize", str(source), "-o", out, "--K", "1", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["loss"]["warnings"] == []

@@ -56,7 +56,7 @@ def _connected(proxy: Proxy) -> socket.socket:
 
 
 def test_a_whole_network_passes_everything_on(proxy: Proxy) -> None:
-    """What goes in comes out, slowed or not."""
+    """A network passes all bytes, slowed or not."""
     with _connected(proxy) as one:
         for _ in range(2):
             one.sendall(b"there and back")

@@ -23,7 +23,7 @@ from stream.release.mechanisms.identity import Identity
 
 
 def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
-    """What the gate says to people."""
+    """Return the reasons of the gate as people read them."""
     return [reason.text for reason in gate.after_audit(policy, audit)]
 
 
@@ -135,7 +135,7 @@ def test_a_gate_takes_realisable_minima_only() -> None:
 
 
 def test_mechanisms_without_persons_get_no_number() -> None:
-    """Where records are not persons, status and reason replace numbers."""
+    """If records are not persons, status and reason replace numbers."""
     found = CorrespondenceAudit().measure(context(3, 4, applies=Applicability("not_applicable", "no persons")), {})
     assert (found["status"], found["reason"]) == ("not_applicable", "no persons")
     assert (found["results"], found["true_linker"], found["ka"]) == (None, None, None)
@@ -154,7 +154,7 @@ def test_series_begins_with_the_third_release() -> None:
 
 
 def test_series_needs_pairs_that_fit() -> None:
-    """Where a pair does not fit the model, neither does the series."""
+    """If a pair does not fit the model, the series does not fit either."""
     asked = context(5, 4)
     pairs = CorrespondenceAudit(n=(0,)).measure(asked, {})
     assert SeriesAudit().measure(asked, {"anonymity": pairs})["status"] == "cases_dropped"

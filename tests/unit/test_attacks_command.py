@@ -162,7 +162,7 @@ def test_nothing_asked_for_is_ignored(
 
 def test_linking_on_what_the_releases_carry_besides(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """By activities either record of the later release can be the new one; by resources or times only the one that
-    lacks x: so that activities alone, the default, leave one case where nobody is left."""
+    lacks x: so that activities alone, the default, leave one case if nobody is left."""
     minutes = np.asarray([0, 1, 2, 0, 5]) * 60_000_000_000
     first = EventLog.from_events(["1", "1"], [*"ab"], minutes[:2], [*"rr"], unit="ns")
     both = EventLog.from_events([*"11122"], [*"abxab"], minutes, [*"rrrss"], unit="ns")
@@ -179,7 +179,7 @@ def test_linking_on_what_the_releases_carry_besides(tmp_path: Path, capfdbinary:
 def test_the_table_shows_series_and_named_candidates_of_every_pair(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """What --json gives for three releases is on the terminal too."""
+    """The result of --json for three releases is on the terminal too."""
     names = [small(tmp_path, str(k), *[("ab", "X")] * (k + 1), *[("abx", "X")] * (k // 2)) for k in range(3)]
     asked = ["attack", *names, "--sensitive", "sensitive", "--n", "0", "--bk", "a,b", "--bk", "b,x"]
     assert execute(asked) == 0

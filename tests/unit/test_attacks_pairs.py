@@ -86,7 +86,7 @@ def test_taxonomy_lets_a_general_activity_stand_for_special_ones() -> None:
 
 
 def test_a_series_knows_the_taxonomy() -> None:
-    """Where an activity was published generalized at first, only the taxonomy links the releases."""
+    """If an activity was published generalized at first, only the taxonomy links the releases."""
     releases = [simple(*[([activity], "X")] * size) for activity, size in (("t", 2), ("x", 3), ("x", 4))]
     without = {}
     for taxonomy in (None, {"x": "t", "y": "t"}):

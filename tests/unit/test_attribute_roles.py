@@ -190,7 +190,7 @@ def test_the_risk_of_a_release_counts_its_attributes(tmp_path: Path) -> None:
     ],
 )
 def test_a_citizen_number_is_never_public(tmp_path: Path, flags: list[str]) -> None:
-    """Whatever flags of the README: none of its values is in the public folder."""
+    """For all flags of the README, none of its values is in the public folder."""
     log = hospital(tmp_path)
     assert execute(["replay", str(log), "-o", str(tmp_path / "out"), *flags]) in (0, 3)
     assert "CITIZEN-" in log.read_text()

@@ -32,7 +32,7 @@ def flipped(chance: float, draws: np.random.Generator) -> Many:
 
 
 def refuted_share(epsilon: float, claimed: float, runs: int, delta: float, audits: int = 400) -> float:
-    """How often audits refute the claim of a mechanism of that true epsilon."""
+    """Return how often audits refute the claim of a mechanism of that true epsilon."""
     draws, below = np.random.default_rng(5), math.exp(-epsilon) / (1 + math.exp(-epsilon))
     here, there = flipped(1 - below, draws), flipped(below, draws)
     pair = NeighbourPair("one count", lambda: (), lambda: (), many_one=here, many_other=there)

@@ -52,7 +52,7 @@ def test_frequent_variants_stay_as_they_are() -> None:
 
 
 def test_a_result_that_the_count_refuses_is_not_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the mapping would leave a trace alone, the check from scratch stops the release."""
+    """If the mapping would leave a trace alone, the check from scratch stops the release."""
     log = EventLog.from_traces([("ab", None)] * 3 + [("acb", None)])
     monkeypatch.setattr(baselines, "_grouped", lambda traces, *_: traces)
     with pytest.raises(BoundError, match="not released"):
@@ -119,7 +119,7 @@ def test_pretsa_counts_again_after_moving_cases() -> None:
 
 
 def test_leftmost_match() -> None:
-    """Which events spell a subtrace: the first that do."""
+    """The first events that spell a subtrace are chosen."""
     assert leftmost((1, 2, 1, 2), (1, 2)).tolist() == [True, True, False, False]
     assert leftmost((2, 1, 3), (1, 3)).tolist() == [False, True, True]
 

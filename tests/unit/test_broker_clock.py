@@ -8,7 +8,7 @@ SECOND = 1_000_000_000
 
 
 def test_the_brokers_stamp_counts_and_durations_carry_it_on() -> None:
-    """Whatever this host's clock says before and after the stamp."""
+    """The clock of this host does not matter before and after the stamp."""
     wall, elapsed = [100 * SECOND], [7 * SECOND]
     clock = BrokerClock(lambda: wall[0], lambda: elapsed[0])
     assert clock.now() == 100 * SECOND  # nothing heard yet: this host's

@@ -1,4 +1,4 @@
-"""Which error of a Kafka client is a matter of time, and which one of the configuration."""
+"""Errors of a Kafka client that pass with time, and those of the configuration."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_what_a_person_has_to_mend_is_no_matter_of_time(error: type[errors.Kafka
 
 
 def test_a_missing_permission_is_neither_a_missing_topic_nor_a_fault_of_the_configuration() -> None:
-    """Whoever grants it mends the broker: the process is started again and goes on."""
+    """Granting the permission repairs the broker: the process is started again and continues."""
     refused = fault(errors.TopicAuthorizationFailedError(), SOURCE)
     assert refused.exit_code == 1
     assert "does not allow this" in str(refused)
 
 
 def test_a_client_s_error_is_told_as_ours_and_others_pass() -> None:
-    """Who uses a client needs none of its classes."""
+    """Users of a client need none of its error classes."""
     with pytest.raises(UnavailableError, match="no broker answers us"), explained(SOURCE):
         raise errors.KafkaConnectionError()
     with pytest.raises(KeyError), explained(SOURCE):
@@ -55,7 +55,7 @@ def test_a_client_s_error_is_told_as_ours_and_others_pass() -> None:
 
 
 def test_what_the_publisher_asks_of_an_error() -> None:
-    """A record too large is told without its events; a broker that is away ends the process; a fault of our own is
+    """A record too large is reported without its events; a broker that is away ends the process; a fault of our own is
     no error of the client."""
     asked = (of_the_client, may_pass, too_large)
     assert [ask(errors.MessageSizeTooLargeError()) for ask in asked] == [True, False, True]
@@ -75,7 +75,7 @@ class _Group:
 
 
 def test_a_group_is_set_back_while_it_has_no_members() -> None:
-    """The broker says it for each partition; the first refusal is told."""
+    """The broker says it for each partition; the first refusal is reported."""
     idle, busy = _Group(errors.NoError), _Group(errors.UnknownMemberIdError)
     set_group_back(idle, "group", {("events", 0): 7, ("events", 1): 9})
     assert idle.set == {("group", "events", 0): 7, ("group", "events", 1): 9}

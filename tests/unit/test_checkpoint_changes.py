@@ -24,12 +24,12 @@ def whole(number: int, filler: int = 1000) -> bytes:
 
 
 def change(number: int) -> bytes:
-    """What makes the state `number` of any before it."""
+    """Return the change that makes the state `number` of any state before it."""
     return SavedChange(msgspec.msgpack.encode([["update", [], {"n": number}]]), number, number, 0).encode()
 
 
 def number_in(checkpoints: Checkpoints) -> int:
-    """Which state is loaded; all parts of it must be of one number."""
+    """Return the number of the loaded state; all its parts must have this number."""
     found = checkpoints.load()
     assert found is not None
     saved = SavedState.decode(found.state)
@@ -51,7 +51,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpoints:
 
 
 def test_changes_are_part_of_the_state(files: Checkpoints) -> None:
-    """What was appended last comes back, also to another process; the size told is that of both files."""
+    """The last appended change comes back, also in another process; the reported size is that of both files."""
     again = Checkpoints(files.folder, files.keys)
     assert number_in(again) == 5
     assert again.load().warning == ""  # type: ignore[union-attr]
@@ -106,7 +106,7 @@ def test_a_state_that_cannot_be_read_does_not_replace_the_one_before(files: Chec
 
 
 def at_frame(raw: bytes | bytearray, number: int) -> int:
-    """Where a frame begins."""
+    """Return the begin of a frame."""
     place = 0
     for _ in range(number):
         place += 12 + int.from_bytes(raw[place : place + 8], "big")
@@ -248,8 +248,9 @@ def lives(folder: Path, key: bytes | None, rng: random.Random, disk: Disk) -> tu
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "aes-gcm"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crash_between_any_two_operations(tmp_path: Path, key: bytes | None, seed: int) -> None:
-    """What was acknowledged is read back, or what was just being saved; nothing else, and without a word of damage.
-    The next process goes on from there, and what is damaged after that costs one generation."""
+    """The acknowledged state is read back, or the one that was being saved; nothing else, and without a report of
+    damage. The next process continues from it, and later damage costs one generation.
+    """
     for nth in range(4 + seed, 90, 3):
         folder = tmp_path / str(nth)
         folder.mkdir()

@@ -27,7 +27,7 @@ def test_nothing_saved_is_nothing_loaded(tmp_path):
 
 
 def test_the_newest_generation_is_read_without_a_warning(files):
-    """What was saved last comes back."""
+    """The last saved state comes back."""
     loaded = files.load()
     assert (loaded.state, loaded.generation, loaded.warning) == (b"two", 0, "")
 

@@ -1,4 +1,4 @@
-"""Which cases of a queue leave as a cohort, which wait, and why a queue cannot leave."""
+"""Cases of a queue that leave as a cohort, cases that wait, and queues that cannot leave."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_memory_without_waiting_cases_is_read() -> None:
 
 
 def test_the_same_queue_is_divided_the_same_way() -> None:
-    """What a replay shows is what the daemon does."""
+    """A replay divides a queue as the daemon does."""
     generator = np.random.default_rng(1)
     traces = ["".join(generator.choice(list("abcdefgh"), 6)) for _ in range(120)]
     one, two = (local().build(exposure(traces, "pqrst")) for _ in range(2))

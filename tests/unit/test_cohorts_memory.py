@@ -1,4 +1,4 @@
-"""What a publication of cohorts remembers, and what of it may change."""
+"""Memory of a publication of cohorts, and the part of it that may change."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_cohorts_of_other_bounds_do_not_join(changed: dict[str, Any], named: str
 
 
 def test_what_is_no_part_of_the_promise_may_change() -> None:
-    """How events are chosen, when a queue may leave, and T where no time is protected."""
+    """The choice of events, the moment at which a queue may leave, and T without protected times may change."""
     build = TlkcCohorts(K=4, min_share=0.2, suppression="greedy", T="hours").build(exposure(16), memory(K=4))
     assert build.log.n_cases == 16
 

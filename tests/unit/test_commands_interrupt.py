@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def _leave(handler: signal.Handlers) -> None:
-    """What a parent leaves its child: SIGINT as `handler` says; where it is ignored, blocked too."""
+    """Leave SIGINT to the child as `handler` states; if it is ignored, blocked too."""
     signal.signal(signal.SIGINT, handler)
     signal.pthread_sigmask(signal.SIG_BLOCK if handler is signal.SIG_IGN else signal.SIG_UNBLOCK, {signal.SIGINT})
 

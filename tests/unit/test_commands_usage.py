@@ -35,7 +35,7 @@ def test_a_path_with_brackets_is_shown_as_it_is(tmp_path, capsys: pytest.Capture
 
 
 def test_a_pipe_gets_whole_cells(tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """No time, publication or reason is cut where there is no terminal; a width that is asked for is kept."""
+    """No time, publication or reason is cut if there is no terminal; a width that is asked for is kept."""
     monkeypatch.delenv("COLUMNS", raising=False)
     rows = "".join(f"c{i},a,2025-01-01T00:0{i}:00Z\n" for i in range(4))
     (tmp_path / "log.csv").write_text("case,act,time\n" + rows)
@@ -80,7 +80,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_an_option_that_is_missing_is_named(
     given: list[str], asked: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """By its name on the command line, in words of ours: `Field required` told nobody what to type."""
+    """By its name on the command line, in words of ours: `Field required` did not name the words to type."""
     log = str(ROOT / "examples" / "hospital.xes.gz")
     assert execute(["anonymize", log, "-o", str(tmp_path / "out.csv"), *given]) == 2
     said = capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""What a worker's group commits: what was acknowledged, never what Faust counts by itself."""
+"""Commits of a worker's group: acknowledged offsets, never those that Faust counts by itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLACE = TP("orders", 3)
 
 
 class Message(SimpleNamespace):
-    """What the consumer asks of one; Faust holds it weakly."""
+    """Attributes of a message that the consumer reads; Faust holds it weakly."""
 
     __hash__ = object.__hash__
 

@@ -19,7 +19,7 @@ print(json.dumps([found.tolist(), "numba.np.linalg" in sys.modules]))
 
 
 def answer(cache: Path) -> tuple[list[bool], bool]:
-    """What a process of its own finds, and whether it loaded what numba compiles with."""
+    """Return the findings of a separate process, and whether it loaded the compiler of numba."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
     found, compiled = json.loads(done.stdout)

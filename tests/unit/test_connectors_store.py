@@ -1,4 +1,4 @@
-"""Where releases lie: at once or not at all, and never twice."""
+"""Releases in a store: at once or not at all, and never twice."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_commit_that_a_crash_cut_off_is_resumed(store):
 
 
 def test_leftovers_are_quarantined(store, tmp_path):
-    """What no seal speaks of leaves the public tree and is kept."""
+    """A file that no seal names leaves the public tree and is kept."""
     prepare(store, 1)
     store.clear_leftovers("research")
     assert store.leftovers("research") == []

@@ -1,4 +1,4 @@
-"""What the console's safety rests on, part by part: addresses, tokens, sessions."""
+"""Parts on which the console's safety rests: addresses, tokens, sessions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_token_of_a_file_is_its_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o644, 0o777])
 def test_a_token_that_others_can_read_or_write_is_refused(tmp_path: Path, mode: int) -> None:
-    """It stood open, so a new one has to be made."""
+    """It was readable by others, so a new one has to be made."""
     with pytest.raises(InputError, match="chmod 600, and make a new one"):
         read_token(_file(tmp_path, new_token(), mode))
 

@@ -67,7 +67,7 @@ def test_a_status_of_before_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_gap_and_a_standstill_are_told(tmp_path: Path) -> None:
-    """Where, since when, and what to do."""
+    """The page states the place, the time and the remedy."""
     missing = {"src": "ward", "p": 3, "last": 9, "missing": [10, 14], "fault": "lost"}
     found = page(changed(written(tmp_path), partitions=[missing], state="gap"))
     assert "ward/3 misses offsets 10 to 14 (lost)" in found
@@ -79,8 +79,9 @@ def test_a_gap_and_a_standstill_are_told(tmp_path: Path) -> None:
 
 
 def test_a_status_from_the_future_is_an_old_one(tmp_path: Path) -> None:
-    """Who runs writes with every heartbeat, by the clock as it is now: the clock was set back, and nobody wrote since.
-    Else a dead coordinator looks active for as long as the clock was ahead."""
+    """A running coordinator writes with every heartbeat, by the present clock: the clock was set back, and no process
+    has written since. Otherwise a dead coordinator would look active for as long as the clock was ahead.
+    """
     found = page(changed(written(tmp_path), at=time.time() + 7200, host="elsewhere"))
     assert "has not been heard of since" in found
 

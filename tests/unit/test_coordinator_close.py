@@ -1,4 +1,4 @@
-"""What a coordinator leaves behind when it ends in the middle of something, without a broker."""
+"""State of a coordinator that ends in the middle of a step, without a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the daemon's log keeps of the libraries' errors: a refusal is its own one line, a crash keeps its stack."""
+"""Log of the daemon about errors of libraries: a refusal is its own single line, a crash keeps its stack."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ sys.exit(ending(work))
 
 @pytest.mark.parametrize(("why", "code", "errors"), [("refusal", 4, 1), ("crash", 1, 3)])
 def test_a_refusal_is_one_line_and_a_crash_is_told_whole(why: str, code: int, errors: int) -> None:
-    """What the client tries again is a warning in both."""
+    """A request that the client repeats is a warning in both."""
     done = subprocess.run([sys.executable, "-c", PROGRAM, why], cwd=ROOT, capture_output=True, text=True, check=False)
     records = [json.loads(line) for line in done.stderr.splitlines()]
     assert done.returncode == code

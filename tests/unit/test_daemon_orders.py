@@ -35,7 +35,7 @@ def settings() -> Settings:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Command]:
-    """What would be put on the delta topic."""
+    """Return the records for the delta topic."""
     found: list[Command] = []
     monkeypatch.setattr(orders, "send", lambda _settings, _source, command: len(found.append(command) or found) - 1)
     return found

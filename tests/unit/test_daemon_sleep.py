@@ -31,7 +31,7 @@ HOG = "while True: pass"
 
 @pytest.mark.parametrize(("asleep", "stopped", "code"), [("2", 3.5, 1), ("2", 0.0, 0), ("", 3.5, 0)])
 def test_only_a_sleeper_ends(asleep: str, stopped: float, code: int) -> None:
-    """SIGSTOP for longer than `asleep` ends it with 1 at SIGCONT; else it ends when it is told to."""
+    """SIGSTOP for longer than `asleep` ends it with 1 at SIGCONT; else it ends when it is stopped."""
     with _watched(asleep) as process:
         time.sleep(1.5)  # the watcher looks once a second
         if stopped:

@@ -31,7 +31,7 @@ def written(folder: Path, rows: list[bytes | str], name: str = "log.csv") -> Pat
 
 
 def counted(file: Path, **options: object) -> tuple[int, dict[str, list[str]]]:
-    """How many events are read, and the lines of the examples of each cause."""
+    """Return the number of events read, and the lines of the examples of each cause."""
     found: list[BadRows] = []
     reading = Reading(skip_bad_rows=True, on_bad_rows=found.append, **options)  # type: ignore[arg-type]
     events = read_log(file, reading=reading).n_events

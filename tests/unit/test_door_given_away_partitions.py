@@ -34,7 +34,7 @@ class Producer:
 
 
 class Log:
-    """What the broker says of the topics."""
+    """Answers of the broker about the topics."""
 
     def leaders(self, topics: Any) -> Mapping[tuple[str, int], Leader]:
         return {(topic, 0): Leader(topic, 0, 1) for topic in topics}

@@ -34,7 +34,7 @@ def _delta(partition: int, first: int) -> Delta:
 
 
 def test_a_gap_that_opens_beside_another_one_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
-    """Who mends the first one alone would wait for releases that do not come; no gap is logged twice."""
+    """Repairing the first gap alone would wait for releases that do not come; no gap is logged twice."""
     fold, alarms = _fold(), Alarms()
     position = 0
     with caplog.at_level(logging.ERROR, "veilstream"):

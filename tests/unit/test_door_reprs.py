@@ -43,7 +43,7 @@ def canary() -> EventLog:
 
 
 def results(tmp_path: Path) -> list[Any]:
-    """What a notebook gets of the documented functions."""
+    """Return the results of the documented functions in a notebook."""
     log = canary()
     simple = SimpleLog.from_log(log, ["diagnosis"])
     attacked = anonymity(simple, simple, bk_length=1, n=[0])

@@ -30,7 +30,7 @@ mechanism = {{ kind = "identity" }}
 
 
 def _started_at(port: int) -> str:
-    """The line of the process's start, "" where nobody answers."""
+    """The line of the process's start, "" if nobody answers."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             lines = answer.read().decode().splitlines()

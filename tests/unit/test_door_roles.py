@@ -56,7 +56,7 @@ def test_words_of_six_languages_are_identifiers(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["mail sent", "name", "flag", "price", "weight", "value"])
 def test_booleans_prices_and_weights_are_no_identifiers(name: str) -> None:
-    """Whatever the name says, and though nearly every case has its own."""
+    """The name of the column does not matter, even if nearly every case has its own value."""
     assert guessed(name, ["true", "false"] * 30) != "identifier"
     assert guessed(name, [f"{70 + number}.{number}" for number in range(60)]) is None
     assert guessed(name, [70 + number / 7 for number in range(60)]) is None

@@ -134,7 +134,7 @@ def test_every_release_of_a_replay_ends_by_its_cut(tmp_path: Path, kind: str) ->
 
 
 def manifest_and_header(folder: Path, mechanism: dict[str, Any]) -> tuple[list[str], str]:
-    """What the last release of a replay says in its manifest, and the head of its XES file."""
+    """Return the manifest of the last release of a replay, and the head of its XES file."""
     publication = {"name": "p", "window": {"every": "30d", "time": "event"}, "mechanism": mechanism}
     publication |= {"start": "1970-01-01T00:00:00Z"}
     process = {"completion": {"log_end": True}}

@@ -36,7 +36,7 @@ def written(capfd: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def data(capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return the output of `--json`."""
     found: dict[str, Any] = json.loads(written(capfd, *words, "--json"))
     return found
 

@@ -46,7 +46,7 @@ RELEASES = st.lists(st.integers(0, 3), min_size=1, max_size=40)
 @examples(200)
 @given(SHAPES, RELEASES)
 def test_a_count_is_that_of_all_releases(shape: Shape, releases: list[int]) -> None:
-    """Whatever the shape, and whichever numbers were burned: what stays is counted once."""
+    """For every shape, and for all burned numbers, each remaining release is counted once."""
     counts = Counts.begin(shape, 1.0)
     counts.extend(["key"], Silent(), backlog=False)
     expected = 0
@@ -449,8 +449,9 @@ def _tiny() -> Iterator[Fraction]:
 
 @pytest.mark.parametrize(("scale", "draws"), [(1.0, 1), (0.7, 2), (1.0, 3), (1.0, 5), (2.0, 1)])
 def test_a_tiny_delta_is_kept_where_the_tail_ends(scale: float, draws: int) -> None:
-    """Where a chance is as small as what the computed distribution leaves out (e^-60), the threshold still keeps delta,
-    and is larger than the least by a seventh at most."""
+    """If a chance is as small as the part that the computed distribution leaves out (e^-60), the threshold still keeps
+    delta, and is larger than the least by a seventh at most.
+    """
     chances = tails(scale, draws, math.ceil(140 * scale) + 20)
     for delta in _tiny():
         found = threshold(scale, draws, delta) - 1
@@ -460,8 +461,9 @@ def test_a_tiny_delta_is_kept_where_the_tail_ends(scale: float, draws: int) -> N
 
 
 def test_a_tail_is_bounded_where_the_error_is_no_smaller_than_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a distribution leaves out is at most the error that it says, and at least two fifths of it; every tail lies
-    between what is there and that with the error. The reach is made short, so that it shows."""
+    """The part that a distribution leaves out is at most its stated error, and at least two fifths of it; every tail is
+    between the computed one and that with the error. The reach is made short, so that the difference shows.
+    """
     monkeypatch.setattr(accumulation, "FAR", 6)
     accumulation._distribution.cache_clear()
     try:
@@ -482,7 +484,7 @@ def test_a_tail_is_bounded_where_the_error_is_no_smaller_than_it(monkeypatch: py
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 7.0])
 def test_a_draw_is_computed_up_to_the_first_number_beyond_60_scales(scale: float) -> None:
-    """What lies beyond is the error, twice e^-60 at most."""
+    """The part beyond is the error, twice e^-60 at most."""
     pmf, error = accumulation._distribution(scale, 1)
     assert len(pmf) == 2 * (round(60 * scale) + 1) + 1
     assert error <= 2 * math.exp(-60)

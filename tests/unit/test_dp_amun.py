@@ -232,7 +232,7 @@ def test_time_noise_has_the_scale_of_its_group() -> None:
 
 
 def test_low_digits_do_not_shine_through() -> None:
-    """Where the lattice is coarser than a millisecond, outputs of different inputs have the same residues."""
+    """If the lattice is coarser than a millisecond, outputs of different inputs have the same residues."""
     spread = 10 * 365 * 86_400_000
     relative = np.asarray([0, spread, 123_456_789_123 % spread])
     times, _ = noise_times(np.zeros(3, dtype=np.int64), relative, np.ones(3), np.repeat([2, 1], 300), noise.secure())
@@ -419,7 +419,7 @@ def test_the_filter_takes_what_reaches_one() -> None:
 
 
 def test_what_the_filter_takes_is_counted() -> None:
-    """Nine steps of one minute and one of ninety: the nine go, and the operator is told."""
+    """Nine steps of one minute and one of ninety: the nine go, and the operator is informed."""
     steps = [1] * 9 + [90]
     log = timed_log(*(("ab", (day * DAY_MS, day * DAY_MS + step * 60_000)) for day, step in enumerate(steps)))
     result = amun.release(log, delta=0.2, variant="filtering", draw=_Chosen(0))

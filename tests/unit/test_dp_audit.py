@@ -140,7 +140,7 @@ def test_coverage_of_the_bound() -> None:
 
 
 def test_a_refusal_is_an_event() -> None:
-    """A mechanism that refuses on one log and not on the other is told apart by that."""
+    """A mechanism that refuses on one log and not on the other is distinguished by that."""
 
     def run(log: EventLog) -> EventLog:
         if ("A", "C") in log.traces():
@@ -241,7 +241,7 @@ def test_the_event_with_the_largest_ratio_is_chosen() -> None:
 
 
 def test_events_are_counted_on_the_second_half_alone() -> None:
-    """What happened on the first half only was luck, and bounds nothing."""
+    """Events that appear on the first half only were luck, and bound nothing."""
     one = Written(*[["x"]] * 50, *[[]] * 50)
     found = audit.audit(NeighbourPair("p", one, Always()), 100)
     assert found == Finding("p", 0.0, False, "", 100)
@@ -489,7 +489,7 @@ def test_what_is_possible_where_only_variants_of_the_source_leave() -> None:
 
 
 def _events(*cases: tuple[str, int]) -> set[Hashable]:
-    """What is seen of cases as (trace, hours between its events), 20 around."""
+    """Return the visible events of cases as (trace, hours between its events), 20 around."""
     case, activity, time = [], [], []
     for number, (trace, step) in enumerate(cases):
         case += [str(number)] * len(trace)

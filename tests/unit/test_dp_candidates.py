@@ -109,7 +109,7 @@ def greedy(weights: Mapping[Variant, Fraction], taken: Sequence[Variant], most: 
 
 
 def test_representatives_are_chosen_one_after_another() -> None:
-    """The greedy choice, recomputed each time, of those that are not taken; all of them where there are no more."""
+    """The greedy choice, recomputed each time, of those that are not taken; all of them if there are no more."""
     rng = np.random.default_rng(11)
     for most in (1, 2, 4, 6):
         for taken in ([], [(0, 1, 2)], [(1, 1), (2, 2, 2, 2)]):

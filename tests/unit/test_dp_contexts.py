@@ -172,7 +172,7 @@ def test_traces_are_drawn_after_the_longest_open_context(labels: int, orders: in
 
 
 def test_where_every_context_is_open_short_traces_are_in_short_ones() -> None:
-    """No trace begins as if labels had stood before its start, though contexts of these labels are open."""
+    """No trace begins as if labels had come before its start, though contexts of these labels are open."""
     many, start = 10**6, 2
     first = {(start,): [many, 0, 0], (0,): [0, many, many], (1,): [0, 0, many]}
     pairs = {one: [0, 0, many] for one in itertools.product(range(3), repeat=2)} | {(start, 0): [0, many, 0]}
@@ -243,7 +243,7 @@ def test_weights_of_cases() -> None:
 
 def test_a_weak_first_level_is_measured_again() -> None:
     """With all that the longer contexts would have had: the noise is that of both rhos at once, and nothing else of the
-    model is drawn. Where it is strong, and where there is one level, nothing changes."""
+    model is drawn. Where it is strong, and if there is one level, nothing changes."""
     variants, counts = [(0, 1, 0), (1,)], np.asarray([50, 7])
     rhos = [Fraction(1, 100), Fraction(2, 100), Fraction(3, 100)]
 
@@ -313,7 +313,7 @@ def test_levels_hold_the_weights_of_the_cases() -> None:
 
 @pytest.mark.parametrize(("order", "most"), [(2, 2_097_151), (3, 55_108), (4, 6_208)])
 def test_contexts_that_no_number_holds_are_refused(order: int, most: int) -> None:
-    """Keys of contexts with the label that follows lie below 2^63; what fits may still have too many cells."""
+    """Keys of contexts with the label that follows are below 2^63; what fits may still have too many cells."""
     assert most ** (order + 1) < 2**63 <= (most + 1) ** (order + 1)
     nobody = np.zeros(0, dtype=np.int64)
     with pytest.raises(BoundError, match=f"level 1 of the context model has {most * most} cells"):
@@ -338,7 +338,7 @@ def test_as_many_cells_as_the_limit_are_drawn(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_keys_are_found_among_the_opened() -> None:
-    """Place and presence of each key, before, between and behind the opened ones, and where none is open."""
+    """Place and presence of each key, before, between and behind the opened ones, and if none is open."""
     for opened in ([], [5], [0], [2, 3, 9]):
         row, found = contexts._rows(np.asarray(opened, dtype=np.int64), np.arange(12, dtype=np.int64))
         assert found.tolist() == [key in opened for key in range(12)]

@@ -124,7 +124,7 @@ def test_words_at_the_edge_of_a_bound_are_passed_over(scale: float) -> None:
 
 
 def test_bulk_words_are_those_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a private source draws in bulk is a function of the bytes that `secrets` gave, and of nothing else."""
+    """Bulk draws of a private source are a function of the bytes that `secrets` gave, and of nothing else."""
     given = np.random.default_rng(4).bytes(8 * 4000)
     taken = [0]
 

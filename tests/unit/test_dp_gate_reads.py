@@ -1,4 +1,4 @@
-"""What a gate reads is declared, and a release with a dp promise never waits for raw data."""
+"""Data that a gate reads are declared, and a release with a dp promise never waits for raw data."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def _log(*traces: str) -> EventLog:
 
 
 def divisions(places: int, most: int) -> Iterator[list[int]]:
-    """How the q c places of one person may divide over new labels, none with more than c."""
+    """Yield the divisions of the q c places of one person over new labels, none with more than c."""
     if not places:
         yield []
         return
@@ -53,8 +53,9 @@ def test_the_threshold_is_the_least_that_keeps_delta(epsilon: Fraction, q: int, 
 
 @pytest.mark.parametrize(("epsilon", "together"), [(Fraction(1, 3), False), (Fraction(40), True)])
 def test_a_tie_counts_as_above_delta(epsilon: Fraction, together: bool) -> None:
-    """Where delta is above what a threshold costs by a part in 10^40 at most: no digit of the arithmetic says which
-    side it is on. Two parts are enough."""
+    """Here delta is above the cost of a threshold by a part in 10^40 at most, so no digit of the arithmetic decides the
+    comparison. Two parts are enough.
+    """
     q, c, least = 2, 3, 30
     with localcontext() as context:
         context.prec = 100

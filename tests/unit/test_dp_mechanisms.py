@@ -85,7 +85,7 @@ def test_amun_says_what_its_designs_do_not_hide(design: str) -> None:
 
 
 def test_the_released_counts_are_not_the_noised_ones() -> None:
-    """What the promise says: with the same noise on one transition, which variant grows follows the true counts."""
+    """As the promise states: with the same noise on one transition, the variant that grows follows the true counts."""
     shares = []
     for common in (1, 9):
         log = EventLog.from_traces([*[("xa", None)] * common, ("xb", None)])
@@ -193,7 +193,7 @@ def test_audit_epsilon_command(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_table_of_audit_epsilon(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row for each pair of neighbours, with what the claim allows it; no claim where there is none."""
+    """A row for each pair of neighbours, with what the claim allows it; no claim if there is none."""
     monkeypatch.setenv("COLUMNS", "200")
     assert veilstream(["audit-epsilon", "--mechanism", "dp-variants", "--epsilon", "0.75", "--runs", "20"]) == 0
     strict = capfd.readouterr().out

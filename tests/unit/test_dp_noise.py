@@ -136,7 +136,7 @@ def test_no_seed_of_the_process_repeats_noise(sampler: Sampler) -> None:
 def test_mechanisms_of_publications_draw_from_private_sources_only(
     table: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a published mechanism draws, noise or choices, comes from a private source; it makes no other."""
+    """Every draw of a published mechanism, noise or choices, comes from a private source; it makes no other."""
     monkeypatch.setattr(np.random, "default_rng", None)
     asked: list[bool] = []
     for name in ("laplace", "laplace_each", "words"):
@@ -293,7 +293,7 @@ def test_the_grid_has_two_hundred_steps_from_the_least_to_the_largest() -> None:
     assert np.all(values <= found * step * (1 + 1e-12))
     assert (found[0], found[-1]) == (values[0], values[-1])
     assert len(np.unique(noise.grid_down(values, steps=10))) == 11
-    gap = np.append(np.geomspace(0.3, 1.0, 1000), 7.1)  # steps are those of the whole range, also where nothing lies
+    gap = np.append(np.geomspace(0.3, 1.0, 1000), 7.1)  # steps are those of the whole range, also if nothing is
     assert len(np.unique(noise.grid_down(gap))) == 1 + 1 + int(np.log(1.0 / 0.3) / np.log(step))
 
 

@@ -235,7 +235,7 @@ def test_a_cut_at_no_public_moment_says_when_the_replay_began() -> None:
 
 
 def test_a_replay_that_follows_event_time_reaches_the_moment_first() -> None:
-    """At once where nobody waits, and where the moment is none of that clock."""
+    """At once if nobody waits, and where the moment is none of that clock."""
     clock = SimulatedClock()
     simulated, real = (clock.slot(cut, 600 * S).moment for cut in (DAY, None))
     assert clock.due(simulated)

@@ -64,7 +64,7 @@ def test_the_gradient_is_that_of_the_sum(asked: Asked) -> None:
 
 
 def test_a_circulation_that_fits_nearly_takes_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What enters and what leaves differ by less than a part of 10^9: nobody goes on from there."""
+    """Inflow and outflow differ by less than a part of 10^9: the fit continues no further."""
     taken = []
     solve = scipy.optimize.minimize
 
@@ -119,7 +119,7 @@ def test_a_sum_below_one_is_made_less() -> None:
 
 
 def test_a_fit_takes_two_hundred_steps_at_most(sums: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it never looks whether it gains."""
+    """The fit never tests whether it gains."""
     monkeypatch.setattr(fitting, "LOOK", 10**9)
     fitted(np.asarray([3.0]), [_cell([1.0], 3.0)])
     assert len(sums) == 1 + 200

@@ -31,7 +31,7 @@ Shown = set[Hashable]
 
 
 def shown(stage: str, noise: int = 0, epsilon: Fraction = EPSILON) -> tuple[Shown, Shown, list[tuple[float, int]]]:
-    """What a run on each of the two logs shows, and the noise that the first one drew."""
+    """Return the output of a run on each of the two logs, and the noise that the first one drew."""
     source = EqualNoise(noise, seed=4)
     (found,) = stage_pairs(epsilon, DELTA, source, only=[stage])
     one = list(found.pair.run_one())
@@ -42,7 +42,7 @@ def shown(stage: str, noise: int = 0, epsilon: Fraction = EPSILON) -> tuple[Show
 
 
 def around(name: Hashable, value: int, scale: float, near: int = 0) -> Shown:
-    """From two scales below a number to four above it, by half scales, and whether it is 0: where the value lies."""
+    """From two scales below a number to four above it, by half scales, and whether it is 0: where the value is."""
     found: Shown = {(name, "is 0")} if value == 0 else set()
     for halves in range(-4, 9):
         bound = near + round(halves * scale / 2)
@@ -128,7 +128,7 @@ def gaussian(epsilon: Fraction, parts: int = 1, sensitivity: int = 1, delta: Fra
 
 
 def test_variants() -> None:
-    """A C is in one log alone; of A B one has a case more. Counts are told apart near 200."""
+    """A C is in one log alone; of A B one has a case more. Counts are distinguished near 200."""
     scale = gaussian(Fraction(4))
     for noise_ in (0, -3, 4):
         one, other, asked = shown("variants", noise_, Fraction(4))
@@ -268,7 +268,7 @@ class Drawn(NoiseSource):
 
 
 def test_a_step_of_29_days_is_one_that_takes_28() -> None:
-    """Where every draw is the largest there is, the longest step is drawn for all."""
+    """If every draw is the largest possible, the longest step is drawn for all."""
     pair = stage_pairs(EPSILON, DELTA, Drawn(2**64 - 1), only=["times"])[0].pair
     assert ("some step takes at least", 15) in set(pair.run_other())
     assert ("slow steps", "at least", 8) in set(pair.run_other())

@@ -125,7 +125,7 @@ def test_nothing_frequent_gives_an_empty_release() -> None:
 
 
 def test_times_stay_within_public_bounds() -> None:
-    """Every start and duration lies within the declared bounds, whatever the noise."""
+    """Every start and duration is within the declared bounds, whatever the noise."""
     bounds = TimeBounds(2 * DAY, (0, 50 * DAY), 20)
     released = release_log(_log(), bounds=bounds, **LOOSE).log
     starts = released.time[released.starts[:-1]] // 1_000_000
@@ -140,7 +140,7 @@ def test_times_stay_within_public_bounds() -> None:
 
 
 def test_without_start_bounds_no_start_leaves() -> None:
-    """Where no public range of starts is declared every case begins at 1970-01-01."""
+    """If no public range of starts is declared, every case begins at 1970-01-01."""
     released = release_log(_log(), **LOOSE).log
     assert not released.time[released.starts[:-1]].any()
 
@@ -264,16 +264,18 @@ def test_no_case_moves_a_value_further_than_its_scale_was_made_for() -> None:
 
 
 def test_missing_cases_are_the_public_default() -> None:
-    """Where the noisy count exceeds the true one the further rows start as the middle of the public bounds, and get
-    noise like any other."""
+    """If the noisy count exceeds the true one, the further rows start as the middle of the public bounds, and get noise
+    like any other.
+    """
     log = timed_log(("ab", (20 * DAY, 20 * DAY + 5)))
     found = _released(log, ScriptedNoise(2, (3, 7)), BOUNDS)
     assert sorted(found) == [("ab", [20 * DAY + 3, 20 * DAY + 15]), *[("ab", [30 * DAY + 3, 31 * DAY + 10])] * 2]
 
 
 def test_surplus_is_dropped_by_the_permutation_that_was_drawn() -> None:
-    """Where the noisy count is below the true one the cases that stay are the first of a random order, never those of
-    the source; here the order drawn is the reverse."""
+    """If the noisy count is below the true one, the cases that stay are the first of a random order, never those of the
+    source; here the order drawn is the reverse.
+    """
     log = timed_log(*(("a", (day * DAY,)) for day in (11, 12, 13, 14, 15)))
     assert _released(log, ScriptedNoise(-3), BOUNDS) == [("a", [14 * DAY]), ("a", [15 * DAY])]
 
@@ -306,7 +308,7 @@ def test_each_variant_keeps_its_own_times() -> None:
 
 
 def test_values_beyond_the_cap_are_the_default_and_get_no_noise() -> None:
-    """`max_events` counts the start; what lies beyond is the middle of its bound for every case, without noise."""
+    """`max_events` counts the start; what is beyond is the middle of its bound for every case, without noise."""
     log = timed_log(("abcd", (20 * DAY, 20 * DAY + 1, 20 * DAY + 2, 20 * DAY + 3)))
     draw = ScriptedNoise(0, (5, 5, 5, 5))
     found = _released(log, draw, TimeBounds(2 * DAY, (10 * DAY, 50 * DAY), 2))

@@ -97,7 +97,7 @@ def test_what_cannot_add_up_is_refused() -> None:
 @pytest.mark.parametrize("shape", [Shape(), Shape(2, 2)], ids=str)
 def test_every_cell_of_every_level_is_noised_with_its_part(shape: Shape, person: int) -> None:
     """Scale B c L k / epsilon of the model's levels, c L / epsilon of the weights; every cell of the open contexts and
-    every candidate, also where nobody is; the nodes of a tree in the releases that end them."""
+    every candidate, also if nobody is; the nodes of a tree in the releases that end them."""
     terms, design, state = Terms.of(8, "0.1", person), _design(), None
     model, weights = 3 * UNIT * person * shape.levels * 2 / 4, person * shape.levels / 4
     for number in range(1, 5):
@@ -280,7 +280,7 @@ GIVEN = (("a", "b"), ("c",))
 
 def test_both_logs_of_a_series() -> None:
     """The release has its own cells, the accumulated log those of all releases, which noise of two scales would hide
-    in one; times are ordinal; the operator is told what went in and out."""
+    in one; times are ordinal; the operator is informed what went in and out."""
     terms = Terms.of(1, "0.1")  # weights at a scale of 2
     design, state = _design(given=GIVEN, candidates=2, order=1), None
     own, whole = [], []
@@ -437,7 +437,7 @@ def test_a_cell_of_just_two_scales_opens_a_context() -> None:
 
 
 def test_candidates_come_from_all_levels_of_the_model() -> None:
-    """What follows c is told by the label before it: with the first level alone "acb" would be drawn as well."""
+    """The label before c determines what follows: with the first level alone "acb" would be drawn as well."""
     one = _series(_design(order=2), Shape(), model=1.0)
     one.measure(VariantCounts.of(_log(aca=40, bcb=40), "abc"), 1, SeriesNoise())
     one.refill(SeriesNoise())

@@ -151,7 +151,7 @@ def test_a_step_back_in_time_took_none() -> None:
 
 
 def test_labels_have_their_place_in_the_alphabet() -> None:
-    """Whatever the order of the log's own."""
+    """The order of the log's own alphabet does not matter."""
     log = _log(("cab", [1, 2, 3]))
     assert times._codes(log, "abc").tolist() == [2, 0, 1]
     assert times._codes(log, ["b", "q", "c"])[[0, 2]].tolist() == [2, 0]
@@ -208,7 +208,7 @@ def test_bins_that_stand_far_above_the_noise_are_left_as_they_are() -> None:
 
 
 def test_a_row_without_cells_is_that_of_all_rows() -> None:
-    """And even where there is none at all."""
+    """And even if there is none at all."""
     cells = np.asarray([[3.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 4.0]])
     assert times._chances(cells).tolist() == [[0.75, 0.25, 0], [3 / 8, 1 / 8, 4 / 8], [0, 0, 1]]
     assert times._chances(np.zeros((2, 4))).tolist() == [[0.25] * 4] * 2

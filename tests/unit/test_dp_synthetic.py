@@ -73,7 +73,7 @@ def test_usual_shares_add_up(labels_: bool, times_: bool, epsilon: Fraction) -> 
 
 
 def test_parts_of_epsilon_and_delta_add_up() -> None:
-    """What the stages get is the whole, and delta is divided among those that select and the conversion."""
+    """The parts of the stages add up to the whole, and delta is divided among those that select and the conversion."""
     for design in (synthetic.Design(), synthetic.Design(activities=("a",), bounds=times.PublicTimeBounds(DAY))):
         budget = synthetic.StageBudget.of(Terms.of("0.7", "1e-5"), design)
         assert sum(getattr(budget, stage) for stage in synthetic.STAGES) == Fraction(7, 10)
@@ -81,7 +81,7 @@ def test_parts_of_epsilon_and_delta_add_up() -> None:
 
 
 def test_the_order_of_the_log_does_not_show() -> None:
-    """What stage 3 counts comes in one order, whichever case stood first: ties among cases would follow it."""
+    """The counts of stage 3 come in one order, independent of the order of cases: ties among cases would follow it."""
     design = synthetic.Design(activities=("a", "b", "c"))
     terms = Terms.of(50, "0.1")
     budget = synthetic.StageBudget.of(terms, design)
@@ -213,7 +213,9 @@ def test_shares_that_are_written() -> None:
     ],
 )  # fmt: skip
 def test_shares_that_cannot_be(given: dict[str, Any], labels: bool, timed: bool, said: str) -> None:
-    """What does not add up, what is no stage, and a stage that runs with nothing or does not run with something."""
+    """Shares that do not add up, an unknown stage, a stage that runs without a share, and one that has a share and does
+    not run.
+    """
     with pytest.raises(InputError, match=said):
         Shares.of(given, labels=labels, times=timed)
 
@@ -386,7 +388,7 @@ def test_the_widest_noise_of_variants(
 
 
 def test_an_epsilon_that_is_no_rho_at_all_is_refused() -> None:
-    """Where the smallest part of it that is counted would be too much: epsilon is named, as rho was not given."""
+    """If its smallest counted part would be too much, epsilon is named, as rho was not given."""
     assert zcdp.rho_of(Fraction(1, 10**9), Fraction(1, 10**12)) == 0
     with pytest.raises(InputError, match="epsilon is too small: noise of the model"):
         _budget(model=Fraction(1, 10**9), delta_rho=Fraction(1, 10**12)).rho("model")
@@ -615,7 +617,7 @@ def test_a_table_whose_counts_do_not_fit_is_a_fault() -> None:
 
 
 def test_candidates_come_from_all_levels_of_the_model() -> None:
-    """What follows c is told by the label before it: with the first level alone "acf" would be drawn as well."""
+    """The label before c determines what follows: with the first level alone "acf" would be drawn as well."""
     names = tuple("abcdef")
     log = _log(*["acd"] * 40, *["bcf"] * 40)
     for order in (2, 3):

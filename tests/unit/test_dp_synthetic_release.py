@@ -59,7 +59,7 @@ def source(tmp_path: Path) -> Path:
     ],
 )
 def test_bad_keys_get_one_clear_line(keys: dict[str, Any], named: str) -> None:
-    """What is missing, does not add up or cannot be, is named before anything is drawn."""
+    """Keys that are missing, do not add up or are impossible are named before anything is drawn."""
     given = {**TERMS, **keys}
     kind = given.pop("kind")
     with pytest.raises(InputError, match=named):
@@ -88,7 +88,7 @@ def test_the_command_refuses_with_exit_code_2(source: Path, capsys: pytest.Captu
 def test_declared_labels_that_the_log_lacks_are_fine_and_others_are_dropped(
     source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A declared label may be missing from the log; events of undeclared ones never leave, and the operator is told."""
+    """A declared label may be missing from the log; events of undeclared ones never leave; the operator is informed."""
     out = source.parent / "out.csv"
     arguments = [
         "anonymize",
@@ -144,7 +144,7 @@ def test_candidates_of_a_public_file_are_counted(tmp_path: Path) -> None:
 
 
 def test_times_leave_within_their_bounds() -> None:
-    """With `max_duration` and `start` every start and step lies within them."""
+    """With `max_duration` and `start` every start and step is within them."""
     table = {**TERMS, "activities": ["a", "b", "c"], "max_duration": "1d"}
     build = mechanism({**table, "start": ["2020-01-01T00:00:00Z", "2020-03-01T00:00:00Z"]}).build(_exposure(_log()))
     assert build.time_basis == "noised"

@@ -117,7 +117,7 @@ def test_where_a_day_ends() -> None:
 def test_groups_do_not_reach_into_each_other(
     values: tuple[int, int], above: tuple[int, int], up_to: tuple[int, int], shares: tuple[float, float]
 ) -> None:
-    """Where the largest of one group comes as near to the least of the next as values and windows can bring them."""
+    """Here the largest of one group comes as near to the least of the next as values and windows permit."""
     found = _share(np.asarray([0, 1]), np.asarray(values), np.asarray(above), np.asarray(up_to))
     assert tuple(found.tolist()) == shares
 
@@ -146,7 +146,7 @@ def test_nobody_guesses_worse_than_by_one_share() -> None:
 
 
 def test_where_a_minute_ends() -> None:
-    """10 minutes and 59.999 seconds are 10 minutes, and lie within 10 minutes of the first value."""
+    """10 minutes and 59.999 seconds are 10 minutes, and are within 10 minutes of the first value."""
     log = _log(("ab", (0, 0)), *[("ab", (0, 659_999 * 1_000_000))] * 2)
     assert prior_probabilities(annotate(log), 0.2, "paper-tables")[1::2].tolist() == [2 / 3] * 3
 
@@ -246,7 +246,7 @@ def test_times_end_where_the_calendar_does() -> None:
 
 
 def test_order_of_few_times() -> None:
-    """Ties as they stood; none and one."""
+    """Ties in their earlier order; none and one."""
     times = np.asarray([0, 5, 5, 0], dtype=np.int64) * 1_000_000
     assert order_of_times(times).tolist() == [0, 3, 1, 2]
     assert order_of_times(times[:0]).tolist() == []

@@ -24,7 +24,7 @@ FALSE_ALARM = 1e-6
 
 
 def outcomes(a: Fraction, k: int, count: int) -> dict[int, Fraction]:
-    """Chance of each released count, 0 standing for no release: from the definition, exactly."""
+    """Chance of each released count, 0 represents no release: from the definition, exactly."""
     if count == 0:
         return {0: Fraction(1)}
     weights = {z: a ** abs(z) for z in range(-k, k + 1)}
@@ -106,7 +106,7 @@ def edge_of(scale: float, reach: int, steps: int = 1) -> Fraction:
 @pytest.mark.parametrize(("cases", "cells"), [(1, 1), (3, 1), (1, 4), (2, 3)])
 def test_reach_at_the_edge_of_delta(scale: float, reach: int, cases: int, cells: int) -> None:
     """A delta that the edge passes by one part in 10^41 is not kept by that reach; one above the edge by one in 10^30
-    is. What lies between counts as above."""
+    is. What is between counts as above."""
     edge = edge_of(scale, reach, cases) * cells
     assert truncated.reach(scale, edge * (1 - Fraction(1, 10**41)), cases, cells) == reach + 1
     assert truncated.reach(scale, edge * (1 + Fraction(1, 10**41)), cases, cells) == reach + 1
@@ -223,7 +223,7 @@ def test_a_rule_that_saves_one_case_is_used() -> None:
 
 
 def test_least_counts_that_no_log_reaches_are_refused() -> None:
-    """What is said of one release's least count is said of one that can be made."""
+    """The statement about a release's least count is about a release that can be made."""
     for least in (strict.least_count, strict.released_from):
         with pytest.raises(InputError, match="epsilon is too small: a variant would need"):
             least(Fraction(1, 10**6), Fraction(1, 10**6))

@@ -298,7 +298,7 @@ def test_risk_on_variants(log: Path, capfdbinary: Any) -> None:
 
 @pytest.mark.parametrize("perspective", ["activity", "activity,resource"])
 def test_utility_on_variants(perspective: str, log: Path, tmp_path: Path, capfdbinary: Any) -> None:
-    """What is measured on variants is the same; what is measured on times is null."""
+    """Measures on variants are the same; measures on times are null."""
     run(capfdbinary, "anonymize", log, "-o", tmp_path / "out", "--K", "5", "--keep-resources", "--attribute", "ar")
     words = ["utility", log, tmp_path / "out", "--fitness", "none", "--perspective", perspective]
     found, wanted = (run(capfdbinary, *words, "--engine", kind) for kind in ("duckdb", "embedded"))

@@ -1,4 +1,4 @@
-"""Where a data set is written: nothing of others is ever removed, neither on an object store nor on disk."""
+"""Targets of a data set: nothing of others is ever removed, neither on an object store nor on disk."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_only_what_a_killed_upload_left_is_removed(store: Any, release: Path, mo
 
 
 def test_an_empty_bucket_may_be_written_and_no_release_is_written_over(store: Any, release: Path) -> None:
-    """The second upload is refused, also where nobody has looked before."""
+    """The second upload is refused, also if nobody has looked before."""
     dataset._upload(release, "memory://bucket", NAMES)
     with pytest.raises(InputError, match="a release already"):
         dataset._upload(release, "memory://bucket", NAMES)
@@ -99,7 +99,7 @@ def test_an_empty_bucket_may_be_written_and_no_release_is_written_over(store: An
 def test_of_two_runs_on_two_hosts_one_has_the_manifest(
     store: Any, release: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What another run wrote in the meantime is found before the manifest is written."""
+    """Files that another run wrote in the meantime are found before the manifest is written."""
     whole, at_once = store.put_file, [True]
 
     def other_first(here: str, there: str, **more: Any) -> None:

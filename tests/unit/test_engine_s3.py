@@ -32,7 +32,7 @@ def bucket(network: Any, log: Path, tmp_path: Path) -> Any:  # noqa: F811
 
 
 def test_from_bucket_to_bucket(bucket: Any, log: Path, tmp_path: Path, capfdbinary: Any) -> None:  # noqa: F811
-    """The same release as from the file, the manifest with the digests of what lies there."""
+    """The same release as from the file, the manifest with the digests of the content."""
     import hashlib
 
     from connectors import read_log

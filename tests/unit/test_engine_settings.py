@@ -26,7 +26,7 @@ def settings(folder: Path, engine: str, publication: str = TLKC) -> Any:
 
 
 def test_the_configuration_names_the_engine_and_a_flag_another(tmp_path: Path) -> None:
-    """Who builds does not change what a release means: the digest of the configuration is the same."""
+    """The engine does not change the meaning of a release: the digest of the configuration is the same."""
     pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
     with_engine = settings(tmp_path, 'kind = "duckdb"\nmemory = "2GB"')
     assert BuilderOptions().built_by(with_engine, tmp_path) == EngineBuilds("duckdb", tmp_path / "operator", "2GB")
@@ -65,7 +65,7 @@ def test_an_engine_that_is_not_installed_is_told_before_the_first_cut(
 def test_a_coordinator_builds_by_the_engine_of_its_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the service of a daemon is given; nothing is opened here."""
+    """The service of a daemon gets the engine; nothing is opened here."""
     pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
     given: dict[str, Any] = {}
 

@@ -83,7 +83,7 @@ def test_a_fetch_is_one_message_with_all_its_partitions() -> None:
 
 
 def test_partitions_that_are_not_ours_are_left_out() -> None:
-    """What a rebalance has taken away meanwhile is its new owner's."""
+    """Partitions that a rebalance took away meanwhile belong to their new owner."""
     one = consumer(4, _Parts(4, {TP("orders", 3): records([5]), TWO: records([9])}))
     ((_, message),) = taken(one)
     assert set(message.records) == {TWO}
@@ -204,7 +204,7 @@ def test_a_small_fetch_waits_for_a_limited_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_an_earlier_generation_brought_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The partitions go back after a rebalance; joined with what comes then, offsets would be told twice."""
+    """The partitions go back after a rebalance; joined with what comes then, offsets would be reported twice."""
     fetches = Fetches(monkeypatch, {ONE: records([1])}, None, {ONE: records([0])})
     assert fetches.taken() == (2, {ONE: [[0]]})
     fetches = Fetches(monkeypatch, {ONE: records([1])}, None)

@@ -24,7 +24,7 @@ def titled(entry: Entry) -> str:
 
 
 def reading(entry: Entry) -> Reading:
-    """What is told of the file."""
+    """Return the statements about the file."""
     return Reading(
         **entry.options.get("reading", {key: value for key, value in entry.options.items() if key != "reading"})
     )

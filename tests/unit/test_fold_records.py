@@ -53,7 +53,7 @@ def test_publications_at_one_event_are_ordered_by_name():
 
 
 def test_repeated_offsets_change_nothing():
-    """What lies at or below the high-water mark is dropped and counted."""
+    """Rows at or below the high-water mark are dropped and counted."""
     fold = fold_of({"new_events": 3})
     assert feed(
         fold, delta(row(0), row(1)), delta(row(0), row(1), prev=-1), delta(row(0), row(1), row(2), prev=-1)

@@ -28,7 +28,7 @@ def _rules(start: int | None = None, *, private: bool = True, **window: Any) -> 
             1,
             False,
             33,
-        ),  # the window that the first tick lies in, on the grid of the start
+        ),  # the window that the first tick is in, on the grid of the start
         ("wall", TriggerClock(33, None), None, False, 43),  # a tick on the edge begins its window
         ("wall", TriggerClock(1, None), None, False, 13),  # a tick before the start: the first window
         ("wall", TriggerClock(25, 45), 45, True, 13),  # simulated time goes through every window from the first
@@ -60,7 +60,7 @@ def test_time_is_not_simulated_unless_said() -> None:
         (3, "wall", 34, 33, 43),
         (3, "wall", 75, 33, 83),  # one tick over several windows
         (3, "wall", 30, 30, 33),
-        (80, "event", None, 33, 90),  # a start that lies ahead: its first window
+        (80, "event", None, 33, 90),  # a start that is ahead: its first window
     ],
 )
 def test_the_next_window_from_a_start(start: int | None, time: Any, now: int | None, end: int, expected: int) -> None:

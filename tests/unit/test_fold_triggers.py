@@ -96,20 +96,20 @@ def test_a_window_is_opened_once_and_only_where_there_are_windows() -> None:
         ("wall", 31, 30, 40),
         ("wall", 39, 30, 40),
         ("wall", 40, 30, 50),  # the clock is at the begin of the window that ends at 50
-        ("wall", 75, 30, 80),  # one tick went over several windows: on to the one that it lies in
+        ("wall", 75, 30, 80),  # one tick went over several windows: on to the one that it is in
         ("wall", 3, 30, 40),  # never back
         ("wall", None, 30, 40),
     ],
 )
 def test_the_next_window(time: Any, now: int | None, end: int, expected: int) -> None:
-    """The one after in event time; in wall time the one that the clock lies in, never one that is over."""
+    """The one after in event time; in wall time the one that the clock is in, never one that is over."""
     own = _state(window_end=end)
     own.skip_window(_rules(every=10, time=time), TriggerClock(now, None))
     assert own.window_end == expected
 
 
 def test_no_next_window_without_one() -> None:
-    """What was never opened is not moved on, nor an end that other rules left."""
+    """A window that was never opened is not moved, nor an end that other rules left."""
     for rules, end in ((_rules(every=10), None), (_rules(new_cases=1), 30)):
         own = _state(window_end=end)
         own.skip_window(rules, TriggerClock(99, 99))

@@ -104,7 +104,7 @@ print(plus(1))
 
 
 class Planted:
-    """What runs when it is unpickled."""
+    """Runs when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker

@@ -1,4 +1,4 @@
-"""What was freed goes back to the system: the size of a process after its columns went."""
+"""Freed memory goes back to the system: the size of a process after its columns are gone."""
 
 from __future__ import annotations
 

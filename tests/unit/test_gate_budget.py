@@ -1,4 +1,4 @@
-"""How many releases a budget can still pay for, against charging one after the other until something refuses."""
+"""Number of releases that a budget can still pay for, compared with charging one after the other until a refusal."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_releases_left_are_those_that_can_be_charged(
 
 
 def test_without_charge_or_bound_there_is_no_number() -> None:
-    """Who spends nothing, and who has no limit, can release for ever."""
+    """A publication that spends nothing, or has no limit, can release for ever."""
     most = (Fraction(1), Fraction(1, 10))
     assert releases_left(GatePolicy(max_epsilon=1), NOTHING, charge("1/2"), NOTHING, most) is None
     assert releases_left(GatePolicy(), charge("1"), charge("1/2"), NOTHING, WITHOUT_LIMIT) is None

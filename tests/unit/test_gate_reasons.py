@@ -27,7 +27,7 @@ from stream.run.exporter import Metrics
     ],
 )
 def test_a_reason_has_its_numbers(gate: dict[str, Any], audit: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    """Also where nothing was measured: then there is a bound and no value."""
+    """Also if nothing was measured: then there is a bound and no value."""
     (reason,) = after_audit(GatePolicy(**gate), audit)
     assert (reason.code, reason.bound, reason.value) == expected
 

@@ -19,12 +19,12 @@ from stream.release.reason import Reason
 
 
 def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
-    """What the gate says to people."""
+    """Return the reasons of the gate as people read them."""
     return [reason.text for reason in gate.after_audit(policy, audit)]
 
 
 def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[Reason] = ()) -> list[str]:
-    """What the gate says to people, before any noise."""
+    """Return the reasons of the gate before any noise, as people read them."""
     return [reason.text for reason in gate.before_noise(policy, spent, asked, leakage)]
 
 
@@ -147,7 +147,7 @@ def test_policies_that_mean_nothing(kind: str, table: dict[str, Any], message: s
     ],
 )
 def test_policies_that_mean_something(kind: str, table: dict[str, Any]) -> None:
-    """What can be asked is not refused."""
+    """Possible policies are not refused."""
     refuse_impossible(GatePolicy(**table), _mechanism(kind), "p")
 
 
@@ -168,7 +168,7 @@ def test_epsilon_delta_and_tpl_each_have_their_limit() -> None:
 
 
 def test_reasons_of_the_leakage_audit_stand_and_replace_the_plain_sum() -> None:
-    """What the audit says before the noise comes first; composition is not said a second time."""
+    """The reason of the audit before the noise comes first; composition is not repeated."""
     much = Charge(Fraction(9))
     policy = GatePolicy(max_tpl=Fraction(1), max_epsilon=Fraction(1))
     assert before_noise(policy, much, much, [Reason("tpl", "tpl: 5 is above 1")]) == [

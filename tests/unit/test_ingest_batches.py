@@ -39,7 +39,9 @@ class Producer:
 
 
 class App:
-    """What `Ingest` asks of Faust: one partition, committed nowhere, and tasks that end the process when they fail."""
+    """Attributes of Faust that `Ingest` reads: one partition, committed nowhere, and tasks that end the process when
+    they fail.
+    """
 
     rebalancing = False
 
@@ -91,7 +93,7 @@ def worker(app: App) -> Ingest:
 
 
 class Log:
-    """What the broker says of the topic: its id, its leader epochs and its end; tests change it."""
+    """Answers of the broker about the topic: its id, its leader epochs and its end; tests change them."""
 
     topic, epochs, end = "first", ((0, 0),), 99
 
@@ -119,7 +121,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
 
 @pytest.fixture
 def begins(log: Log) -> dict[TP, int]:
-    """Where the log begins, as the broker would say."""
+    """Return the begin of the log, as the broker would report it."""
     return log.first
 
 
@@ -257,7 +259,7 @@ def test_events_deleted_while_a_worker_runs_are_a_gap(
 @pytest.mark.parametrize(("record", "idle"), [(4, False), (5, True)])
 def test_a_partition_that_ends_in_markers_is_idle(monkeypatch: pytest.MonkeyPatch, record: int, idle: bool) -> None:
     """Everything before 3 is covered, the log ends at 5: it is idle only where the broker has no record in between,
-    and is asked when the partition has stood still from one report to the next, once."""
+    and is asked when the partition has not moved from one report to the next, once."""
     asked: list[tuple[int, int]] = []
 
     def first_record(_source: Source, _place: TP, begin: int, end: int) -> int:

@@ -1,4 +1,4 @@
-"""What an ingest worker tells of the log behind a partition: once, when it changes, and before anything else of it."""
+"""Reports of an ingest worker on the log of a partition: once, when it changes, and before its other records."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_log_is_described_once_and_named_always(log: Log) -> None:
 
 
 def test_a_batch_over_two_leaders_is_two_deltas(log: Log) -> None:
-    """A delta has the epoch of all its rows: where the next leader cut what lies before, the fold would not see it."""
+    """A delta has the epoch of all its rows: where the next leader cut what is before, the fold would not see it."""
 
     async def scenario() -> None:
         app = _app()

@@ -126,7 +126,7 @@ def _order(twin, log):
 
 
 def test_the_twin_needs_no_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    """What getting-started shows: known columns, the zone to decide, the sensitive attribute."""
+    """The output is that of getting-started: recognised columns, the zone to decide, the sensitive attribute."""
     found = inspected(capsys, str(TWIN))
     assert found["commands"][0] == f"veilstream replay {TWIN} --timezone ZONE --sensitive diagnosis -o first"
     assert found["log"] == {"cases": 2041, "events": 11715, "variants": 63}
@@ -164,7 +164,7 @@ def _first(cases: int):
 
 
 def test_a_folder_is_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rows of one case may lie in several files, columns in another order; errors name the file."""
+    """Rows of one case may be in several files, columns in another order; errors name the file."""
     (tmp_path / "a.csv").write_text("Case ID,Activity,Timestamp\n1,A,05/03/2020\n2,A,31/12/2020\n")
     (tmp_path / "b.tsv").write_text("Timestamp\tActivity\tCase ID\n01/04/2020\tB\t1\n")
     (tmp_path / ".hidden.csv").write_text("x\n")

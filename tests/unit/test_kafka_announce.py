@@ -1,4 +1,4 @@
-"""What the topics are told of a release, without a broker."""
+"""Announcements of a release on the topics, without a broker."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ caches = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), min_size=1, m
 def test_a_walk_finds_every_epoch_that_the_leader_has(
     steps: list[tuple[int, int]], first: int, begin: int, end: int
 ) -> None:
-    """Whatever epochs are skipped (leaders that wrote nothing) and wherever retention cut the log."""
+    """Skipped epochs (leaders that wrote nothing) and the place of the cut by retention do not matter."""
     epochs, epoch, offset = [], first, begin
     for more, records in steps:
         epochs.append((epoch, offset))

@@ -35,7 +35,7 @@ def test_what_cannot_be_meant_is_refused(table: dict[str, Any], line: str) -> No
 
 
 def test_both_clients_get_the_same_credentials(tmp_path: Path) -> None:
-    """kafka-python and Faust are told the same mechanism, user, secret (from its file) and a verifying context."""
+    """kafka-python and Faust get the same mechanism, user, secret (from its file) and a verifying context."""
     secret = tmp_path / "password"
     secret.write_text("from-file\n")
     security = Security.model_validate({**SASL, "password": None, "password_file": secret})

@@ -24,7 +24,7 @@ TRACES = [("abca", 1), ("acba", 1), ("bcab", 1), ("cabc", 1), ("aabbc", 1), ("cc
 
 
 class Noisy(Mechanism):
-    """A mechanism that spends what it is told to."""
+    """A mechanism that spends a given epsilon."""
 
     reads_data_in_gate: ClassVar[bool] = False
     kind: Literal["noisy"] = "noisy"
@@ -127,7 +127,7 @@ def test_before_noise_asks_whether_the_bound_would_break(spent: int, refused: bo
 
 
 def test_before_noise_goes_on_from_the_chain_of_the_last_audit() -> None:
-    """Where the chain mixes, what is asked is its TPL with one extreme step more, not the sum of all e."""
+    """If the chain mixes, the compared value is its TPL with one extreme step more, not the sum of all e."""
     audit = Leakage(states="last", window=3, scenario="uncertain")
     last = series(audit, 4)
     facts = {"charges": [TENTH] * 4, "audits": {"leakage": last}}

@@ -35,7 +35,7 @@ def change(path: Path, statement: str) -> None:
 
 
 def test_a_newer_ledger_is_refused_by_readers_too(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What its entries mean is not known here: a list made of it would be a guess."""
+    """The meaning of its entries is unknown: a list of them would be a guess."""
     change(ledger, "UPDATE about SET version = 2")
     with pytest.raises(RefusedError, match=r"ledger version 2 is newer than this program reads \(1\)"):
         open_readonly(ledger)
@@ -82,8 +82,9 @@ def test_a_reader_sees_what_a_writer_has_just_appended(ledger: Path) -> None:
 def test_a_writer_that_comes_while_a_reader_reads_is_noticed(
     ledger: Path, monkeypatch: pytest.MonkeyPatch, torn: bool
 ) -> None:
-    """Where nobody wrote at first and a writer's log is there at the end, the file is read once more, with the log;
-    also where what was read in between could not be read."""
+    """If no process wrote at first and a writer's log exists at the end, the file is read once more, with the log; also
+    if the content in between could not be read.
+    """
     writers: list[SqliteLedger] = []
     connect = sqlite3.connect
 

@@ -1,4 +1,4 @@
-"""What the ledger keeps apart, what it answers with, and what an account reads out of it."""
+"""Keys and answers of the ledger, and the account that is made of its entries."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_every_entry_is_on_the_disk_before_the_answer(ledger: SqliteLedger) -> N
 
 
 def test_a_full_disk_refuses_the_release(ledger: SqliteLedger) -> None:
-    """What cannot be written is not released; the line names the file."""
+    """A release that cannot be written is not released; the line names the file."""
     ledger._db.execute("PRAGMA query_only = ON")
     with pytest.raises(RefusedError, match=r"ledger\.sqlite: the ledger cannot be written .* nothing is released"):
         ledger.append(_entry("seal"))
@@ -126,7 +126,7 @@ def test_a_ledger_of_another_process_or_of_no_database_is_refused(ledger: Sqlite
 
 
 def test_a_folder_is_no_ledger(tmp_path: Path) -> None:
-    """What SQLite cannot open, and what a reader does not find, is one clear refusal."""
+    """A file that SQLite cannot open, or that does not exist, is one clear refusal."""
     (tmp_path / "ledger.sqlite").mkdir()
     with pytest.raises(VeilstreamError, match=r"the ledger cannot be (read|opened)"):
         SqliteLedger(tmp_path / "ledger.sqlite", "demo")
@@ -239,7 +239,7 @@ def test_what_is_short_is_not_damaged(code: int | None, kind: type[VeilstreamErr
 
 
 def test_a_folder_asks_for_a_look_at_the_machine(tmp_path: Path) -> None:
-    """What SQLite itself says of a file that it cannot open."""
+    """The message of SQLite about a file that it cannot open is shown."""
     with pytest.raises(UnavailableError, match="look at free space, permissions and limits"):
         SqliteLedger(tmp_path, "demo")
 

@@ -89,7 +89,7 @@ def test_nobody_is_asked_where_nothing_is_left_out() -> None:
 
 @given(st.frozensets(st.sampled_from(sorted(BODIES)[:-1])), st.integers(0, 7), st.integers(0, 8))
 def test_what_was_left_out_once_is_folded_where_it_stands(left_out: frozenset[int], begin: int, split: int) -> None:
-    """Whatever Faust or the reader beside it left out: the state and the cuts are those of a run without."""
+    """Records that Faust or the reader left out do not matter: the state and the cuts are those of a run without."""
     second = Reader()
     engine, wanted = Taking(Reader(left_out), second), _undisturbed()
     given_by_faust = [one for one in TOPIC if one[0] not in left_out and one[0] >= begin]
@@ -143,7 +143,7 @@ def test_fetches_are_counted_in_their_generation() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_a_worker_that_misses_a_fetch_ends_before_it_sends_a_later_one(number: int) -> None:
-    """The delta of the later one would say that nothing lies between, and its acknowledgement would take the lost
+    """The delta of the later one would say that nothing is between, and its acknowledgement would take the lost
     events for done."""
     import asyncio
 

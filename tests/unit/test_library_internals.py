@@ -118,7 +118,7 @@ def test_a_library_with_used_inner_names_has_an_upper_bound(library: str) -> Non
 
 @pytest.mark.parametrize(("library", "file"), ONE_FILE.items())
 def test_inner_names_of_a_library_are_used_in_one_file(library: str, file: str) -> None:
-    """Whoever raises a bound has one file to read."""
+    """All uses of inner names of a library are in one file, which must be read when its bound is raised."""
     files = {row[-1] for row in [*NAMES, *ATTRIBUTES] if row[0].split(".")[0] == library and "._" in f".{row[-2]}"}
     assert files == {file}
 

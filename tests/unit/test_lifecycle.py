@@ -1,4 +1,4 @@
-"""Transitions of log files: what stays, under which name, and that the rest is told."""
+"""Transitions of log files: what stays, under which name, and that the rest is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release lost: by activity, by variant, by case; and the words about it."""
+"""Losses of a release by activity, by variant and by case; and the words about them."""
 
 from __future__ import annotations
 

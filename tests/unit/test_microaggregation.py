@@ -74,7 +74,7 @@ def test_runs_cover_everything_and_hold_k_cases(seed: int) -> None:
 
 
 def test_runs_begin_where_a_value_is_farthest_from_the_rest() -> None:
-    """MDAV in one dimension, by hand: 100 lies farthest from the mean, then 0 .. 2."""
+    """MDAV in one dimension, by hand: 100 is farthest from the mean, then 0 .. 2."""
     assert runs([0, 1, 2, 50, 51, 52, 98, 99, 100], list("abcdefghi"), 3) == [(0, 3), (3, 6), (6, 9)]
     assert runs([0, 0, 1, 10, 11, 12], list("aabcde"), 2) == [(0, 4), (4, 6)]
 
@@ -130,7 +130,7 @@ def test_a_single_step_tells_nothing() -> None:
 
 
 def test_rare_pairs_to_one_activity_stand_for_one_another() -> None:
-    """Ten cases go a -> b in 1 h, ten c -> b in 3 h: together they are K cases, and their mean is told."""
+    """Ten cases go a -> b in 1 h, ten c -> b in 3 h: together they are K cases, and their mean is reported."""
     owner = [f"c{case}" for case in range(20) for _ in "ab"]
     hours = [hour for case in range(20) for hour in (0, 1 if case < 10 else 3)]
     log = EventLog.from_events(owner, list("ab") * 10 + list("cb") * 10, np.asarray(hours) * 60 * MINUTE, unit="ns")
@@ -140,8 +140,8 @@ def test_rare_pairs_to_one_activity_stand_for_one_another() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_cohorts_pay_what_they_owe(seed: int) -> None:
-    """Of each pair, shown and owed is the truth after every cohort; nothing is owed where K cases have been told, and
-    fewer than K cases are not told. So the sums of a pair are right as soon as nothing of it is pending."""
+    """Of each pair, shown and owed is the truth after every cohort; nothing is owed if K cases have been reported, and
+    fewer than K cases are not reported. So the sums of a pair are right as soon as nothing of it is pending."""
     K, logs = 5, [random_log(100 * seed + part, 12) for part in range(5)]
     pending: dict[Any, Any] = {}
     shown, true, events = Counter[Any](), Counter[Any](), Counter[Any]()
@@ -163,7 +163,7 @@ def test_cohorts_pay_what_they_owe(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_what_is_not_told_changes_nothing(seed: int) -> None:
     """Other times of the cases that are pending in the end: the same bytes were published, from the first cohort on.
-    What is pending can be told later, so it must not be told now."""
+    What is pending can be reported later, so it must not be reported now."""
     K, parts = 5, [random_log(100 * seed + part, 8) for part in range(3)]
 
     def publish(logs: list[EventLog]) -> tuple[list[list[int]], list[dict[Any, Any]]]:
@@ -209,7 +209,7 @@ def test_a_rare_pair_of_cohorts_is_told_once_k_cases_have_it() -> None:
 
 
 def test_an_erased_case_leaves_nothing_pending_of_its_pairs() -> None:
-    """What is pending may be its time alone."""
+    """A pending time may be that of the erased case alone."""
     log = random_log(3, 40)
     mechanism = TlkcCohorts(K=5, C=1, suppression="local", effort=1, times="microaggregated")
     built = mechanism.build(Exposure(log, np.ones(40, dtype=np.bool_), (), 0))

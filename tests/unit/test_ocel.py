@@ -1,4 +1,4 @@
-"""Object-centric logs: flattened by one type of object, counts told, three formats alike."""
+"""Object-centric logs: flattened by one type of object, counts reported, three formats alike."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_without_a_type_the_types_are_listed(log: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("suffix", ["sqlite", "xml"])
 def test_the_three_formats_give_one_log(log: Path, tmp_path: Path, suffix: str) -> None:
-    """What pm4py writes of the JSON is read as the JSON is, to its microseconds."""
+    """The JSON that pm4py writes is read like the original, to its microseconds."""
     other = tmp_path / f"log.{suffix}"
     with quiet_pm4py() as pm4py:
         getattr(pm4py, f"write_ocel2_{suffix}")(pm4py.read_ocel2_json(str(log)), str(other))

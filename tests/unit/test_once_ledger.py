@@ -80,7 +80,7 @@ def test_what_a_draw_adds(ledger: SqliteLedger) -> None:
 def test_sums_kept_up_to_date_are_those_of_all_charges(
     charged: list[tuple[int, bool, int, int]], cut: int, once: bool
 ) -> None:
-    """Whatever was charged in which order, also twice: what is spent, and what a draw adds, from all charges anew."""
+    """For charges in any order, also repeated ones, the sums are those of adding all charges anew."""
 
     def together(bodies: Mapping[int, ChargeBody]) -> Charge:
         alone = sum((one.charge for one in bodies.values() if not one.scope), Charge())

@@ -36,7 +36,7 @@ def test_a_kernel_that_does_not_say_leaves_the_clock(monkeypatch: pytest.MonkeyP
 
 
 def test_the_end_of_a_process_is_waited_for() -> None:
-    """Its exit code; an error where it does not end."""
+    """Its exit code; an error if it does not end."""
     ends = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     assert wait_for_end(ends, 600) == 3
     stays = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -62,7 +62,7 @@ def test_a_clock_that_was_simulated_is_said(
     tmp_path: Path, mechanism: dict[str, Any], window: dict[str, Any], clock: ReleaseClock | None, moment: int | None,
     said: bool,
 ) -> None:  # fmt: skip
-    """Where a moment that a recipient sees is none of the machine's: windows of wall time, and fixed delays."""
+    """No moment that a recipient sees comes from the machine: windows of wall time, and fixed delays."""
     table = {"mechanism": mechanism, "window": window}
     if "every" in window:
         table["start"] = "2024-01-01T00:00:00Z"

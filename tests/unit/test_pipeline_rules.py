@@ -277,7 +277,9 @@ def test_a_number_that_another_process_sealed_is_lost(tmp_path: Path) -> None:
 
 
 def test_a_memory_is_not_handed_to_another_mechanism(tmp_path: Path) -> None:
-    """What cohorts remember is of no use to others, and nobody else's memory to them: a publication of its own."""
+    """The memory of cohorts is of no use to other mechanisms, nor theirs to cohorts: each needs a publication of its
+    own.
+    """
     cohorts = {"kind": "tlkc-cohorts", "knowledge": "seq", "attribute": "ac", "L": 1, "K": 2, "C": 1}
     cohorts["suppression"] = "local"
     for number, (first, second) in enumerate(((cohorts, IDENTITY), (IDENTITY, cohorts))):

@@ -71,7 +71,7 @@ def test_completed_cases_leave_no_few_at_the_end(cases: int, brought: int) -> No
 
 
 def test_without_sensitive_attributes_no_share_is_bounded() -> None:
-    """C = 1 where there is nothing to protect, one half otherwise."""
+    """C = 1 if there is nothing to protect, one half otherwise."""
     assert {c.publication.mechanism.get("C", 1.0) for c in candidates(_log(), 4, ())} == {1.0}
     assert {c.publication.mechanism.get("C", 0.5) for c in candidates(_log(), 4, ("diagnosis",))} == {0.5}
     assert {c.publication.mechanism.get("C", 0.7) for c in candidates(_log(), 4, ("diagnosis",), 0.7)} == {0.7}

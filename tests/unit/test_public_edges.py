@@ -74,5 +74,5 @@ def test_one_amount_of_all_cases_is_no_edge(amount: float) -> None:
 
 
 def test_the_default_takes_its_edges_from_the_grid() -> None:
-    """What `replay` does without a configuration."""
+    """The settings are those of `replay` without a configuration."""
     assert default_publication(log_of(AMOUNTS), ["amount"]).mechanism["bins"] == {"amount": (1800.0, 2400.0)}

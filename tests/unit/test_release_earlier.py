@@ -1,4 +1,4 @@
-"""Which earlier releases stay in memory."""
+"""Earlier releases that stay in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stays in memory of a published release: its log leaves, and is read again where somebody asks for it."""
+"""Parts of a published release that stay in memory: its log leaves, and is read again when it is needed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_of_an_audit_stays_what_later_ones_ask(tmp_path: Path) -> None:
 
 
 def test_another_log_is_the_same_release_without_what_was_kept() -> None:
-    """What audits kept with it was about the log that it had."""
+    """State that audits kept with it was about the log that it had."""
     record = made(7)
     record.cache["simple"] = record.simple()
     other = EventLog.from_traces([(["c"], "y")], "s")

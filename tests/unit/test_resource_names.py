@@ -62,7 +62,7 @@ def test_no_resource_enters_the_delta_topic(resource: str) -> None:
 
 
 def test_an_old_delta_is_read_under_the_same_names(tmp_path: Path) -> None:
-    """What an ingest of before wrote and what one of today writes of the same resource is one name in the state."""
+    """A resource that an earlier ingest wrote and the same resource of a present one are one name in the state."""
     one = service(tmp_path / "out")
     try:
         state = fold()

@@ -46,7 +46,7 @@ def test_the_resource_is_known_by_its_name_in_the_file(log: str, asked: str, cap
 
 
 def test_a_resource_column_of_another_name(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What --columns names the resource can be named in --event-attributes; a log without resources has none."""
+    """A resource column named by --columns can be named in --event-attributes; a log without resources has none."""
     path = tmp_path / "log.csv"
     path.write_text("c,a,t,who\n1,x,2020-01-01T10:00:00Z,p\n2,x,2020-01-02T10:00:00Z,q\n", encoding="utf-8")
     command = ["risk", str(path), "--projection", "C", "--points", "all", "--json", "--event-attributes", "who"]

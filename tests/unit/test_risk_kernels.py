@@ -1,4 +1,4 @@
-"""Compiled kernels where nothing can be cached."""
+"""Compiled kernels if nothing can be cached."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from models.compiled import kernel
 
 
 def test_no_folder_for_a_cache_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where numba finds no writable folder the kernel is compiled in memory; other errors are not swallowed."""
+    """If numba finds no writable folder, the kernel is compiled in memory; other errors are not swallowed."""
     plain = numba.njit
 
     def refusing(function: object = None, **options: object) -> object:

@@ -71,7 +71,7 @@ def test_resolution_floors_on_the_clock_of_the_file() -> None:
 
 
 def test_per_column_drops_the_last_event_and_case_na() -> None:
-    """What only the last event tells is lost, and the case named NA is not counted."""
+    """A value that only the last event has is lost, and the case named NA is not counted."""
     log = EventLog.from_events(["NA", "2", "2", "3", "3"], ["z", "a", "b", "a", "c"], np.arange(5), unit="ns")
     found = trace_uniqueness(log, "E", "all", semantics="per-column")
     assert (found.cases, found.points[0].unique_mean) == (2, 0.0)
@@ -79,7 +79,7 @@ def test_per_column_drops_the_last_event_and_case_na() -> None:
 
 
 def test_per_column_forgets_which_values_stood_together() -> None:
-    """(a, x), (b, y) against (a, y), (b, x): told apart by joint points, not column by column."""
+    """(a, x), (b, y) against (a, y), (b, x): distinguished by joint points, not column by column."""
     log = EventLog.from_events(
         ["1", "1", "2", "2"],
         ["a", "b", "a", "b"],
@@ -108,7 +108,7 @@ def test_defaults_take_what_is_always_recorded() -> None:
 
 
 def test_case_attributes_recorded_once_in_each_case_count_without_yes_and_no() -> None:
-    """Where no trace has attributes, those on one event of each case do; findings of yes and no do not."""
+    """If no trace has attributes, those on one event of each case count; boolean flags do not."""
     log = EventLog.from_events(
         ["1", "1", "2", "2"],
         ["a", "b", "a", "b"],
@@ -202,7 +202,7 @@ def test_unknown_projections_and_empty_logs_are_refused() -> None:
 
 
 def test_a_single_case_is_unique_and_empty_traces_are_not() -> None:
-    """Alone in the log one is unique whatever is known; two cases without events cannot be told apart."""
+    """Alone in the log one is unique whatever is known; two cases without events cannot be distinguished."""
     assert trace_uniqueness(EventLog.from_traces([("ab", None)]), "E", 1).points[0].unique_mean == 1.0
     assert trace_uniqueness(EventLog.from_traces([("", None), ("", None)]), "E", 1).points[0].unique_mean == 0.0
 

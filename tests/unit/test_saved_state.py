@@ -1,4 +1,4 @@
-"""What a checkpoint holds, in both layouts that lie on disk."""
+"""Content of a checkpoint, in both layouts on disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATES = [
 
 @pytest.mark.parametrize("state", STATES, ids=["replay", "daemon", "large"])
 def test_a_layout_is_read_by_its_tag(state: SavedState) -> None:
-    """What was written comes back, and in the layout that it was in."""
+    """The written state comes back, in its layout."""
     assert SavedState.decode(state.encode()) == state
 
 

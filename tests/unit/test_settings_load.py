@@ -38,7 +38,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def refused(folder: Path, text: str, where: str = "c.toml") -> str:
-    """The one line with which the configuration is refused; it names the file, or where else the fault lies."""
+    """The one line with which the configuration is refused; it names the file, or another place of the fault."""
     with pytest.raises(InputError) as error:
         sources.load(written(folder, text))
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""What a configuration must not say: refused when it is read, before anything is spent or written."""
+"""Settings that a configuration must not have: refused when it is read, before anything is spent or written."""
 
 from __future__ import annotations
 

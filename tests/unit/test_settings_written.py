@@ -1,4 +1,4 @@
-"""What an output folder keeps of its configuration: read again, it means the same, and no secret is in it."""
+"""The configuration in an output folder: read again, it means the same, and it contains no secret."""
 
 from __future__ import annotations
 

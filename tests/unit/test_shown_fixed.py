@@ -1,4 +1,4 @@
-"""Which events of a case earlier releases showed, where single ones of equal events may be missing."""
+"""Events of a case that earlier releases showed, if single ones of equal events may be missing."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def test_the_shown_trace_says_which_events_were_shown(releases: list[str], trace
 
 
 def test_a_case_that_no_release_held_is_free() -> None:
-    """Whatever the others showed."""
+    """The other releases do not matter."""
     assert fixed(shown({"other": "abc"}), "case", "abc") == "..."
     assert fixed(shown({"other": "c", "case": "ab"}), "case", "abc") == "ab."

@@ -38,7 +38,7 @@ REFUSALS = r'(?:raise Poison\(|untimely\.setdefault\(place, |too_large = \{place
 
 
 def writer(limit: int = 64_000, mapping: EventMapping = BOTH) -> DeltaWriter:
-    """What turns changes of customers into deltas."""
+    """Return a writer that turns changes of customers into deltas."""
     schema = Schema(format="debezium")
     return DeltaWriter(event_decoder(schema, mappings=(mapping,)), Pseudonyms(bytes(32)), 0, limit)
 

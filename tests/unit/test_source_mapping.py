@@ -108,7 +108,7 @@ def test_mysql_changes_have_their_own_source() -> None:
 
 
 def test_a_column_makes_an_event_where_it_changed() -> None:
-    """One event for each mapped column with another value, none where nothing of it changed; a create has its first
+    """One event for each mapped column with another value, none if nothing of it changed; a create has its first
     value."""
     both = {**STATUS, "column": ["status", "email"], "activity": "{column} set"}
     (event,) = read(postgres("u", customer(), customer(status="paid", first_name="Ann")), STATUS)
@@ -218,7 +218,9 @@ def deep(levels: int) -> str:
     ids=["template", "position", "column", "object"],
 )
 def test_a_value_deeper_than_the_stack_has_a_reason(mapping: dict[str, Any], row: str) -> None:
-    """What JSON's reader just takes is too deep for what comes after it: a dead letter, and the worker goes on."""
+    """A value that JSON's reader just accepts is too deep for the following steps: a dead letter, and the worker
+    continues.
+    """
     limit = sys.getrecursionlimit()
     reasons = set()
     for levels in (*range(limit // 4, limit - 300, limit // 16), *range(limit - 300, limit)):
@@ -262,7 +264,7 @@ def test_mappings_that_differ_in_anything_have_ids_of_their_own() -> None:
 
 
 def test_changes_of_oracle_that_share_a_number_are_two() -> None:
-    """Rows of one SCN and content are told apart by their record of the redo log."""
+    """Rows of one SCN and content are distinguished by their record of the redo log."""
     oracle = {"lsn": None, "txId": None, "scn": "2122185", "ssn": 0}
     ids = {
         read(postgres("c", None, customer(), **oracle, rs_id=place), {"activity": "a", "case": "row.id"})[0].event_id
@@ -313,7 +315,7 @@ def test_the_outbox_table_itself_is_read_into_its_payload() -> None:
 
 
 def test_plain_json_by_paths_and_conditions() -> None:
-    """What is not Debezium's is mapped by paths; a record of no mapping is left out, and counted."""
+    """Records of other programs than Debezium are mapped by paths; a record of no mapping is left out, and counted."""
     placed = {"activity": "placed", "case": "order.id", "time": "at", "where": {"type": "placed", "order.test": False}}
     paid = {"activity": "paid by {how}", "case": "order.id", "time": "at", "time_unit": "s", "where": {"type": "paid"}}
     order = {"id": 7, "test": False}
@@ -330,7 +332,7 @@ def test_plain_json_by_paths_and_conditions() -> None:
 
 
 def test_flattened_changes_are_plain_json() -> None:
-    """What Debezium's extraction of the new state leaves: fields beside the columns say what happened, and when."""
+    """Debezium's extraction of the new state leaves fields beside the columns for the operation and its time."""
     mapping = {
         "activity": "status {status}",
         "case": "id",

@@ -42,7 +42,7 @@ def registry() -> Iterator[SchemaRegistry]:
 
 @pytest.fixture(autouse=True)
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long somebody waited for the registry; no time passes."""
+    """Return the waits for the registry; no time passes."""
     slept: list[float] = []
     clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
     monkeypatch.setattr("connectors.kafka.registry.time", clock)
@@ -50,7 +50,7 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def reader(registry: SchemaRegistry, kind: str, **options: Any) -> EventDecoder:
-    """What reads records of a kind."""
+    """Return the reader of records of a kind."""
     schema = Schema(names=NAMES, attributes=("amount", "channel"), format=kind, event_id="id")
     return event_decoder(schema, registry=RegistryOptions(url=registry.url), **options)
 
@@ -520,7 +520,7 @@ def test_ids_that_no_registry_gives_are_not_asked_for(registry: SchemaRegistry) 
 
 
 def test_each_answer_of_the_registry_is_progress(registry: SchemaRegistry, naps: list[float]) -> None:
-    """A fetch full of unknown ids takes long: each answer is told, and all of them wait once."""
+    """A fetch full of unknown ids takes long: each answer is reported, and all of them wait once."""
     source, answers = reader(registry, "avro"), []
     assert source.prepare is not None
     messages = [Message("orders", None, framed(number, b"")) for number in range(1, 31)]

@@ -1,4 +1,4 @@
-"""What a start reads of earlier releases: what an audit looks back at, and of noisy releases no more than the last."""
+"""Files of earlier releases that a start reads: those that an audit compares, and of noisy releases only the last."""
 
 from __future__ import annotations
 

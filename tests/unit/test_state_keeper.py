@@ -43,7 +43,7 @@ class Process:
             self.fold.decided(cut, released=True)
 
     def saves(self, *, in_full: bool = False) -> str:
-        """How the state was saved; what is read back is always the state."""
+        """Return the ways in which the state was saved; the state that is read back is always the same."""
         before = sum(path.stat().st_size for path in logs(self.folder))
         files = {path.name for path in self.folder.iterdir()}
         self.keeper.save(self.fold, SavedState("daemon", b"", 7, self.fold.position, 3), in_full=in_full)

@@ -35,7 +35,7 @@ def test_texts(values: list[str | None]) -> None:
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 @pytest.mark.parametrize("length", [0, 1, 8, 19])
 def test_integers(kind: type, length: int) -> None:
-    """With and without nulls, also where the values do not lie side by side."""
+    """With and without nulls, also if the values are not side by side."""
     values = np.arange(-3, 2 * length - 3, dtype=kind)[::2]
     there = np.arange(length) % 3 != 1
     for mask in (None, there, np.ones(length, dtype=np.bool_)):

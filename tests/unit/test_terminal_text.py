@@ -1,4 +1,4 @@
-"""What a source wrote reaches a terminal as text: no escape sequence, no turned direction, no second line."""
+"""Text of a source reaches a terminal as text: no escape sequence, no turned direction, no second line."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _found(cases: list[tuple[str, str | None]], structure: str, L: int = 2, K: i
 
 @pytest.mark.parametrize("structure", ["set", "mult", "seq"])
 def test_a_safe_log_passes(structure: str) -> None:
-    """Nothing is found where nothing is wrong."""
+    """Nothing is found if nothing is wrong."""
     assert _found(_safe(), structure) is None
 
 
@@ -87,7 +87,7 @@ def test_each_attribute_is_bounded_separately() -> None:
 
 
 def test_a_wrong_search_never_becomes_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the search would let a violation through, the verdict stops the release."""
+    """If the search would let a violation through, the verdict stops the release."""
     log = EventLog.from_traces([*_safe(), ("ca", "x")])
     problem = TlkcProblem(log, Knowledge("seq", "ac"), TlkcBounds.of(2, 4, 1), {})
     monkeypatch.setattr(tlkc, "_caps", lambda *_: ({}, []))

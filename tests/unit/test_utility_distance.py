@@ -57,7 +57,7 @@ def test_empty_logs_have_no_utility_to_speak_of() -> None:
 
 
 def test_the_bound_follows_each_case_and_drops_what_has_no_origin() -> None:
-    """Cases 1 and 3 of three remain, shortened: never above the exact utility, exact where nothing better exists."""
+    """Cases 1 and 3 of three remain, shortened: never above the exact utility, exact if nothing better exists."""
     original, released = _log("abc", "xyz", "ab"), _log("ab", "ab")
     exact = data_utility(original, released)
     bound = data_utility_at_least(original, released, np.asarray([0, 2]))

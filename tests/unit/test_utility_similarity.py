@@ -49,7 +49,7 @@ def test_dfg_error_by_hand(here: dict[str, int], there: dict[str, int], expected
 
 
 def test_start_and_end_are_no_labels() -> None:
-    """Activities that are named like the start and the end are told apart from them."""
+    """Activities that are named like the start and the end are distinguished from them."""
     once, twice = (EventLog.from_traces([(["start"] * number, None)]) for number in (1, 2))
     assert dfg_error(once, twice) == pytest.approx(1 / 3)
 

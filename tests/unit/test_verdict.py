@@ -52,7 +52,7 @@ def test_limited_where_a_release_left_in_spite_of_its_gate() -> None:
 
 
 def test_limited_where_the_audit_does_not_apply() -> None:
-    """What was not measured is not safe, and the reason appears there."""
+    """A value that was not measured is not safe, and the reason appears in the verdict."""
     silent = {"anonymity": {"status": "not_applicable", "reason": "it relabels events"}}
     (found,) = verdicts({"p": [audit(1, ALL, **silent)]}, {})
     assert found.verdict == "LIMITED"
@@ -122,7 +122,7 @@ def test_safe_needs_a_bound_on_what_the_rules_of_local_suppression_tell() -> Non
 
 
 def test_no_set_by_chance_is_no_bound() -> None:
-    """Where nobody asked for it, the next release may have one."""
+    """If no audit requested it, the next release may have one."""
     (found,) = verdicts({"p": [local(1, 0)]}, {})
     assert found.verdict == "LIMITED"
     assert "no bound was set on what the public rules of suppression tell (gate.max_minimality)" in found.sentence

@@ -74,7 +74,7 @@ def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ],
 )  # fmt: skip
 def test_another_layout_is_left_to_the_general_reader(tmp_path: Path, old: str, new: str) -> None:
-    """Whatever our writer does not write: the quick reader has no opinion on it."""
+    """A layout that our writer does not write is left to the general reader."""
     path = tmp_path / "log.xes"
     write_log(_log(), path)
     text = path.read_text(encoding="utf-8")

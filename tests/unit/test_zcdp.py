@@ -121,7 +121,7 @@ WIDE = [Fraction(1, 10), Fraction(1, 11), Fraction(1, 13), Fraction(1, 100), Fra
 
 @pytest.mark.parametrize(("delta", "cases"), [(Fraction(4995, 10_000), 1), (TINY, 3), *((delta, 1) for delta in WIDE)])
 def test_a_threshold_of_wide_noise_is_the_least(delta: Fraction, cases: int) -> None:
-    """Where the search goes by steps of more than one; at a delta near one half the threshold is near the cases."""
+    """Here the search goes by steps of more than one; at a delta near one half the threshold is near the cases."""
     chances = probabilities(300.0, 2500)
     found = threshold(300.0, delta, cases)
 
@@ -265,7 +265,7 @@ def test_a_bound_just_above_a_part_is_the_next_part(order: Fraction, monkeypatch
 
 def test_accounting_by_default_and_by_zcdp() -> None:
     """Epsilon and delta add up unless said otherwise; the conversion spends 10^-6 of delta, which is never above 1, and
-    nothing where nothing was spent."""
+    nothing if nothing was spent."""
     assert Accounting() == zcdp.PURE == Accounting("pure", TINY)
     spent = Charge(Fraction(1, 3), Fraction(1, 7))
     assert Accounting().loss(spent) == spent

@@ -112,7 +112,7 @@ def test_thresholds_that_no_log_reaches_are_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_no_draw_is_asked_for_nothing() -> None:
-    """No noise where there is no count, of either source; one draw is one."""
+    """No noise if there is no count, of either source; one draw is one."""
     for source in (noise.secure(), noise.simulated(1)):
         assert source.gaussian(3.0, 0).tolist() == []
         assert source.gaussian(3.0, 1).shape == (1,)

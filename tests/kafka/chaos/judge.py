@@ -1,4 +1,4 @@
-"""What an outsider finds wrong: the independent verifier of topics and store, and a few looks of our own.
+"""Faults that an outsider finds: by the independent verifier of topics and store, and by some checks of our own.
 
 Nothing here knows which fault struck. A line is of one of these kinds: lost, doubled, under-counted, hung, refused (a
 process is down until a person comes), wrong (anything else).
@@ -28,7 +28,7 @@ WORDS = {
 
 
 def kind_of(line: str) -> str:
-    """Which kind a line of the verifier is of."""
+    """Return the kind of a line of the verifier."""
     return next((kind for kind, words in WORDS.items() if any(word in line for word in words)), "wrong")
 
 

@@ -82,8 +82,9 @@ def delete_records(world: World, topic: str, before: dict[int, int]) -> None:
 
 
 def status(world: World, host: str) -> dict[str, Any]:
-    """What a host's coordinator said last; `at` is when the file was written. A process under `clock-set` may have
-    written a moment hours ahead, and would look newer than its successor for as long."""
+    """Return the last status of a host's coordinator; `at` is the time of the file. A process under `clock-set` may
+    have written a time hours ahead, and would look newer than its successor for as long.
+    """
     path = world.site.output(host) / "operator" / "status.json"
     try:
         found: dict[str, Any] = json.loads(path.read_bytes())
@@ -108,7 +109,7 @@ def answer(world: World, host: str, action: str, *, looked_again: bool = False) 
     """`veilstream gap rewind|accept`, again while the group still has members or nothing is reported yet.
 
     `looked_again`: the caller looks at the state after this. An order of a moment ago may have mended the gap while the
-    state still told of it; then there is nothing to answer."""
+    state still reported it; then there is nothing to answer."""
     command = [sys.executable, "-m", "stream.commands", "gap", action, "-c", str(world.site.config), "-o"]
     deadline = patient_time() + 60
     while True:

@@ -138,7 +138,7 @@ class Round:
         return not found
 
     def rest(self) -> list[str]:
-        """Wait until everything that was sent is covered, decided and told. A line where that does not come."""
+        """Wait until everything that was sent is covered, decided and announced. A line if that does not come."""
         deadline, missing = patient_time() + HANG_SECONDS, "the broker does not answer"
         refused: list[str] = []
         while patient_time() < deadline:
@@ -157,21 +157,21 @@ class Round:
         return [*refused, f"hung: after {HANG_SECONDS:g} s {missing}", *self.explained()]
 
     def explained(self) -> list[str]:
-        """What of it the verifier has a name for, where it can look at all."""
+        """Return the verifier's names for the state, if it can be read at all."""
         try:
             return judge.disagreements(self.world.site)[:MOST_LINES]
         except Exception as error:
             return [f"the verifier cannot look: {type(error).__name__}: {error}"]
 
     def missing(self) -> str:
-        """What keeps the site from rest; empty where nothing does."""
+        """Return the reasons why the site is not at rest; empty if there are none."""
         site = self.world.site
         if unread := site.unread():
             return f"{len(unread)} source records are in no delta, {min(unread)} the first"
         return "" if scenario.settled(site, 0) else "not every cut is decided and told"
 
     def revived(self) -> list[str]:
-        """What a person does with a process that refused: start it again. A line for each that should not have."""
+        """Start refused processes again, as a person does. Returns a line for each that should not have refused."""
         lines = []
         for unit in self.world.units:
             refusal = unit.refusal

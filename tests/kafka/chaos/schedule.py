@@ -1,4 +1,4 @@
-"""What strikes when: drawn from a seed, so that a run can be run again."""
+"""The schedule of faults: drawn from a seed, so that a run can be repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What faults strike: a broker behind a proxy for each host, two hosts with their services, and a stream of events."""
+"""The world of the faults: a broker behind a proxy for each host, two hosts with their services, and a stream of
+events.
+"""
 
 from __future__ import annotations
 
@@ -200,7 +202,7 @@ class Witness(Site):
             self._decoded.pop(name, None)
 
     def records(self, topic: str, *, committed: bool = True) -> Iterator[tuple[int, int, bytes | None]]:
-        """What was seen of a topic up to the last `look`."""
+        """Return the records of a topic up to the last `look`."""
         assert committed
         return iter(list(self._seen[topic]))
 
@@ -223,7 +225,7 @@ class Witness(Site):
 
 
 def entries_of(path: Path) -> list[dict[str, Any]]:
-    """What a copy of the ledger holds, in order. sqlite3.Error where it cannot be read."""
+    """Return the entries of a copy of the ledger, in order. sqlite3.Error if it cannot be read."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
         return [json.loads(body) for (body,) in db.execute("SELECT body FROM entries ORDER BY id")]
 
@@ -277,7 +279,7 @@ class Unit:
         return None if process is None or process.poll() is not None else process.pid
 
     def send(self, number: int) -> bool:
-        """Send a signal to its process, where there is one."""
+        """Send a signal to its process, if there is one."""
         process = self.process
         if process is None or process.poll() is not None:
             return False
@@ -304,7 +306,7 @@ class Unit:
         return code
 
     def start(self) -> None:
-        """What a person does: up again, also after a refusal."""
+        """Start the process as a person does, also after a refusal."""
         with self._change:
             self._wanted, self.refusal = True, None
             self._change.notify_all()
@@ -319,7 +321,7 @@ class Unit:
 
 
 def last_line(process: subprocess.Popen[bytes]) -> str:
-    """What a process said last, without its stack."""
+    """Return the last line of a process, without its stack."""
     lines = [line for line in process.log.read_text(errors="replace").splitlines() if line.startswith(("{", "20"))]
     told = ""
     for line in lines[-5:]:
@@ -488,7 +490,7 @@ class World:
             self.start_all(units)
 
     def heal(self) -> None:
-        """Whatever a fault left: every network whole, every process awake, every order withdrawn."""
+        """Undo all faults: every network is whole, every process awake, every order withdrawn."""
         for proxy in self.broker.proxies.values():
             proxy.heal()
         for unit in self.units:

@@ -55,7 +55,7 @@ def _(world: World, draw: Draw) -> None:
 
 @kind("repeated-deltas")
 def _(world: World, draw: Draw) -> None:
-    """What a producer's retry across its own restart does: recorded deltas are in the topic once more."""
+    """Write recorded deltas to the topic once more, as a producer's retry across its own restart does."""
     deltas = [
         value for _, _, value in world.site.records(topic_of(world, "delta")) if value and b'"delta"' in value[:40]
     ]

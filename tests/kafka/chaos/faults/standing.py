@@ -1,4 +1,4 @@
-"""What an operator, a backup or a retention does to what does not change."""
+"""Faults by an operator, a backup or a retention in files that do not change."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _(world: World, draw: Draw) -> None:
 
 @kind("delta-recreated", "refused (exit 4) until `gap rewind`; then every event counts", place="last")
 def _(world: World, draw: Draw) -> None:
-    """What the topic held is in the checkpoints, or read again from the sources."""
+    """The records of the topic are in the checkpoints, or are read again from the sources."""
     if draw.u < 0.5:
         with world.down(world.units):
             _recreate(world, "delta")

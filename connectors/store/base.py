@@ -151,10 +151,23 @@ class Store(ABC):
     ) -> bool:
         """Finish a commit that was interrupted or had to wait.
 
+        Parameters
+        ----------
+        publication, sequence
+            Publication and number of the release.
+        temporary
+            Name of its folder before the commit.
+        manifest_sha256
+            Sealed digest of its manifest.
+        moment
+            Time (ns) at which it becomes visible, if that is fixed.
+        check_fence
+            Raises TakenOverError if another process has taken over.
+
         Returns
         -------
         bool
-            False if the staged bytes are gone or differ from what was sealed.
+            False if the staged bytes are gone or differ from the sealed ones.
         """
         if not self.has_staged_bytes(publication, temporary, manifest_sha256):
             return False

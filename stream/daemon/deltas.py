@@ -174,7 +174,14 @@ class DeltaWriter:
     def write_empty(self, source: str, partition: int, prev: int, last: int, log: LogState = UNKNOWN) -> bytes:
         """Write a delta without events: records up to `last` are gone from the log, or were never needed.
 
-        With -1 for both offsets it only describes the log.
+        Parameters
+        ----------
+        source, partition
+            The source partition.
+        prev, last
+            Committed position before, and last covered offset; both -1 if the delta only describes the log.
+        log
+            Description of the log.
         """
         return self._encode(source, partition, prev, last, log)
 

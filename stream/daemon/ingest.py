@@ -568,7 +568,19 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
 def ingest_app(
     settings: Settings, source: Source, key: bytes, folder: Path, metrics: Metrics | None = None
 ) -> tuple[App, Ingest]:
-    """Make the Faust application of an ingest worker, and the worker."""
+    """Make the Faust application of an ingest worker, and the worker.
+
+    Parameters
+    ----------
+    settings, source
+        Configuration of the process and of its source.
+    key
+        The pseudonym key.
+    folder
+        Folder of Faust's own files.
+    metrics
+        Receives counts, if the process serves metrics.
+    """
     process = settings.process.name
     app = application(process, "ingest", source, folder, FetchTransport, stream_buffer_maxsize=WAITING)
     worker = Ingest(app, process, source, delta_writer(settings, source, key), metrics)

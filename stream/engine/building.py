@@ -87,7 +87,13 @@ def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure) -> Build:
 
 
 def counted(engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], tell: Tell = silent) -> VariantTable:
-    """Return the table that the mechanism plans on. InputError for what the mechanism cannot do on a table."""
+    """Return the table of variants on which the mechanism plans.
+
+    Raises
+    ------
+    InputError
+        If the mechanism needs more than a table of variants.
+    """
     asked = CountQuery(mechanism.variants_by(), sensitive, bins=getattr(mechanism, "bins", {}))
     counted_variants = engine.count(asked, tell)
     mechanism.check_unit(counted_variants.unit)

@@ -134,9 +134,33 @@ def write(
     tell: Callable[[int], None] = lambda _: None,
     ops: FileOps | None = None,
 ) -> list[FileEntry]:
-    """Write the release; `tell` is called with the cases written so far.
+    """Write the release to a folder or URL, and return its files.
 
     After an error, nothing is left that could be mistaken for a release.
+
+    Parameters
+    ----------
+    target
+        Folder or URL of the release.
+    work
+        Working folder (`stream.engine.work`).
+    plan, leaving
+        The plan, and the cases that leave by it.
+    shown
+        Released attributes.
+    manifest
+        Makes the manifest of the list of files.
+    privacy
+        Header of each file.
+    tell
+        Called with the number of cases written so far.
+    ops
+        File operations, for tests of crashes.
+
+    Raises
+    ------
+    RefusedError
+        If another run writes to the same prefix.
     """
     disk, folder = ops or FileOps(), work / "release"
     try:

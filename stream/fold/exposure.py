@@ -66,7 +66,25 @@ def within_quota(
     """Return the first `step` pending events of each case, in trace order.
 
     In mode `exactly` an open case with fewer pending events than `step` gives none, and a complete one gives the rest.
-    In mode `up_to` each case gives all that it has, up to `step`. `complete`: bool by case code.
+    In mode `up_to` each case gives all that it has, up to `step`.
+
+    Parameters
+    ----------
+    events
+        The table of events.
+    pending
+        int64[P], the pending events, ascending.
+    complete
+        bool by case code.
+    rule, step
+        The trigger, and the number of events of this step.
+    rank
+        See `trace_order`.
+
+    Returns
+    -------
+    Positions
+        int64, the chosen events, ascending.
 
     References
     ----------
@@ -111,9 +129,18 @@ def project(
     case_attributes: Mapping[str, AttributeValues],
     event_attributes: Mapping[str, AttributeValues],
 ) -> EventLog:
-    """Build the log of the events `ordered` (already in trace order); cases in order of their first acceptance.
+    """Build the log of some events, with cases in order of their first acceptance.
 
-    A case attribute is its last non-missing value among these events.
+    Parameters
+    ----------
+    events
+        The table of events.
+    ordered
+        int64[E], the chosen events in trace order.
+    names, activities, resources
+        Pseudonyms of cases, activities and resources by code.
+    case_attributes, event_attributes
+        Values by attribute. A case attribute is its last value among these events.
     """
     case = events["case"][ordered]
     present = np.unique(case)

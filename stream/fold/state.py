@@ -755,7 +755,17 @@ class State:
         self.end_all = EndAll(self.end_all.activities)
 
     def admit(self, batch: Batch, begin: int, end: int, arrival: int | None) -> None:
-        """Put the staged rows begin .. end-1 into use, and update the last time and the end of their cases."""
+        """Put the staged rows begin .. end-1 into use, and update the last time and the end of their cases.
+
+        Parameters
+        ----------
+        batch
+            The staged rows.
+        begin, end
+            Range of rows.
+        arrival
+            Clock (ns) at which they were recorded; None if event time is the clock.
+        """
         cases, times = batch.cases[begin:end], batch.times[begin:end]
         fresh = int(np.count_nonzero(batch.fresh[begin:end]))
         if fresh:

@@ -98,10 +98,20 @@ def header_of(data: bytes, what: str) -> Header:
 
 
 def unseal(data: bytes, keys: Keys, what: str, *, plain_too: bool = False) -> Opened:
-    """Open sealed bytes. Damaged says what is wrong with them.
+    """Open sealed bytes.
 
-    Plain bytes are not taken where a key is configured, unless `plain_too`: who can write the file could otherwise
-    put a state of their own in its place.
+    Parameters
+    ----------
+    data, keys, what
+        The bytes, the storage keys, and the name of the format.
+    plain_too
+        Whether plain bytes are accepted although a key is configured. Otherwise somebody who can write the file could
+        replace it by a state of their own.
+
+    Raises
+    ------
+    Damaged
+        If they cannot be opened. The message names the fault.
     """
     header = header_of(data, what)
     line, _, body = data.partition(b"\n")

@@ -39,10 +39,25 @@ MARK = "mirrored"
 
 
 def open_mirror(store: str | None, process: str, keys: Keys, output: Path, ops: FileOps | None = None) -> Mirror | None:
-    """Return the mirror in the configured store, or None.
+    """Return the mirror in the configured store, if there can be one.
 
-    None without a store, and if the store is the output folder itself, which then holds everything. An object store
-    is not private: without a storage key nothing of the operator's is put there.
+    An object store is not private: without a storage key no file of the operator is written there.
+
+    Parameters
+    ----------
+    store, process
+        Configured store, and name of the process.
+    keys
+        Storage keys.
+    output
+        Output folder of the process.
+    ops
+        File operations, for tests of crashes.
+
+    Returns
+    -------
+    Mirror or None
+        None without a store, for an object store without a storage key, and if the store is the output folder itself.
     """
     if store is None or Path(store.removeprefix("file://")).resolve() == output.resolve():
         return None
@@ -82,7 +97,22 @@ class Mirror:
         (folder / MARK).write_text(self._mark(files))
 
     def bring(self, publication: str, number: int, temporary: str, folder: OperatorFolder) -> bool:
-        """Put a release's files where this host has none; False where the mirror has none either."""
+        """Copy the operator's files of a release from the mirror, if this host has none.
+
+        Parameters
+        ----------
+        publication, number
+            The release.
+        temporary
+            Name of its files in the mirror, from its seal.
+        folder
+            The operator's folder.
+
+        Returns
+        -------
+        bool
+            False if the mirror has no such files either.
+        """
         sealed = self.blobs.get(mirror_name(publication, temporary))
         if sealed is None:
             return False

@@ -210,8 +210,18 @@ def with_roles(
 ) -> tuple[EventLog, tuple[str, ...]]:
     """Return the log with roles as its resources, and the roles that are shown.
 
-    An event that no resource did has no role; one of a resource without a role is `other`. `before`: roles that the
-    series showed.
+    An event without a resource has no role. The role of a resource without one is `other`.
+
+    Parameters
+    ----------
+    log
+        The log.
+    roles
+        See `roles_of_events`.
+    least
+        Least resources of a shown role.
+    before
+        Roles that the series showed.
     """
     column = roles_of_events(log, roles)
     shown = shown_roles(column, log.resource.codes, least, before)

@@ -169,7 +169,21 @@ def supersede(pipeline: Pipeline) -> list[int]:
 def reject(pipeline: Holder, number: int, *, by: str, why: str, ruling: Ruling = "rejected") -> ApprovalEntry:
     """Decide, durably, that a held release is never published, and delete its bytes.
 
-    Its number and its charge stay used. Returns the decision that counts.
+    Its number and its charge stay used.
+
+    Parameters
+    ----------
+    pipeline, number
+        Pipeline of the publication, and the number of the release.
+    by, why
+        Name of the person, and reason.
+    ruling
+        `superseded` if a newer release takes its place.
+
+    Returns
+    -------
+    ApprovalEntry
+        The decision that counts: an earlier one, if there is one.
     """
     body = ApprovalBody(decision=ruling, by=by, why=why, at=pipeline.clock.now())
     entry = ApprovalEntry(publication=pipeline.name, sequence=number, owner=uuid.uuid4().hex, body=body)

@@ -148,7 +148,14 @@ def release_once(
 ) -> tuple[Build, float]:
     """Return the build, and the seconds that the mechanism took.
 
-    Resources get pseudonyms under a key that is dropped.
+    Parameters
+    ----------
+    mechanism_, exposure
+        The mechanism, and the log.
+    keep_resources
+        Whether resources keep their names. Otherwise they get pseudonyms under a key that is dropped.
+    released
+        Attributes that leave.
     """
     begin = time.perf_counter()
     build = mechanism_.build(exposure)
@@ -175,9 +182,21 @@ def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = 
 def summary(
     mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: float, intake: Intake = "log"
 ) -> Mapping[str, Any]:
-    """Return the documented JSON.
+    """Return the documented JSON of `anonymize`.
 
-    `satisfied` is null for mechanisms that bound no counts.
+    Parameters
+    ----------
+    mechanism_, exposure, build
+        The mechanism, the log as it was read, and the result.
+    seconds
+        CPU seconds of the mechanism.
+    intake
+        How events came in, for promises of epsilon.
+
+    Returns
+    -------
+    Mapping
+        `satisfied` is null for mechanisms that bound no counts.
     """
     operator = dict(build.operator)
     cases_each = cases_per_released_case(exposure, build)

@@ -624,8 +624,16 @@ class Metrics:
     ) -> None:
         """Export the bounds of a publication, and its counters at 0.
 
-        `increase` does not see a counter that begins at 1. `every`: seconds of its window; `first`: the expected
-        time without one, until two releases show it.
+        A counter that began at 1 would be invisible to `increase`.
+
+        Parameters
+        ----------
+        publication, mechanism, policy
+            Name, kind of mechanism, and bounds.
+        every
+            Length of its window in seconds, if it has one.
+        first
+            Expected seconds between releases without such a window, until two releases show the real ones.
         """
         for attack, bound in policy.anonymity_bounds.items():
             self._set("anonymity_bound_cases", bound, publication=publication, attack=attack)

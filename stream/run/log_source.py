@@ -66,13 +66,31 @@ def records_from_log(
     resource: Callable[[str], str] | None = None,
     person: tuple[str, Callable[[str], str]] | None = None,
 ) -> Iterator[tuple[int, Delta]]:
-    """(position, record): stable sort by time, ties by file row, offset = rank, position = rank of the first row.
+    """Yield the events of a log as (position, record), in order of time; ties are in order of file row.
 
-    `attributes`: which case and event attributes go along; a case attribute is on the first event of its case.
-    `resource`: what names resources in the records; None leaves them as they are.
-    `person`: the attribute that names the person of a case, and what names that person in the records.
-    `log_end`: the last event of each case carries its end (completion = "log_end"). Virtual ticks are the fold's own
-    (`FoldRules.embedded`): it stops at every pending deadline before the next event.
+    The offset of an event is its rank, and the position of a record is the rank of its first row. The fold makes
+    virtual ticks itself (`FoldRules.embedded`): it stops at every pending deadline before the next event.
+
+    Parameters
+    ----------
+    log
+        The log.
+    pseudonym
+        Makes the pseudonym of a case.
+    attributes
+        Case and event attributes in the records. A case attribute is on the first event of its case.
+    log_end
+        Whether the last event of each case carries its end (completion = "log_end").
+    batch
+        Most events of a record.
+    key
+        Id of the pseudonym key.
+    source
+        Name of the source topic.
+    resource
+        Makes the pseudonym of a resource; None leaves resources as they are.
+    person
+        The attribute that names the person of a case, and the function that makes the pseudonym of a person.
     """
     order = np.lexsort((log.row, log.time))
     if resource is not None:

@@ -28,9 +28,16 @@ AUDIT: Mapping[str, Any] = {"bk_length": 2, "n": [0, 1]}
 
 
 def bounds(log: EventLog, sensitive: Sequence[str], least: int = K, share: float = C) -> dict[str, Any]:
-    """Return parameters of a TLKC mechanism for a log.
+    """Return parameters of a TLKC mechanism for a log. Times leave as means if the log has any.
 
-    No share is bounded if nothing is sensitive. Times leave as means if the log has any.
+    Parameters
+    ----------
+    log
+        The log.
+    sensitive
+        Sensitive attributes. Without one no share is bounded.
+    least, share
+        K and C.
     """
     highest = share if sensitive else 1.0
     table: dict[str, Any] = {"knowledge": "seq", "attribute": "ac", "L": L, "K": least, "C": highest}

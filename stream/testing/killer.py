@@ -67,7 +67,7 @@ def decide(
     nth: int = 1,
     operation: int = 0,
 ) -> None:
-    """Approve or reject a held release with a death planned as in `replay`."""
+    """Approve or reject a held release, with a crash planned as in `replay`."""
     ops = FaultyDisk(operation, act=kill) if operation else FileOps()
     service = ReleaseService(sources.load(config), output, at=at_nth(at, nth, kill) if at else _nothing, ops=ops)
     try:

@@ -221,7 +221,17 @@ def values_by_n(pairs: Sequence[Data]) -> list[float]:
 
 
 def by_n(entry: Data, pair: Data, bounds: Mapping[str, float], among: Sequence[float] = ()) -> Figure | None:
-    """Draw the anonymity of one pair for each n, as Figure 3 of correspondence-attacks-2021 does."""
+    """Draw the anonymity of one pair for each n, as Figure 3 of correspondence-attacks-2021 does.
+
+    Parameters
+    ----------
+    entry, pair
+        Data of a release, and of one of its pairs.
+    bounds
+        Bounds of the gate.
+    among
+        Values of all pairs of the release, whose figures share one axis.
+    """
     rows = pair["results"]
     labels = [str(row["n"]) for row in rows]
     series = [PlotSeries(NAMES[name], [row[name] for row in rows], colour) for name, colour in BY_N]

@@ -33,7 +33,19 @@ def element(name: str, *content: str | Markup, **attributes: Scalar) -> Markup:
 
 
 def picture(kind: str, label: str, width: float, height: float, content: list[Markup], **attributes: Scalar) -> Markup:
-    """Return a whole picture; `kind`: its class, `label`: its description for a screen reader."""
+    """Return a whole picture.
+
+    Parameters
+    ----------
+    kind, label
+        Its class, and its description for a screen reader.
+    width, height
+        Its size in units of the drawing.
+    content
+        Its elements.
+    attributes
+        Further attributes, as in `element`.
+    """
     view = f"0 0 {width:g} {height:g}"
     return element("svg", *content, class_=kind, role="img", aria_label=label, viewBox=view, **attributes)
 

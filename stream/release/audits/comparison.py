@@ -117,7 +117,17 @@ class Comparison:
         method: Method,
         minimum: Minimum,
     ) -> PairAttack:
-        """Count the attacks of the pair by itself."""
+        """Count the attacks of one pair by itself.
+
+        Parameters
+        ----------
+        earlier
+            The earlier release.
+        bk_length, ns
+            Longest background knowledge, and the values of n.
+        method, minimum
+            See `models.attacks.correspondence.PairAttack`.
+        """
         pair, table = self.pair(earlier)
         linkable = self.edges(earlier, pair)
         return PairAttack(pair, bk_length, ns, method, minimum, table, linkable=linkable, least_n=False)

@@ -59,8 +59,16 @@ class LossAudit(Audit):
     ) -> dict[str, Any]:
         """Measure one release outside any series.
 
-        `waiting`: events kept back for a later one; `cases`: how many cases each case of the source represents
-        (in a table of variants).
+        Parameters
+        ----------
+        source, released
+            The log, and its release.
+        origin
+            Index of the source case of each released case.
+        waiting
+            Events that are kept back for a later release.
+        cases
+            How many cases each case of the source represents, if it is a table of variants.
         """
         if not source.n_events or "activity" not in released.carries:
             return {"status": "not_measured", "reason": "nothing is exposed, or no activity leaves"}

@@ -142,9 +142,18 @@ def large_delta(delta_dp: Fraction) -> list[str]:
 def strict_promise(
     charge: Charge, cases_per_person: int, what: str, once: OncePerCase | None = None
 ) -> Mapping[str, Any]:
-    """Return the words of a strict release: formula, relation, unit, and what is not covered.
+    """Return the words of a strict release: formula, relation, unit, and parts that are not covered.
 
-    With `once`: of a series of releases in which each case counts once.
+    Parameters
+    ----------
+    charge
+        Charge of one release.
+    cases_per_person
+        Cases of one person that the promise covers together.
+    what
+        The covered parts of a release, in words.
+    once
+        Terms of a series in which each case counts once, if it is one.
     """
     cases = "one case" if cases_per_person == 1 else f"{cases_per_person} cases"
     epsilon, delta, rho = map(format_amount, (charge.epsilon, charge.delta, charge.rho))

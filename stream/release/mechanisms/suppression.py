@@ -76,10 +76,21 @@ def in_knowledge(
 
 
 def timed(build: Build, K: int, unit: Unit, latest: int) -> Build:
-    """Return the build with microaggregated times, none after `latest`.
+    """Return the build with microaggregated times.
 
     Its log still has the true times of its events. The assignment to cases is drawn from the system's cryptographic
     source, and drawn anew with every build.
+
+    Parameters
+    ----------
+    build
+        The build.
+    K
+        Least cases of a mean.
+    unit
+        Accuracy of times.
+    latest
+        Time (ns) after which no time leaves.
     """
     if build.log.n_cases < K:
         raise BoundError(f"times: {build.log.n_cases} released cases are fewer than K = {K}")
@@ -178,7 +189,16 @@ def faults(
 ) -> list[str]:
     """Return a line for each structure of knowledge with a violating candidate: counts, no item.
 
-    The checker shares nothing with the search.
+    The checker shares no code with the search.
+
+    Parameters
+    ----------
+    released, exposure
+        The release as it was read back, and the exposed log.
+    structures, bounds
+        Structures of knowledge, and the bounds L, K and C.
+    bins
+        Class edges of numeric sensitive attributes.
     """
     classes = list(classes_read(released.log, exposure, bins).values())
     doubts = []

@@ -280,10 +280,10 @@ class Tlkc(TlkcMechanism):
         return self.knowledge != "rel"
 
     def repair(self, exposure: Exposure, shown: ShownItems, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
-        """Remove events of single cases, and whole items.
+        """Remove events of single cases, and whole items (see `Mechanism.repair`).
 
-        With `local`, whole items go only if single events cannot. Nothing is capped, which would change the counts of
-        other candidates. Released resources are pseudonyms: what was shown of them cannot be distinguished here, so
+        With `local`, whole items are removed only if single events cannot be. Nothing is capped, which would change the
+        counts of other candidates. Released resources are pseudonyms, and earlier ones cannot be recognised here, so
         only activities are hidden case by case.
         """
         options = replace(self.options().whole_items, capping=False)

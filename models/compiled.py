@@ -28,7 +28,7 @@ _TYPES: Any = numba.types
 
 
 def _load_quickly(cache: Any) -> None:
-    """Let a kernel's cache load without the tables that only compiling needs.
+    """Let a kernel's cache load without the tables that only compiling needs, and without failing after an upgrade.
 
     They cost every command a fifth of a second, and kernels on numbers and arrays need nothing else of numba's runtime.
     Another numba, without these inner names, loads in its own way.
@@ -42,8 +42,14 @@ def _load_quickly(cache: Any) -> None:
 
     def load_overload(signature: Any, context: Any) -> Any:
         rtsys.initialize(context)
-        with guard():
-            return load(signature, context)
+        try:
+            with guard():
+                return load(signature, context)
+        except (AttributeError, ImportError):
+            # An index of an older version may name a class that was renamed since. It is read before its age is
+            # checked, so it has to go; the kernel is compiled again.
+            cache.flush()
+            return None
 
     cache.load_overload = load_overload
 

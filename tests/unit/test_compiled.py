@@ -31,3 +31,29 @@ def test_a_kernel_from_the_cache_is_loaded_without_what_only_compiling_needs(tmp
     earlier trace is a subsequence of the later one.)"""
     assert answer(tmp_path) == ([False, True, True], True)
     assert answer(tmp_path) == ([False, True, True], False)
+
+
+MODULE = """
+from typing import NamedTuple
+import numpy as np
+from models.compiled import kernel
+
+class {name}(NamedTuple):
+    numbers: np.ndarray
+
+@kernel
+def add_up(table):
+    return table.numbers.sum()
+
+print(add_up({name}(np.arange(4))))
+"""
+
+
+def test_code_of_a_version_with_other_classes_is_compiled_again(tmp_path: Path) -> None:
+    """An upgrade keeps the cache folder, and an index in it may name a class that was renamed."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for name in ("Former", "Renamed", "Renamed"):
+        (tmp_path / "kernels.py").write_text(MODULE.format(name=name))
+        command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import kernels"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "6\n"), done.stderr

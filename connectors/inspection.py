@@ -80,6 +80,7 @@ class Inspection:
 
     `log` is null if the file cannot be read with the flags; `problems` states why. `bad_rows` are by cause: how many,
     and the places of examples. `declared` are the flags with which a mechanism that promises epsilon reads the file.
+    `activities` are the labels of the log, if somebody asks for them.
     """
 
     file: str
@@ -99,6 +100,7 @@ class Inspection:
     notes: list[str] = field(default_factory=list)
     bad_rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     declared: list[str] = field(default_factory=list)
+    activities: list[str] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
 
@@ -107,7 +109,7 @@ class Inspection:
         return [column.name.removeprefix(CASE_PREFIX) for column in self.columns if column.role == role]
 
 
-def inspect(path: Path, reading: Reading, words: Path | None = None) -> Inspection:
+def inspect(path: Path, reading: Reading, words: Path | None = None, *, activities: bool = False) -> Inspection:
     """Look at a file. InputError if it is no log at all.
 
     Parameters
@@ -118,17 +120,19 @@ def inspect(path: Path, reading: Reading, words: Path | None = None) -> Inspecti
         The user's statements about it.
     words
         A file of further words of column names.
+    activities
+        Whether the labels of activities are shown; all other values appear as shapes alone.
     """
     patterns = extended(words)
     if str(path) != STDIN:
-        return _inspect_named(path, str(path), reading, patterns)
+        return _inspect_named(path, str(path), reading, patterns, activities)
     from connectors.stdin import spooled
 
     with spooled() as file:
-        return _inspect_named(file, STDIN, reading, patterns)
+        return _inspect_named(file, STDIN, reading, patterns, activities)
 
 
-def _inspect_named(path: Path, name: str, reading: Reading, patterns: Patterns) -> Inspection:
+def _inspect_named(path: Path, name: str, reading: Reading, patterns: Patterns, activities: bool) -> Inspection:
     """Inspect a file that the user gave as `name`."""
     kind = kind_of_log(path)
     is_table = kind in (".csv", ".parquet")
@@ -148,6 +152,8 @@ def _inspect_named(path: Path, name: str, reading: Reading, patterns: Patterns) 
     # With a problem, commands would fail, or read the log in an unintended way.
     if not facts.problems:
         _add_commands(facts)
+    if not activities:
+        facts.activities.clear()
     facts.notes = [note.replace(str(path), name) for note in dict.fromkeys(facts.notes)]
     return facts
 
@@ -468,6 +474,7 @@ def _try(path: Path, reading: Reading, facts: Inspection, *, is_table: bool, pat
             "out with --skip-bad-rows, which writes them to a file"
         )
         return
+    facts.activities = sorted({str(value) for value in log.activity.values})
     facts.log = {"cases": log.n_cases, "events": log.n_events, "variants": len(set(log.traces()))}
     if not is_table:
         _describe_log(log, reading, facts, patterns)

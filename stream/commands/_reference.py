@@ -159,6 +159,7 @@ SITUATIONS = {
     "--why": "Pass it when an audit asks later for the reason of a decision.",
     "--window": "Pass it when a release brings more than one event of each open case, or several paces are compared.",
     "--with-key": "Pass it when the backup is itself kept like a key, and no vault holds another copy.",
+    "--activities": "Pass it when a publication of dp-synthetic is to declare its activities.",
     "--words": "Pass it when columns are named in a language that `inspect` does not know.",
 }
 """When somebody passes an option: of all commands that have it, or of one (`attack --T`)."""

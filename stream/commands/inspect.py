@@ -26,15 +26,19 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="Further words of column names (TOML, as connectors/words.toml)."),
     ] = None,
+    activities: Annotated[
+        bool, typer.Option("--activities", help="Print the line of the configuration that declares the activities.")
+    ] = False,
     json: options.Json = False,
 ) -> int:
     """Show the contents of a log file, with guesses of columns and roles, and the flags to confirm them.
 
-    Values appear as shapes alone (9 for a digit, A for a letter). Exit 2 if the file has a problem.
+    Values appear as shapes alone (9 for a digit, A for a letter), activities only with --activities. Exit 2 if the
+    file has a problem.
     """
     from connectors.inspection import inspect
 
-    facts = inspect(log, reading, words)
+    facts = inspect(log, reading, words, activities=activities)
     emit_json(asdict(facts)) if json else _show(facts)
     return 2 if facts.problems else 0
 
@@ -70,6 +74,15 @@ def _show(facts: Inspection) -> None:
     if facts.declared:
         console.print("\nfor mechanisms that promise epsilon, declare how the file is written (docs/dp.md):")
         console.print(f"  {' '.join(facts.declared)}", soft_wrap=True)
+    if facts.activities:
+        console.print("\nlabels to declare for dp-synthetic (docs/synthetic.md), in its mechanism:")
+        console.print(f"activities = [{', '.join(_quoted(name) for name in facts.activities)}]", soft_wrap=True)
+        console.print(
+            "warning: this list was derived from the data, so it is not public. Remove each label that only a few "
+            "people have, or take the list from a process model; otherwise the promise does not hold for these people.",
+            style="yellow",
+            soft_wrap=True,
+        )
     if facts.problems:
         console.print("\nno command is shown while there is a problem; inspect the file again with the flags above")
         return

@@ -6,11 +6,13 @@ import io
 import json
 import shlex
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from connectors import read_log
+from connectors.reading import Reading
 from stream.commands import execute
 from tests.conftest import ROOT
 
@@ -269,3 +271,17 @@ def test_a_case_id_of_blanks_alone_is_not_filled(tmp_path: Path, capsys: pytest.
     filled = {column["name"]: (column["filled"], column["distinct"]) for column in facts["columns"]}
     assert filled == {"case": (2, 2), "activity": (3, 3), "time": (3, 3)}
     assert facts["bad_rows"]
+
+
+def test_activities_are_shown_where_somebody_asks_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """As a line that a configuration reads, with the warning that it is not public; otherwise no label is printed."""
+    assert inspected(capsys, str(TWIN))["activities"] == []
+    assert execute(["inspect", str(TWIN)]) == 0
+    assert "Blood test" not in capsys.readouterr().out
+    labels = sorted(read_log(TWIN, reading=Reading(timezone="UTC")).activity.values)
+    assert inspected(capsys, str(TWIN), "--activities")["activities"] == labels
+    assert execute(["inspect", str(TWIN), "--activities"]) == 0
+    shown = capsys.readouterr().out
+    (line,) = [row for row in shown.splitlines() if row.startswith("activities = ")]
+    assert tomllib.loads(line) == {"activities": labels}
+    assert "derived from the data, so it is not public" in shown

@@ -117,6 +117,8 @@ class StrictRelease:
         False if the noise was seeded.
     operator : mapping
         Read off raw data, never to be published.
+    labels : tuple of str
+        Labels that may leave, if the mechanism chooses them.
     """
 
     log: EventLog
@@ -124,6 +126,7 @@ class StrictRelease:
     threshold: int
     private: bool
     operator: Mapping[str, Any] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
 
 
 def release_variants(

@@ -6,7 +6,8 @@ Unit: one person, with at most c = `cases_per_person` cases. Neighbours: logs wi
 Stages, each with its share of epsilon; a later one may use what an earlier one gave (adaptive composition: epsilons
 add up to epsilon, deltas to delta_dp).
 
-0. Labels, unless `activities` declares them (`synthesis.labels`). Events of other labels are dropped, case by case.
+0. Labels, unless `activities` declares them (`synthesis.labels`). Events of other labels are dropped, or get the
+   declared label `other`, case by case.
 1. Frequent variants: noisy counts above a threshold (`models.dp.zcdp.Gaussian`).
 2. Context model of the cases whose variant stage 1 did not give (`synthesis.contexts`); noise that does not fit is
    taken out of its first level (`synthesis.flows`).
@@ -15,15 +16,17 @@ add up to epsilon, deltas to delta_dp).
    them (`synthesis.spreading`) and fitted to the counts of stage 2 too (`synthesis.fitting`): the release.
 4. Times, where bounds are declared (`synthesis.times`).
 
-Stages 1 and 2 draw Gaussian noise. Their part of epsilon together, e, is one rho with e = epsilon(rho, d)
-(`models.dp.zcdp.rho_of`), which they divide as their shares: together they are t-approximately rho-zCDP, t that of the
-threshold, so (e, t + d)-DP. The other stages are (epsilon_i, 0)-DP, stage 0 (epsilon_0, delta_0)-DP. delta_dp is
-divided evenly among stage 0, the threshold and the conversion, as far as they are there.
+Stages 0, 1 and 2 draw Gaussian noise. Their part of epsilon together, e, is one rho with e = epsilon(rho, d)
+(`models.dp.zcdp.rho_of`), which they divide as their shares: together they are t-approximately rho-zCDP, t the sum of
+the parts of delta of the thresholds of labels and variants, so (e, t + d)-DP. The other stages are (epsilon_i, 0)-DP.
+delta_dp is divided evenly among the two thresholds and the conversion, as far as these stages run.
 
-In a series of disjoint cases stages of many releases alternate. With k of a person's c cases in a release, stages 1
-and 2 have a Renyi divergence of order a of at most a rho (k / c)^2, the pure ones of at most epsilon_i k / c; over all
+In a series of disjoint cases stages of many releases alternate. With k of a person's c cases in a release, the Gaussian
+stages have a Renyi divergence of order a of at most a rho (k / c)^2, the pure ones of at most epsilon_i k / c; over all
 releases at most a rho + the sum of epsilon_i, for every a. The conversion adds such a sum to its epsilon, so the series
-is (epsilon, delta_dp)-DP.
+is (epsilon, delta_dp)-DP. This needs the same rho, d and t in all releases. The first release that selects labels
+passes them on; in later ones stages 1 and 2 divide the rho, and the threshold of variants has the delta, of stage 0
+(`StageBudget.after_labels`).
 
 Not guaranteed: that a released case is the case of a person; its variant may be one that nobody had. Declared
 labels, bounds, candidates, shares and all other parameters count as public; chosen by looking at the data they void
@@ -34,7 +37,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -43,17 +46,21 @@ import numpy as np
 from models.dp.budget import exact
 from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
 from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, assembled
-from models.dp.synthesis import candidates, contexts, labels, times
+from models.dp.synthesis import candidates, contexts, times
 from models.dp.synthesis.fitting import fit, fitted, follows, nearby
 from models.dp.synthesis.flows import thinned
+from models.dp.synthesis.labels import LabelRule
 from models.dp.synthesis.spreading import POOL, Spread
-from models.dp.synthesis.table import Variant, VariantCounts, only
+from models.dp.synthesis.table import Variant, VariantCounts, merged, only
 from models.dp.zcdp import MAX_SCALE, Gaussian, rho_of, scale_of
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog, Ints
 from models.variants import total
 
 STAGES = ("labels", "variants", "model", "weights", "times")
+
+GAUSSIAN = ("labels", "variants", "model")
+"""Stages that divide one rho."""
 
 
 SMALL = Fraction(1, 2)
@@ -83,14 +90,17 @@ class Shares:
     def usual(cls, *, labels: bool, times: bool, epsilon: Fraction = SMALL) -> Shares:
         """Return the default shares; they read no data.
 
-        A fifth goes to labels if they are selected, three tenths to times if bounds are declared. Of the rest a
-        tenth goes to variants, and half of what remains each to the model and the weights; below an epsilon of
-        `SMALL` the parts are a twentieth, three quarters and a fifth.
+        Three tenths go to times if bounds are declared. Of the rest a tenth goes to variants, and half of what remains
+        each to the model and the weights; below an epsilon of `SMALL` the parts are a twentieth, three quarters and a
+        fifth. If labels are selected, the model passes a twentieth of the rest on to them, or a tenth below `SMALL`:
+        all three divide one rho.
         """
-        selected, timed = Fraction(int(labels), 5), Fraction(3 * int(times), 10)
-        part = (1 - selected - timed) / 20
-        variants, model, weights = (2, 9, 9) if epsilon >= SMALL else (1, 15, 4)
-        return cls(selected, part * variants, part * model, part * weights, timed)
+        timed = Fraction(3 * int(times), 10)
+        part = (1 - timed) / 20
+        variants, model, weights, selected = (2, 9, 9, 1) if epsilon >= SMALL else (1, 15, 4, 2)
+        if not labels:
+            selected = 0
+        return cls(part * selected, part * variants, part * (model - selected), part * weights, timed)
 
     @classmethod
     def adding_up(cls, *, times: bool) -> Shares:
@@ -135,6 +145,7 @@ class Design:
     """Public parameters of a release, none of them read off the data.
 
     * `activities`: declared labels, or None: selected, each case counting for its first `max_labels` distinct ones;
+      `other`: the label of events whose own label may not leave, or None: these events are dropped;
     * `order`: labels that a context of the model is long, 1 if the noisy first level is too weak for longer ones;
       `case_weight`: the most that one case adds to a level (B), in L2;
     * `candidates`: traces of the model that are counted; `given`: further ones, from a public file;
@@ -143,7 +154,8 @@ class Design:
     """
 
     activities: tuple[str, ...] | None = None
-    max_labels: int = 8
+    other: str | None = None
+    max_labels: int = 64
     order: int = 2
     case_weight: int = 3
     candidates: int = 1_000
@@ -167,6 +179,8 @@ class Design:
                 raise InputError(f"{name} must lie between {least} and {most}")
         if self.activities is not None and not self.activities:
             raise InputError("activities declares no label; leave it out to select labels")
+        if self.other is not None and self.other in (self.activities or ()):
+            raise InputError("other is also one of activities: choose a label that no activity has")
 
     def split(self, epsilon: Fraction) -> Shares:
         """Return the shares of epsilon: the declared ones, else the usual ones of the stages that run."""
@@ -203,13 +217,34 @@ class StageBudget:
         budget.check(terms, design)
         return budget
 
+    def after_labels(self) -> StageBudget:
+        """Return the budget of a release that uses the labels which an earlier release of its series selected.
+
+        All Gaussian stages together keep their epsilon, their rho and their delta.
+        """
+        others = self.variants + self.model
+        factor = (self.labels + others) / others
+        delta_variants = self.delta_labels + self.delta_variants if self.variants else Fraction(0)
+        return replace(
+            self,
+            labels=Fraction(0),
+            variants=self.variants * factor,
+            model=self.model * factor,
+            delta_labels=Fraction(0),
+            delta_variants=delta_variants,
+        )
+
     def rho(self, stage: str) -> Fraction:
-        """Return the part of stage `variants` or `model` in the rho of both."""
-        both = self.variants + self.model
-        stage_rho: Fraction = rho_of(both, self.delta_rho) * getattr(self, stage) / both
+        """Return the part of a Gaussian stage in the rho of all of them."""
+        together = sum((getattr(self, name) for name in GAUSSIAN), start=Fraction(0))
+        stage_rho: Fraction = rho_of(together, self.delta_rho) * getattr(self, stage) / together
         if not stage_rho:
             raise InputError("epsilon is too small: noise of the model does not fit 64 bits; raise epsilon")
         return stage_rho
+
+    def label_rule(self, terms: Terms, design: Design) -> LabelRule:
+        """Return the rule by which labels leave."""
+        return LabelRule(self.rho("labels"), self.delta_labels, design.max_labels, terms.cases_per_person)
 
     def frequent(self, terms: Terms) -> Gaussian:
         """Return the rule by which variants leave."""
@@ -219,8 +254,7 @@ class StageBudget:
         """Raise InputError before anything is drawn if a stage could not draw."""
         person, unit = terms.cases_per_person, contexts.UNIT
         if self.labels:
-            labels.threshold(self.labels, self.delta_labels, design.max_labels, person)
-            checked_scale(scale_for(design.max_labels * person, self.labels))
+            checked_scale(self.label_rule(terms, design).scale, "epsilon")
         if self.variants:
             scale = scale_of(self.rho("variants"), person)
             least = self.frequent(terms).threshold if scale <= MAX_SCALE else MAX_THRESHOLD + 1
@@ -235,13 +269,13 @@ class StageBudget:
                 checked_scale(scale_for(person, parts[1]))
 
     def thresholds(self, terms: Terms, design: Design) -> dict[str, int]:
-        """Least noisy counts of labels and of variants, if a stage selects: public."""
-        person = terms.cases_per_person
-        thresholds = {}
+        """Return the least noisy counts of labels and of variants, if a stage selects them: public.
+
+        That of labels is in cases of a single label, rounded up; a case of k labels counts 1 / sqrt(k) for each.
+        """
+        thresholds: dict[str, int] = {}
         if self.labels:
-            thresholds["label_threshold"] = labels.rule_of(
-                self.labels, self.delta_labels, design.max_labels, person
-            ).least
+            thresholds["label_threshold"] = self.label_rule(terms, design).least_cases
         if self.variants:
             thresholds["threshold"] = self.frequent(terms).threshold
         return thresholds
@@ -256,6 +290,7 @@ def release_synthetic(
     cases_per_person: int = 1,
     draw: NoiseSource | None = None,
     cases: Ints | None = None,
+    kept_labels: tuple[str, ...] | None = None,
 ) -> StrictRelease:
     """Release drawn traces with noisy counts (dp-synthetic).
 
@@ -265,13 +300,18 @@ def release_synthetic(
     ----------
     cases : int64[C], optional
         Number of cases that each case of `log` represents (a table of variants, for a design without times).
+    kept_labels : optional
+        Labels that an earlier release of the series selected: this one selects none.
     """
     source, plan = secure() if draw is None else draw, design or Design()
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     budget = StageBudget.of(terms, plan)
+    if plan.activities is None and kept_labels is not None:
+        budget = budget.after_labels()
     if cases is not None and plan.bounds is not None:
         raise InputError("times of dp-synthetic are read off the cases themselves, not off their variants")
-    alphabet, kept, table = chosen_labels(log, plan, budget, terms, source, cases)
+    may_leave = chosen_labels(log, plan, budget, terms, source, cases, kept_labels)
+    alphabet, kept, table = over_labels(log, may_leave, plan, cases)
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, plan, budget, terms, source)
     listed, extended, drawn = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
@@ -285,20 +325,37 @@ def release_synthetic(
     out = assembled(extended, [variant for variant, _ in released], rows, source)
     dropped = total(log.lengths, cases) - total(kept.lengths, cases)
     operator = _operator(total(log.lengths, cases), dropped, table, frequent, released)
-    return StrictRelease(out, terms, budget.thresholds(terms, plan).get("threshold", 0), source.private, operator)
+    thresholds = budget.thresholds(terms, plan)
+    return StrictRelease(out, terms, thresholds.get("threshold", 0), source.private, operator, may_leave)
 
 
 def chosen_labels(
-    log: EventLog, design: Design, budget: StageBudget, terms: Terms, draw: NoiseSource, cases: Ints | None = None
-) -> tuple[tuple[str, ...], EventLog, VariantCounts]:
-    """Stage 0: the public alphabet, the log without other labels, and its variants over that alphabet."""
+    log: EventLog,
+    design: Design,
+    budget: StageBudget,
+    terms: Terms,
+    draw: NoiseSource,
+    cases: Ints | None = None,
+    kept_labels: tuple[str, ...] | None = None,
+) -> tuple[str, ...]:
+    """Stage 0: the labels that may leave, sorted: declared, kept from an earlier release, or selected."""
     if design.activities is not None:
-        alphabet = tuple(sorted(set(design.activities)))
-    else:
-        all_variants = VariantCounts.of(only(log, (str(value) for value in log.activity.values)), cases=cases)
-        alphabet = labels.select(
-            all_variants, budget.labels, budget.delta_labels, design.max_labels, draw, terms.cases_per_person
-        )
+        return tuple(sorted(set(design.activities)))
+    if kept_labels is not None:
+        return kept_labels
+    candidates_to_leave = (str(value) for value in log.activity.values if str(value) != design.other)
+    all_variants = VariantCounts.of(only(log, candidates_to_leave), cases=cases)
+    return budget.label_rule(terms, design).select(all_variants, draw)
+
+
+def over_labels(
+    log: EventLog, may_leave: tuple[str, ...], design: Design, cases: Ints | None = None
+) -> tuple[tuple[str, ...], EventLog, VariantCounts]:
+    """Return the public alphabet, the log over it alone, and the variants of that log."""
+    alphabet = may_leave
+    if design.other is not None:
+        alphabet = tuple(sorted({*may_leave, design.other}))
+        log = merged(log, may_leave, design.other)
     kept = only(log, alphabet)
     return alphabet, kept, VariantCounts.of(kept, alphabet, cases)
 

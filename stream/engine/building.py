@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,20 +45,20 @@ class EngineBuilds:
     near: Path
     memory: str | None = None
 
-    def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure) -> Build:
+    def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure, memory: Any = None) -> Build:
         """Build a cut. Errors as the mechanism's, and VeilstreamError if the engine fails.
 
         The cut then has no decision, and is built again by the next run.
         """
         if not exposure.log.n_events:  # no engine reads a log without events
-            return mechanism.build(exposure)
+            return mechanism.build(exposure, memory)
         with workspace(str(self.near / f"{BUILDING[1:]}{place.publication}")) as work:
             data = work / "cases"
             data.mkdir(mode=0o700)
             write_cases(exposure, data, FileOps())
             engine = open_engine(self.kind, data, Reading(), work, self.memory)
             try:
-                return _built(engine, mechanism, exposure)
+                return _built(engine, mechanism, exposure, memory)
             finally:
                 engine.close()
 
@@ -75,11 +76,11 @@ def builder(kind: str, output: Path, memory: str | None = None) -> EngineBuilds 
     return EngineBuilds(kind, OperatorLayout(output).root, memory)
 
 
-def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure) -> Build:
+def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure, memory: Any) -> Build:
     table = counted(engine, mechanism, classified(mechanism, exposure))
     if (table.n_cases, table.n_events) != (exposure.log.n_cases, exposure.log.n_events):
         raise VeilstreamError("the engine counted other cases than it was given; run it again")
-    planned = built_on(mechanism, exposure, table)
+    planned = built_on(mechanism, exposure, table, memory)
     if (planned.build.origin < 0).any():
         return applied(planned, exposure, np.empty(0, dtype=np.int64))
     plan = VariantPlan.of(carried(planned.build), planned.build.origin, table.count)

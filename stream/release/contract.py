@@ -54,7 +54,7 @@ class Exposure:
     `publication`: which one releases; `last`: the log ends here, no other cut is to come; `roles`: those that the log
     shows in the place of its resources (None: it has the resources themselves); `cases`: int64[C], where the log is a
     table of variants (`models.variants`), how many cases each of its cases represents, and its sensitive attributes are
-    classes then.
+    classes then; `number`: of the release, if it leaves.
     """
 
     log: EventLog
@@ -66,6 +66,7 @@ class Exposure:
     last: bool = False
     roles: tuple[str, ...] | None = None
     cases: Ints | None = None
+    number: int = 1
 
     @property
     def linked(self) -> tuple[str, ...]:

@@ -303,7 +303,7 @@ class Pipeline:
         """Let the mechanism, or the engine in its place, build. BoundError if no release can keep the promise."""
         spec, inputs = self.spec, charged.inputs
         mechanism = spec.mechanism
-        exposure = replace(charged.attempt.exposure, publication=self.name)
+        exposure = replace(charged.attempt.exposure, publication=self.name, number=inputs.number)
         memory = None if inputs.memory is None else inputs.memory.for_build(mechanism, self.name)
         if mechanism.releases_attributes:
             # Not for dp mechanisms: they release no attribute, and a refusal would read the data.
@@ -312,7 +312,7 @@ class Pipeline:
             except InputError as error:
                 raise BoundError(str(error)) from None
         if self.built_by is not None:
-            return self.built_by(Place(self.name, inputs.number, charged.attempt.cut), mechanism, exposure)
+            return self.built_by(Place(self.name, inputs.number, charged.attempt.cut), mechanism, exposure, memory)
         if spec.accumulation is None:
             return mechanism.build(exposure, memory)
         return mechanism.build_series(exposure, memory, spec.accumulation, inputs.number)

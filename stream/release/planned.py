@@ -33,8 +33,8 @@ class Place:
 class BuiltBy(Protocol):
     """Builds in place of the mechanism on the cases in memory: an engine."""
 
-    def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure) -> Build:
-        """Build an exposure, with the digest of its plan. Errors as `Mechanism.build`."""
+    def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure, memory: Any = None) -> Build:
+        """Build an exposure, with the digest of its plan. Memory and errors as of `Mechanism.build`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _column(column: Column) -> bytes:
     return msgspec.json.encode([named[code] for code in ascending]) + place[column.codes].tobytes()
 
 
-def built_on(mechanism: Mechanism, exposure: Exposure, table: VariantTable) -> Planned:
+def built_on(mechanism: Mechanism, exposure: Exposure, table: VariantTable, memory: Any = None) -> Planned:
     """Build on the table of an exposure. Errors as `Mechanism.build`."""
     rows = table.log.n_cases
     counted = replace(
@@ -122,7 +122,7 @@ def built_on(mechanism: Mechanism, exposure: Exposure, table: VariantTable) -> P
         public=(),
         cases=table.count,
     )
-    return Planned(table_digest(table), mechanism.build(counted))
+    return Planned(table_digest(table), mechanism.build(counted, memory))
 
 
 def applied(planned: Planned, exposure: Exposure, row: Ints) -> Build:

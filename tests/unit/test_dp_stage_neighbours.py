@@ -12,7 +12,7 @@ import pytest
 from models.dp import noise, zcdp
 from models.dp.budget import Charge
 from models.dp.noise import NoiseSource
-from models.dp.synthesis import contexts, neighbours, times
+from models.dp.synthesis import contexts, labels, neighbours, times
 from models.dp.synthesis.neighbours import stage_pairs
 from models.dp.synthetic import StageBudget
 from models.eventlog import EventLog
@@ -56,6 +56,9 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
     with_delta, pure = Charge(Fraction(2), DELTA), Charge(Fraction(2))
     assert [(one.pair.name, one.claim) for one in found] == [
         ("stage labels: a label of one person", with_delta),
+        ("stage labels: a label of one person with many cases", with_delta),
+        ("stage labels: many labels of one person in one case", with_delta),
+        ("stage labels: a case of many labels that others nearly show", with_delta),
         ("stage variants: a variant of one person", with_delta),
         ("stage variants: a case of a frequent variant", with_delta),
         ("stages variants and model: a case that decides which cases the model sees", with_delta),
@@ -65,7 +68,7 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
         ("stage times: a step longer than any", pure),
     ]
     assert {one.pair.steps for one in found} == {1}
-    assert [one.pair.name[:12] for one in stage_pairs(Fraction(2), DELTA, only=["times", "labels"])] == [
+    assert [one.pair.name[:12] for one in stage_pairs(Fraction(2), DELTA, only=["times", "label"])] == [
         "stage labels", "stage times:",
     ]  # fmt: skip
 
@@ -106,20 +109,76 @@ def test_a_log_differs_by_the_victim_alone() -> None:
     hour = HOUR * 10**6
     common = [("AB", [number * hour, (number + 1) * hour]) for number in range(200)]
     assert sorted(_cases(neighbours._log()), key=lambda case: case[1]) == common
-    long = neighbours._log("ACB", 5 * HOUR)
+    long = neighbours._log("ACB", took=5 * HOUR)
     assert sorted(_cases(long), key=lambda case: case[1]) == [*common, ("ACB", [200 * hour, 205 * hour, 210 * hour])]
     short = neighbours._log("CC", common=3)
     assert sorted(_cases(short), key=lambda case: case[1]) == [*common[:3], ("CC", [3 * hour, 4 * hour])]
 
 
-def test_labels() -> None:
-    """X is in one log alone, and shows where its noisy count passes; each case counts for two labels."""
-    one, other, asked = shown("labels")
-    assert one == other == {("label", "A"), ("label", "B")}
-    assert asked == [(2 / 100, 2)]
-    loud = shown("labels", 50)
-    assert loud[1] - loud[0] == {("label", "X")}
-    assert shown("labels", -300)[:2] == (set(), set())
+LABEL_SCALE = zcdp.scale_of(zcdp.rho_of(EPSILON, DELTA / 2), UNIT)
+PRIVATE = "a label that nobody else has"
+
+
+def _how_many(labels: int) -> Shown:
+    return {("labels, at least" if labels >= number else "labels, fewer than", number) for number in range(0, 64, 4)}
+
+
+def test_a_label_of_one_person() -> None:
+    """X is in one log alone, and shows where its noisy weight passes; A and B weigh 141 cases each."""
+    one, other, asked = shown("label")
+    assert one == other == {("label", "A"), ("label", "B")} | _how_many(2)
+    assert asked == [(LABEL_SCALE, 2)]
+    loud = shown("label", 9 * UNIT)
+    assert loud[1] - loud[0] == {("label", "X"), PRIVATE}
+    assert shown("label", -300 * UNIT)[:2] == (_how_many(0), _how_many(0))
+
+
+def test_a_label_of_one_person_with_many_cases() -> None:
+    """Three cases, with noise for three."""
+    _, other, asked = shown("label of many", 9 * UNIT)
+    assert ("label", "X") in other
+    assert asked == [(zcdp.scale_of(zcdp.rho_of(EPSILON, DELTA / 2), 3 * UNIT), 2)]
+
+
+def test_many_labels_of_one_person_in_one_case() -> None:
+    """64 labels, an eighth of a case each."""
+    one, other, asked = shown("labels at once", 9 * UNIT)
+    many = {("label", f"L{number}") for number in range(64)}
+    assert one == {("label", "A"), ("label", "B")} | _how_many(2)
+    assert other == one - _how_many(2) | many | {PRIVATE} | _how_many(66)
+    assert asked == [(LABEL_SCALE, 2)]
+
+
+def test_a_case_of_many_labels_that_others_nearly_show() -> None:
+    """64 labels, each of as many cases as leave it below the threshold; the victim adds an eighth of a case to each."""
+    (near,) = stage_pairs(EPSILON, DELTA, EqualNoise(), only=["near labels"])
+    rule = labels.LabelRule(zcdp.rho_of(EPSILON, DELTA / 2), DELTA / 2, 64)
+    missing = rule.threshold - rule.threshold // UNIT * UNIT
+    many = {("label", f"L{number}") for number in range(64)}
+    assert set(near.pair.run_one()) == set(near.pair.run_other()) == _how_many(0)
+    one, other, asked = shown("near labels", missing - UNIT // 8)
+    assert one == _how_many(0)
+    assert other == many | {PRIVATE} | _how_many(64)
+    assert asked == [(LABEL_SCALE, 64)]
+
+
+def test_labels_that_a_log_does_not_have_cannot_leave() -> None:
+    """The audit then needs no count of runs: that they leave at all refutes any epsilon beyond delta."""
+    found = {stage.pair.name: stage.pair for stage in stage_pairs(EPSILON, DELTA, EqualNoise())}
+    for name, label in (
+        ("a label of one person", "X"), ("a label of one person with many cases", "X"),
+        ("many labels of one person in one case", "L3"),
+    ):  # fmt: skip
+        pair = found[f"stage labels: {name}"]
+        assert pair.possible_one is not None
+        assert pair.possible_other is not None
+        for event in (("label", label), PRIVATE):
+            assert not pair.possible_one(event)
+            assert pair.possible_other(event)
+        for event in (("label", "A"), ("labels, at least", 4)):
+            assert pair.possible_one(event)
+            assert pair.possible_other(event)
+    assert found["stage weights: a case near a frequent candidate"].possible_one is None
 
 
 def gaussian(epsilon: Fraction, parts: int = 1, sensitivity: int = 1, delta: Fraction = DELTA / 2) -> float:

@@ -17,12 +17,12 @@ from models.dp.noise import NoiseSource
 from models.dp.strict import Terms
 from models.dp.synthesis import contexts, times
 from models.dp.synthesis.contexts import UNIT, ContextLevel
+from models.dp.synthesis.labels import LabelRule
 from models.dp.synthesis.table import VariantCounts
 from models.dp.synthetic import Design, Shares, StageBudget
 from models.dp.zcdp import rho_of
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
-from tests.oracles.dp import tail
 from tests.unit.known_noise import EqualNoise, RecordingNoise
 
 HOUR = 3_600_000
@@ -43,8 +43,8 @@ def _hourly_log(traces: list[str], step: int = HOUR) -> EventLog:
 
 
 def test_every_stage_draws_with_its_share() -> None:
-    """Scales are sensitivity over the stage's part of epsilon: q c for labels, c for weights, B c for durations; over
-    the root of twice its part of rho: c for variants, B c for the model's levels."""
+    """Scales are sensitivity over the stage's part of epsilon: c for weights, B c for durations; over the root of twice
+    its part of rho: c for labels and variants, B c for the model's levels."""
     source = RecordingNoise()
     bounds = times.PublicTimeBounds(DAY, (0, 30 * DAY))
     shares = synthetic.Shares.of(
@@ -57,9 +57,9 @@ def test_every_stage_draws_with_its_share() -> None:
     )
     scales = [scale for scale, _ in source.asked]
     unit = contexts.UNIT
-    rho = rho_of(Fraction(8, 10), Fraction(1, 3000))  # of variants and model together, half each
-    model = _gaussian(rho / 4, 2 * 2 * unit)
-    expected = [3 * 2 / 0.2, _gaussian(rho / 2, 2), model, model, 2 / 0.4, 2 * 2 * unit / 0.4]
+    rho = rho_of(Fraction(1), Fraction(1, 3000))  # of labels (a fifth), variants and model (two fifths each)
+    model = _gaussian(rho / 5, 2 * 2 * unit)
+    expected = [_gaussian(rho / 5, 2 * unit), _gaussian(rho * 2 / 5, 2), model, model, 2 / 0.4, 2 * 2 * unit / 0.4]
     assert scales == pytest.approx([*expected, 2 / 0.1, 2 / 0.1], rel=1e-9)
     assert released.log.n_cases > 0
 
@@ -150,17 +150,19 @@ def _parts(shares: Any) -> dict[str, Fraction]:
 
 
 def test_shares_by_default() -> None:
-    """A fifth for labels and three tenths for times where these run; of the rest a tenth for variants, half of what is
-    left each for the model and the weights; below an epsilon of a half a twentieth, fifteen of them and four. Where
-    releases add up: of the rest seven tenths and three."""
+    """Three tenths for times if they run; of the rest a tenth for variants, half of what is left each for the model and
+    the weights; below an epsilon of a half a twentieth, fifteen of them and four. Labels have one twentieth of those of
+    the model, or two. Where releases add up: of the rest seven tenths and three."""
     for labels in (False, True):
         for timed in (False, True):
-            rest = 1 - Fraction(2 * labels + 3 * timed, 10)
-            for epsilon, parts in ((1, (2, 9, 9)), (Fraction(1, 2), (2, 9, 9)), (Fraction(499, 1000), (1, 15, 4))):
+            rest = 1 - Fraction(3 * timed, 10)
+            usual, small = (2, 9, 9, 1), (1, 15, 4, 2)
+            for epsilon, parts in ((1, usual), (Fraction(1, 2), usual), (Fraction(499, 1000), small)):
+                of_labels = parts[3] * labels
                 assert _parts(Shares.usual(labels=labels, times=timed, epsilon=Fraction(epsilon))) == {
-                    "labels": Fraction(labels, 5),
+                    "labels": rest * Fraction(of_labels, 20),
                     "variants": rest * Fraction(parts[0], 20),
-                    "model": rest * Fraction(parts[1], 20),
+                    "model": rest * Fraction(parts[1] - of_labels, 20),
                     "weights": rest * Fraction(parts[2], 20),
                     "times": Fraction(3 * timed, 10),
                 }
@@ -176,8 +178,8 @@ def test_a_design_that_is_not_given_is_that_of_the_reference() -> None:
     """docs/configuration.md; its shares are the usual ones of the stages that run, given ones stay."""
     usual = Design()
     said = (usual.max_labels, usual.order, usual.case_weight, usual.candidates, usual.max_length, usual.sample)
-    assert said == (8, 2, 3, 1000, 200, 20_000)
-    assert (usual.activities, usual.given, usual.bounds, usual.shares) == (None, (), None, None)
+    assert said == (64, 2, 3, 1000, 200, 20_000)
+    assert (usual.activities, usual.other, usual.given, usual.bounds, usual.shares) == (None, None, (), None, None)
     for epsilon in (Fraction(1), Fraction(1, 10)):
         assert Design().split(epsilon) == Shares.usual(labels=True, times=False, epsilon=epsilon)
         timed = Design(activities=("a",), bounds=times.PublicTimeBounds(DAY)).split(epsilon)
@@ -273,7 +275,6 @@ def _budget(**changed: Fraction) -> StageBudget:
 @pytest.mark.parametrize(
     ("stage", "start", "sensitivity"),
     [
-        ("labels", False, Fraction(5)),
         ("weights", False, Fraction(1)),
         ("times", False, Fraction(7 * 2**16)),
         ("times", True, Fraction(6)),  # of weeks and hours a sixth each: the smallest noise
@@ -296,7 +297,6 @@ def test_a_stage_whose_noise_would_be_none_is_refused(
 @pytest.mark.parametrize(
     ("stage", "start", "sensitivity"),
     [
-        ("labels", False, Fraction(5)),
         ("weights", False, Fraction(1)),
         ("times", False, Fraction(7 * 2**16)),
         ("times", True, Fraction(7 * 2**16) * Fraction(3, 2)),  # two thirds for durations
@@ -315,11 +315,11 @@ def test_a_stage_whose_noise_would_not_fit_is_refused(
         _budget(**{stage: least * Fraction(999_999, 1_000_000)}).check(terms, design)
 
 
-def test_rho_is_that_of_both_stages_divided_by_their_shares() -> None:
+def test_rho_is_that_of_all_gaussian_stages_divided_by_their_shares() -> None:
     """The largest that their epsilon together allows at the delta of the conversion."""
-    budget = _budget(variants=Fraction(1), model=Fraction(3))
-    whole = budget.rho("variants") + budget.rho("model")
-    assert budget.rho("model") == 3 * budget.rho("variants")
+    budget = _budget(labels=Fraction(1, 2), variants=Fraction(1, 2), model=Fraction(3))
+    whole = budget.rho("labels") + budget.rho("variants") + budget.rho("model")
+    assert budget.rho("model") == 6 * budget.rho("variants") == 6 * budget.rho("labels")
     assert (
         zcdp.epsilon_of(whole, Fraction(1, 100))
         <= 4
@@ -387,6 +387,25 @@ def test_the_widest_noise_of_variants(
         budget.check(terms, Design())
 
 
+@pytest.mark.parametrize("person", [1, 3])
+def test_the_ends_of_the_noise_of_labels(person: int, whole_rho: Callable[[Fraction], None]) -> None:
+    """(c UNIT)^2 / (2 scale^2) is the part of labels in rho: the scale is 2^-10 at least and 2^50 at most."""
+    design, terms = Design(order=3, case_weight=7), Terms.of(1, "0.01", person)
+    budget = _budget(labels=Fraction(1, 10**9), model=1 - Fraction(1, 10**9))
+    square = Fraction((UNIT * person) ** 2, 2)
+    whole_rho(10**9 * square / 2**100)
+    budget.check(terms, design)
+    whole_rho(10**9 * square / 2**100 * Fraction(999_999, 1_000_000))
+    with pytest.raises(InputError, match="rho is too small"):
+        budget.check(terms, design)
+    loud = _budget(labels=1 - Fraction(1, 10**9), model=Fraction(1, 10**9))
+    whole_rho(square * 2**20 / (1 - Fraction(1, 10**9)))
+    loud.check(terms, design)
+    whole_rho(square * 2**20 * Fraction(1_000_001, 1_000_000) / (1 - Fraction(1, 10**9)))
+    with pytest.raises(InputError, match="outside"):
+        loud.check(terms, design)
+
+
 def test_an_epsilon_that_is_no_rho_at_all_is_refused() -> None:
     """If its smallest counted part would be too much, epsilon is named, as rho was not given."""
     assert zcdp.rho_of(Fraction(1, 10**9), Fraction(1, 10**12)) == 0
@@ -400,12 +419,15 @@ def test_thresholds_that_a_release_says() -> None:
     found = _budget(variants=Fraction(2), labels=Fraction(3)).thresholds(terms, design)
     assert set(found) == {"label_threshold", "threshold"}
     rule = _budget(variants=Fraction(2)).frequent(terms)
-    assert found["threshold"] == zcdp.threshold(rule.scale, Fraction(1, 100))
+    alone = zcdp.threshold(rule.scale, Fraction(1, 100))
     assert rule.rho == zcdp.rho_of(Fraction(3), Fraction(1, 100)) * 2 / 3
-    least = found["label_threshold"]
-    assert 2 * tail(1.5, least - 1) <= 0.01 < 2 * tail(1.5, least - 2)
-    assert _budget(variants=Fraction(2)).thresholds(terms, design) == {"threshold": found["threshold"]}
-    assert _budget(labels=Fraction(3)).thresholds(terms, design) == {"label_threshold": least}
+    assert _budget(variants=Fraction(2)).thresholds(terms, design) == {"threshold": alone}
+    of_labels = _budget(labels=Fraction(3)).label_rule(terms, design)
+    assert of_labels == LabelRule(zcdp.rho_of(Fraction(4), Fraction(1, 100)) * 3 / 4, Fraction(1, 100), 2, 1)
+    expected = {"label_threshold": of_labels.least_cases}
+    assert _budget(labels=Fraction(3)).thresholds(terms, design) == expected
+    cases = of_labels.threshold / UNIT
+    assert cases <= of_labels.least_cases < cases + 1
     assert _budget().thresholds(terms, design) == {}
     with pytest.raises(InputError, match="epsilon is too small"):
         _budget(variants=Fraction(1, 10**12)).check(terms, design)
@@ -413,32 +435,93 @@ def test_thresholds_that_a_release_says() -> None:
         StageBudget.of(Terms.of("1e-5", "1e-9"), Design(activities=("a",)))
 
 
+def _over(
+    log: EventLog, design: Design, budget: StageBudget, terms: Terms, source: NoiseSource, **more: Any
+) -> tuple[tuple[str, ...], EventLog, VariantCounts]:
+    may_leave = synthetic.chosen_labels(log, design, budget, terms, source, **more)
+    return synthetic.over_labels(log, may_leave, design)
+
+
 def test_declared_labels_are_the_alphabet() -> None:
-    """Each once, in order, whatever the log has; others are dropped from it."""
-    design = Design(activities=("c", "a", "c", "b"))
-    alphabet, kept, table = synthetic.chosen_labels(
-        _log("axb", "b", "x"), design, _budget(), Terms.of(1, "0.1"), EqualNoise(seed=7)
-    )
+    """Each once, in order, whatever the log has; others are dropped from it, or become the declared other label."""
+    design, terms, source = Design(activities=("c", "a", "c", "b")), Terms.of(1, "0.1"), EqualNoise(seed=7)
+    log = _log("axb", "b", "x", "zx")
+    alphabet, kept, table = _over(log, design, _budget(), terms, source)
     assert alphabet == table.alphabet == ("a", "b", "c")
-    assert _counts(kept) == {"ab": 1, "b": 1, "": 1}
-    assert dict(zip(table.variants, table.counts.tolist(), strict=True)) == {(0, 1): 1, (1,): 1, (): 1}
+    assert _counts(kept) == {"ab": 1, "b": 1, "": 2}
+    assert dict(zip(table.variants, table.counts.tolist(), strict=True)) == {(0, 1): 1, (1,): 1, (): 2}
+    alphabet, kept, table = _over(log, Design(activities=("c", "a", "b"), other="x"), _budget(), terms, source)
+    assert alphabet == table.alphabet == ("a", "b", "c", "x")
+    assert _counts(kept) == {"axb": 1, "b": 1, "x": 1, "xx": 1}
     many = tuple(f"label {number}" for number in range(50))
-    assert synthetic.chosen_labels(
-        _log("a"), Design(activities=many), _budget(), Terms.of(1, "0.1"), EqualNoise(seed=7)
-    )[0] == tuple(sorted(many))
+    assert _over(_log("a"), Design(activities=many), _budget(), terms, source)[0] == tuple(sorted(many))
+    assert source.asked == []
+    with pytest.raises(InputError, match="other is also one of activities"):
+        Design(activities=("a", "b"), other="b")
 
 
 def test_selected_labels_are_those_above_the_threshold() -> None:
-    """By the share of labels and their delta, c cases a person, and the first `max_labels` of each case."""
+    """By their part of rho and their delta, c cases a person, and the first `max_labels` of each case."""
     budget = _budget(labels=Fraction(2))
     terms, design = Terms.of(1, "0.01", 2), Design(max_labels=3)
-    least = budget.thresholds(terms, design)["label_threshold"]
+    rule = budget.label_rule(terms, design)
+    cases = rule.least_cases
+    log = _log(*["a"] * cases, *["b"] * cases, *["c"] * (cases - 1), *["dea"] * 2, "acbd")
     source = EqualNoise(seed=7)
-    log = _log(*["ab"] * least, *["ac"] * (least - 1), *["bdea"] * 2)
-    alphabet, kept, table = synthetic.chosen_labels(log, design, budget, terms, source)
-    assert alphabet == ("a", "b") == table.alphabet
-    assert source.asked == [(3 * 2 / 2, 5)]
-    assert _counts(kept) == {"ab": least, "a": least - 1, "ba": 2}
+    alphabet, kept, table = _over(log, design, budget, terms, source)
+    assert alphabet == ("a", "b", "c") == table.alphabet
+    assert source.asked == [(rule.scale, 5)]
+    assert _counts(kept) == {"a": cases + 2, "b": cases, "c": cases - 1, "acb": 1}
+    quiet = EqualNoise(-2 * cases * UNIT, seed=7)
+    assert _over(log, design, budget, terms, quiet)[0] == ()
+
+
+def test_the_other_label_is_not_selected() -> None:
+    """It may leave because it is declared, and takes the events of all labels that may not."""
+    budget, terms = _budget(labels=Fraction(2)), Terms.of(1, "0.01")
+    cases = budget.label_rule(terms, Design(other="o")).least_cases
+    log = _log(*["a"] * cases, *["o"] * 2 * cases, "axo")
+    source = EqualNoise(seed=7)
+    alphabet, kept, _ = _over(log, Design(other="o"), budget, terms, source)
+    assert alphabet == ("a", "o")
+    assert [size for _, size in source.asked] == [2]
+    assert _counts(kept) == {"a": cases, "o": 2 * cases, "aoo": 1}
+    assert _over(_log("xy"), Design(other="o"), budget, terms, source)[:1] == (("o",),)
+
+
+def test_labels_that_an_earlier_release_selected_are_kept() -> None:
+    """Nothing is drawn for them; the rho and delta of all Gaussian stages together stay as they were."""
+    terms, design, source = Terms.of(1, "0.01"), Design(), EqualNoise(seed=7)
+    budget = StageBudget.of(terms, design)
+    log = _log(*["abx"] * 900)
+    assert _over(log, design, budget, terms, source, kept_labels=("a", "q"))[0] == ("a", "q")
+    assert source.asked == []
+    later = budget.after_labels()
+    assert (later.labels, later.delta_labels) == (0, 0)
+    assert sum(_parts(later).values()) == sum(_parts(budget).values())
+    together = budget.rho("labels") + budget.rho("variants") + budget.rho("model")
+    assert later.rho("variants") + later.rho("model") == together
+    assert later.rho("model") / later.rho("variants") == budget.rho("model") / budget.rho("variants")
+    assert later.delta_variants == budget.delta_labels + budget.delta_variants
+    assert (later.delta_rho, later.weights, later.times) == (budget.delta_rho, budget.weights, budget.times)
+    without_variants = _budget(labels=Fraction(1)).after_labels()
+    assert without_variants.model == 2
+    assert without_variants.delta_variants == 0
+
+
+def test_a_release_with_kept_labels_draws_as_later_ones_do() -> None:
+    """The scales of a release are those of the budget without labels; a declared alphabet needs none."""
+    log = _log(*["ab"] * 300)
+    first, later = RecordingNoise(), RecordingNoise()
+    terms: dict[str, Any] = {"epsilon": 4, "delta_dp": "1e-3", "design": Design(sample=50, candidates=5)}
+    released = synthetic.release_synthetic(log, **terms, draw=first)
+    assert released.labels == ("a", "b")
+    again = synthetic.release_synthetic(log, **terms, draw=later, kept_labels=released.labels)
+    assert again.labels == ("a", "b")
+    budget = StageBudget.of(Terms.of(4, "1e-3"), Design())
+    assert first.scales[0] == budget.label_rule(Terms.of(4, "1e-3"), Design()).scale
+    assert first.scales[1] == budget.frequent(Terms.of(4, "1e-3")).scale
+    assert later.scales[0] == budget.after_labels().frequent(Terms.of(4, "1e-3")).scale < first.scales[1]
 
 
 def test_frequent_variants_come_in_the_order_of_their_labels() -> None:

@@ -28,7 +28,8 @@ EPSILON, DELTA = Fraction(1), Fraction(1, 100)
 ALPHA = 1e-3
 RUNS = 600
 
-STAGES = ("labels", "variants", "counts", "taken", "model", "weights", "nearest", "times")
+LABEL_STAGES = ("label", "label of many", "labels at once", "near labels")
+STAGES = (*LABEL_STAGES, "variants", "counts", "taken", "model", "weights", "nearest", "times")
 
 
 def _finding(stage: str, runs: int = RUNS) -> tuple[audit.Finding, float]:
@@ -132,17 +133,33 @@ def test_weights_without_a_cap_are_caught(monkeypatch: pytest.MonkeyPatch) -> No
     assert LONG > 100  # the victim's case is long enough to be seen at all
 
 
-def test_labels_of_the_raw_log_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stage", ["label", "label of many", "labels at once"])
+def test_labels_of_the_raw_log_are_caught(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: the alphabet is the log's."""
-    monkeypatch.setattr(labels, "select", lambda table, *_: table.alphabet)
-    finding, _ = _finding("labels", 200)
+    monkeypatch.setattr(labels.LabelRule, "select", lambda self, table, draw: table.alphabet)
+    finding, _ = _finding(stage, 200)
     assert finding.refutes(1.0)
-    assert "X" in finding.witness
+
+
+def test_labels_that_weigh_one_in_every_case_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: a case of 64 labels counts in full for each of them, with a norm of eight."""
+    monkeypatch.setattr(labels, "label_weight", lambda distinct_labels: labels.UNIT)
+    finding, _ = _finding("near labels")
+    assert finding.refutes(1.0)
+
+
+def test_a_threshold_for_one_label_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: no maximum over the labels of a case, so that some of many labels of one person leave too often."""
+    plain = labels.threshold
+    monkeypatch.setattr(labels, "threshold", lambda scale, delta, max_labels, person: plain(scale, delta, 1, person))
+    finding, _ = _finding("labels at once")
+    assert finding.unbounded
 
 
 def _whole(log: EventLog, epsilon: Fraction = EPSILON, **changed: Any) -> Callable[[], Iterator[Hashable]]:
     source = noise.simulated(8)
-    design = synthetic.Design(activities=("A", "B", "C"), sample=200, candidates=20, **changed)
+    plan: dict[str, Any] = {"activities": ("A", "B", "C"), "sample": 200, "candidates": 20, **changed}
+    design = synthetic.Design(**plan)
 
     def run() -> Iterator[Hashable]:
         released = synthetic.release_synthetic(log, epsilon=epsilon, delta_dp=DELTA, design=design, draw=source)
@@ -165,6 +182,38 @@ def test_the_whole_is_not_refuted() -> None:
         audit.NeighbourPair("whole", _whole(one), _whole(other)), 400, delta=float(DELTA), alpha=ALPHA
     )
     assert not finding.refutes(float(EPSILON))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [{}, {"other": "O"}])
+def test_the_whole_with_selected_labels_is_not_refuted(more: dict[str, Any]) -> None:
+    """A person with a variant of labels that nobody else has, beside labels that pass the threshold in most runs."""
+    runs = (_whole(log, activities=None, **more) for log in _own_labels())
+    finding = audit.audit(audit.NeighbourPair("whole", *runs), 200, delta=float(DELTA), alpha=ALPHA)
+    assert not finding.refutes(float(EPSILON))
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_labels_of_one_person_in_the_whole(raw: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With so little noise that all else of her is seen, a label of hers leaves no more often than delta. The control
+    takes the alphabet of the log, and is caught."""
+    if raw:
+        monkeypatch.setattr(labels.LabelRule, "select", lambda self, table, draw: table.alphabet)
+    without, with_her = _own_labels()
+    runs = (_whole(log, Fraction(40), activities=None) for log in (without, with_her))
+
+    def possible_without_her(event: Hashable) -> bool:
+        is_of_traces = isinstance(event, tuple) and len(event) > 1 and isinstance(event[1], tuple)
+        return not (is_of_traces and set("XYZ") & set(event[1]))  # type: ignore[index]
+
+    pair = audit.NeighbourPair("whole", *runs, possible_one=possible_without_her)
+    assert audit.audit(pair, 100, delta=float(DELTA), alpha=ALPHA).unbounded == raw
+
+
+def _own_labels() -> tuple[EventLog, EventLog]:
+    """120 cases, and one more of labels that nobody has."""
+    scene = Stage(common=120)
+    return scene.log(120), scene.log(121, last="XYZXYZ")
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from connectors import read_log, write_log
+from models.dp.accumulation import Shape
 from models.errors import InputError
 from models.eventlog import EventLog
 from stream.commands import execute as veilstream
@@ -52,6 +55,7 @@ def source(tmp_path: Path) -> Path:
         ({"max_duration": "1d", "start": ["2021-01-01T00:00:00Z", "2020-01-01T00:00:00Z"]}, "start"),
         ({"max_duration": "10ms"}, "max_duration must lie between a second"),
         ({"activities": []}, "activities declares no label"),
+        ({"activities": ["a", "b"], "other": "b"}, "other is also one of activities"),
         ({"order": 9}, "order must lie between 1 and 4"),
         ({"traces": 9000}, "must lie between 1 and 2000"),
         ({"candidates": "nowhere.csv"}, "candidates: nowhere.csv cannot be read"),
@@ -116,6 +120,57 @@ def test_labels_of_few_are_dropped_where_none_are_declared() -> None:
     build = mechanism({**TERMS, "epsilon": 20, "max_labels": 3}).build(_exposure(_log()))
     assert set(build.log.activity.values) == {"a", "b", "c"}
     assert build.public["label_threshold"] > 3
+    assert build.public["labels_selected"] == {"release": 1}
+
+
+def test_a_series_keeps_the_labels_of_its_first_release() -> None:
+    """Later releases select none, though others have become frequent; all say when the labels were selected."""
+    chosen = mechanism({**TERMS, "epsilon": 20})
+    first = chosen.build(replace(_exposure(_log()), number=3))
+    assert first.memory == {"labels": {"labels": ["a", "b", "c"], "release": 3}}
+    later = chosen.build(replace(_exposure(_log(rare=400)), number=4), json.loads(json.dumps(first.memory)))
+    assert set(later.log.activity.values) == {"a", "b", "c"}
+    assert later.memory == first.memory
+    for build in (first, later):
+        assert build.public["labels_selected"] == {"release": 3}
+        assert sum(build.public["shares_used"].values()) == pytest.approx(1.0)
+    assert first.public["shares_used"]["labels"] > 0
+    assert later.public["shares_used"]["labels"] == 0
+    assert "label_threshold" not in later.public
+    assert "the choice of their labels" in chosen.promise()["guaranteed"]
+
+
+def test_a_release_without_labels_decides_nothing() -> None:
+    """The next one selects again, under its own charge."""
+    chosen = mechanism({**TERMS, "epsilon": 20})
+    empty = chosen.build(_exposure(_log(2)))
+    assert empty.log.n_events == 0
+    assert empty.memory is None
+    assert set(chosen.build(replace(_exposure(_log()), number=2), empty.memory).log.activity.values) == {"a", "b", "c"}
+
+
+def test_declared_labels_come_before_selected_ones() -> None:
+    """An operator who declares activities later is not bound by what was selected; nothing is kept."""
+    selected = mechanism({**TERMS, "epsilon": 20}).build(_exposure(_log())).memory
+    declared = mechanism({**TERMS, "epsilon": 20, "activities": ["a", "y"]})
+    build = declared.build(_exposure(_log(rare=400)), selected)
+    assert set(build.log.activity.values) == {"a", "y"}
+    assert "labels_selected" not in build.public
+    assert build.memory is None
+    series = declared.build_series(_exposure(_log(rare=400)), selected, Shape(), 2)
+    assert set(series.log.activity.values) == {"a", "y"}
+
+
+@pytest.mark.parametrize("declared", [{}, {"activities": ["a", "b", "c"]}])
+def test_labels_that_may_not_leave_become_the_declared_other(declared: dict[str, Any]) -> None:
+    """Their events stay where they were, under its name."""
+    many = [("abc", None)] * 300 + [(("a", f"x{n}", f"y{n}"), None) for n in range(60)]
+    build = mechanism({**TERMS, "epsilon": 40, "other": "else", **declared}).build(
+        _exposure(EventLog.from_traces(many))
+    )
+    counts = Counter(build.log.traces())
+    assert abs(counts["a", "else", "else"] - 60) < 10
+    assert set(build.log.activity.values) == {"a", "b", "c", "else"}
 
 
 def test_what_a_release_is_stands_in_its_public_part() -> None:

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 from models.dp import noise, strict, truncated
 from models.dp.counts import release_counts, rule_of, threshold
-from models.dp.synthesis import labels
-from models.dp.synthesis.table import VariantCounts
 from models.errors import InputError
 from models.eventlog import EventLog
 from tests.conftest import examples
@@ -181,16 +179,6 @@ def test_a_count_behind_the_reach_always_leaves_and_a_single_case_seldom() -> No
     edge = a**found.reach / sum(a ** abs(z) for z in range(-found.reach, found.reach + 1))
     assert share == pytest.approx(edge, rel=0.1)
     assert edge <= float(delta)
-
-
-def test_labels_need_fewer_cases() -> None:
-    """q labels of a case: at the default share of epsilon 1 a fifth of the cases less, and the selection says so."""
-    epsilon, delta = Fraction(1, 5), Fraction(1, 2 * 10**6)
-    found, old = labels.rule_of(epsilon, delta, 8), labels.threshold(epsilon, delta, 8)
-    assert found.least < 0.8 * old
-    assert found.scale == 40.0
-    log = EventLog.from_traces([(("A",), None)] * (2 * found.least) + [(("B",), None)] * 20)
-    assert labels.select(VariantCounts.of(log), epsilon, delta, 8, noise.secure()) == ("A",)
 
 
 @pytest.mark.parametrize(

@@ -1,82 +1,192 @@
-"""Stage 0, labels: the activities that may leave at all, if none are declared.
+"""Stage 0, labels: choose which activities may leave, if none are declared.
 
-The set of labels of a log is read off the data: a label that one person brought would show that person. Each case
-counts once for each of its first `max_labels` distinct labels (public bound q), so the histogram of labels changes by
-at most q c in L1 with the c cases of one person, and each label's count by at most c. Discrete Laplace noise of scale
-q c / epsilon on each count that is not 0 makes the labels that both logs have epsilon-DP; a label of only one of them
-passes the threshold with chance at most delta in all (`threshold`).
+The set of labels of a log is read off the data: a label that only one person has would show that person. Labels are
+therefore selected by weighted Gaussian set union (Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin, *Differentially
+Private Set Union*, ICML 2020, section 4).
 
-Not guaranteed: that nothing is lost: a label that comes late in its cases may never be counted, however frequent.
+Unit: one person with at most c = `cases_per_person` cases. Neighbours: logs with and without that person's cases.
+
+* Weights. A case counts for its first K = `max_labels` distinct labels, k of them, with floor(UNIT / sqrt(k)) units
+  each. Their L2 norm is at most UNIT for every k, so the weights of all labels change by at most c UNIT in L2
+  (triangle inequality).
+* Noise. Each label that occurs gets discrete Gaussian noise of scale s with (c UNIT)^2 / (2 s^2) <= rho: on the labels
+  that both logs have this is rho-zCDP (Canonne, Kamath and Steinke 2020, theorem 4).
+* Threshold. A label leaves if its noisy weight is at least T, the least whole number such that the labels that only one
+  person has leave with chance at most delta, all of them together (`threshold`).
+
+Given that no such label leaves, outputs on both logs are functions of the same noisy weights: the stage is
+delta-approximately rho-zCDP (Bun and Steinke 2016, definition 8.1). Its rho is a part of the rho of all Gaussian stages
+of a release; delta stays apart (`models.dp.synthetic`).
+
+Not guaranteed: that a label leaves. A rare label seldom does. Labels of a case after its first K are not counted.
 """
 
 from __future__ import annotations
 
 import decimal
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
-from models.dp.counts import Rule, rule
-from models.dp.noise import NoiseSource, scale_for
+from models.dp.noise import NoiseSource
 from models.dp.synthesis.table import VariantCounts
 from models.dp.truncated import DIGITS
+from models.dp.zcdp import scale_of
 from models.errors import InputError
 from models.eventlog import Ints
 
+UNIT = 1 << 16
+"""Units of the weight of a case with a single label. Weights are rounded down to whole units, so that no norm passes
+UNIT; of 64 labels each loses less than a part in 8,000."""
 
-def threshold(epsilon: Fraction, delta: Fraction, max_labels: int, cases_per_person: int = 1) -> int:
-    """Least noisy count with which a label is released, k + 1, by noise without an end (`rule_of` may have less).
+FRACTION_TERMS = 80
+"""Terms of the continued fraction of a Gaussian tail. It must be even: odd numbers of terms bound the tail from below,
+and a threshold computed from them would be too low."""
 
-    With a = e^(-epsilon / (q c)), noise reaches z >= 0 with chance a^z / (1 + a). Of labels that nobody else has,
-    one person brings q c at most, no label more than c; the two worst divisions are q labels of c cases each and q c
-    labels of one case (the tail is convex between them): max(q a^(k+1-c), q c a^k) / (1 + a) <= delta.
+_SLACK = Decimal("1e-40")
+"""More than all rounding of `DIGITS` digits adds up to, as a part of a tail."""
+
+PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRule:
+    """The rule by which labels leave: delta-approximately rho-zCDP, see the docstring of the module.
+
+    Attributes
+    ----------
+    rho
+        Part of the labels in the rho of all Gaussian stages.
+    delta
+        Most chance with which some label of a single person leaves.
+    max_labels
+        Distinct labels of a case that count.
+    cases_per_person
+        Cases of one person that are protected together.
     """
-    if epsilon <= 0 or not 0 < delta < 1 or max_labels < 1 or cases_per_person < 1:
-        raise InputError("labels need epsilon > 0, 0 < delta_dp < 1, max_labels >= 1 and cases_per_person >= 1")
-    q, c = max_labels, cases_per_person
+
+    rho: Fraction
+    delta: Fraction
+    max_labels: int
+    cases_per_person: int = 1
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise, in units of 1 / UNIT of a case."""
+        return scale_of(self.rho, self.cases_per_person * UNIT)
+
+    @property
+    def threshold(self) -> int:
+        """Least noisy weight with which a label leaves, in units of 1 / UNIT of a case."""
+        return threshold(self.scale, self.delta, self.max_labels, self.cases_per_person)
+
+    @property
+    def least_cases(self) -> int:
+        """The threshold in cases of a single label, rounded up."""
+        return -(-self.threshold // UNIT)
+
+    def select(self, table: VariantCounts, draw: NoiseSource) -> tuple[str, ...]:
+        """Return the labels that leave, sorted; there may be none."""
+        least = self.threshold
+        weights = label_weights(table, self.max_labels)
+        present = np.flatnonzero(weights > 0)
+        noisy = weights[present] + draw.gaussian(self.scale, len(present))
+        return tuple(table.alphabet[label] for label in present[noisy >= least].tolist())
+
+
+def label_weight(distinct_labels: int) -> int:
+    """Return floor(UNIT / sqrt(k)), the weight that a case of k distinct labels gives each of them."""
+    return math.isqrt(UNIT**2 // distinct_labels)
+
+
+def label_weights(table: VariantCounts, max_labels: int) -> Ints:
+    """Return the weight of each label over all cases, int64[A], in units of 1 / UNIT of a case."""
+    weights = np.zeros(len(table.alphabet), dtype=np.int64)
+    for variant, cases in zip(table.variants, table.counts.tolist(), strict=True):
+        counted = _first_distinct(variant, max_labels)
+        if counted:
+            weights[counted] += cases * label_weight(len(counted))
+    return weights
+
+
+@lru_cache(maxsize=256)
+def threshold(scale: float, delta: Fraction, max_labels: int, cases_per_person: int = 1) -> int:
+    """Return the least threshold T that keeps delta, in the units of `scale`.
+
+    Let c cases of one person have labels that nobody else has. With f(x) = P[N >= T - x], N the noise, label j of c_j
+    of these cases, each of weight w_i, leaves with chance f(sum of w_i). f is convex below T, since the chances of
+    the discrete Gaussian fall from 0 on. So by Jensen's inequality
+
+        f(sum of w_i) <= (1 / c_j) sum of f(c_j w_i),
+
+    and summed over labels, then over the k_i labels of each case, all of them together leave with chance at most
+
+        c max over k <= K and b <= c of (k / b) f(b w(k)).
+
+    f(b w) / b is quasi-convex in b (f is convex), so b = 1 or b = c has the maximum: T is the least number with
+    k f(c w(k)) <= delta and c k f(w(k)) <= delta for every k <= K. The first is the threshold of Gopi et al. (one
+    person, k labels at once); the second holds for persons whose cases have different labels. Of j < c cases the same
+    sum is at most j / c of delta, which a series of disjoint cases rests on.
+
+    P[N >= m] <= P[X >= m - 1] for m >= 1, X the continuous Gaussian of that scale (Canonne, Kamath and Steinke 2020,
+    proposition 25), and P[X >= x] is bounded from above in decimals (`_log_tail`): no float decides.
+    """
+    if not 0 < delta < 1 or max_labels < 1 or cases_per_person < 1:
+        raise InputError("labels need 0 < delta_dp < 1, max_labels >= 1 and cases_per_person >= 1")
+    person = cases_per_person
+    new_labels = [(person * label_weight(k), k) for k in range(1, max_labels + 1)]
+    if person > 1:
+        new_labels += [(label_weight(k), person * k) for k in range(1, max_labels + 1)]
+    # Floats only say where to look, and put the number that decides first; `_keeps` decides.
+    near = {new: new[0] + _quantile(scale, delta, new[1]) for new in new_labels}
+    new_labels.sort(key=lambda new: -near[new])
+    least = near[new_labels[0]]
+    while not all(_keeps(scale, least - weight, delta, number) for weight, number in new_labels):
+        least += 1
+    while all(_keeps(scale, least - 1 - weight, delta, number) for weight, number in new_labels):
+        least -= 1
+    return least
+
+
+def _quantile(scale: float, delta: Fraction, labels: int) -> int:
+    """Return about the least z with P[N >= z] <= delta / labels."""
+    chance = min(float(delta) / labels, 0.5)
+    return max(math.floor(-scale * NormalDist().inv_cdf(chance)) + 1, 1)
+
+
+def _keeps(scale: float, distance: int, delta: Fraction, labels: int) -> bool:
+    """Return whether noise reaches `distance` for some of so many labels with chance at most delta."""
+    if distance < 1:
+        return False
+    if 2 * delta >= labels:  # noise above 0 has less than half of the chance
+        return True
+    if distance == 1:
+        return False
     with decimal.localcontext() as context:
         context.prec = DIGITS
-        step = Decimal(epsilon.numerator) / Decimal(epsilon.denominator) / (q * c)
-        allowed = (Decimal(delta.numerator) / Decimal(delta.denominator) * (1 + (-step).exp())).ln()
-        slack = Decimal(10) ** -40
-        together = ((Decimal(q).ln() - allowed + slack) / step).to_integral_value(decimal.ROUND_CEILING) + c - 1
-        spread = ((Decimal(q * c).ln() - allowed + slack) / step).to_integral_value(decimal.ROUND_CEILING)
-        return int(max(together, spread, Decimal(c - 1))) + 1
+        allowed = (_decimal(delta) / labels).ln()
+        return _log_tail(_decimal(Fraction(distance - 1) / Fraction(scale))) <= allowed
 
 
-def select(
-    table: VariantCounts,
-    epsilon: Fraction,
-    delta: Fraction,
-    max_labels: int,
-    draw: NoiseSource,
-    cases_per_person: int = 1,
-) -> tuple[str, ...]:
-    """(epsilon, delta)-DP choice of labels, see the module's docstring; sorted, may be empty."""
-    chosen = rule_of(epsilon, delta, max_labels, cases_per_person)
-    counts = first_labels(table, max_labels)
-    present = np.flatnonzero(counts > 0)
-    noisy = counts[present] + chosen.noise(draw, len(present))
-    return tuple(table.alphabet[label] for label in present[noisy >= chosen.least].tolist())
+def _log_tail(x: Decimal) -> Decimal:
+    """Return an upper bound of ln P[X >= x], X the standard Gaussian, x > 0.
+
+    P[X >= x] = phi(x) / (x + 1 / (x + 2 / (x + 3 / ...))): every even number of terms gives an upper bound
+    (Abramowitz and Stegun 1964, 26.2.14).
+    """
+    fraction = x
+    for term in range(FRACTION_TERMS, 0, -1):
+        fraction = x + term / fraction
+    return -x * x / 2 - (2 * PI).ln() / 2 - fraction.ln() + _SLACK
 
 
-def rule_of(epsilon: Fraction, delta: Fraction, max_labels: int, cases_per_person: int = 1) -> Rule:
-    """Return the rule of labels: q counts of a person change, by c at most each."""
-    endless = threshold(epsilon, delta, max_labels, cases_per_person)
-    return rule(scale_for(max_labels * cases_per_person, epsilon), endless, delta, cases_per_person, max_labels)
-
-
-def first_labels(table: VariantCounts, max_labels: int) -> Ints:
-    """int64[A]: cases that have each label among their first `max_labels` distinct ones."""
-    counts = np.zeros(len(table.alphabet), dtype=np.int64)
-    for variant, cases in zip(table.variants, table.counts.tolist(), strict=True):
-        counts[_first(variant, max_labels)] += cases
-    return counts
-
-
-def _first(variant: Iterable[int], most: int) -> list[int]:
+def _first_distinct(variant: Iterable[int], most: int) -> list[int]:
     distinct_labels: dict[int, None] = {}
     for label in variant:
         if label not in distinct_labels:
@@ -84,3 +194,7 @@ def _first(variant: Iterable[int], most: int) -> list[int]:
             if len(distinct_labels) == most:
                 break
     return list(distinct_labels)
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)

@@ -2,7 +2,8 @@
 
 Each stage is audited with all of epsilon and delta on the pair that its promise is most likely to fail on:
 
-* labels: a person with a label that nobody else has;
+* labels: a person with labels that nobody else has: one in a case, one in many cases, many at once in a case; and a
+  person with many labels that others nearly show;
 * variants: a person with a variant that nobody else has, or one more of a frequent one;
 * variants and model: a person whose case decides whether stage 1 takes a variant, and so which cases stage 2 sees;
 * model: a person whose trace is longer than any other, and holds a step that nobody else takes;
@@ -38,6 +39,12 @@ LONG = 400
 COMMON = 200
 """Cases of everybody else."""
 
+MANY_LABELS = 64
+"""Labels of the case with many labels, and labels of a case that count."""
+
+MANY_CASES = 3
+"""Cases of the person with many cases."""
+
 HOUR = 3_600_000
 DAY = 24 * HOUR
 
@@ -57,18 +64,41 @@ def stage_pairs(
 ) -> list[StagePair]:
     """Every stage alone, each with the whole of epsilon and delta; `only`: of these stages."""
     source = secure() if draw is None else draw
+    near = _LabelsStage(epsilon, delta, source)
+    almost_shown = [[label] for label in _many_labels() for _ in range(near.cases_at_threshold)]
     stages: dict[str, tuple[Callable[[EventLog], Events], EventLog, EventLog, Charge]] = {
-        "labels": (_Labels(epsilon, delta, source), _log(), _log("AX"), Charge(epsilon, delta)),
+        "label": (_LabelsStage(epsilon, delta, source), _log(), _log("X"), Charge(epsilon, delta)),
+        "label of many": (
+            _LabelsStage(epsilon, delta, source, MANY_CASES),
+            _log(),
+            _log(*["X"] * MANY_CASES),
+            Charge(epsilon, delta),
+        ),
+        "labels at once": (
+            _LabelsStage(epsilon, delta, source),
+            _log(),
+            _log(_many_labels()),
+            Charge(epsilon, delta),
+        ),
+        "near labels": (
+            near,
+            _log(*almost_shown, common=0),
+            _log(*almost_shown, _many_labels(), common=0),
+            Charge(epsilon, delta),
+        ),
         "variants": (_VariantsStage(epsilon, delta, source), _log(), _log("AC"), Charge(epsilon, delta)),
         "counts": (_VariantsStage(epsilon, delta, source), _log(), _log("AB"), Charge(epsilon, delta)),
         "taken": _taken(epsilon, delta, source),
         "model": (_Cells(epsilon, delta, source), _log(), _log("AC" * (LONG // 2)), Charge(epsilon, delta)),
         "weights": (_Weights(epsilon, source), _log(), _log("CC"), Charge(epsilon)),
         "nearest": (_Weights(epsilon, source), _log(), _log("ABA"), Charge(epsilon)),
-        "times": (_TimesStage(epsilon, source), _log(), _log("AB", 29 * DAY), Charge(epsilon)),
+        "times": (_TimesStage(epsilon, source), _log(), _log("AB", took=29 * DAY), Charge(epsilon)),
     }
     said = {
-        "labels": "stage labels: a label of one person",
+        "label": "stage labels: a label of one person",
+        "label of many": "stage labels: a label of one person with many cases",
+        "labels at once": "stage labels: many labels of one person in one case",
+        "near labels": "stage labels: a case of many labels that others nearly show",
         "variants": "stage variants: a variant of one person",
         "counts": "stage variants: a case of a frequent variant",
         "taken": "stages variants and model: a case that decides which cases the model sees",
@@ -78,22 +108,59 @@ def stage_pairs(
         "times": "stage times: a step longer than any",
     }
     return [
-        StagePair(NeighbourPair(said[name], _runs(run, first), _runs(run, other)), claim)
+        StagePair(_pair(said[name], run, first, other), claim)
         for name, (run, first, other, claim) in stages.items()
         if not only or name in only
     ]
+
+
+def _pair(name: str, run: Callable[[EventLog], Events], first: EventLog, other: EventLog) -> NeighbourPair:
+    """Return runs on both logs; stage labels cannot show a label that a log does not have."""
+    if not isinstance(run, _LabelsStage):
+        return NeighbourPair(name, _runs(run, first), _runs(run, other))
+    return NeighbourPair(
+        name,
+        _runs(run, first),
+        _runs(run, other),
+        possible_one=_only_its_labels(first),
+        possible_other=_only_its_labels(other),
+    )
+
+
+def _only_its_labels(log: EventLog) -> Callable[[Hashable], bool]:
+    labels_of_log = set(log.activity.values)
+    has_private_label = not labels_of_log.isdisjoint(_private_labels())
+
+    def is_possible(event: Hashable) -> bool:
+        if event == PRIVATE_LABEL:
+            return has_private_label
+        return not (isinstance(event, tuple) and event[0] == "label") or event[1] in labels_of_log
+
+    return is_possible
 
 
 def _runs(run: Callable[[EventLog], Events], log: EventLog) -> Callable[[], Events]:
     return lambda: run(log)
 
 
-def _log(victim: str | None = None, took: int = HOUR, common: int = COMMON) -> EventLog:
-    """Return a log with `common` cases of A B, an hour each, and the victim's case."""
-    traces = ["AB"] * common + ([] if victim is None else [victim])
+PRIVATE_LABEL = "a label that nobody else has"
+"""Event: some label of the victim leaves."""
+
+
+def _many_labels() -> list[str]:
+    return [f"L{number}" for number in range(MANY_LABELS)]
+
+
+def _private_labels() -> set[str]:
+    return {"X", *_many_labels()}
+
+
+def _log(*victims: Sequence[str], took: int = HOUR, common: int = COMMON) -> EventLog:
+    """Return a log with `common` cases of A B, an hour each, and further cases, whose steps take `took`."""
+    traces = [*["AB"] * common, *victims]
     case, activity, time = [], [], []
     for number, trace in enumerate(traces):
-        step = took if number == common else HOUR
+        step = HOUR if number < common else took
         for place, name in enumerate(trace):
             case.append(str(number))
             activity.append(name)
@@ -111,14 +178,31 @@ def _buckets(name: Hashable, value: int, scale: float, around: int = 0) -> Event
 
 
 @dataclass(frozen=True, slots=True)
-class _Labels:
+class _LabelsStage:
+    """Half of delta for the threshold, half for the conversion of rho."""
+
     epsilon: Fraction
     delta: Fraction
     draw: NoiseSource
+    person: int = 1
+
+    @property
+    def rule(self) -> labels.LabelRule:
+        return labels.LabelRule(rho_of(self.epsilon, self.delta / 2), self.delta / 2, MANY_LABELS, self.person)
+
+    @property
+    def cases_at_threshold(self) -> int:
+        """Cases of a single label with which it leaves every other time."""
+        return self.rule.threshold // labels.UNIT
 
     def __call__(self, log: EventLog) -> Events:
-        for label in labels.select(VariantCounts.of(log), self.epsilon, self.delta, 2, self.draw):
+        selected = self.rule.select(VariantCounts.of(log), self.draw)
+        for label in selected:
             yield "label", label
+        if not _private_labels().isdisjoint(selected):
+            yield PRIVATE_LABEL
+        for number in range(0, MANY_LABELS, 4):
+            yield "labels, at least" if len(selected) >= number else "labels, fewer than", number
 
 
 @dataclass(frozen=True, slots=True)

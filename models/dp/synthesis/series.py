@@ -39,8 +39,8 @@ from models.dp.synthesis.contexts import UNIT, ContextLevel, Model, VariantSteps
 from models.dp.synthesis.fitting import fit, follows, nearby
 from models.dp.synthesis.flows import balanced
 from models.dp.synthesis.spreading import Spread
-from models.dp.synthesis.table import Variant, VariantCounts, only
-from models.dp.synthetic import Design, StageBudget, release_times
+from models.dp.synthesis.table import Variant, VariantCounts
+from models.dp.synthetic import Design, StageBudget, over_labels, release_times
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
 
@@ -93,9 +93,7 @@ def release_synthetic(
     """dp-synthetic of the cases of release `number`, and of all cases so far."""
     check(terms, design, shape)
     source = secure() if draw is None else draw
-    alphabet = tuple(sorted(set(design.activities or ())))
-    kept = only(log, alphabet)
-    table = VariantCounts.of(kept, alphabet)
+    alphabet, kept, table = over_labels(log, tuple(sorted(set(design.activities or ()))), design)
     extended = (*alphabet, *sorted({label for trace in design.given for label in trace} - set(alphabet)))
     series = _NoisyCounts.go_on(state, extended, len(alphabet), design, shape, _scales(terms, design, shape), number)
     series.measure(table, number, source)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from models.content_free import content_free
-from models.eventlog import EventLog, Ints, SimpleLog
+from models.eventlog import Column, EventLog, Ints, SimpleLog
 from models.variants import amounts
 
 Variant = tuple[int, ...]
@@ -66,3 +66,17 @@ def only(log: EventLog, labels: Iterable[str]) -> EventLog:
     wanted = set(labels)
     is_wanted = np.asarray([str(value) in wanted for value in log.activity.values] + [False], dtype=np.bool_)
     return log.select_events(is_wanted[log.activity.codes])
+
+
+def merged(log: EventLog, labels: Iterable[str], other: str) -> EventLog:
+    """Return the log with the label `other` in the place of every label that is not in `labels`.
+
+    It changes each case by itself.
+    """
+    wanted = set(labels)
+    kept = [code for code, value in enumerate(log.activity.values) if str(value) in wanted and str(value) != other]
+    recode = np.full(len(log.activity.values) + 1, len(kept), dtype=np.int32)
+    recode[kept] = np.arange(len(kept), dtype=np.int32)
+    recode[-1] = -1  # missing activities stay missing
+    values = (*[log.activity.values[code] for code in kept], other)
+    return replace(log, activity=Column(recode[log.activity.codes], values))

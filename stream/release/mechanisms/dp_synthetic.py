@@ -28,6 +28,10 @@ from stream.values.exact import Exact
 
 Traces = tuple[tuple[str, ...], ...]
 
+LABELS = "labels"
+"""Key of the selected labels in the memory of a series. A file format: a release that does not find them selects
+others."""
+
 
 class DpSynthetic(Mechanism):
     """(epsilon, delta_dp)-DP synthetic log.
@@ -52,11 +56,15 @@ class DpSynthetic(Mechanism):
     """Cases of one person that the promise covers together. Set it when a person can have several cases, such as
     several stays in a hospital."""
     activities: tuple[str, ...] | None = None
-    """Labels that may leave; others are dropped. Without it a fifth of epsilon selects frequent ones. Set it when
-    the labels are public, for example from a process model: rare labels are then released too."""
-    max_labels: int = Field(default=8, ge=1)
-    """Without `activities`: a case counts for its first so many distinct labels. Set it when cases have many more than
-    eight different activities (higher), or two or three (lower, for less noise)."""
+    """Labels that may leave; others are dropped. Without it the first release with frequent ones selects them for the
+    whole series (docs/synthetic.md). Set it when the labels are public, for example from a process model: rare labels
+    are then released too."""
+    other: str | None = Field(default=None, min_length=1)
+    """Label for events whose own label may not leave; without it they are dropped. Set it when recipients need to see
+    that something happened between two steps."""
+    max_labels: int = Field(default=64, ge=1)
+    """Without `activities`: a case counts for its first so many distinct labels. Set it when cases have more than 64
+    different activities (higher), or never more than a few (lower, for a slightly lower threshold)."""
     shares: dict[str, Exact] | None = None
     """Shares of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`; the defaults are in
     docs/synthetic.md. Set it when recipients need one figure most, such as durations or the frequent variants."""
@@ -117,6 +125,7 @@ class DpSynthetic(Mechanism):
             shares = synthetic.Shares.of(self.shares, labels=self.activities is None, times=bounds is not None)
         return synthetic.Design(
             activities=self.activities,
+            other=self.other,
             max_labels=self.max_labels,
             order=self.order or 2,
             case_weight=self.case_weight,
@@ -155,7 +164,8 @@ class DpSynthetic(Mechanism):
 
     def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
         times = "" if self.max_duration is None else ", and all times"
-        what = f"the released traces, their frequencies{times}"
+        choice = "" if self.activities is not None else ", and the choice of their labels"
+        what = f"the released traces, their frequencies{times}{choice}"
         promise = strict_promise(self.charge(), self.cases_per_person, what, once)
         labels = "activity labels" if self.activities is not None else "labels of declared candidates"
         return {
@@ -167,6 +177,7 @@ class DpSynthetic(Mechanism):
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         """Build one release; see `Mechanism.build`."""
         design = self.design()
+        selected = None if self.activities is not None else _selected_labels(memory)
         result = synthetic.release_synthetic(
             exposure.log,
             epsilon=self.epsilon,
@@ -174,8 +185,18 @@ class DpSynthetic(Mechanism):
             design=design,
             cases_per_person=self.cases_per_person,
             cases=exposure.cases,
+            kept_labels=None if selected is None else tuple(selected["labels"]),
         )
-        return strict_build(result, "ordinal" if design.bounds is None else "noised", self._public(design))
+        basis: Literal["ordinal", "noised"] = "ordinal" if design.bounds is None else "noised"
+        if self.activities is not None:
+            return strict_build(result, basis, self._public(design, self.budget()))
+        budget = self.budget() if selected is None else self.budget().after_labels()
+        if selected is None:
+            selected = {"labels": list(result.labels), "release": exposure.number}
+        public = self._public(design, budget) | {"labels_selected": {"release": selected["release"]}}
+        # A release without any label decides nothing for later ones: the next one selects again, under its own charge.
+        memory_of_labels = {LABELS: selected} if selected["labels"] else None
+        return replace(strict_build(result, basis, public), memory=memory_of_labels)
 
     def variants_by(self) -> Knowledge:
         """Return the knowledge by which a table of variants is counted."""
@@ -202,17 +223,20 @@ class DpSynthetic(Mechanism):
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
         """Build one release, and the log over everything so far."""
         design = self.series_design()
+        # Labels that releases without accumulated logs selected say nothing here: activities are declared.
+        state = None if _selected_labels(memory) else memory
         accumulated = series.release_synthetic(
-            exposure.log, terms=self.terms(), design=design, shape=shape, number=number, state=memory
+            exposure.log, terms=self.terms(), design=design, shape=shape, number=number, state=state
         )
-        return series_build(accumulated, "ordinal" if design.bounds is None else "noised", self._public(design))
+        basis: Literal["ordinal", "noised"] = "ordinal" if design.bounds is None else "noised"
+        budget = synthetic.StageBudget.of(self.terms(), design)
+        return series_build(accumulated, basis, self._public(design, budget))
 
-    def _public(self, design: synthetic.Design) -> dict[str, Any]:
+    def _public(self, design: synthetic.Design, budget: synthetic.StageBudget) -> dict[str, Any]:
         """Return the facts that the manifest states besides the parameters. None of them is read from the data."""
-        split = design.split(self.epsilon)
-        shares = {stage: float(getattr(split, stage)) for stage in synthetic.STAGES}
+        shares = {stage: float(getattr(budget, stage) / self.epsilon) for stage in synthetic.STAGES}
         facts: dict[str, Any] = {"synthetic": True, "shares_used": shares, "order_used": design.order}
-        facts |= synthetic.StageBudget.of(self.terms(), design).thresholds(self.terms(), design)
+        facts |= budget.thresholds(self.terms(), design)
         if self.candidates is not None:
             _, digest = _public_traces(self.candidates)
             facts["candidates_sha256"] = digest
@@ -225,10 +249,19 @@ class DpSynthetic(Mechanism):
         least = self.budget().thresholds(terms, design).get("label_threshold")
         if least is not None:
             doubts.append(
-                f"labels are selected: one leaves if about {least} cases have it among their first "
-                f"{self.max_labels} distinct ones; declare activities if the labels are public"
+                f"labels are selected: one leaves if about {least} cases have no other label, or {3 * least} cases "
+                "have it among nine; the first release with labels decides for the whole series; declare activities if "
+                "the labels are public"
             )
         return doubts
+
+
+def _selected_labels(memory: Any) -> dict[str, Any] | None:
+    """Return the labels that an earlier release selected, and its number; None if none has.
+
+    Releases of versions that selected labels anew each time left no memory.
+    """
+    return None if memory is None else memory.get(LABELS)
 
 
 def _public_traces(name: str) -> tuple[Traces, str]:

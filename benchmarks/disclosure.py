@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from connectors import read_log
-from models.disclosure.assessment import Assessment, assess
+from models.disclosure.assessment import Assessment, Attackers, assess
 from models.disclosure.material import Profile, pooled
 from models.eventlog import EventLog
 
@@ -61,7 +61,7 @@ def main() -> None:
         planted = pooled([released, original.select_cases(np.sort(leaked))])
         for kind, release in (("independent", released), ("planted", planted)):
             begin = time.process_time()
-            attacks = seen(assess(original, release, control, profiles, seed=run))
+            attacks = seen(assess(original, release, control, Attackers(profiles, seed=run)))
             seconds.append(time.process_time() - begin)
             counted[kind].update(set(attacks))
             runs_with[kind] += bool(attacks)

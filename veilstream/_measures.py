@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import InputError
@@ -457,8 +458,11 @@ def assess(
     attribute: Literal["ac", "re", "ar"] | None = None,
     T: Unit | None = None,
     case_attributes: Names = (),
+    start: Unit | None = None,
     sensitive: Names = (),
     targets: int | None = None,
+    half_width: float = 0.03,
+    divisions: int = 2,
     seed: int = 0,
     columns: Mapping[str, str] | None = None,
     timezone: str | None = None,
@@ -476,16 +480,23 @@ def assess(
     control
         Cases of the same process that did not enter the releases. Without it nothing is called a leak.
     mechanism
-        Makes the release here, of a random half of `original`; the other half is the control. The name of a mechanism,
-        or a mapping with its parameters: {"kind": "tlkc", "K": 20, "L": 2}. Then no releases and no control are given.
+        Releases two random halves of `original` here; each is the control of the other's release. The name of a
+        mechanism, or a mapping with its parameters: {"kind": "tlkc", "K": 20, "L": 2}. Then no releases and no control
+        are given.
     m, knowledge, attribute, T, case_attributes
         What the attacker knows: number of items, their structure (set, mult, seq, rel), what an item is, the accuracy
         of relative times, and attributes of a case. By default the attacker of the release's promise, else one who
         knows three activities in order. A stronger attacker is always added.
+    start
+        Unit of time in which the attacker knows when a case began. The release must show dates.
     sensitive
         Case attributes that are guessed.
     targets
-        Cases attacked, at most all; 1,068 by default.
+        Cases attacked, at most all; by default as many as `half_width` needs.
+    half_width
+        Half-width of the 95 % interval of a rate near one half; .03 needs 1,068 targets.
+    divisions
+        With `mechanism`: random halvings. More of them give narrower intervals.
     seed
         Seed of targets and ties.
     columns, timezone, time_format
@@ -513,47 +524,48 @@ def assess(
     >>> sorted(set(result.to_dataframe()["attacker"]))
     ['promised', 'stronger']
     """
+    from models.disclosure.assessment import Attackers
     from stream.operator.assessment import (
         READING,
         AssessedRelease,
+        LinkedPair,
+        assess_mechanism_of,
         assess_releases,
         declared_profile,
         document,
+        linked_pairs,
         profiles_of,
-        release_of_half,
         warnings,
     )
     from stream.release.single import mechanism_of
 
-    declared = declared_profile(m, knowledge, attribute, T, listed(case_attributes))
+    declared = declared_profile(m, knowledge, attribute, T, listed(case_attributes), start)
+    attackers = Attackers((), tuple(attributes(sensitive)), targets, half_width, seed)
     source = given_log(original, columns, timezone, time_format, "the original").log
-    outside: EventLog | None = None
     attacked_releases = []
+    pairs: list[LinkedPair] = []
     if mechanism is not None:
         if releases or control is not None:
             raise InputError("mechanism makes the release and the control itself: leave out releases and control")
         parameters = {"kind": mechanism} if isinstance(mechanism, str) else dict(mechanism)
         made_by = mechanism_of(str(parameters.pop("kind", "")), parameters)
-        made, source, outside = release_of_half(source, made_by, attributes(sensitive), seed)
+        made, found = assess_mechanism_of(
+            made_by, source, attackers, declared=declared, divisions=divisions, say=lambda _: None
+        )
         attacked_releases.append(made)
     elif not releases:
         raise InputError("give the releases to assess, or make one here with mechanism=...")
-    for number, release in enumerate(releases, start=1):
-        log = given_log(log_of(release), columns, timezone, time_format, f"release {number}").log
-        manifest = release.document if isinstance(release, Release) else None
-        attacked_releases.append(AssessedRelease(f"release {number}", log, manifest))
-    if control is not None:
-        outside = given_log(control, columns, timezone, time_format, "the control").log
-    found = assess_releases(
-        attacked_releases,
-        source,
-        outside,
-        profiles_of(declared, attacked_releases, source),
-        sensitive=attributes(sensitive),
-        targets=targets,
-        seed=seed,
-        say=lambda _: None,
-    )
+    else:
+        for number, release in enumerate(releases, start=1):
+            log = given_log(log_of(release), columns, timezone, time_format, f"release {number}").log
+            manifest = release.document if isinstance(release, Release) else None
+            attacked_releases.append(AssessedRelease(f"release {number}", log, manifest))
+        outside: EventLog | None = None
+        if control is not None:
+            outside = given_log(control, columns, timezone, time_format, "the control").log
+        attackers = replace(attackers, profiles=profiles_of(declared, attacked_releases, source))
+        found = assess_releases(attacked_releases, source, outside, attackers, say=lambda _: None)
+        pairs = linked_pairs(attacked_releases, attackers)
     rows = []
     for attacked, assessment in found.items():
         for result in assessment.results:
@@ -563,7 +575,7 @@ def assess(
     title = "attacks on a release"
     if len(attacked_releases) > 1:
         title = f"attacks on {len(attacked_releases)} releases"
-    return Measurement(title, document(attacked_releases, found), rows=rows, notes=notes)
+    return Measurement(title, document(attacked_releases, found, pairs), rows=rows, notes=notes)
 
 
 _SHOWN_OF_ATTACK = ("attack", "how", "targets", "rate", "control", "risk", "low", "high", "power", "result")

@@ -14,14 +14,14 @@ import numpy as np
 
 from models.content_free import content_free
 from models.disclosure.inference import inference
-from models.disclosure.intervals import AttackRisk, area_under_curve, targets_needed
+from models.disclosure.intervals import AttackRisk, BothWays, area_under_curve, crossed, crossed_area, targets_needed
 from models.disclosure.linkability import linkability
 from models.disclosure.material import Material, Profile, drawn
-from models.disclosure.membership import TraceModel, membership
+from models.disclosure.membership import LIKELIHOOD, CountNoise, TraceModel, membership
 from models.disclosure.reconstruction import reconstruction
 from models.disclosure.singling_out import singling_out
 from models.errors import InputError
-from models.eventlog import EventLog
+from models.eventlog import EventLog, Ints
 from models.utility.graphs import ordinal
 
 ATTACKS = ("singling out", "linkability", "inference", "membership", "reconstruction")
@@ -29,7 +29,7 @@ ATTACKS = ("singling out", "linkability", "inference", "membership", "reconstruc
 HALF_WIDTH = 0.03
 """Half-width of the interval of a rate near .5 that decides how many targets are drawn, unless they are given."""
 
-_MEASURES = 12
+_MEASURES = 13
 """Measures of a profile, at most, beside one for each sensitive attribute."""
 
 BLIND = 0.5
@@ -91,7 +91,7 @@ class Measure:
         """Return the measure under its public names."""
         body: dict[str, Any] = {"attack": self.attack, "how": self.how}
         if self.risk is not None:
-            body |= {name: value for name, value in asdict(self.risk).items() if name != "clear"}
+            body |= dict(self.risk.json())
             body["seen"] = self.risk.clear
         return body | dict(self.details or {}) | {"result": self.result, "sentence": self.sentence()}
 
@@ -115,6 +115,7 @@ class ProfileResult:
             "m": self.profile.m,
             "knowledge": asdict(self.profile.knowledge),
             "attributes": list(self.profile.attributes),
+            "start": self.profile.start,
             "knows": self.profile.sentence(),
             "measures": [measure.json() for measure in self.measures],
         }
@@ -135,6 +136,9 @@ class Assessment:
         control of four cases.
     seed
         Seed of the draws.
+    both_ways
+        Random divisions of a log whose halves were released and were the control of each other (`assess_twice`); 0 if
+        the release was given.
     """
 
     original_cases: int
@@ -143,6 +147,7 @@ class Assessment:
     results: tuple[ProfileResult, ...]
     drift: AttackRisk | None
     seed: int
+    both_ways: int = 0
 
     def json(self) -> dict[str, Any]:
         """Return the assessment under its public names."""
@@ -151,21 +156,65 @@ class Assessment:
             "control_cases": self.control_cases,
             "released_cases": self.released_cases,
             "control": "cases that did not enter the release" if self.control_cases else "best guess only",
-            "drift": None if self.drift is None else asdict(self.drift),
+            "drift": None if self.drift is None else dict(self.drift.json()),
             "seed": self.seed,
+            "both_ways": self.both_ways,
             "profiles": [result.json() for result in self.results],
         }
+
+
+@content_free("profiles", "sensitive", "targets", "seed", "noise")
+@dataclass(frozen=True)
+class Attackers:
+    """Who attacks, and how many cases they attack.
+
+    Parameters
+    ----------
+    profiles
+        What the attackers know.
+    sensitive
+        Case attributes that are guessed.
+    targets
+        Cases that are attacked, at most all; None: as many as a rate near one half needs for an interval of
+        `half_width` to each side.
+    half_width
+        That width.
+    seed
+        Seed of targets and ties.
+    noise
+        Design of noisy counts of variants, if the release has such counts and an attacker can know it.
+    """
+
+    profiles: Sequence[Profile]
+    sensitive: Sequence[str] = ()
+    targets: int | None = None
+    half_width: float = HALF_WIDTH
+    seed: int = 0
+    noise: CountNoise | None = None
+
+    def __post_init__(self) -> None:
+        """Check the width."""
+        if not 0 < self.half_width < 0.5:
+            raise InputError(f"half-width {self.half_width}: give one between 0 and .5, such as .03")
+
+    @property
+    def wanted(self) -> int:
+        """How many cases are attacked, at most all."""
+        return self.targets if self.targets is not None else targets_needed(self.half_width)
+
+    @property
+    def measures(self) -> int:
+        """Measures of the assessment, at most, for a level that holds for all of them together."""
+        return len(self.profiles) * (_MEASURES + len(self.sensitive))
 
 
 def assess(
     original: EventLog,
     released: EventLog,
     control: EventLog | None,
-    profiles: Sequence[Profile],
+    attackers: Attackers,
     *,
-    sensitive: Sequence[str] = (),
-    targets: int | None = None,
-    seed: int = 0,
+    chosen: tuple[Ints, Ints] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Assessment:
     """Run all attacks of some attackers on a release.
@@ -179,14 +228,10 @@ def assess(
     control
         Cases of the same process that did not enter the release. None: only the best guess without the release is
         compared with, and membership is not attacked.
-    profiles
-        The knowledge of each attacker.
-    sensitive
-        Case attributes that are guessed.
-    targets
-        Cases that are attacked, at most all; None: as many as a half-width of .03 needs.
-    seed
-        Seed of targets and ties.
+    attackers
+        Who attacks.
+    chosen
+        Attacked cases of the original and of the control, as indices; None: drawn at random.
     say
         Called with the name of each attack before it runs.
 
@@ -197,22 +242,118 @@ def assess(
 
     References
     ----------
-    Article 29 Working Party, Opinion 05/2014; Giomi et al., A Unified Framework for Quantifying Privacy AttackRisk in
+    Article 29 Working Party, Opinion 05/2014; Giomi et al., A Unified Framework for Quantifying Privacy Risk in
     Synthetic Data (Anonymeter), PoPETs 2023.
     """
     if control is not None:
         _refuse_shared_cases(original, control)
-    wanted = targets if targets is not None else targets_needed(HALF_WIDTH)
-    together = len(profiles) * (_MEASURES + len(sensitive))
+    n_control = 0 if control is None else control.n_cases
+    if chosen is None:
+        rng = np.random.default_rng([attackers.seed, len(ATTACKS)])
+        targets = drawn(original.n_cases, attackers.wanted, rng)
+        chosen = (targets, drawn(n_control, attackers.wanted, rng))
     results = []
-    for profile in profiles:
+    for profile in attackers.profiles:
         material = Material.of(original, control, released, profile)
-        measures = tuple(_attacks(material, sensitive, wanted, together, seed, say))
-        results.append(ProfileResult(profile, measures))
-    drift = None if control is None else _drift(original, control, seed)
-    return Assessment(
-        original.n_cases, 0 if control is None else control.n_cases, released.n_cases, tuple(results), drift, seed
-    )
+        results.append(ProfileResult(profile, tuple(_attacks(material, attackers, chosen, say))))
+    drift = None if control is None else _drift(original, control, attackers.seed)
+    return Assessment(original.n_cases, n_control, released.n_cases, tuple(results), drift, attackers.seed)
+
+
+@content_free()
+@dataclass(frozen=True)
+class HalvedLog:
+    """A random division of a log into two halves, each with a release of its own.
+
+    Parameters
+    ----------
+    cases
+        int64[C / 2] each, numbers of the cases of either half.
+    halves, releases
+        The halves, and what was released of each.
+    """
+
+    cases: tuple[Ints, Ints]
+    halves: tuple[EventLog, EventLog]
+    releases: tuple[EventLog, EventLog]
+
+
+def assess_twice(
+    divisions: Sequence[HalvedLog], attackers: Attackers, *, say: Callable[[str], None] = lambda _: None
+) -> Assessment:
+    """Assess a mechanism: each half of a log was released on its own, and is the control of the other half's release.
+
+    Each case is attacked twice in a division, as one within a release and as one outside of the other. Its own
+    difficulty is the same in both, so the risk is known better than from different cases
+    (`models.disclosure.intervals.crossed`).
+
+    Parameters
+    ----------
+    divisions
+        Random divisions of one log, at least one.
+    attackers, say
+        As for `assess`.
+
+    Raises
+    ------
+    InputError
+        As `assess`.
+    """
+    runs = []
+    for number, division in enumerate(divisions):
+        (half, other), (release, other_release) = division.halves, division.releases
+        rng = np.random.default_rng([attackers.seed, len(ATTACKS), number])
+        targets = drawn(half.n_cases, attackers.wanted, rng)
+        others = drawn(other.n_cases, attackers.wanted, rng)
+        first = assess(half, release, other, attackers, chosen=(targets, others), say=say)
+        second = assess(other, other_release, half, attackers, chosen=(others, targets), say=say)
+        runs.append((first, second))
+    first, second = runs[0]
+    results = []
+    for place, result in enumerate(first.results):
+        measures = []
+        for row, measure in enumerate(result.measures):
+            both = [tuple(run.results[place].measures[row] for run in pair) for pair in runs]
+            cases = [division.cases for division in divisions]
+            measures.append(_both_ways(measure, both, cases, attackers.measures))
+        results.append(ProfileResult(result.profile, tuple(measures)))
+    n_cases = first.original_cases + second.original_cases
+    released = first.released_cases + second.released_cases
+    return Assessment(n_cases, n_cases, released, tuple(results), first.drift, attackers.seed, both_ways=len(divisions))
+
+
+def _both_ways(
+    measure: Measure,
+    runs: Sequence[tuple[Measure, ...]],
+    cases: Sequence[tuple[Ints, Ints]],
+    measures: int,
+) -> Measure:
+    """Put the same measure of several runs together, in which original and control changed places."""
+    divisions = []
+    for pair, numbers in zip(runs, cases, strict=True):
+        for run in pair:
+            if (run.attack, run.how) != (measure.attack, measure.how):
+                raise InputError("the halves of the log carry different attributes: assess a release of all cases")
+            if run.risk is None:
+                return run
+        first, second = (run.risk for run in pair if run.risk is not None)
+        divisions.append(BothWays((first, second), numbers))
+    put_together = crossed_area if measure.attack == "membership" else crossed
+    risk = put_together(divisions, measures)
+    details = {}
+    for name, value in (measure.details or {}).items():
+        details[name] = _detail_of_both(name, value, (runs[0][1].details or {})[name])
+    reason = "" if risk is not None else "fewer than two cases were attacked both ways"
+    return Measure(measure.attack, measure.how, risk, reason, details)
+
+
+def _detail_of_both(name: str, first: Any, second: Any) -> Any:
+    """Return a further figure over two runs: counts add up, the longest stays, and rates have a mean."""
+    if first is None or second is None:
+        return None
+    if name == "longest":
+        return max(first, second)
+    return (first + second) / 2 if isinstance(first, float) else first + second
 
 
 def _refuse_shared_cases(original: EventLog, control: EventLog) -> None:
@@ -227,35 +368,37 @@ def _refuse_shared_cases(original: EventLog, control: EventLog) -> None:
 
 
 def _attacks(
-    material: Material, sensitive: Sequence[str], wanted: int, measures: int, seed: int, say: Callable[[str], None]
+    material: Material, attackers: Attackers, chosen: tuple[Ints, Ints], say: Callable[[str], None]
 ) -> Iterator[Measure]:
     # Each attack has draws of its own, so that one more attack changes no other.
-    draws = [np.random.default_rng([seed, number]) for number in range(len(ATTACKS) + 1)]
-    targets = drawn(material.n_original, wanted, draws[-1])
-    controls = drawn(material.n_control, wanted, draws[-1])
+    draws = [np.random.default_rng([attackers.seed, number]) for number in range(len(ATTACKS))]
+    wanted, measures = attackers.wanted, attackers.measures
+    targets, controls = chosen
     name = material.profile.name
     say(f"{name}: {ATTACKS[0]}")
     for kind, seen_material in _predicates(material).items():
         singled_out = singling_out(seen_material, wanted, measures, draws[0])
-        reason = f"none of {singled_out.written} predicates is rare enough: each would fit a tenth of a case by chance"
-        yield Measure(
-            ATTACKS[0], kind, singled_out.risk, "" if singled_out.risk else reason, {"written": singled_out.written}
-        )
+        reason = ""
+        if singled_out.risk is None:
+            written = f"none of {singled_out.written} predicates is rare enough"
+            reason = f"{written}: each would fit a tenth of a case by chance"
+        yield Measure(ATTACKS[0], kind, singled_out.risk, reason, {"written": singled_out.written})
     say(f"{name}: {ATTACKS[1]}")
-    for views, risk in linkability(material, targets, controls, measures, draws[1]).items():
+    for views, risk in linkability(material, targets, controls, measures).items():
         yield Measure(ATTACKS[1], views, risk, "" if risk else "no case has two items, one for each view")
     say(f"{name}: {ATTACKS[2]}")
-    for guess in inference(material, targets, controls, sensitive, measures, draws[2]):
+    for guess in inference(material, targets, controls, attackers.sensitive, measures, draws[2]):
         yield Measure(ATTACKS[2], guess.secret, guess.risk, guess.reason, {"without_release": guess.without_release})
     say(f"{name}: {ATTACKS[3]}")
-    by_score = membership(material, targets, controls, measures, draws[3])
+    by_score = membership(material, targets, controls, measures, draws[3], attackers.noise)
     if not by_score:
         yield Measure(
             ATTACKS[3], "scores", None, "it needs two targets, and a control of four cases that did not enter"
         )
     for score, result in by_score.items():
         rates = {f"true_positives_at_{share:g}": rate for share, rate in result.true_positives.items()}
-        yield Measure(ATTACKS[3], f"whole case, {score}", result.risk, details=rates)
+        known = "all other cases" if score == LIKELIHOOD else "whole case"
+        yield Measure(ATTACKS[3], f"{known}, {score}", result.risk, details=rates)
     say(f"{name}: {ATTACKS[4]}")
     pieces = reconstruction(material, measures, draws[4])
     counts = {"shown_traces": pieces.shown_traces, "shown_unique_traces": pieces.shown_unique_traces}

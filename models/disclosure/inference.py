@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from rapidfuzz.distance import LCSseq
 from rapidfuzz.process import cdist
 
 from models.content_free import content_free
-from models.disclosure.intervals import AttackRisk, Floats, against_control, against_guess
+from models.disclosure.intervals import AttackRisk, Evidence, Floats, Successes, against_guess, compared
 from models.disclosure.material import CodedCases, Material
 from models.eventlog import Codes, Column, EventLog, Ints, places_of
 from models.utility.graphs import ordinal, same_names
+
+DRAWS = 8
+"""Sets of known items that are drawn for each target."""
 
 TOLERANCE = 1.2
 """A guessed duration is right if neither is more than this factor of the other."""
@@ -99,6 +101,9 @@ def inference(
 ) -> list[Inference]:
     """Guess sensitive values, a further activity, the duration and a resource of each target.
 
+    Each target is attacked `DRAWS` times, with other known items each time: a rate over people is known better than
+    that over single guesses.
+
     Parameters
     ----------
     material
@@ -114,30 +119,33 @@ def inference(
     """
     unknown = [name for name in sensitive if name not in material.profile.attributes]
     secrets = (*map(_value, unknown), _FURTHER_ITEM, _DURATION, _RESOURCE)
-    return [_inferred(secret, material, targets, controls, measures, rng) for secret in secrets]
-
-
-def _inferred(
-    secret: _Secret, material: Material, targets: Ints, controls: Ints, measures: int, rng: np.random.Generator
-) -> Inference:
-    """Guess one secret of all targets, then of the control, then without the release."""
-    reason = secret.hindered(material)
-    if reason:
-        return Inference(secret.name, None, reason=reason)
+    reasons = [secret.hindered(material) for secret in secrets]
+    asked = [secret for secret, reason in zip(secrets, reasons, strict=True) if not reason]
     release = _Voters(material, material.released_cases)
-    right = _right(secret, material, release, material.original_cases, targets, rng)
-    if not len(right):
-        return Inference(secret.name, None, reason="no target has more than one event")
-    if not material.n_control:
-        guess = secret.best_guess(material.original)
-        return Inference(secret.name, against_guess(float(right.sum()), len(right), guess))
-    by_chance = _right(secret, material, release, material.control_cases, controls, rng)
-    if not len(by_chance):
-        return Inference(secret.name, None, reason="no case of the control has more than one event")
-    risk = against_control(float(right.sum()), len(right), float(by_chance.sum()), len(by_chance), measures)
-    outside = _Voters(material, material.control_cases)
-    without = _right(secret, material, outside, material.original_cases, targets, rng)
-    return Inference(secret.name, risk, float(without.mean()))
+    right = _right(asked, material, release, material.original_cases, targets, rng)
+    by_chance: dict[str, Successes] = {}
+    without: dict[str, Successes] = {}
+    if material.n_control:
+        by_chance = _right(asked, material, release, material.control_cases, controls, rng)
+        outside = _Voters(material, material.control_cases)
+        without = _right(asked, material, outside, material.original_cases, targets, rng)
+    results = []
+    for secret, reason in zip(secrets, reasons, strict=True):
+        name = secret.name
+        risk = None
+        if not reason and name not in right:
+            reason = "no target has more than one event"
+        elif not reason and not material.n_control:
+            guess = secret.best_guess(material.original)
+            share = right[name].share
+            risk = against_guess(float(share.sum()), len(share), guess)
+        elif not reason and name not in by_chance:
+            reason = "no case of the control has more than one event"
+        elif not reason:
+            risk = compared(Evidence(right[name], by_chance[name]), measures)
+        without_release = without[name].rate if risk is not None and name in without else None
+        results.append(Inference(name, risk, without_release, reason))
+    return results
 
 
 class _Voters:
@@ -167,27 +175,32 @@ class _Voters:
 
 
 def _right(
-    secret: _Secret,
+    secrets: Sequence[_Secret],
     material: Material,
     voters: _Voters,
     attacked: CodedCases,
     cases: Ints,
     rng: np.random.Generator,
-) -> npt.NDArray[np.bool_]:
-    """Return whether each guess was right, for the cases of at least two events."""
+) -> dict[str, Successes]:
+    """Return how often each secret of each case was guessed, by its name, for the cases of at least two events."""
     lengths = np.diff(material.traces.starts)[attacked.row_of_case[cases]]
     chosen = cases[lengths >= 2]
-    targets = [_target(material, attacked, case, rng) for case in chosen.tolist()]
-    if not targets:
-        return np.zeros(0, dtype=np.bool_)
-    known_texts = [material.text(target.known_items) for target in targets]
-    shared = cdist(known_texts, voters.texts, scorer=LCSseq.similarity, dtype=np.int32)
-    is_right = secret.guesser(material, voters.coded, attacked)
-    right = np.zeros(len(targets), dtype=np.bool_)
-    for number, target in enumerate(targets):
-        near = _nearest(material, voters, shared[number], int(attacked.row_of_case[target.case]))
-        right[number] = is_right(target, voters.cases(near))
-    return right
+    if not len(chosen) or not secrets:
+        return {}
+    checks = [secret.guesser(material, voters.coded, attacked) for secret in secrets]
+    right = np.zeros((len(secrets), len(chosen)), dtype=np.int64)
+    for _ in range(DRAWS):
+        targets = [_target(material, attacked, case, rng) for case in chosen.tolist()]
+        known_texts = [material.text(target.known_items) for target in targets]
+        # Many targets know the same items: each set of them is compared once.
+        distinct, place = np.unique(np.asarray(known_texts, dtype=np.object_), return_inverse=True)
+        shared = cdist(distinct.tolist(), voters.texts, scorer=LCSseq.similarity, dtype=np.int32)
+        for number, target in enumerate(targets):
+            near = _nearest(material, voters, shared[place[number]], int(attacked.row_of_case[target.case]))
+            voting = voters.cases(near)
+            for secret, is_right in enumerate(checks):
+                right[secret, number] += is_right(target, voting)
+    return {secret.name: Successes(chosen, right[number] / DRAWS, DRAWS) for number, secret in enumerate(secrets)}
 
 
 def _target(material: Material, attacked: CodedCases, case: int, rng: np.random.Generator) -> _Target:

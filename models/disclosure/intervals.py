@@ -1,22 +1,30 @@
-"""AttackRisk of an attack beside its control: difference, interval, and the least leak that a run would have seen.
+"""Risk of an attack beside its control: difference, interval, and the least leak that a run would have seen.
 
-AttackRisk is the share of the targets that the release gives away beyond what works without it:
+The risk is the share of the targets that the release gives away beyond what works without it:
 
     risk = (rate_O - rate_C) / (1 - rate_C)
 
-Sources: Wilson 1927 for one rate; Newcombe 1998 (method 10) for the difference of two; DeLong, DeLong and
-Clarke-Pearson 1988 for the area under the ROC curve. An interval covers the sampling of targets and not the choice of
-the attack: somebody with a better attack may learn more.
+Sources: Wilson 1927 for one rate; Newcombe 1998 (method 10) for the difference of two, also of the same cases; Donner
+and Zou 2012 for the quotient, from the limits of its parts; Korn and Graubard 1998 for the effective number of targets
+if several draws were made for each; DeLong, DeLong and Clarke-Pearson 1988 for the area under the ROC curve, and
+Obuchowski 1997 if targets belong together. An interval covers the sampling of targets and not the choice of the attack:
+somebody with a better attack may learn more.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm, rankdata
+
+from models.content_free import content_free
+from models.eventlog import Ints
 
 LEVEL = 0.95
 """Coverage of the intervals that are shown."""
@@ -24,12 +32,76 @@ LEVEL = 0.95
 SEEN = 0.95
 """Share of the runs in which a leak as large as the power would have been seen."""
 
+FEWEST = 5
+"""Successes and failures (expected) below which the spread among targets is not known well enough to rely on it."""
+
 Floats = npt.NDArray[np.float64]
+
+
+@content_free("draws")
+@dataclass(frozen=True, slots=True)
+class Successes:
+    """Success of an attack on each of its targets.
+
+    Parameters
+    ----------
+    unit
+        int64[N], number of the case; of predicates, number of the record that they were written from.
+    share
+        float64[N], share of the draws of each target in which the attack succeeded.
+    draws
+        Independent draws (of known items, or of ties) for each target.
+    """
+
+    unit: Ints
+    share: Floats
+    draws: int = 1
+
+    @property
+    def rate(self) -> float:
+        """Mean over all targets."""
+        return float(self.share.mean())
+
+    @property
+    def effective(self) -> float:
+        """Number of targets of one draw each whose rate would be known as well.
+
+        The variance of the rate is that among units. Targets of one unit count together; draws of one target cannot
+        make it better known than as many independent targets.
+        """
+        n = len(self.share)
+        distinct, unit = np.unique(self.unit, return_inverse=True)
+        groups = len(distinct)
+        binomial = self.rate * (1 - self.rate)
+        if groups < 2 or binomial * groups < FEWEST:
+            return float(groups)
+        residual = np.bincount(unit, weights=self.share - self.rate)
+        variance = float((residual**2).sum()) / n**2 * groups / (groups - 1)
+        most = float(n * self.draws)
+        return most if variance <= binomial / most else binomial / variance
+
+
+@content_free()
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The single results that a risk was made from, so that two runs on the same cases can be put together.
+
+    Parameters
+    ----------
+    original, control
+        Success on cases of the original, and on those outside. For an area, the shares are scores.
+    by_case
+        Whether the units are cases (else predicates).
+    """
+
+    original: Successes
+    control: Successes
+    by_case: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class AttackRisk:
-    """AttackRisk of one attack with its interval.
+    """Risk of one attack with its interval.
 
     Parameters
     ----------
@@ -39,12 +111,14 @@ class AttackRisk:
     targets, control_targets
         Number of attacked cases of each; `control_targets` is 0 if `control` is a best guess.
     risk, low, high
-        AttackRisk and its 95 % interval.
+        Risk and its 95 % interval.
     clear
         Whether the lower bound stays above 0 with an interval that holds for all measures of an assessment together;
         False without a control.
     power
         Least risk that this run would have seen in 95 of 100 cases; None if it could have seen none.
+    evidence
+        Results by target, if the attack kept them.
     """
 
     rate: float
@@ -56,6 +130,23 @@ class AttackRisk:
     high: float | None
     clear: bool
     power: float | None
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the width of the interval of the risk."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def json(self) -> Mapping[str, Any]:
+        """Return the figures under their public names."""
+        names = ("rate", "control", "targets", "control_targets", "risk", "low", "high", "half_width", "power")
+        return {name: getattr(self, name) for name in names}
+
+
+@lru_cache(maxsize=64)
+def _normal(share: float) -> float:
+    """Return the quantile of the normal distribution. The search for the power asks for the same ones many times."""
+    return float(norm.ppf(share))
 
 
 def wilson(rate: float, targets: float, level: float = LEVEL) -> tuple[float, float]:
@@ -67,15 +158,22 @@ def wilson(rate: float, targets: float, level: float = LEVEL) -> tuple[float, fl
     >>> round(low, 3), round(high, 3)
     (0.0, 0.037)
     """
-    z = float(norm.ppf(0.5 + level / 2))
+    z = _normal(0.5 + level / 2)
     denominator = 1 + z * z / targets
     centre = (rate + z * z / (2 * targets)) / denominator
     half = z * math.sqrt(rate * (1 - rate) / targets + z * z / (4 * targets * targets)) / denominator
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def newcombe(first: float, n_first: float, second: float, n_second: float, level: float = LEVEL) -> tuple[float, float]:
-    """Return Newcombe's interval of the difference of two independent rates.
+def newcombe(
+    first: float, n_first: float, second: float, n_second: float, level: float = LEVEL, correlation: float = 0.0
+) -> tuple[float, float]:
+    """Return Newcombe's interval of the difference of two rates.
+
+    Parameters
+    ----------
+    correlation
+        Correlation of the two estimates: 0 for independent targets, else that of the same targets in both.
 
     Examples
     --------
@@ -88,9 +186,51 @@ def newcombe(first: float, n_first: float, second: float, n_second: float, level
     low1, high1 = wilson(first, n_first, level)
     low2, high2 = wilson(second, n_second, level)
     difference = first - second
-    below = math.hypot(first - low1, high2 - second)
-    above = math.hypot(high1 - first, second - low2)
+    below = _together(first - low1, high2 - second, correlation)
+    above = _together(high1 - first, second - low2, correlation)
     return difference - below, difference + above
+
+
+def _together(first: float, second: float, correlation: float) -> float:
+    """Return the distance of a limit of a difference, from those of its two parts."""
+    return math.sqrt(max(0.0, first**2 + second**2 - 2 * correlation * first * second))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Two rates with how well they are known: effective numbers of targets, and the correlation of the estimates."""
+
+    first: float
+    n_first: float
+    second: float
+    n_second: float
+    correlation: float = 0.0
+
+    def risk_interval(self) -> tuple[float, float]:
+        """Return the interval of 1 - (1 - first) / (1 - second).
+
+        The limits of the quotient R are those at which Newcombe's interval of (1 - first) - R (1 - second) ends at 0,
+        so the lower limit of the risk is above 0 exactly if Newcombe's interval of the difference is.
+        """
+        low1, high1 = wilson(self.first, self.n_first)
+        low2, high2 = wilson(self.second, self.n_second)
+        failed, failed_control = 1 - self.first, 1 - self.second
+        below = self._quotient(failed - (1 - high1), (1 - low2) - failed_control, upper=False)
+        above = self._quotient((1 - low1) - failed, failed_control - (1 - high2), upper=True)
+        if below is None:
+            below = (1 - high1) / (1 - low2)
+        low = -math.inf if above is None else 1 - above
+        return low, 1 - max(below, 0.0)
+
+    def _quotient(self, a: float, b: float, *, upper: bool) -> float | None:
+        """Return the R at which (x - R y)^2 = a^2 - 2 c a R b + R^2 b^2; None if there is none on that side."""
+        x, y = 1 - self.first, 1 - self.second
+        square = y * y - b * b
+        half = x * y - self.correlation * a * b
+        root = half * half - square * (x * x - a * a)
+        if square <= 1e-12 or root < 0:
+            return None
+        return (half + math.sqrt(root) if upper else half - math.sqrt(root)) / square
 
 
 def against_control(
@@ -107,22 +247,141 @@ def against_control(
     measures
         Number of measures of the assessment, for `AttackRisk.clear` (Bonferroni).
     """
-    rate, control = successes / targets, control_successes / controls
+    rates = _Rates(successes / targets, targets, control_successes / controls, controls)
+    return _risk(rates, targets, controls, measures, None)
+
+
+def compared(evidence: Evidence, measures: int) -> AttackRisk:
+    """Return the risk of an attack from its success on each target of the original and of the control."""
+    original, control = evidence.original, evidence.control
+    rates = _Rates(original.rate, original.effective, control.rate, control.effective)
+    return _risk(rates, len(original.share), len(control.share), measures, evidence)
+
+
+@content_free()
+@dataclass(frozen=True, slots=True)
+class BothWays:
+    """A measure of two runs on one division of a log, in which original and control changed places.
+
+    Parameters
+    ----------
+    risks
+        The measure of either run.
+    cases
+        int64[C] each, numbers in the whole log of the cases of the first run's original, and of its control.
+    """
+
+    risks: tuple[AttackRisk, AttackRisk]
+    cases: tuple[Ints, Ints]
+
+    def runs(self) -> list[Evidence]:
+        """Return the results of both runs with numbers of the whole log as units; none if a run kept no results."""
+        first, second = self.risks[0].evidence, self.risks[1].evidence
+        if first is None or second is None:
+            return []
+        numbered = []
+        for run, (inside, outside) in ((first, self.cases), (second, self.cases[::-1])):
+            original = replace(run.original, unit=inside[run.original.unit])
+            control = replace(run.control, unit=outside[run.control.unit])
+            numbered.append(Evidence(original, control))
+        return numbered
+
+
+def crossed(divisions: Sequence[BothWays], measures: int) -> AttackRisk | None:
+    """Return the risk over runs in which original and control changed places.
+
+    Each case was attacked once in each division as a case of the release, and once as one outside. What makes a case
+    easy to guess is the same in both, so the difference is known better than that of different cases. Predicates are
+    no cases: those of the first division alone count, since those of another one could be about the same people.
+
+    Parameters
+    ----------
+    divisions
+        The same measure of several random divisions of one log.
+    measures
+        As for `against_control`.
+
+    Returns
+    -------
+    AttackRisk or None
+        None if a run kept no results, or fewer than two cases were attacked both ways.
+    """
+    first, second = (risk.evidence for risk in divisions[0].risks)
+    if first is None or second is None:
+        return None
+    if not first.by_case:
+        return compared(_pooled(first, second), measures)
+    totals: dict[str, Floats] = {}
+    size = 1 + max(int(part.max(initial=0)) for part in divisions[0].cases)
+    for name in ("inside", "outside", "inside centred", "outside centred", "times"):
+        totals[name] = np.zeros(size)
+    for division in divisions:
+        runs = division.runs()
+        for run, other in zip(runs, reversed(runs), strict=True):
+            unit, at, at_other = np.intersect1d(run.original.unit, other.control.unit, return_indices=True)
+            totals["times"][unit] += 1
+            for name, share in (("inside", run.original.share[at]), ("outside", other.control.share[at_other])):
+                totals[name][unit] += share
+                totals[f"{name} centred"][unit] += share - share.mean()
+    attacked = np.flatnonzero(totals["times"])
+    if len(attacked) < 2:
+        return None
+    mean = {name: total[attacked] / totals["times"][attacked] for name, total in totals.items()}
+    draws = first.original.draws * len(divisions)
+    original, control = (Successes(attacked, mean[name], draws) for name in ("inside", "outside"))
+    correlation = _correlation(mean["inside centred"], mean["outside centred"])
+    rates = _Rates(original.rate, original.effective, control.rate, control.effective, correlation)
+    return _risk(rates, len(attacked), len(attacked), measures, None)
+
+
+def _pooled(first: Evidence, second: Evidence) -> Evidence:
+    """Return the predicates of both runs together; they were written from records of different releases."""
+
+    def both(one: Successes, other: Successes) -> Successes:
+        units = np.concatenate((2 * one.unit, 2 * other.unit + 1))
+        return Successes(units, np.concatenate((one.share, other.share)), one.draws)
+
+    return Evidence(both(first.original, second.original), both(first.control, second.control), by_case=False)
+
+
+def _correlation(inside: Floats, outside: Floats) -> float:
+    """Return the correlation of both results over the cases; 0 without any spread.
+
+    A positive covariance is lowered by 1 / (2 n), Newcombe's continuity correction: that no case differs in n cases
+    does not show that none could.
+
+    Parameters
+    ----------
+    inside, outside
+        float64[N], results of each case, less the mean of its release.
+    """
+    spread = math.sqrt(float((inside**2).mean()) * float((outside**2).mean()))
+    if spread <= 0:
+        return 0.0
+    covariance = float((inside * outside).mean())
+    if covariance > 0:
+        covariance = max(covariance - 1 / (2 * len(inside)), 0.0)
+    return max(-1.0, min(1.0, covariance / spread))
+
+
+def _risk(rates: _Rates, targets: int, controls: int, measures: int, evidence: Evidence | None) -> AttackRisk:
+    rate, control = rates.first, rates.second
     if control >= 1.0:
         return AttackRisk(rate, control, targets, controls, None, None, None, clear=False, power=None)
-    scale = 1 - control
-    low, high = newcombe(rate, targets, control, controls)
-    low_together, _ = newcombe(rate, targets, control, controls, 1 - (1 - LEVEL) / measures)
+    low, high = rates.risk_interval()
+    together = 1 - (1 - LEVEL) / measures
+    low_together, _ = newcombe(rate, rates.n_first, control, rates.n_second, together, rates.correlation)
     return AttackRisk(
         rate,
         control,
         targets,
         controls,
-        risk=(rate - control) / scale,
-        low=low / scale,
-        high=min(1.0, high / scale),
+        risk=1 - (1 - rate) / (1 - control),
+        low=max(low, -1.0),
+        high=min(1.0, high),
         clear=low_together > 0,
-        power=_power(control, targets, controls),
+        power=_power(rates),
+        evidence=evidence,
     )
 
 
@@ -145,7 +404,7 @@ def against_guess(successes: float, targets: int, guess: float) -> AttackRisk:
         low=(low - guess) / scale,
         high=(high - guess) / scale,
         clear=False,
-        power=_power(guess, targets, None),
+        power=_power(_Rates(rate, targets, guess, math.inf)),
     )
 
 
@@ -154,24 +413,27 @@ def rate_alone(successes: float, targets: int) -> AttackRisk:
     return AttackRisk(successes / targets, None, targets, 0, None, None, None, clear=False, power=None)
 
 
-def _power(control: float, targets: int, controls: int | None) -> float | None:
+def _power(rates: _Rates) -> float | None:
     """Return the least risk whose interval lies above 0 in 95 of 100 runs, by bisection on the rate.
 
     The lower bound varies as the difference of the rates does: at its mean it must be 1.64 standard errors above 0.
     That is rough below five successes. The control rate is therefore taken as at least three successes of its targets,
-    the upper bound that no success at all leaves.
+    the upper bound that no success at all leaves. A guess is known exactly (an infinite number of targets).
     """
-    base = max(control, 3 / (controls or targets))
+    targets, controls, correlation = rates.n_first, rates.n_second, rates.correlation
+    is_guess = math.isinf(controls)
+    base = max(rates.second, 3 / (targets if is_guess else controls))
     if base >= 1.0:
         return None
-    z = float(norm.ppf(SEEN))
+    z = _normal(SEEN)
 
     def is_seen(rate: float) -> bool:
-        if controls is None:
-            spread = math.sqrt(rate * (1 - rate) / targets)
-            return wilson(rate, targets)[0] - base > z * spread
-        spread = math.sqrt(rate * (1 - rate) / targets + base * (1 - base) / controls)
-        return newcombe(rate, targets, base, controls)[0] > z * spread
+        error = math.sqrt(rate * (1 - rate) / targets)
+        if is_guess:
+            return wilson(rate, targets)[0] - base > z * error
+        control_error = math.sqrt(base * (1 - base) / controls)
+        low, _ = newcombe(rate, targets, base, controls, correlation=correlation)
+        return low > z * _together(error, control_error, correlation)
 
     if not is_seen(1.0):
         return None
@@ -182,7 +444,14 @@ def _power(control: float, targets: int, controls: int | None) -> float | None:
     return (above - base) / (1 - base)
 
 
-def area_under_curve(members: Floats, others: Floats, measures: int) -> AttackRisk:
+def area_under_curve(
+    members: Floats,
+    others: Floats,
+    measures: int,
+    *,
+    units: tuple[Ints, Ints] | None = None,
+    groups: tuple[Ints, Ints] | None = None,
+) -> AttackRisk:
     """Return the area under the ROC curve as a rate beside .5, with DeLong's interval.
 
     Parameters
@@ -192,35 +461,90 @@ def area_under_curve(members: Floats, others: Floats, measures: int) -> AttackRi
         of each.
     measures
         As for `against_control`.
+    units
+        Numbers of the cases, if the results are to be put together with another run (`crossed_area`).
+    groups
+        Numbers of groups of targets that belong together (they saw the same noise); None if all are independent.
 
     Examples
     --------
     >>> area_under_curve(np.array([2.0, 3.0]), np.array([0.0, 1.0]), 1).rate
     1.0
     """
-    n_members, n_others = len(members), len(others)
-    everything = rankdata(np.concatenate((members, others)))
-    # Share of the others below each member, and of the members above each other; ties count half.
-    share_below = (everything[:n_members] - rankdata(members)) / n_others
-    share_above = 1 - (everything[n_members:] - rankdata(others)) / n_members
+    share_below, share_above = _placements(members, others)
     area = float(share_below.mean())
-    variance = float(share_below.var(ddof=1) / n_members + share_above.var(ddof=1) / n_others)
-    # Without any spread DeLong's variance is 0: that of scores without information is used.
-    null_variance = (n_members + n_others + 1) / (12 * n_members * n_others)
-    error = math.sqrt(variance if variance > 0 else null_variance)
-    z = float(norm.ppf(0.5 + LEVEL / 2))
-    z_together = float(norm.ppf(1 - (1 - LEVEL) / measures / 2))
-    power = 2 * (z + float(norm.ppf(SEEN))) * math.sqrt(null_variance)
+    influence = [_influence(share_below), _influence(share_above)]
+    if groups is None:
+        variance = float(sum((part**2).sum() for part in influence))
+    else:
+        _, group = np.unique(np.concatenate(groups), return_inverse=True)
+        variance = float((np.bincount(group, weights=np.concatenate(influence)) ** 2).sum())
+    # Scores without information; also used if there is no spread at all, where DeLong's variance is 0.
+    null_variance = (len(members) + len(others) + 1) / (12 * len(members) * len(others))
+    evidence = None
+    if units is not None:
+        evidence = Evidence(Successes(units[0], members), Successes(units[1], others))
+    sizes = (len(members), len(others))
+    return _area(area, variance or null_variance, max(null_variance, variance), sizes, measures, evidence)
+
+
+def crossed_area(divisions: Sequence[BothWays], measures: int) -> AttackRisk | None:
+    """Return the area over runs in which original and control changed places (as `crossed`)."""
+    # Sum of what a case adds to all areas: as one within the release in a run, as one outside in the other.
+    added: dict[int, float] = {}
+    areas = []
+    for division in divisions:
+        runs = division.runs()
+        if not runs:
+            return None
+        areas += [risk.rate for risk in division.risks]
+        for run in runs:
+            share_below, share_above = _placements(run.original.share, run.control.share)
+            for side, share in ((run.original, share_below), (run.control, share_above)):
+                for unit, value in zip(side.unit.tolist(), _influence(share).tolist(), strict=True):
+                    added[unit] = added.get(unit, 0.0) + value / (2 * len(divisions))
+    # The area of n pairs cannot be known better than that one of them may be the other way round.
+    variance = max(sum(value**2 for value in added.values()), 1 / len(added) ** 2)
+    area = sum(areas) / len(areas)
+    return _area(area, variance, variance, (len(added), len(added)), measures, None)
+
+
+def _placements(members: Floats, others: Floats) -> tuple[Floats, Floats]:
+    """Return the share of the others below each member, and of the members above each other; ties count half."""
+    ranks = rankdata(np.concatenate((members, others)))
+    share_below = (ranks[: len(members)] - rankdata(members)) / len(others)
+    share_above = 1 - (ranks[len(members) :] - rankdata(others)) / len(members)
+    return share_below, share_above
+
+
+def _influence(share: Floats) -> Floats:
+    """Return what each target adds to the mean, so that the sum of squares is the variance of the mean."""
+    n = len(share)
+    return np.asarray((share - share.mean()) / n * math.sqrt(n / (n - 1)))
+
+
+def _area(
+    area: float,
+    variance: float,
+    power_variance: float,
+    sizes: tuple[int, int],
+    measures: int,
+    evidence: Evidence | None,
+) -> AttackRisk:
+    error = math.sqrt(variance)
+    z = _normal(0.5 + LEVEL / 2)
+    z_together = _normal(1 - (1 - LEVEL) / measures / 2)
+    power = 2 * (z + _normal(SEEN)) * math.sqrt(power_variance)
     return AttackRisk(
         area,
         0.5,
-        n_members,
-        n_others,
+        *sizes,
         risk=2 * area - 1,
         low=max(-1.0, 2 * (area - z * error) - 1),
         high=min(1.0, 2 * (area + z * error) - 1),
         clear=area - z_together * error > 0.5,
         power=power if power < 1 else None,
+        evidence=evidence,
     )
 
 
@@ -232,5 +556,5 @@ def targets_needed(half_width: float) -> int:
     >>> targets_needed(0.03)
     1068
     """
-    z = float(norm.ppf(0.5 + LEVEL / 2))
+    z = _normal(0.5 + LEVEL / 2)
     return math.ceil(z * z / 4 / half_width**2)

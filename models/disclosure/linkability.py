@@ -4,22 +4,31 @@ The case of a target is cut into two views. Each view is compared with the relea
 its candidates. The attack succeeds if the views have a candidate in common: somebody who holds both views, from two
 sources, then knows that they are about one person. The files do not say which record stems from whom, so
 agreement is what is counted (as Anonymeter does for tables).
+
+Among records at the same distance the candidates are random. The probability that both views have one in common is
+computed, not drawn: equal records are the rule in anonymized logs, and drawing would add noise to the rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from rapidfuzz.distance import LCSseq
 from rapidfuzz.process import cdist
 
-from models.disclosure.intervals import AttackRisk, against_control, against_guess
+from models.content_free import content_free
+from models.disclosure.intervals import AttackRisk, Evidence, Successes, against_guess, compared
 from models.disclosure.material import Material
 from models.eventlog import Codes, Ints
 
 CANDIDATES = 5
 """Nearest records of a view; of records at the same distance, those are random."""
+
+EXACT = 100
+"""A computed probability counts as known from so many draws, for the effective number of targets."""
 
 Halves = Callable[[Codes], tuple[Codes, Codes]]
 
@@ -40,9 +49,7 @@ ATTRIBUTES = "items and attributes"
 """The two views of a case if its attributes are known: the first half of its items, and its attributes."""
 
 
-def linkability(
-    material: Material, targets: Ints, controls: Ints, measures: int, rng: np.random.Generator
-) -> dict[str, AttackRisk | None]:
+def linkability(material: Material, targets: Ints, controls: Ints, measures: int) -> dict[str, AttackRisk | None]:
     """Return the risk by the way in which cases are cut into views; None if no target, or no control, can be cut.
 
     Parameters
@@ -53,30 +60,27 @@ def linkability(
         Attacked cases of the original and of the control, as indices.
     measures
         Measures of the assessment (`AttackRisk.clear`).
-    rng
-        Breaks ties between records at the same distance.
     """
     original, control, _ = material.rows(material.traces)
-    rows, control_rows = original[targets], control[controls]
+    sides = ((targets, original), (controls, control))
     result: dict[str, AttackRisk | None] = {}
     for name, cut in VIEWS.items():
-        result[name] = _risk(
-            material, [_agreements(material, some, cut, rng) for some in (rows, control_rows)], measures
-        )
-    if material.profile.attributes:
-        result[ATTRIBUTES] = _risk(
-            material, [_attribute_agreements(material, some, rng) for some in (rows, control_rows)], measures
-        )
+        agreements = [_agreements(material, cases, rows, cut) for cases, rows in sides]
+        result[name] = _risk(material, agreements, measures)
+    if len(material.traces.values):
+        agreements = [_attribute_agreements(material, cases, rows) for cases, rows in sides]
+        result[ATTRIBUTES] = _risk(material, agreements, measures)
     return result
 
 
-def _risk(material: Material, agreements: list[tuple[int, int]], measures: int) -> AttackRisk | None:
-    (successes, attacked), (by_chance, controls) = agreements
-    if not attacked:
+def _risk(material: Material, agreements: list[Successes | None], measures: int) -> AttackRisk | None:
+    original, control = agreements
+    if original is None:
         return None
     if not material.n_control:
-        return against_guess(successes, attacked, _chance(material.n_released))
-    return against_control(successes, attacked, by_chance, controls, measures) if controls else None
+        chance = _chance(material.n_released)
+        return against_guess(float(original.share.sum()), len(original.share), chance)
+    return None if control is None else compared(Evidence(original, control), measures)
 
 
 def _chance(records: int) -> float:
@@ -88,30 +92,91 @@ def _chance(records: int) -> float:
     return 1 - apart
 
 
-def _agreements(material: Material, rows: Ints, cut: Halves, rng: np.random.Generator) -> tuple[int, int]:
-    """Return how many targets have a candidate in common, and how many could be cut in two."""
-    views = [cut(material.trace(row)) for row in rows.tolist() if len(material.trace(row)) >= 2]
-    if not views:
-        return 0, 0
-    first = _Nearest(material, [first_half for first_half, _ in views])
-    second = _Nearest(material, [second_half for _, second_half in views])
-    agreed = 0
-    for number in range(len(views)):
-        agreed += bool(first.candidates(number, rng) & second.candidates(number, rng))
-    return agreed, len(views)
+def _agreements(material: Material, cases: Ints, row_of_case: Ints, cut: Halves) -> Successes | None:
+    """Return how likely each target's views agree; None if no target can be cut in two."""
+    lengths = np.diff(material.traces.starts)[row_of_case[cases]]
+    chosen = cases[lengths >= 2]
+    if not len(chosen):
+        return None
+    views = [cut(material.trace(row)) for row in row_of_case[chosen].tolist()]
+    first = _Nearest(material, [view for view, _ in views])
+    second = _Nearest(material, [view for _, view in views])
+    agreed = np.zeros(len(chosen))
+    for number in range(len(chosen)):
+        agreed[number] = _agreement(first.candidates(number), second.candidates(number), first.weight)
+    return Successes(chosen, agreed, EXACT)
 
 
-def _attribute_agreements(material: Material, rows: Ints, rng: np.random.Generator) -> tuple[int, int]:
+def _attribute_agreements(material: Material, cases: Ints, row_of_case: Ints) -> Successes | None:
     """As `_agreements`, for a view of the items and one of the attributes."""
-    chosen = [row for row in rows.tolist() if len(material.trace(row))]
-    if not chosen:
-        return 0, 0
-    nearest = _Nearest(material, [_early_and_late(material.trace(row))[0] for row in chosen])
-    agreed = 0
-    for number, row in enumerate(chosen):
-        by_attributes = nearest.records(np.flatnonzero(material.same_attributes(row, nearest.rows)), rng)
-        agreed += bool(nearest.candidates(number, rng) & by_attributes)
-    return agreed, len(chosen)
+    chosen = cases[np.diff(material.traces.starts)[row_of_case[cases]] > 0]
+    if not len(chosen):
+        return None
+    rows = row_of_case[chosen].tolist()
+    nearest = _Nearest(material, [_early_and_late(material.trace(row))[0] for row in rows])
+    agreed = np.zeros(len(chosen))
+    for number, row in enumerate(rows):
+        alike = np.flatnonzero(material.same_attributes(row, nearest.rows))
+        by_attributes = _Candidates.of([alike] if len(alike) else [], nearest.weight)
+        agreed[number] = _agreement(nearest.candidates(number), by_attributes, nearest.weight)
+    return Successes(chosen, agreed, EXACT)
+
+
+@content_free("drawn")
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The candidates of a view: all records of some rows, and some random records of further rows.
+
+    Parameters
+    ----------
+    certain
+        int64[A], rows (places in `_Nearest.rows`) whose records are all candidates.
+    tied
+        int64[B], rows at the same distance, of whose records `drawn` random ones are candidates.
+    drawn
+        How many.
+    """
+
+    certain: Ints
+    tied: Ints
+    drawn: int
+
+    @classmethod
+    def of(cls, levels: Sequence[Ints], weight: Ints) -> _Candidates:
+        """Return the candidates among rows by distance, nearest first."""
+        certain = np.zeros(0, dtype=np.int64)
+        wanted = CANDIDATES
+        for places in levels:
+            records = int(weight[places].sum())
+            if records > wanted:
+                return cls(certain, places, wanted)
+            certain = np.concatenate((certain, places))
+            wanted -= records
+        return cls(certain, np.zeros(0, dtype=np.int64), 0)
+
+
+def _agreement(first: _Candidates, second: _Candidates, weight: Ints) -> float:
+    """Return the probability that two views have a candidate in common.
+
+    Their certain candidates are disjoint, else it is 1. Of the tied records of the first view those are drawn that are
+    no certain candidates of the second one, `shared` of them among the tied records of the second view; the second
+    draw must avoid these, and the certain candidates of the first view.
+    """
+
+    def records(places: Ints, others: Ints) -> int:
+        return int(weight[np.intersect1d(places, others, assume_unique=True)].sum())
+
+    if records(first.certain, second.certain):
+        return 1.0
+    size, other_size = int(weight[first.tied].sum()), int(weight[second.tied].sum())
+    free = size - records(first.tied, second.certain)
+    other_free = other_size - records(second.tied, first.certain)
+    both = records(first.tied, second.tied)
+    apart = 0
+    for shared in range(min(first.drawn, both) + 1):
+        ways = math.comb(both, shared) * math.comb(max(free - both, 0), first.drawn - shared)
+        apart += ways * math.comb(max(other_free - shared, 0), second.drawn)
+    return 1 - apart / (math.comb(size, first.drawn) * math.comb(other_size, second.drawn))
 
 
 class _Nearest:
@@ -123,8 +188,7 @@ class _Nearest:
 
     def __init__(self, material: Material, views: list[Codes]) -> None:
         self.rows, texts = material.shown_texts
-        self._weight = material.released_weight[self.rows]
-        self._ends = np.cumsum(self._weight)
+        self.weight = material.released_weight[self.rows]
         lengths = np.diff(material.traces.starts)[self.rows]
         sizes = np.asarray([len(view) for view in views], dtype=np.int64)
         queries = [material.text(view) for view in views]
@@ -132,25 +196,10 @@ class _Nearest:
         self._distance = (sizes[:, None] - lacking) * (int(lengths.max()) + 2 * int(sizes.max()) + 1)
         self._distance += np.abs(lengths[None, :] - 2 * sizes[:, None])
 
-    def candidates(self, view: int, rng: np.random.Generator) -> set[int]:
-        """Return the numbers of the nearest records of a view."""
+    def candidates(self, view: int) -> _Candidates:
+        """Return the candidates of a view."""
         distance = self._distance[view]
         kth = min(CANDIDATES, len(distance))
         near = np.flatnonzero(distance <= np.partition(distance, kth - 1)[kth - 1])
-        chosen: set[int] = set()
-        for level in np.unique(distance[near]).tolist():
-            chosen |= self.records(near[distance[near] == level], rng, CANDIDATES - len(chosen))
-            if len(chosen) >= CANDIDATES:
-                break
-        return chosen
-
-    def records(self, places: Ints, rng: np.random.Generator, wanted: int = CANDIDATES) -> set[int]:
-        """Return numbers of random records among those of some rows (places in `rows`)."""
-        weight = self._weight[places]
-        total = int(weight.sum())
-        picks = rng.choice(total, size=min(wanted, total), replace=False)
-        ends = np.cumsum(weight)
-        at = np.searchsorted(ends, picks, side="right")
-        inside = picks - (ends[at] - weight[at])
-        first = self._ends[places[at]] - self._weight[places[at]]
-        return set((first + inside).tolist())
+        levels = [near[distance[near] == level] for level in np.unique(distance[near])]
+        return _Candidates.of(levels, self.weight)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from models.anonymize.view import TraceView, view_of_items
 from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints, starts_of
-from models.knowledge import Knowledge, items
+from models.knowledge import NANOSECONDS, Knowledge, Unit, items
 from models.utility.distance import letter
 
 MOST_KNOWN = 8
@@ -35,24 +35,38 @@ class Profile:
         Case attributes that are known exactly.
     name
         Word for tables: `promised`, `declared` or `stronger`.
+    start
+        Unit of time in which the first moment of the case is known; "" if it is not known.
     """
 
     m: int = 3
     knowledge: Knowledge = field(default_factory=Knowledge)
     attributes: tuple[str, ...] = ()
     name: str = "declared"
+    start: Unit | Literal[""] = ""
 
     def __post_init__(self) -> None:
-        """Check the number of items."""
+        """Check the number of items and the unit of the start."""
         if not 1 <= self.m <= MOST_KNOWN:
             raise InputError(f"m = {self.m}: an attacker of an assessment knows 1 to {MOST_KNOWN} items of a case")
+        if self.start and self.start not in NANOSECONDS:
+            raise InputError(f"start: {self.start!r} is not one of {', '.join(NANOSECONDS)}")
 
-    def stronger(self, shown: Sequence[str]) -> Profile:
-        """Return an attacker who knows more: twice the items, their order, and the case attributes that are shown."""
+    def stronger(self, shown: Sequence[str], *, dates: bool = False) -> Profile:
+        """Return an attacker who knows more: twice the items, their order, and what else the release shows.
+
+        Parameters
+        ----------
+        shown
+            Case attributes that the release shows.
+        dates
+            Whether it shows dates: then the day on which the case began is known.
+        """
         order = replace(self.knowledge, structure="rel" if self.knowledge.structure == "rel" else "seq")
         m = min(2 * self.m, MOST_KNOWN)
         attributes = tuple(dict.fromkeys((*self.attributes, *shown)))
-        return Profile(m, order, attributes, "stronger")
+        start = self.start or ("days" if dates else "")
+        return Profile(m, order, attributes, "stronger", start)
 
     def sentence(self) -> str:
         """Return what the attacker knows, in words."""
@@ -64,7 +78,10 @@ class Profile:
             "rel": f"their order and their time since the start of the case, in {self.knowledge.T}",
         }
         known_part = f"{self.m} items of a case ({kind[self.knowledge.attribute]}), {order[self.knowledge.structure]}"
-        return f"{known_part}, and {', '.join(self.attributes)}" if self.attributes else known_part
+        further = list(self.attributes)
+        if self.start:
+            further.append(f"when the case began, in {self.start}")
+        return f"{known_part}, and {', '.join(further)}" if further else known_part
 
 
 @content_free()
@@ -131,6 +148,10 @@ class Material:
             name: _together([log.sensitive([name]) if log.n_cases else Column(_NONE, ()) for log in logs])
             for name in profile.attributes
         }
+        if profile.start:
+            if not shows_dates(released, original):
+                raise InputError("start: the release shows no dates, so knowing when a case began is of no use")
+            attributes[STARTED] = _together([_started(log, profile.start) for log in logs])
         starts = _starts_together(logs)
         known_items = _together(
             [_named(items(log, profile.knowledge)) if log.n_events else Column(_NONE, ()) for log in logs]
@@ -205,6 +226,30 @@ class Material:
 
 
 _NONE = np.zeros(0, dtype=np.int32)
+
+STARTED = "start of the case"
+"""Name of the moment at which a case began, among the known attributes."""
+
+
+def shows_dates(released: EventLog, original: EventLog) -> bool:
+    """Return whether most released cases begin while the original was recorded.
+
+    Ordinal and relative times begin in 1970.
+    """
+    if not released.n_events or not original.n_events:
+        return False
+    begins = released.time[released.starts[:-1][released.lengths > 0]]
+    is_inside = (begins >= original.time.min()) & (begins <= original.time.max())
+    return bool(is_inside.mean() > 0.5)
+
+
+def _started(log: EventLog, unit: Unit) -> Column:
+    """Return the moment of the first event of each case, in a unit of time; missing without events."""
+    has_events = np.flatnonzero(log.lengths)
+    codes = np.full(log.n_cases, MISSING, dtype=np.int32)
+    begins = np.minimum.reduceat(log.time, log.starts[has_events]) if len(has_events) else log.time[:0]
+    moments, codes[has_events] = np.unique(begins // NANOSECONDS[unit], return_inverse=True)
+    return Column(codes, tuple(moments.tolist()))
 
 
 def pooled(logs: Sequence[EventLog]) -> EventLog:

@@ -1,21 +1,23 @@
 """Membership: decide whether a person was in the log that the release was made from.
 
-Two scores, both from the files alone:
+Two scores from the files alone:
 
 * distance: how near the nearest record is to the whole case of the target (normalised Levenshtein);
 * density: how much likelier the case is under a model of the release than under one of people who were not in the log
   (DOMIAS, van Breugel et al. 2023), by the three items before each.
 
 Neither is the best attack. Against noisy kinds both are weak (arXiv 2405.10994): their proven epsilon bounds every
-attack.
+attack. If the counts of variants were released with noise of a known design, a third score is the likelihood ratio of
+somebody who knows all other cases.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -35,6 +37,20 @@ FALSE_POSITIVES = (0.01, 0.001)
 """Shares of false positives at which the share of true positives is reported."""
 
 
+LIKELIHOOD = "likelihood ratio of the noise"
+"""Name of the score that knows the design of the noise, and all other cases."""
+
+MOST_RATIO = 700.0
+"""Largest logarithm of a likelihood ratio: a count that only one of both worlds can show has an infinite one."""
+
+
+class CountNoise(Protocol):
+    """Design of a release of noisy counts of variants."""
+
+    def log_probability(self, shown: Ints, true: Ints) -> Floats:
+        """Return the log probability of each released count (0: not released) for a true one, float64[N]."""
+
+
 @dataclass(frozen=True, slots=True)
 class Membership:
     """Result for one score.
@@ -52,7 +68,12 @@ class Membership:
 
 
 def membership(
-    material: Material, targets: Ints, controls: Ints, measures: int, rng: np.random.Generator
+    material: Material,
+    targets: Ints,
+    controls: Ints,
+    measures: int,
+    rng: np.random.Generator,
+    noise: CountNoise | None = None,
 ) -> dict[str, Membership]:
     """Return the result by score; empty without a control of at least four cases.
 
@@ -61,40 +82,85 @@ def membership(
     material
         The logs.
     targets, controls
-        Attacked cases of the original and of the control, as indices. Cases of the control that are not attacked are
-        the reference of the density score; if fewer than half are left, half of the control is kept for it.
+        Attacked cases of the original and of the control, as indices.
     measures
         Measures of the assessment (`AttackRisk.clear`).
     rng
-        Divides the control.
+        Draws the case that the reference of a member lacks.
+    noise
+        Noise of the counts of variants, if its design is known: adds the likelihood ratio.
+
+    Notes
+    -----
+    The reference of the density score is all of the control, less the target itself. So that members are compared with
+    as many cases, their reference lacks one random case.
     """
-    if material.n_control < 4:
-        return {}
-    shuffled = rng.permutation(material.n_control)
-    reference = shuffled[: material.n_control // 2]
-    others = np.setdiff1d(controls, reference)
-    if len(others) < 2 or len(targets) < 2:
+    if material.n_control < 4 or len(targets) < 2 or len(controls) < 2:
         return {}
     original, control, _ = material.rows(material.traces)
-    rows, other_rows = original[targets], control[others]
+    rows, other_rows = original[targets], control[controls]
     weight = material.released_weight
-    reference_weight = np.bincount(control[reference], minlength=len(weight))
+    reference_weight = np.bincount(control, minlength=len(weight))
     shown = TraceModel(material.traces, weight)
     expected = TraceModel(material.traces, reference_weight)
+    without = control[rng.integers(material.n_control, size=len(rows))]
     scores = {
         "distance to the nearest record": [-_nearest_distance(material, some) for some in (rows, other_rows)],
         "density against people outside": [
-            np.asarray([shown.log_density(row) - expected.log_density(row) for row in some.tolist()])
-            for some in (rows, other_rows)
+            _density_ratio(shown, expected, rows, without),
+            _density_ratio(shown, expected, other_rows, other_rows),
         ],
     }
-    return {
-        name: Membership(
-            area_under_curve(members, outside, measures),
-            {share: _true_positives(members, outside, share) for share in FALSE_POSITIVES},
-        )
-        for name, (members, outside) in scores.items()
+    units = (targets, controls)
+    risks = {
+        name: area_under_curve(members, outside, measures, units=units) for name, (members, outside) in scores.items()
     }
+    if noise is not None:
+        pairs = _likelihood_ratios(material, targets, controls, noise)
+        groups = _variants(material, targets, controls)
+        risks[LIKELIHOOD] = area_under_curve(*pairs, measures, units=units, groups=groups)
+        scores[LIKELIHOOD] = list(pairs)
+    results = {}
+    for name, risk in risks.items():
+        members, outside = scores[name]
+        rates = {share: _true_positives(members, outside, share) for share in FALSE_POSITIVES}
+        results[name] = Membership(risk, rates)
+    return results
+
+
+def _density_ratio(shown: TraceModel, expected: TraceModel, rows: Ints, without: Ints) -> Floats:
+    """Return the log ratio of the densities of each row; `without` is the row of a case that the reference lacks."""
+    return np.asarray(
+        [
+            shown.log_density(row) - expected.log_density(row, lacking)
+            for row, lacking in zip(rows.tolist(), without.tolist(), strict=True)
+        ]
+    )
+
+
+def _variants(material: Material, targets: Ints, controls: Ints) -> tuple[Ints, Ints]:
+    """Return the sequence of activities of each target: all cases of one saw the same noise."""
+    original, control, _ = material.rows(material.steps)
+    return original[targets], control[controls]
+
+
+def _likelihood_ratios(material: Material, targets: Ints, controls: Ints, noise: CountNoise) -> tuple[Floats, Floats]:
+    """Return how much likelier the released count is with the target than without, by somebody who knows all others.
+
+    That is the strongest attacker that the promise of epsilon covers: they know all cases of the original but the
+    target, and the design of the noise. The likelihood ratio is the best test of one against the other.
+    """
+    original, _, released = material.rows(material.steps)
+    size = len(material.steps.weight)
+    true, shown = np.bincount(original, minlength=size), np.bincount(released, minlength=size)
+    of_targets, of_others = _variants(material, targets, controls)
+
+    def score(variants: Ints, others: Ints) -> Floats:
+        present = np.maximum(noise.log_probability(shown[variants], others + 1), -MOST_RATIO)
+        absent = np.maximum(noise.log_probability(shown[variants], others), -MOST_RATIO)
+        return np.asarray(present - absent)
+
+    return score(of_targets, true[of_targets] - 1), score(of_others, true[of_others])
 
 
 def _nearest_distance(material: Material, rows: Ints) -> Floats:
@@ -127,12 +193,26 @@ class TraceModel:
                 self._steps[step] += float(weight[row])
                 self._contexts[step[:-1]] += float(weight[row])
 
-    def log_density(self, row: int) -> float:
-        """Return the logarithm of the probability of a row's trace."""
+    def log_density(self, row: int, lacking: int | None = None) -> float:
+        """Return the logarithm of the probability of a row's trace.
+
+        Parameters
+        ----------
+        row
+            The row.
+        lacking
+            Row of one case that is left out of the model, which was fitted to it.
+        """
+        left_out: Counter[tuple[int, ...]] = Counter()
+        if lacking is not None:
+            for step in self._steps_of(lacking):
+                left_out[step] += 1
+                left_out[step[:-1]] += 1
         logarithm = 0.0
         for step in self._steps_of(row):
-            likely = self._steps.get(step, 0.0) + SMOOTHING
-            possible = self._contexts.get(step[:-1], 0.0) + SMOOTHING * self._choices
+            context = step[:-1]
+            likely = self._steps.get(step, 0.0) - left_out[step] + SMOOTHING
+            possible = self._contexts.get(context, 0.0) - left_out[context] + SMOOTHING * self._choices
             logarithm += math.log(likely / possible)
         return logarithm
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from models.anonymize.local_model import flat
-from models.disclosure.intervals import AttackRisk, Floats, against_control, against_guess
+from models.disclosure.intervals import AttackRisk, Evidence, Floats, Successes, against_guess, compared
 from models.disclosure.material import Material
 from models.eventlog import Ints
 
@@ -90,8 +90,10 @@ def singling_out(material: Material, targets: int, measures: int, rng: np.random
     size = min(material.n_original, material.n_control)
     successes = exactly_one(original[order], material.n_original, size)
     by_chance = exactly_one(control[order], material.n_control, size)
-    risk = against_control(float(successes.sum()), len(order), float(by_chance.sum()), len(order), measures)
-    return SinglingOut(risk, len(predicates))
+    # Predicates of one record tend to single out the same person, so they count as one target.
+    record = np.asarray([predicates[number].row for number in order.tolist()], dtype=np.int64)
+    evidence = Evidence(Successes(record, successes), Successes(record, by_chance), by_case=False)
+    return SinglingOut(compared(evidence, measures), len(predicates))
 
 
 def _one_of(n: int, probability: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +14,11 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, progress, tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from models.disclosure.assessment import Assessment
     from models.disclosure.material import Profile
-    from models.eventlog import EventLog
-    from stream.operator.assessment import AssessedRelease
+    from stream.operator.assessment import LinkedPair
 
 PANEL = "Measure"
 ATTACKER = "Attacker (by default the one of the promise)"
@@ -46,6 +45,10 @@ class AttackerOptions:
     case_attributes: Annotated[
         str, typer.Option(metavar="A[,B]", help="Case attributes that are known.", rich_help_panel=ATTACKER)
     ] = ""
+    start: Annotated[
+        str | None,
+        typer.Option(metavar="UNIT", help="Start of a case, known in seconds to days.", rich_help_panel=ATTACKER),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class SelfMadeOptions:
     mechanism: Annotated[
         str | None,
         typer.Option(
-            help="Make the release from a random half of the original; the other half is the control.",
+            help="Release two random halves of the original; each is the control of the other's release.",
             rich_help_panel=SELF_MADE,
         ),
     ] = None
@@ -63,6 +66,12 @@ class SelfMadeOptions:
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Its keys; repeatable.", rich_help_panel=SELF_MADE),
     ] = None
+    divisions: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Random halvings: more give narrower intervals.", rich_help_panel=SELF_MADE
+        ),
+    ] = 2
 
 
 @options.grouped
@@ -85,8 +94,11 @@ def command(
     self_made: SelfMadeOptions = SelfMadeOptions(),
     sensitive: options.Sensitive = "",
     targets: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Cases attacked; 1,068 by default, at most all.")
+        int | None, typer.Option(metavar="N", min=1, help="Cases attacked; by default from --half-width.")
     ] = None,
+    half_width: Annotated[
+        float, typer.Option(metavar="W", help="Half-width of the interval of a rate near .5; decides the targets.")
+    ] = 0.03,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="FILE.html or FILE.md.", show_default=False)
     ] = None,
@@ -98,34 +110,54 @@ def command(
 
     Any log can be assessed, also one of another program. The figures read the original: keep them with the operator.
     """
+    from connectors import read_log
+    from models.disclosure.assessment import ATTACKS, Attackers
     from stream.operator import assessment
     from stream.operator.report.statement import html, markdown
+    from stream.release.single import mechanism_of
 
     if output is not None and output.suffix not in (".html", ".md"):
         raise InputError(f"{output}: the assessment is written as .html or .md (or printed with --json)")
     if original is None:
         raise InputError("--original is missing: the log that the release was made from")
     attributes = options.split_attributes(sensitive)
-    logs = _read(releases or [], original, control, self_made, attributes, reading, seed)
-    profiles = assessment.profiles_of(_declared(attacker), logs.releases, logs.original)
+    attackers = Attackers((), tuple(attributes), targets, half_width, seed)
+    declared = _declared(attacker)
+    pairs: list[LinkedPair] = []
     with progress() as bar:
-        sets = 1 if len(logs.releases) == 1 else 2
-        task = bar.add_task("attacks", total=5 * len(profiles) * sets)
+        task = bar.add_task("reading", total=None)
 
         def say(attack: str) -> None:
             bar.update(task, advance=1, description=attack)
 
-        assessments = assessment.assess_releases(
-            logs.releases,
-            logs.original,
-            logs.control,
-            profiles,
-            sensitive=attributes,
-            targets=targets,
-            seed=seed,
-            say=say,
-        )
-    page = assessment.page(logs.releases, assessments)
+        if self_made.mechanism is not None:
+            if releases or control is not None:
+                raise InputError(
+                    "--mechanism makes the release and the control itself: leave out RELEASE and --control, or "
+                    "--mechanism"
+                )
+            bar.update(task, total=self_made.divisions * (2 + 2 * 2 * len(ATTACKS)))
+            mechanism = mechanism_of(self_made.mechanism, options.assignments(self_made.option or []))
+            source = read_log(original, reading=reading)
+            release, assessments = assessment.assess_mechanism_of(
+                mechanism, source, attackers, declared=declared, divisions=self_made.divisions, say=say
+            )
+            read = [release]
+        else:
+            if self_made.option:
+                raise InputError("--set is a key of a mechanism: name it with --mechanism")
+            if not releases:
+                raise InputError("name the releases to assess, or make one here with --mechanism")
+            read = [assessment.read_release(path, reading) for path in releases]
+            source = read_log(original, reading=reading)
+            outside = None if control is None else read_log(control, reading=reading)
+            attackers = replace(attackers, profiles=assessment.profiles_of(declared, read, source))
+            sets = 1 if len(read) == 1 else 2
+            bar.update(task, total=len(ATTACKS) * len(attackers.profiles) * sets)
+            assessments = assessment.assess_releases(read, source, outside, attackers, say=say)
+            pairs = assessment.linked_pairs(read, attackers)
+        bar.update(task, completed=bar.tasks[task].total)
+    page = assessment.page(read, assessments, pairs)
     if output is not None:
         try:
             output.write_text(html(page) if output.suffix == ".html" else markdown(page), encoding="utf-8")
@@ -135,47 +167,7 @@ def command(
     if json:
         emit_json(page.data)
     else:
-        _print(assessments)
-
-
-@dataclass(frozen=True, slots=True)
-class _Logs:
-    """The logs of an assessment; without a control it is None."""
-
-    releases: list[AssessedRelease]
-    original: EventLog
-    control: EventLog | None
-
-
-def _read(
-    paths: list[Path],
-    original: Path,
-    control: Path | None,
-    self_made: SelfMadeOptions,
-    sensitive: list[str],
-    reading: Reading,
-    seed: int,
-) -> _Logs:
-    from connectors import read_log
-    from stream.operator.assessment import read_release, release_of_half
-
-    if self_made.mechanism is not None:
-        if paths or control is not None:
-            raise InputError(
-                "--mechanism makes the release and the control itself: leave out RELEASE and --control, or --mechanism"
-            )
-        from stream.release.single import mechanism_of
-
-        mechanism = mechanism_of(self_made.mechanism, options.assignments(self_made.option or []))
-        release, half, outside = release_of_half(read_log(original, reading=reading), mechanism, sensitive, seed)
-        return _Logs([release], half, outside)
-    if self_made.option:
-        raise InputError("--set is a key of a mechanism: name it with --mechanism")
-    if not paths:
-        raise InputError("name the releases to assess, or make one here with --mechanism")
-    read = [read_release(path, reading) for path in paths]
-    control_log = None if control is None else read_log(control, reading=reading)
-    return _Logs(read, read_log(original, reading=reading), control_log)
+        _print(assessments, pairs)
 
 
 def _declared(attacker: AttackerOptions) -> Profile | None:
@@ -183,11 +175,13 @@ def _declared(attacker: AttackerOptions) -> Profile | None:
     from stream.operator.assessment import declared_profile
 
     known_attributes = options.split(attacker.case_attributes)
-    return declared_profile(attacker.m, attacker.knowledge, attacker.attribute, attacker.T, known_attributes)
+    return declared_profile(
+        attacker.m, attacker.knowledge, attacker.attribute, attacker.T, known_attributes, attacker.start
+    )
 
 
-def _print(assessments: Mapping[str, Assessment]) -> None:
-    from stream.operator.assessment import COLUMNS, READING, not_run, row, warnings
+def _print(assessments: Mapping[str, Assessment], pairs: Sequence[LinkedPair]) -> None:
+    from stream.operator.assessment import COLUMNS, LINK_COLUMNS, LINKED, READING, not_run, row, warnings
 
     console = tables()
     for name, assessment in assessments.items():
@@ -198,6 +192,10 @@ def _print(assessments: Mapping[str, Assessment]) -> None:
             for line in not_run(result):
                 console.print(line)
             console.print()
+    if pairs:
+        linked = [[cell or None for cell in pair.cells()] for pair in pairs]
+        console.print(filled(LINK_COLUMNS, linked, title="links to the newest release", left=1))
+        console.print(LINKED)
     for warning in warnings(assessments):
         console.print(f"warning: {warning}")
     for line in READING:

@@ -103,6 +103,10 @@ def command(
     compare: Annotated[
         bool, typer.Option("--compare", help="Publish in several ways side by side, and compare them.")
     ] = False,
+    assess: Annotated[
+        bool,
+        typer.Option("--assess", help="Attack held-out cases before each release; for the operator, refuses nothing."),
+    ] = False,
     figures: MetricsOptions = MetricsOptions(),
     sensitive: options.Sensitive = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
@@ -141,10 +145,12 @@ def command(
                 loaded,
                 output,
                 speed=speed,
-                on_progress=lambda done: bar.update(task, completed=done),
+                on_progress=lambda done: bar.update(task, completed=done, description="replaying"),
                 watch=watch,
                 built_by=built_by,
                 intake=intake_of(how, end),
+                assess=assess,
+                on_assess=lambda attack: bar.update(task, description=f"assessing: {attack}"),
             )
             for bad in left_out:  # the operator's folder is there now, and locked
                 _rows_file(reading, output)(bad)
@@ -213,6 +219,8 @@ SIGNS = {"withheld": "x", "rejected": "x", "held": "?", "waits": "?"}
 
 
 def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
+    from stream.operator.history import attacks_sentence
+
     verdicts = outcome.verdicts()
     show_verdicts(verdicts)
     console = tables()
@@ -232,6 +240,10 @@ def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]
         for line in rows:
             compared.add_row(*cells(line))
         console.print(compared)
+    for name, decision in outcome.decisions:
+        attacks = attacks_sentence(output, name, decision.sequence) if decision.sequence else ""
+        if attacks:
+            console.print(f"{name}, release {decision.sequence}: attacks on held-out cases. {attacks}")
     for publication, number in outcome.held:
         console.print(
             f"release {number} of {publication} is held: look at it (veilstream serve {output}, or veilstream report "

@@ -93,6 +93,10 @@ class Publication(ConfigTable):
     publish_after: Duration | None = None
     """dp: time from the cut to the publication, 15m by default, which hides the time of a build; longer builds are
     withheld. Set it when builds take longer than 15 minutes, or when recipients need a release sooner."""
+    assess: bool = False
+    """Attack the mechanism on held-out cases before each release; the result is kept beside the audit and refuses
+    nothing. Set it when an officer wants to see what attackers get from each release. With noise, `publish_after` must
+    leave time for two more builds."""
     approval: Literal["none", "required"] = "none"
     """`required`: a release that passes the gate is charged, sealed and held until `veilstream approve`. Set it
     when an officer must look at each release before it leaves."""

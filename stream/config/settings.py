@@ -216,6 +216,7 @@ class Settings(ConfigTable):
             min_free_bytes=self.min_free_bytes,
             once=publication.once(person=self.process.person is not None),
             accumulation=publication.accumulation,
+            assess=publication.assess,
             approval=publication.approval == "required",
             hold=publication.hold,
             accounting=budget.adds,

@@ -2,7 +2,8 @@
 
     DIR/public/<publication>/release-000012/        releases of a local store (`connectors.store`)
     DIR/operator/ledger.sqlite, key, lock, checkpoints/, .configuration.json
-    DIR/operator/<publication>/000012/              audit.json, memory.json, variants.parquet of one release
+    DIR/operator/<publication>/000012/              audit.json, memory.json, variants.parquet of one release,
+                                                    assessment.json if the publication asks for it
     DIR/operator/<publication>/held/<temporary>/    public files of a release that waits for approval
     DIR/operator/status.json, .faust/               of a daemon
     DIR/operator/comparison.json, bad-rows.csv      of a replay
@@ -33,6 +34,8 @@ FOR_OFFICERS = "for_officers"
 AUDIT = "audit.json"
 MEMORY = "memory.json"
 VARIANTS = "variants.parquet"
+ASSESSMENT = "assessment.json"
+"""Attacks on held-out cases, beside the audit if the publication asks for them. No later release needs it."""
 
 OPERATOR_FILES = (AUDIT, MEMORY, VARIANTS)
 """The operator's files of a release."""
@@ -156,6 +159,10 @@ class OperatorLayout:
     def audit(self, publication: str, number: int) -> Path:
         """Return the path of the audit of a release."""
         return self.output.joinpath(OPERATOR, publication, release_folder(number), AUDIT)
+
+    def attacks_before(self, publication: str, number: int) -> Path:
+        """Return the path of the attacks on held-out cases that were made before a release."""
+        return self.output.joinpath(OPERATOR, publication, release_folder(number), ASSESSMENT)
 
     def variants(self, publication: str, number: int) -> Path:
         """Return the path of the records of a release as audits see them."""

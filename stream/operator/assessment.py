@@ -8,29 +8,38 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from connectors import read_log
 from connectors.logs import SUFFIXES
 from connectors.reading import Reading
-from models.disclosure.assessment import Assessment, Measure, ProfileResult, assess
-from models.disclosure.material import MOST_KNOWN, Profile, pooled
+from models.content_free import content_free
+from models.disclosure.assessment import ATTACKS, Assessment, Attackers, Measure, ProfileResult, assess
+from models.disclosure.material import Profile, pooled
+from models.disclosure.release_links import ReleaseLinks, release_links
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import Knowledge
+from stream.ledger import release_record
+from stream.ledger.layout import OperatorLayout
 from stream.operator.history import read_json
 from stream.operator.report.statement import Section, Statement
-from stream.release.contract import Mechanism
+from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.documents import AnonymitySection
+from stream.release.gate import worst_anonymity
+from stream.release.held_out import assess_mechanism, known_noise, promised_profile, with_stronger
 from stream.release.manifest import promise, software
 from stream.release.public_files import public_log
-from stream.release.single import exposure_of, release_once
+from stream.release.public_view import with_attributes
+from stream.release.single import exposure_of, without_resource_names
 
 NEWEST = "newest release alone"
 POOLED = "all releases together"
+BOTH_WAYS = "releases of both halves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +56,19 @@ class AssessedRelease:
         Its manifest; None for a file alone or a release of another program.
     digest
         sha256 of its `manifest.json`; None without one.
+    partners
+        The same cases under the operator's pseudonyms, by which cases of other releases are recognised; None if the
+        operator's folder is not beside the release. The ids of `log` are used then.
+    least_cases
+        The least of FA, CA and BA that was measured against earlier releases; None if there is none.
     """
 
     name: str
     log: EventLog
     manifest: Mapping[str, Any] | None
     digest: str | None = None
+    partners: EventLog | None = None
+    least_cases: int | None = None
 
 
 def read_release(path: Path, reading: Reading) -> AssessedRelease:
@@ -75,95 +91,60 @@ def read_release(path: Path, reading: Reading) -> AssessedRelease:
     if not logs:
         raise InputError(f"{path}: the manifest names no log ({', '.join(names) or 'no file'})")
     digest = hashlib.sha256((path / "manifest.json").read_bytes()).hexdigest()
-    return AssessedRelease(str(path), read_log(path / logs[0]), manifest, digest)
+    return AssessedRelease(str(path), read_log(path / logs[0]), manifest, digest, *_operator_view(path, manifest))
 
 
-def promised_profile(manifest: Mapping[str, Any] | None) -> Profile | None:
-    """Return the attacker that a promise by groups names; None for other releases.
-
-    The promise covers `L` items of a declared kind; more than 8 are attacked as 8.
-    """
-    mechanism = manifest["mechanism"] if manifest else {}
-    # The JSON of `anonymize` has the parameters beside the kind, a manifest has them in a table of their own.
-    parameters = mechanism.get("parameters", mechanism)
-    if "L" not in parameters:
-        return None
-    knowledge = Knowledge(
-        parameters.get("knowledge", "seq"),
-        parameters.get("attribute", "ac"),
-        parameters.get("T", "minutes"),
-        parameters.get("clock", "utc"),
-    )
-    return Profile(min(int(parameters["L"]), MOST_KNOWN), knowledge, name="promised")
+def _operator_view(path: Path, manifest: Mapping[str, Any]) -> tuple[EventLog | None, int | None]:
+    """Return the records of a release with their pseudonyms, and its least FA, CA or BA, from the operator's folder."""
+    # .../public/PUBLICATION/release-NNNNNN
+    output = path.resolve().parents[2]
+    publication, number = str(manifest.get("publication", "")), int(manifest.get("sequence", 0))
+    layout = OperatorLayout(output)
+    variants, audit = layout.variants(publication, number), layout.audit(publication, number)
+    if not variants.is_file() or not audit.is_file():
+        return None, None
+    anonymity = cast(AnonymitySection, read_json(audit).get("anonymity") or {})
+    measured = [worst_anonymity(anonymity, name) for name in ("fa", "ca", "ba")]
+    least = min((value for value in measured if value is not None), default=None)
+    return release_record.read(variants).log, least
 
 
 def declared_profile(
-    m: int | None, structure: str | None, attribute: str | None, T: str | None, case_attributes: Sequence[str]
+    m: int | None,
+    structure: str | None,
+    attribute: str | None,
+    T: str | None,
+    case_attributes: Sequence[str],
+    start: str | None = None,
 ) -> Profile | None:
     """Return the attacker that options declare; None if no option is set."""
-    if m is None and structure is None and attribute is None and T is None and not case_attributes:
+    if (m, structure, attribute, T, start) == (None,) * 5 and not case_attributes:
         return None
     knowledge = Knowledge(
         structure or "seq",  # type: ignore[arg-type] # checked inside
         attribute or "ac",  # type: ignore[arg-type]
         T or "minutes",  # type: ignore[arg-type]
     )
-    return Profile(Profile().m if m is None else m, knowledge, tuple(case_attributes))
+    known_items = Profile().m if m is None else m
+    return Profile(known_items, knowledge, tuple(case_attributes), start=start or "")  # type: ignore[arg-type]
 
 
 def profiles_of(declared: Profile | None, releases: Sequence[AssessedRelease], original: EventLog) -> list[Profile]:
     """Return the attackers: the declared one, else that of the promise, else one who knows three activities in order.
 
-    One stronger attacker is added. They know the case attributes that all releases and the original carry.
+    One stronger attacker is added. They know the case attributes that all releases and the original carry, and the day
+    on which a case began if the newest release shows dates.
     """
-    promised = promised_profile(releases[-1].manifest)
-    first = declared or promised or Profile(name="default")
-    carried = [set(release.log.case_attributes) for release in releases]
-    shown = sorted(set(original.case_attributes).intersection(*carried))
-    stronger = first.stronger(shown)
-    is_same = (stronger.m, stronger.knowledge, stronger.attributes) == (first.m, first.knowledge, first.attributes)
-    return [first] if is_same else [first, stronger]
-
-
-def held_out(log: EventLog, seed: int) -> tuple[EventLog, EventLog]:
-    """Return two random halves of a log: one to make a release from, and the control."""
-    if log.n_cases < 2:
-        raise InputError("a control is half of the log: give a log of at least two cases")
-    shuffled = np.random.default_rng(seed).permutation(log.n_cases)
-    middle = (log.n_cases + 1) // 2
-    return log.select_cases(np.sort(shuffled[:middle])), log.select_cases(np.sort(shuffled[middle:]))
-
-
-def release_of_half(
-    log: EventLog, mechanism: Mechanism, sensitive: Sequence[str], seed: int
-) -> tuple[AssessedRelease, EventLog, EventLog]:
-    """Make the release of a random half of a log.
-
-    Returns
-    -------
-    AssessedRelease, EventLog, EventLog
-        The release, the half that it was made from, and the other half, which is the control.
-    """
-    half, control = held_out(log, seed)
-    released = [name for name in sensitive if mechanism.releases_attributes]
-    exposure = exposure_of(half, sensitive, released, mechanism)
-    build, _ = release_once(mechanism, exposure, keep_resources=False, released=released)
-    manifest = {
-        "mechanism": {"kind": mechanism.kind, "parameters": mechanism.model_dump(mode="json")},
-        "promise": promise(mechanism, build, sensitive=bool(sensitive)),
-    }
-    return AssessedRelease(f"a release by {mechanism.kind}", public_log(build), manifest), half, control
+    first = declared or promised_profile(releases[-1].manifest) or Profile(name="default")
+    return with_stronger(first, [release.log for release in releases], original)
 
 
 def assess_releases(
     releases: Sequence[AssessedRelease],
     original: EventLog,
     control: EventLog | None,
-    profiles: Sequence[Profile],
+    attackers: Attackers,
     *,
-    sensitive: Sequence[str],
-    targets: int | None,
-    seed: int,
     say: Callable[[str], None],
 ) -> dict[str, Assessment]:
     """Attack the newest release, and all releases together if there are several.
@@ -173,31 +154,137 @@ def assess_releases(
     dict
         The assessment by what was attacked: `NEWEST`, `POOLED`.
     """
-    attacked = {NEWEST: releases[-1].log}
+    newest = replace(attackers, noise=known_noise(releases[-1].manifest))
+    attacked = {NEWEST: (releases[-1].log, newest)}
     if len(releases) > 1:
-        attacked[POOLED] = pooled([release.log for release in releases])
+        attacked[POOLED] = (pooled([release.log for release in releases]), attackers)
     result = {}
-    for name, log in attacked.items():
+    for name, (log, who) in attacked.items():
         result[name] = assess(
             original,
             log,
             control,
-            profiles,
-            sensitive=sensitive,
-            targets=targets,
-            seed=seed,
+            who,
             say=lambda attack, name=name: say(f"{name}: {attack}"),  # type: ignore[misc]
         )
     return result
 
 
-def document(releases: Sequence[AssessedRelease], assessments: Mapping[str, Assessment]) -> dict[str, Any]:
+def assess_mechanism_of(
+    mechanism: Mechanism,
+    log: EventLog,
+    attackers: Attackers,
+    *,
+    declared: Profile | None,
+    divisions: int,
+    say: Callable[[str], None],
+) -> tuple[AssessedRelease, dict[str, Assessment]]:
+    """Release two random halves of a log, several times, and attack each release beside the other half.
+
+    Parameters
+    ----------
+    mechanism, log
+        Makes the releases, of this log.
+    attackers
+        Sensitive attributes, targets and seed; the profiles are those of the mechanism.
+    declared
+        The attacker; None: the one of the promise.
+    divisions
+        How often the log is divided.
+    say
+        Called with the name of each attack before it runs.
+
+    Returns
+    -------
+    AssessedRelease, dict
+        The first release, and the assessment under `BOTH_WAYS`.
+    """
+    sensitive = attackers.sensitive
+    released = [name for name in sensitive if mechanism.releases_attributes]
+    exposure = exposure_of(log, sensitive, released, mechanism)
+    builds: list[Build] = []
+
+    def finish(build: Build, part: Exposure) -> Build:
+        builds.append(with_attributes(without_resource_names(build), released, part, mechanism))
+        return builds[-1]
+
+    assessment = assess_mechanism(
+        mechanism, exposure, finish, attackers, declared=declared, divisions=divisions, say=say
+    )
+    manifest = {
+        "mechanism": {"kind": mechanism.kind, "parameters": mechanism.model_dump(mode="json")},
+        "promise": promise(mechanism, builds[0], sensitive=bool(sensitive)),
+    }
+    release = AssessedRelease(f"releases of halves by {mechanism.kind}", public_log(builds[0]), manifest)
+    return release, {BOTH_WAYS: assessment}
+
+
+@content_free("earlier", "later")
+@dataclass(frozen=True, slots=True)
+class LinkedPair:
+    """The newest release and an earlier one: how often their records of one case are linked.
+
+    Parameters
+    ----------
+    earlier, later
+        Names of the releases.
+    links
+        Result of the attack; None if no case is recognised in both.
+    least_cases
+        The least of FA, CA and BA of the newest release; None if it was not measured.
+    """
+
+    earlier: str
+    later: str
+    links: ReleaseLinks | None
+    least_cases: int | None
+
+    def json(self) -> dict[str, Any]:
+        """Return the pair under its public names."""
+        body: dict[str, Any] = {"earlier": self.earlier, "later": self.later, "least_of_fa_ca_ba": self.least_cases}
+        if self.links is None:
+            return body | {
+                "reason": "no case is recognised in both: their ids differ, and no operator folder is beside"
+            }
+        risk = self.links.risk
+        figures = {"common_cases": self.links.common, "candidates": self.links.candidates, "by_chance": risk.control}
+        return body | figures | {name: risk.json()[name] for name in ("rate", "targets", "risk", "low", "high")}
+
+    def cells(self) -> tuple[str, ...]:
+        """Return one line of a table, as `LINK_COLUMNS`."""
+        bound = "" if self.least_cases is None else f"1 in {self.least_cases}"
+        if self.links is None:
+            return (self.earlier, "", "", "", "", bound, "not recognised")
+        risk = self.links.risk
+        rates = (f"{risk.rate:.3f}", _number(risk.control))
+        return (self.earlier, str(self.links.common), str(risk.targets), *rates, bound, str(self.links.candidates))
+
+
+LINK_COLUMNS = ("earlier release", "cases in both", "targets", "linked", "by chance", "bound (F, C, B)", "candidates")
+
+
+def linked_pairs(releases: Sequence[AssessedRelease], attackers: Attackers) -> list[LinkedPair]:
+    """Link the records of the newest release with those of each earlier one."""
+    newest = releases[-1]
+    pairs = []
+    for number, earlier in enumerate(releases[:-1]):
+        logs = [release.partners or release.log for release in (earlier, newest)]
+        rng = np.random.default_rng([attackers.seed, len(ATTACKS) + 2, number])
+        links = release_links(logs[0], logs[1], attackers.wanted, rng)
+        pairs.append(LinkedPair(earlier.name, newest.name, links, newest.least_cases))
+    return pairs
+
+
+def document(
+    releases: Sequence[AssessedRelease], assessments: Mapping[str, Assessment], pairs: Sequence[LinkedPair] = ()
+) -> dict[str, Any]:
     """Return the documented JSON."""
     return {
         "version": 1,
         "software": software(),
         "releases": [_release_document(release) for release in releases],
         "assessments": [{"attacked": name, **assessment.json()} for name, assessment in assessments.items()],
+        "pairs": [pair.json() for pair in pairs],
         "warnings": list(warnings(assessments)),
     }
 
@@ -233,29 +320,41 @@ def warnings(assessments: Mapping[str, Assessment]) -> Iterator[str]:
         )
     for name, assessment in assessments.items():
         backwards = [measure for result in assessment.results for measure in result.measures if _is_backwards(measure)]
-        if backwards:
+        # Where each half was both, nobody mixed them up: suppression can make the rare cases of a release less like it.
+        if backwards and not assessment.both_ways:
             yield (
                 f"{name}: the control is nearer to the release than the original is ({backwards[0].attack}, "
                 f"{backwards[0].how}). Was the release made from cases of the control?"
             )
 
 
+_FEW = 20
+"""Targets below which the interval of an area is too rough for a warning."""
+
+
 def _is_backwards(measure: Measure) -> bool:
-    return measure.attack == "membership" and measure.risk is not None and (measure.risk.high or 0.0) < 0
+    if measure.attack != "membership" or measure.risk is None:
+        return False
+    is_known = min(measure.risk.targets, measure.risk.control_targets) >= _FEW
+    return is_known and (measure.risk.high or 0.0) < 0
 
 
-def page(releases: Sequence[AssessedRelease], assessments: Mapping[str, Assessment]) -> Statement:
+def page(
+    releases: Sequence[AssessedRelease], assessments: Mapping[str, Assessment], pairs: Sequence[LinkedPair] = ()
+) -> Statement:
     """Return the page for the operator and the officer, for the renderers of the statement."""
     return Statement(
         f"Assessment of {', '.join(release.name for release in releases)}",
         "Knowledge about people that attackers gain from the release, measured by attacks that read the original. "
         "The page is for the operator and the officer, and not for recipients.",
-        tuple(_sections(releases, assessments)),
-        document(releases, assessments),
+        tuple(_sections(releases, assessments, pairs)),
+        document(releases, assessments, pairs),
     )
 
 
-def _sections(releases: Sequence[AssessedRelease], assessments: Mapping[str, Assessment]) -> Iterator[Section]:
+def _sections(
+    releases: Sequence[AssessedRelease], assessments: Mapping[str, Assessment], pairs: Sequence[LinkedPair]
+) -> Iterator[Section]:
     promise = (releases[-1].manifest or {}).get("promise")
     if promise is not None:
         facts = (("Guaranteed", promise["guaranteed"]), ("Against whom", promise["against_whom"]))
@@ -267,8 +366,17 @@ def _sections(releases: Sequence[AssessedRelease], assessments: Mapping[str, Ass
         yield _summary(name, assessment)
         for result in assessment.results:
             yield _table(name, result)
+    if pairs:
+        rows = (LINK_COLUMNS, *(pair.cells() for pair in pairs))
+        yield Section("Links from earlier releases to the newest one", paragraphs=(LINKED,), rows=rows)
     yield Section("How to read the figures", points=READING)
 
+
+LINKED = (
+    "For each case that both releases have, the attacker guesses its record in the newest release from its record in "
+    "the earlier one. The bound is the least of FA, CA and BA: knowing a few events, no correspondence attack leaves "
+    "fewer cases. Linking whole records may succeed more often, and says how well a person can be followed."
+)
 
 READING = (
     "Rate: share of the attacked people for whom the attack succeeds. Control: the same on people who are not in the "
@@ -291,6 +399,8 @@ def _summary(name: str, assessment: Assessment) -> Section:
         attacks = list(dict.fromkeys(measure.attack for measure in seen))
         text = f"A leak was seen by: {', '.join(attacks)}."
     control = f"{assessment.control_cases} cases" if assessment.control_cases else "none (best guess)"
+    if assessment.both_ways:
+        control = "each half was released, and is the control of the other half's release"
     facts = (
         ("Original", f"{assessment.original_cases} cases"),
         ("Release", f"{assessment.released_cases} cases"),

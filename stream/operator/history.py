@@ -145,6 +145,27 @@ def _read_audit(output: Path, publication: str, sequence: int, kind: Any) -> Aud
     return audit
 
 
+def attacks_sentence(output: Path, publication: str, sequence: int) -> str:
+    """Return what attacks on held-out cases saw before a release, in words; empty if none were run."""
+    path = OperatorLayout(output).attacks_before(publication, sequence)
+    if not path.is_file():
+        return ""
+    document = read_json(path)
+    if "reason" in document:
+        return f"Not run: {document['reason']}."
+    seen: dict[str, None] = {}
+    for assessment in document["assessments"]:
+        for profile in assessment["profiles"]:
+            names = [
+                f"{measure['attack']} ({measure['how']})" for measure in profile["measures"] if measure.get("seen")
+            ]
+            seen.update(dict.fromkeys(names))
+    where = f"The figures are in operator/{publication}/{path.parent.name}/{path.name}."
+    if seen:
+        return f"A leak was seen by {', '.join(seen)}. {where}"
+    return f"No attack saw a leak. This shows no more than what each of them would have seen. {where}"
+
+
 def read_json(path: Path | str, kind: Any = Any) -> Any:
     """Read a document of an output folder, or the keys of it that a TypedDict names; InputError if it is damaged."""
     try:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -42,7 +42,7 @@ from stream.ledger.entries import (
     charge_entry,
 )
 from stream.ledger.folder import OperatorFolder, write_json
-from stream.ledger.layout import AUDIT, MEMORY, VARIANTS
+from stream.ledger.layout import ASSESSMENT, AUDIT, MEMORY, VARIANTS
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Ledger
@@ -55,7 +55,7 @@ from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.manifest import manifest
 from stream.release.once import PAID, refuse_other_terms
 from stream.release.planned import BuiltBy, Place
-from stream.release.public_view import as_released, released_resources
+from stream.release.public_view import as_released, released_resources, with_attributes
 from stream.release.reason import Code, Reason, blocked, of_record, ruled
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
@@ -114,6 +114,8 @@ class Pipeline:
         Called at each durable step, for tests of crashes.
     waiting
         Seals of releases whose moment has not come, by number.
+    on_assess
+        Called with the name of each attack of an assessment, before it runs.
     """
 
     spec: PublicationSpec
@@ -128,6 +130,7 @@ class Pipeline:
     clock: ReleaseClock = field(default_factory=RealClock)
     built_by: BuiltBy | None = None
     waiting: dict[int, SealEntry] = field(default_factory=dict)
+    on_assess: Callable[[str], None] = lambda _attack: None
 
     def __post_init__(self) -> None:
         """Open the account of the publication."""
@@ -448,10 +451,30 @@ class Pipeline:
             VARIANTS: lambda path: release_record.write(path, record),
             MEMORY: write_json(audited.build.memory),
         }
+        if self.spec.assess:
+            operator_files[ASSESSMENT] = write_json(self._assessment(audited.built))
         temporary = self.folder.prepare(self.name, operator_files)
         if self.mirror is not None:
             self.mirror.put_release(self.name, temporary.name, temporary)
         return temporary
+
+    def _assessment(self, built: Built) -> Mapping[str, Any]:
+        """Return the attacks on held-out cases of the cut, or why they could not be run.
+
+        They refuse nothing: whatever goes wrong here stops no release. Nothing of the halves leaves, so their noise
+        costs no epsilon.
+        """
+        from stream.release import held_out  # the attacks import much that no other release needs
+
+        exposure, form = built.attempt.exposure, built.charged.inputs.resource_form
+        named = replace(exposure, log=released_resources(exposure.log, self.spec, self.pseudonyms, form))
+
+        def finish(build: Build, part: Exposure) -> Build:
+            return with_attributes(build, self.spec.attributes, part, self.spec.mechanism)
+
+        return held_out.document(
+            self.spec.mechanism, named, finish, seed=built.charged.inputs.number, say=self.on_assess
+        )
 
     # seal
 

@@ -161,8 +161,13 @@ def release_once(
     build = mechanism_.build(exposure)
     seconds = time.perf_counter() - begin
     if not keep_resources:
-        build = replace(build, log=pseudonymous_resources(build.log, Pseudonyms(secrets.token_bytes(32))))
+        build = without_resource_names(build)
     return with_attributes(build, released, exposure, mechanism_), seconds
+
+
+def without_resource_names(build: Build) -> Build:
+    """Return the build with pseudonyms in place of resources, under a key that is dropped."""
+    return replace(build, log=pseudonymous_resources(build.log, Pseudonyms(secrets.token_bytes(32))))
 
 
 def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = False) -> None:

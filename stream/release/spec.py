@@ -28,6 +28,7 @@ class PublicationSpec:
     * `accounting`: how the process adds charges up, and as which (epsilon, delta) it shows them;
     * `delay`: nanoseconds from the cut to the publication of a dp release, None for the other kinds;
     * `formats`: of the public files; `attributes`: what leaves with the cases (`release_attributes`);
+    * `assess`: whether attacks on held-out cases are run before each release;
     * `approval`: whether a person must approve each release; `hold`: what happens to later cuts while one is held;
     * `max_epsilon`, `max_delta`: caps over all publications of the process;
     * `sensitive`: whether the process names sensitive attributes;
@@ -56,6 +57,7 @@ class PublicationSpec:
     min_free_bytes: int = 0
     once: OncePerCase | None = None
     accumulation: Shape | None = None
+    assess: bool = False
     approval: bool = False
     hold: Literal["block", "supersede"] = "block"
     accounting: Accounting = PURE

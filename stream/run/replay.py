@@ -181,13 +181,24 @@ class Replay:
         clock: SimulatedClock | None = None,
         built_by: BuiltBy | None = None,
         intake: Intake = "log",
+        assess: bool = False,
+        on_assess: Callable[[str], None] = lambda _attack: None,
     ) -> None:
         self.settings, self.speed, self.on_progress, self.sleep = settings, speed, on_progress, sleep
         self.batch = batch if speed is None else 1
         self.clock = clock or SimulatedClock()
         self.watch = watch
         self.service = ReleaseService(
-            settings, output, at=at, ops=ops, clock=self.clock, watch=watch, built_by=built_by, intake=intake
+            settings,
+            output,
+            at=at,
+            ops=ops,
+            clock=self.clock,
+            watch=watch,
+            built_by=built_by,
+            intake=intake,
+            assess=assess,
+            on_assess=on_assess,
         )
         if watch is not None:
             watch.attached(self.service)

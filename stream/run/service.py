@@ -86,6 +86,10 @@ class ReleaseService:
         Engine that builds in place of the mechanisms.
     intake
         How events came in, for promises of epsilon.
+    assess
+        Whether attacks on held-out cases are run before each release of all publications.
+    on_assess
+        Called with the name of each attack of such an assessment, before it runs.
     """
 
     def __init__(
@@ -101,6 +105,8 @@ class ReleaseService:
         clock: ReleaseClock | None = None,
         built_by: BuiltBy | None = None,
         intake: Intake = "log",
+        assess: bool = False,
+        on_assess: Callable[[str], None] = lambda _attack: None,
     ) -> None:
         self.settings, self.at, self.watch = settings, at, watch
         self.clock: ReleaseClock = clock or RealClock()
@@ -124,8 +130,9 @@ class ReleaseService:
             audience_of = {name: audience for audience in self.audiences for name in audience.members}
             self.pipelines = dict[str, Pipeline]()
             for publication in settings.publication:
+                spec = replace(settings.spec(publication), intake=intake, assess=assess or publication.assess)
                 self.pipelines[publication.name] = Pipeline(
-                    spec=replace(settings.spec(publication), intake=intake),
+                    spec=spec,
                     ledger=self.ledger,
                     store=self.store,
                     folder=self.folder,
@@ -136,6 +143,7 @@ class ReleaseService:
                     mirror=self.mirror,
                     clock=self.clock,
                     built_by=built_by,
+                    on_assess=on_assess,
                 )
             # Recovery and the mirror bring the operator's files of earlier releases, which audits then read. An erasure
             # that a crash left unfinished needs these files, too.

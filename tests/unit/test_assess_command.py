@@ -106,14 +106,14 @@ def test_the_promise_of_a_release_names_the_attacker(tmp_path: Path, capfd: pyte
     assert [(one["profile"], one["m"]) for one in assessment["profiles"]] == [("promised", 3), ("stronger", 6)]
 
 
-def test_a_release_made_here_has_half_of_the_log_as_control(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_mechanism_is_assessed_on_both_halves_of_the_log(capfd: pytest.CaptureFixture[str]) -> None:
     body = _json(
         capfd, "--original", str(HOSPITAL), "--mechanism", "tlkc", "--set", "K=20", "--set", "L=2", "--targets", "50"
     )
     (assessment,) = body["assessments"]  # type: ignore[misc, str-unpack]
-    total = assessment["original_cases"] + assessment["control_cases"]
-    assert abs(assessment["original_cases"] - assessment["control_cases"]) <= 1
-    assert total == 2041  # cases of the bundled log (examples/generate.py)
+    assert assessment["both_ways"]
+    # All cases of the bundled log (examples/generate.py) were in one release, and outside of the other.
+    assert assessment["original_cases"] == assessment["control_cases"] == 2041
 
 
 def test_a_control_that_was_released_is_noticed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -5,21 +5,41 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import mannwhitneyu
+from scipy.stats import mannwhitneyu, norm
 
-from models.disclosure.assessment import ATTACKS, Assessment, Measure, assess
+from models.disclosure.assessment import ATTACKS, Assessment, Attackers, Measure, assess
 from models.disclosure.inference import inference
-from models.disclosure.intervals import against_control, against_guess, area_under_curve, newcombe, wilson
-from models.disclosure.linkability import CANDIDATES, linkability
+from models.disclosure.intervals import (
+    AttackRisk,
+    BothWays,
+    Evidence,
+    Successes,
+    against_control,
+    against_guess,
+    area_under_curve,
+    compared,
+    crossed,
+    crossed_area,
+    newcombe,
+    wilson,
+)
+from models.disclosure.linkability import CANDIDATES, _agreement, _Candidates, linkability
 from models.disclosure.material import Material, Profile, drawn, pooled
+from models.disclosure.membership import LIKELIHOOD, membership
+from models.disclosure.noise import LaplaceCounts
 from models.disclosure.reconstruction import reconstruction
+from models.disclosure.release_links import release_links
 from models.disclosure.singling_out import exactly_one, singling_out
+from models.dp.noise import simulated
+from models.dp.strict import release_variants
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import Knowledge
@@ -118,6 +138,100 @@ def test_the_power_is_the_leak_that_nineteen_of_twenty_runs_see() -> None:
     assert 920 <= seen <= 980
 
 
+def _shares(rng: np.random.Generator, probability: np.ndarray, draws: int) -> np.ndarray:
+    return np.asarray(rng.binomial(draws, probability) / draws)
+
+
+def _covers(risk: AttackRisk | None, truth: float) -> bool:
+    assert risk is not None
+    assert risk.low is not None
+    assert risk.high is not None
+    return risk.low <= truth <= risk.high
+
+
+@pytest.mark.parametrize(
+    ("shape", "lift"),
+    # Shape of the beta distribution of the success of a case, and the share of the cases that the release gives away.
+    [((2.0, 3.0), 0.1), ((0.3, 0.3), 0.0), ((0.2, 4.0), 0.05), ((6.0, 1.0), 0.3)],
+)
+def test_intervals_of_several_draws_hold_the_true_risk(shape: tuple[float, float], lift: float) -> None:
+    """A case given away succeeds always, the others as their own difficulty allows: the risk is exactly `lift`."""
+    rng = np.random.default_rng(4)
+    covered = narrower = 0
+    for _ in range(600):
+        sides = []
+        for share in (lift, 0.0):
+            probability = np.where(rng.random(200) < share, 1.0, rng.beta(*shape, size=200))
+            sides.append(Successes(np.arange(200), _shares(rng, probability, 8), 8))
+        several = compared(Evidence(sides[0], sides[1]), 1)
+        covered += _covers(several, lift)
+        narrower += max(side.effective for side in sides) > 200
+    # 570 are expected, with a standard deviation of 5.3; four of them below, and conservative intervals above.
+    assert covered >= 548
+    assert narrower > 300
+
+
+@pytest.mark.parametrize(("shape", "lift"), [((2.0, 3.0), 0.1), ((0.3, 0.3), 0.0), ((0.2, 4.0), 0.02)])
+@pytest.mark.parametrize("divisions", [1, 3])
+def test_intervals_over_both_roles_hold_the_true_risk(shape: tuple[float, float], lift: float, divisions: int) -> None:
+    rng = np.random.default_rng(5)
+    covered = 0
+    for _ in range(400):
+        # The same difficulty in both roles. A leak succeeds in place of what fails.
+        difficulty = rng.beta(*shape, size=200)
+        leaks = rng.random(200) < lift
+        runs = []
+        for _division in range(divisions):
+            order = rng.permutation(200)
+            halves = (np.sort(order[:100]), np.sort(order[100:]))
+            evidence = []
+            for inside, outside in (halves, halves[::-1]):
+                within = np.where(leaks[inside], 1.0, difficulty[inside])
+                own = Successes(np.arange(100), _shares(rng, within, 4), 4)
+                others = Successes(np.arange(100), _shares(rng, difficulty[outside], 4), 4)
+                evidence.append(compared(Evidence(own, others), 1))
+            runs.append(BothWays((evidence[0], evidence[1]), halves))
+        covered += _covers(crossed(runs, 1), lift)
+    # 380 are expected, with a standard deviation of 4.4.
+    assert covered >= 362
+
+
+def test_areas_over_both_roles_hold_the_true_area() -> None:
+    """Scores of a case share its difficulty; members score `shift` higher. The true area is that of two draws."""
+    rng = np.random.default_rng(6)
+    shift = 0.5
+    # Scores have variance 2 (difficulty and noise), and so the difference of two different cases has 4.
+    truth = 2 * float(norm.cdf(shift / 2)) - 1
+    covered = 0
+    half_widths = []
+    for _ in range(400):
+        difficulty = rng.normal(size=200)
+        order = rng.permutation(200)
+        halves = (np.sort(order[:100]), np.sort(order[100:]))
+        risks = []
+        for inside, outside in (halves, halves[::-1]):
+            members = difficulty[inside] + shift + rng.normal(size=100)
+            others = difficulty[outside] + rng.normal(size=100)
+            risks.append(area_under_curve(members, others, 1, units=(np.arange(100), np.arange(100))))
+        risk = crossed_area([BothWays((risks[0], risks[1]), halves)], 1)
+        covered += _covers(risk, truth)
+        assert risk is not None
+        half_widths.append((risk.half_width, risks[0].half_width))
+    assert covered >= 362
+    assert np.mean([both for both, _ in half_widths if both]) < 0.7 * np.mean(
+        [alone for _, alone in half_widths if alone]
+    )
+
+
+def test_the_lower_limit_of_the_risk_is_above_0_exactly_if_that_of_the_difference_is() -> None:
+    for successes in range(0, 101, 5):
+        for by_chance in range(0, 100, 5):
+            risk = against_control(successes, 100, by_chance, 100, 1)
+            low, _ = newcombe(successes / 100, 100, by_chance / 100, 100)
+            assert risk.low is not None
+            assert (risk.low > 0) == (low > 0)
+
+
 def test_a_best_guess_is_never_called_a_leak() -> None:
     assert not against_guess(100, 100, 0.1).clear
     assert against_control(100, 100, 10, 100, 1).clear
@@ -164,22 +278,41 @@ def test_both_halves_of_a_case_find_its_record() -> None:
     log, control = _log("o", traces), _log("c", _random_traces(60, 5))
     material = Material.of(log, control, log, Profile())
     everybody = np.arange(60)
-    risks = linkability(material, everybody, everybody, 1, np.random.default_rng(0))
+    risks = linkability(material, everybody, everybody, 1)
     assert {name: risk and risk.rate for name, risk in risks.items()} == {
         "odd and even items": 1.0,
         "early and late items": 1.0,
     }
 
 
+@given(st.data())
+def test_agreement_is_the_share_of_all_draws(data: st.DataObject) -> None:
+    """Against all ways to draw: rows of two records each at most, three candidates a view at most."""
+    weight = np.asarray(data.draw(st.lists(st.integers(1, 2), min_size=6, max_size=6)))
+    views = []
+    for _ in range(2):
+        places = data.draw(st.permutations(range(6)))
+        certain, tied = sorted(places[: data.draw(st.integers(0, 1))]), sorted(places[1 : data.draw(st.integers(1, 5))])
+        records = int(weight[tied].sum())
+        drawn_records = data.draw(st.integers(min(1, records), min(3, records)))
+        views.append(_Candidates(np.asarray(certain, dtype=int), np.asarray(tied, dtype=int), drawn_records))
+    choices = []
+    for view in views:
+        sure = {(row, copy) for row in view.certain.tolist() for copy in range(weight[row])}
+        pool = [(row, copy) for row in view.tied.tolist() for copy in range(weight[row])]
+        choices.append([sure | set(draw) for draw in itertools.combinations(pool, view.drawn)])
+    agreed = [bool(one & other) for one in choices[0] for other in choices[1]]
+    assert _agreement(views[0], views[1], weight) == pytest.approx(np.mean(agreed))
+
+
 def test_equal_records_are_linked_by_chance_alone() -> None:
     log = _log("o", ["abcd"] * 200)
     material = Material.of(log, None, log, Profile())
-    risk = linkability(material, np.arange(200), np.arange(0), 1, np.random.default_rng(0))["odd and even items"]
+    risk = linkability(material, np.arange(200), np.arange(0), 1)["odd and even items"]
     assert risk is not None
     apart = math.comb(200 - CANDIDATES, CANDIDATES) / math.comb(200, CANDIDATES)
     assert risk.control == pytest.approx(1 - apart)
-    low, high = wilson(risk.rate, 200, 0.999)
-    assert low <= 1 - apart <= high
+    assert risk.rate == pytest.approx(1 - apart)
 
 
 # Inference
@@ -231,6 +364,103 @@ def test_reasons_are_given_for_what_cannot_be_guessed() -> None:
     assert reasons["resource of a known activity"] == "the original carries no resources"
 
 
+# Membership
+
+
+def test_the_noise_of_counts_is_the_one_that_is_drawn() -> None:
+    """Released counts of many draws against their probability, above and below the least released count."""
+    noise = LaplaceCounts.of(Fraction(1), Fraction(1, 100))
+    true, draws = noise.rule.least + 1, 40_000
+    counted = Counter()
+    source = simulated(1)
+    noisy = true + noise.rule.noise(source, draws)
+    counted.update(np.where(noisy >= noise.rule.least, noisy, 0).tolist())
+    for shown in (0, noise.rule.least, true, true + 2):
+        expected = float(np.exp(noise.log_probability(np.asarray([shown]), np.asarray([true])))[0])
+        error = math.sqrt(expected * (1 - expected) / draws)
+        assert abs(counted[shown] / draws - expected) < 5 * error
+
+
+def test_the_likelihood_ratio_stays_within_epsilon_and_sees_little_noise() -> None:
+    """With a large epsilon the counts are nearly exact: who knows all others sees each case. With a small one, none."""
+    traces = ["ab"] * 60 + ["ba"] * 60 + ["aab"] * 60
+    outside = ["ab"] * 60 + ["ba"] * 60 + ["abb"] * 60
+    original, control = _log("o", traces), _log("c", outside)
+    everybody = np.arange(180)
+    for epsilon, least, most in ((Fraction(1, 10), 0.45, 0.6), (Fraction(8), 0.95, 1.0)):
+        noise = LaplaceCounts.of(epsilon, Fraction(1, 1000))
+        areas = []
+        for seed in range(40):
+            draw = simulated(seed)
+            release = release_variants(original, epsilon=epsilon, delta_dp=Fraction(1, 1000), draw=draw).log
+            if release.n_events:
+                material = Material.of(original, control, release, Profile())
+                results = membership(material, everybody, everybody, 1, np.random.default_rng(0), noise)
+                areas.append(results[LIKELIHOOD].risk.rate)
+        # Cases of a variant share its noise, so one release of three variants says little. Randomized response has the
+        # area e^epsilon / (1 + e^epsilon), .525 for .1; the mean of 40 has a standard error of about .025.
+        assert least < np.mean(areas) <= most
+
+
+# Absolute times
+
+
+def test_the_day_on_which_a_case_began_is_used_if_the_release_shows_dates() -> None:
+    """All cases have one trace, and days of their own: only the day distinguishes them."""
+    case, time, control_time = [], [], []
+    for number in range(60):
+        case.append(number)
+        time.append(START + timedelta(days=3 * number))
+        control_time.append(START + timedelta(days=3 * number + 1))
+    values = {"v": {f"o{number}": f"value {number}" for number in range(60)}}
+    original = EventLog.from_events([f"o{n}" for n in case] * 2, ["a"] * 60 + ["b"] * 60, time * 2, None, values)
+    other = {"v": {f"c{number}": f"value {number}" for number in range(60)}}
+    control = EventLog.from_events([f"c{n}" for n in case] * 2, ["a"] * 60 + ["b"] * 60, control_time * 2, None, other)
+    known = Profile(1, start="days")
+    assessment = assess(original, original, control, Attackers([Profile(1), known], ["v"]))
+    rates = []
+    for profile in (0, 1):
+        risk = _found(assessment, "inference", "value of v", profile).risk
+        assert risk is not None
+        rates.append(risk.rate)
+    assert rates[0] < 0.1
+    assert rates[1] == 1.0
+    assert "when the case began, in days" in known.sentence()
+    assert Profile(1).stronger((), dates=True).start == "days"
+
+
+def test_a_known_start_needs_dates_in_the_release() -> None:
+    original = _log("o", ["ab", "ac"])
+    relative = replace(_log("r", ["ab", "ac"]), time=np.arange(4) * 1_000_000_000)
+    with pytest.raises(InputError, match="the release shows no dates"):
+        Material.of(original, None, relative, Profile(1, start="days"))
+
+
+# Pairs of releases
+
+
+def test_records_that_grew_are_linked_by_their_beginning() -> None:
+    rng = np.random.default_rng(0)
+    earlier_traces = ["abc", "bca", "cab", "aabb", "bbcc"]
+    earlier = _log("p", earlier_traces)
+    later = _log("p", [trace + "d" for trace in earlier_traces])
+    links = release_links(earlier, later, 100, rng)
+    assert links is not None
+    assert (links.common, links.candidates, links.risk.rate) == (5, 1, 1.0)
+    assert links.risk.control == pytest.approx(1 / 5)
+
+
+def test_equal_records_are_linked_as_a_random_record_is() -> None:
+    earlier, later = _log("p", ["ab"] * 20), _log("p", ["ab"] * 20)
+    links = release_links(earlier, later, 100, np.random.default_rng(0))
+    assert links is not None
+    assert links.risk.rate == pytest.approx(1 / 20)
+
+
+def test_releases_without_a_common_case_are_not_linked() -> None:
+    assert release_links(_log("p", ["ab"]), _log("q", ["ab"]), 10, np.random.default_rng(0)) is None
+
+
 # Reconstruction
 
 
@@ -271,7 +501,7 @@ def test_every_attack_sees_a_release_that_is_the_original() -> None:
         logs.append(_log(name, traces, {"diagnosis": values}, hours=1))
     original, control = logs
     profile = Profile(8)
-    assessment = assess(original, original, control, [profile], sensitive=["diagnosis"])
+    assessment = assess(original, original, control, Attackers([profile], ["diagnosis"]))
     expected = {
         ("singling out", "known items and hours"): 0.95,
         ("linkability", "odd and even items"): 0.9,
@@ -296,33 +526,67 @@ def test_another_sample_of_the_process_is_not_accused() -> None:
             _log(name, _random_traces(80, 100 * seed + k, length=5, letters="abcd")) for k, name in enumerate("ocr")
         ]
         original, control, released = logs
-        assessment = assess(original, released, control, [Profile(3)], seed=seed)
+        assessment = assess(original, released, control, Attackers([Profile(3)], seed=seed))
         accused += any(result.seen for result in assessment.results)
     # More than 4 of 20 has a probability of .003 if each is accused with .05.
     assert accused <= 4
 
 
+def test_a_release_of_another_process_has_no_risk() -> None:
+    """A negative control: records that share activities and nothing else. 0 lies within all intervals."""
+    original, control = (
+        _log(name, _random_traces(250, seed, length=8, letters="abcdefgh")) for name, seed in (("o", 1), ("c", 2))
+    )
+    other = _log("r", ["".join(letters) for letters in itertools.permutations("hgfe")] * 8)
+    (result,) = assess(original, other, control, Attackers([Profile(4)])).results
+    assert not result.seen
+    for measure in result.measures:
+        if measure.risk is not None and measure.risk.low is not None:
+            assert measure.risk.low <= 0 <= (measure.risk.high or 0.0), measure
+
+
+def test_cases_from_the_original_in_the_control_accuse_nobody() -> None:
+    """A negative control: original and control are random halves of one log, whose release is of all of it."""
+    accused = 0
+    for seed in range(20):
+        everybody = _log("e", _random_traces(160, 500 + seed, length=5, letters="abcd"))
+        order = np.random.default_rng(seed).permutation(160)
+        original, control = (everybody.select_cases(np.sort(part)) for part in (order[:80], order[80:]))
+        accused += any(
+            result.seen for result in assess(original, everybody, control, Attackers([Profile(3)], seed=seed)).results
+        )
+    # More than 4 of 20 has a probability of .003 if each is accused with .05.
+    assert accused <= 4
+
+
+def test_the_targets_follow_the_width_that_is_asked_for() -> None:
+    assert Attackers([Profile()], half_width=0.1).wanted == 97
+    assert Attackers([Profile()], targets=5, half_width=0.1).wanted == 5
+    with pytest.raises(InputError, match=r"between 0 and \.5"):
+        Attackers([Profile()], half_width=0.5)
+
+
 def test_an_assessment_never_says_safe() -> None:
     original, control = (_log(name, _random_traces(40, seed)) for name, seed in (("o", 1), ("c", 2)))
-    text = str(assess(original, _log("r", _random_traces(40, 3)), control, [Profile()]).json())
+    text = str(assess(original, _log("r", _random_traces(40, 3)), control, Attackers([Profile()])).json())
     assert "safe" not in text.lower()
 
 
 def test_two_runs_with_one_seed_are_equal() -> None:
     original, control = (_log(name, _random_traces(40, seed), hours=1) for name, seed in (("o", 1), ("c", 2)))
     released = _log("r", _random_traces(40, 3), hours=1)
-    runs = [assess(original, released, control, [Profile()], seed=5).json() for _ in range(2)]
+    runs = [assess(original, released, control, Attackers([Profile()], seed=5)).json() for _ in range(2)]
     assert runs[0] == runs[1]
 
 
 def test_refusals_name_what_is_wrong() -> None:
     original, other = _log("o", ["ab", "ac"]), _log("o", ["ab"])
     with pytest.raises(InputError, match="1 cases are in the original and in the control"):
-        assess(original, original, other, [Profile()])
+        assess(original, original, other, Attackers([Profile()]))
     with pytest.raises(InputError, match="no activity of the release is in the original"):
-        assess(original, _log("r", ["xy"]), None, [Profile()])
+        assess(original, _log("r", ["xy"]), None, Attackers([Profile()]))
     with pytest.raises(InputError, match="the release has no event"):
-        assess(original, original.select_cases(np.zeros(2, dtype=np.bool_)), None, [Profile()])
+        assess(original, original.select_cases(np.zeros(2, dtype=np.bool_)), None, Attackers([Profile()]))
     with pytest.raises(InputError, match="1 to 8 items"):
         Profile(9)
 
@@ -332,7 +596,7 @@ def test_cases_of_one_event_hinder_attacks_and_end_none(control: list[str] | Non
     """Nothing can be cut in two, and nothing is left to guess: each attack says so."""
     original, released = _log("o", ["a", "b", "a"]), _log("r", ["a", "a"])
     outside = None if control is None else _log("c", control)
-    (result,) = assess(original, released, outside, [Profile()], sensitive=["diagnosis"]).results
+    (result,) = assess(original, released, outside, Attackers([Profile()], ["diagnosis"])).results
     reasons = {measure.how: measure.reason for measure in result.measures if measure.risk is None}
     assert reasons["odd and even items"] == "no case has two items, one for each view"
     assert reasons["a further item"] == "no target has more than one event"

@@ -11,7 +11,7 @@ from pathlib import Path
 from connectors.store.base import MANIFEST
 from stream.ledger.entries import ApprovalEntry
 from stream.operator.approval import HeldRelease, held
-from stream.operator.history import History, ledger_view, read
+from stream.operator.history import History, attacks_sentence, ledger_view, read
 from stream.operator.history import audit as audit_of
 from stream.operator.report.statement import PublishedRelease, Statement, other_publications, statement
 from stream.release.documents import AuditDocument
@@ -121,6 +121,9 @@ def _shown(output: Path, release: HeldRelease, history: History, now: Mapping[st
         elif verdict.verdict != now.get(verdict.publication):
             changed.append(verdict)
     since, figures, facts = _moment(release.held_since), tuple(_figures(audit)), tuple(_facts(audit))
+    attacks = attacks_sentence(output, *key)
+    if attacks:
+        facts += (("Attacks on held-out cases", attacks),)
     return Held(release, since, verdict_after, tuple(changed), figures, facts, paper, digest)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from models.disclosure.assessment import Assessment, Measure, assess
+from models.disclosure.assessment import Assessment, Attackers, Measure, assess
 from models.disclosure.material import Profile
 from models.errors import InputError, VeilstreamError
 from models.eventlog import EventLog
@@ -28,10 +28,10 @@ from stream.config.faults import explain
 from stream.config.settings import Publication, Settings
 from stream.ledger.layout import OperatorLayout
 from stream.ledger.view import LedgerView
-from stream.operator.assessment import held_out, promised_profile
 from stream.operator.history import read_json
 from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, least_of_series
+from stream.release.held_out import halves, promised_profile
 from stream.release.manifest import software
 from stream.release.public_files import public_log
 from stream.release.single import exposure_of, release_once
@@ -179,7 +179,7 @@ def compute(
         Date of the figures.
     """
     rows = []
-    half, control = held_out(log, seed=0)
+    half, control = (log.select_cases(cases) for cases in halves(log.n_cases, seed=0))
     for alternative in alternatives(publication, settings, log):
         step(f"{alternative.name} = {alternative.value}")
         rows.append(_row(alternative, settings, (log, half, control), publication, final=final))
@@ -275,7 +275,7 @@ def _risk(
     )
     promise = {"mechanism": configured.build_mechanism.model_dump(mode="json")}
     profile = promised_profile(promise) or Profile(name="default")
-    found = assess(half, public_log(build), control, [profile], sensitive=sensitive)
+    found = assess(half, public_log(build), control, Attackers([profile], sensitive))
     strongest = _strongest(found)
     if strongest is None or strongest.risk is None:
         return None

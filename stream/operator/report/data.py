@@ -35,7 +35,7 @@ from stream.ledger.entries import (
 )
 from stream.ledger.layout import VARIANTS, OperatorLayout
 from stream.ledger.view import Account, HistoryEntry
-from stream.operator.history import HistoryRow, audit, ledger_view, read_from, read_json
+from stream.operator.history import HistoryRow, attacks_sentence, audit, ledger_view, read_from, read_json
 from stream.operator.report.document import (
     AnonymityRow,
     AttemptRow,
@@ -519,6 +519,7 @@ def _publication(
         "graphs": _graphs(flows, labels),
         "graphs_of": "source" if source is not None else "releases",
         "manifest": manifest,
+        "attacks": attacks_sentence(output, name, released_numbers[-1]) if released_numbers else "",
         "safe": safe(verdict, anonymity, bounds, series, last.get("budget")),
         "left": budget(attempt_rows, last),
         "cost": cost(audits, labels),

@@ -165,6 +165,7 @@ class PublicationReport(TypedDict):
     graphs: list[Graph]
     graphs_of: str
     manifest: Manifest | None
+    attacks: str
     safe: SafeAnswer
     left: BudgetAnswer | None
     cost: CostAnswer | None

@@ -77,7 +77,7 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
             design.sample, design.max_length, source
         )
         listed, counts = _weights(table, frequent, first, drawn, design, budget, source)
-        scale = np.full(len(counts), scale_for(1, budget.weights))
+        scale = np.full(len(counts), scale_for(1, budget.pure("weights")))
         shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
         rows[f"candidates, {name}"] = _near(table, shown)
     near = Spread.of(shown, listed, drawn, source, frequent)
@@ -104,9 +104,9 @@ def _weights(
     """Stage 3 with the candidates of a sample."""
     each = contexts.step_weights(list(drawn), len(table.alphabet), design.case_weight)
     cases = sum(frequent.values()) + contexts.cases(first, drawn, len(table.alphabet), each)
-    most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale_for(1, budget.weights))), 1))
+    most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale_for(1, budget.pure("weights")))), 1))
     listed = [*frequent, *candidates.representative(drawn, list(frequent), most)]
-    return listed, candidates.reweigh(table, listed, budget.weights, source)
+    return listed, candidates.reweigh(table, listed, budget.pure("weights"), source)
 
 
 def _level_error(

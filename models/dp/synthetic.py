@@ -3,8 +3,7 @@
 Unit: one person, with at most c = `cases_per_person` cases. Neighbours: logs with and without that person's cases
 (unbounded). Adversary: knows all other cases, the code and the parameters, and has any computing power.
 
-Stages, each with its share of epsilon; a later one may use what an earlier one gave (adaptive composition: epsilons
-add up to epsilon, deltas to delta_dp).
+Stages, each with its share of epsilon; a later one may use what an earlier one gave (adaptive composition).
 
 0. Labels, unless `activities` declares them (`synthesis.labels`). Events of other labels are dropped, or get the
    declared label `other`, case by case.
@@ -16,17 +15,21 @@ add up to epsilon, deltas to delta_dp).
    them (`synthesis.spreading`) and fitted to the counts of stage 2 too (`synthesis.fitting`): the release.
 4. Times, where bounds are declared (`synthesis.times`).
 
-Stages 0, 1 and 2 draw Gaussian noise. Their part of epsilon together, e, is one rho with e = epsilon(rho, d)
-(`models.dp.zcdp.rho_of`), which they divide as their shares: together they are t-approximately rho-zCDP, t the sum of
-the parts of delta of the thresholds of labels and variants, so (e, t + d)-DP. The other stages are (epsilon_i, 0)-DP.
-delta_dp is divided evenly among the two thresholds and the conversion, as far as these stages run.
+Stages 0, 1 and 2 draw Gaussian noise. Their part of epsilon together is one rho (`models.dp.zcdp.rho_of`), which they
+divide as their shares. The other stages are (epsilon_i, 0)-DP. Added up, all this is more than (epsilon, delta_dp)-DP
+asks for: the privacy losses of all stages are composed exactly (`models.dp.privacy_loss`), and every stage draws less
+noise by one factor, the `gain`, the largest with which the whole is (epsilon, d)-DP. Each threshold of labels and of
+variants has a part t of delta_dp (`THRESHOLD_SHARE`): that none of its new labels or variants leaves is an event that
+fails with chance at most t, given which the composition holds. d is the remainder of delta_dp, so the release is
+(epsilon, delta_dp)-DP.
 
-In a series of disjoint cases stages of many releases alternate. With k of a person's c cases in a release, the Gaussian
-stages have a Renyi divergence of order a of at most a rho (k / c)^2, the pure ones of at most epsilon_i k / c; over all
-releases at most a rho + the sum of epsilon_i, for every a. The conversion adds such a sum to its epsilon, so the series
-is (epsilon, delta_dp)-DP. This needs the same rho, d and t in all releases. The first release that selects labels
-passes them on; in later ones stages 1 and 2 divide the rho, and the threshold of variants has the delta, of stage 0
-(`StageBudget.after_labels`).
+In a series of disjoint cases stages of many releases alternate. With k of a person's c cases in a release, the
+distance m of a Gaussian stage is at most m k / c, and a pure stage is (epsilon_i k / c)-DP. Over all releases the
+squares of the distances add up to at most m^2, and the pure parts compose to at most epsilon_i (randomized responses of
+a sum dominate the sum of randomized responses): the pair that dominates the series is that of one release. A threshold
+fails with chance at most t k / c in a release (`models.dp.zcdp.threshold`). This needs one gain, rho, d and t in all
+releases. The first release that selects labels passes them on; in later ones stages 1 and 2 divide the rho, and the
+threshold of variants has the delta, of stage 0 (`StageBudget.after_labels`); the gain is the less of both.
 
 Not guaranteed: that a released case is the case of a person; its variant may be one that nobody had. Declared
 labels, bounds, candidates, shares and all other parameters count as public; chosen by looking at the data they void
@@ -35,6 +38,7 @@ the promise.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +49,7 @@ import numpy as np
 
 from models.dp.budget import exact
 from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
+from models.dp.privacy_loss import Composition, gaussian_distance
 from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, assembled
 from models.dp.synthesis import candidates, contexts, times
 from models.dp.synthesis.fitting import fit, fitted, follows, nearby
@@ -62,6 +67,15 @@ STAGES = ("labels", "variants", "model", "weights", "times")
 GAUSSIAN = ("labels", "variants", "model")
 """Stages that divide one rho."""
 
+THRESHOLD_SHARE = Fraction(1, 20)
+"""Of delta_dp for each stage that selects by a threshold. A twentieth raises the threshold by a tenth of what a half
+would ask for; the composition of all stages, which has the remainder, sets the noise of all of them."""
+
+GAINS = 1 << 10
+"""The gain of exact composition is rounded down to so many parts of 1."""
+
+MAX_GAIN = 2
+"""A gain is searched below this number; two stages of equal epsilon have less than the square root of 2."""
 
 SMALL = Fraction(1, 2)
 """Epsilon below which the model comes before the weights by default: candidates of a poor model are worth no counts."""
@@ -193,7 +207,8 @@ class Design:
 class StageBudget:
     """Exact epsilon of each stage.
 
-    It also has the delta of the labels, of the threshold of variants, and of the conversion of rho.
+    It also has the delta of the labels, of the threshold of variants, and of the composition of all stages. `gain` is
+    the factor by which the noise of every stage is lower than if epsilons were added up.
     """
 
     labels: Fraction
@@ -203,19 +218,70 @@ class StageBudget:
     times: Fraction
     delta_labels: Fraction
     delta_variants: Fraction
-    delta_rho: Fraction
+    delta_composed: Fraction
+    gain: Fraction = Fraction(1)
 
     @classmethod
     def of(cls, terms: Terms, design: Design) -> StageBudget:
         """Split the terms over the stages; InputError if the noise of a stage would not fit, or be 0."""
+        summed = cls.summed(terms, design)
+        summed.check(terms, design)
+        gain = summed.exact_gain(terms, design)
+        if summed.labels:
+            # Releases of a series with and without selected labels share a gain, so that they compose.
+            gain = min(gain, summed.after_labels().exact_gain(terms, design))
+        return replace(summed, gain=gain)
+
+    @classmethod
+    def summed(cls, terms: Terms, design: Design) -> StageBudget:
+        """Split the terms over stages whose epsilons are added up: without a gain."""
         shares = design.split(terms.epsilon)
         parts = {stage: terms.epsilon * getattr(shares, stage) for stage in STAGES}
-        selecting = [stage for stage in ("labels", "variants") if parts[stage]]
-        each = terms.delta_dp / (len(selecting) + 1)
-        deltas = {f"delta_{s}": each if s in selecting else Fraction(0) for s in STAGES[:2]}
-        budget = cls(**parts, **deltas, delta_rho=each)
-        budget.check(terms, design)
-        return budget
+        deltas = {}
+        for stage in ("labels", "variants"):
+            deltas[f"delta_{stage}"] = terms.delta_dp * THRESHOLD_SHARE if parts[stage] else Fraction(0)
+        return cls(**parts, **deltas, delta_composed=terms.delta_dp - sum(deltas.values()))
+
+    def exact_gain(self, terms: Terms, design: Design) -> Fraction:
+        """Return the largest factor, in `GAINS` parts of 1, by which all stages together may lower their noise.
+
+        It is the least of those searched, 1, if a stage draws noise of so small a scale that its privacy loss is not
+        known exactly.
+        """
+
+        def too_much(step: int) -> bool:
+            scaled = replace(self, gain=Fraction(step, GAINS))
+            try:
+                composition = scaled.composition(terms, design)
+            except InputError:
+                return True
+            return composition.delta(terms.epsilon) > float(self.delta_composed) * (1.0 - 1e-9)
+
+        allowed = bisect_left(range(GAINS + 1, MAX_GAIN * GAINS), True, key=too_much)
+        return Fraction(GAINS + allowed, GAINS)
+
+    def composition(self, terms: Terms, design: Design) -> Composition:
+        """Return the privacy loss of all stages together.
+
+        The levels of the model count as one measurement of the whole rho: several measurements have a wider noise
+        each, and together a smaller loss.
+        """
+        person = terms.cases_per_person
+        distances = []
+        if self.labels:
+            rule = self.label_rule(terms, design)
+            distances.append(gaussian_distance(rule.scale, rule.sensitivity))
+        if self.variants:
+            distances.append(gaussian_distance(self.frequent(terms).scale, person))
+        if self.model:
+            sensitivity = design.case_weight * contexts.UNIT * person
+            distances.append(gaussian_distance(scale_of(self.rho("model"), sensitivity), sensitivity))
+        return Composition.of(distances, [self.pure("weights"), self.pure("times")])
+
+    def pure(self, stage: str) -> Fraction:
+        """Return the epsilon of a stage that draws Laplace noise."""
+        epsilon: Fraction = getattr(self, stage)
+        return epsilon * self.gain
 
     def after_labels(self) -> StageBudget:
         """Return the budget of a release that uses the labels which an earlier release of its series selected.
@@ -237,7 +303,7 @@ class StageBudget:
     def rho(self, stage: str) -> Fraction:
         """Return the part of a Gaussian stage in the rho of all of them."""
         together = sum((getattr(self, name) for name in GAUSSIAN), start=Fraction(0))
-        stage_rho: Fraction = rho_of(together, self.delta_rho) * getattr(self, stage) / together
+        stage_rho: Fraction = rho_of(together, self.delta_composed) * getattr(self, stage) / together * self.gain**2
         if not stage_rho:
             raise InputError("epsilon is too small: noise of the model does not fit 64 bits; raise epsilon")
         return stage_rho
@@ -261,9 +327,9 @@ class StageBudget:
             if least > MAX_THRESHOLD:
                 raise InputError(f"epsilon is too small: a variant would need more than {MAX_THRESHOLD} cases to leave")
         scale_of(self.rho("model") / design.order, design.case_weight * unit * person)
-        checked_scale(scale_for(person, self.weights))
+        checked_scale(scale_for(person, self.pure("weights")))
         if design.bounds is not None:
-            parts = design.bounds.parts(self.times)
+            parts = design.bounds.parts(self.pure("times"))
             checked_scale(scale_for(design.case_weight * unit * person, parts[0]))
             if parts[1]:
                 checked_scale(scale_for(person, parts[1]))
@@ -315,8 +381,8 @@ def release_synthetic(
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, plan, budget, terms, source)
     listed, extended, drawn = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
-    counts = candidates.reweigh(table, listed, budget.weights, source, cases_per_person)
-    scale = scale_for(cases_per_person, budget.weights)
+    counts = candidates.reweigh(table, listed, budget.pure("weights"), source, cases_per_person)
+    scale = scale_for(cases_per_person, budget.pure("weights"))
     released = _fitted(listed, counts, drawn, frequent, levels[0], len(alphabet), plan.case_weight, scale, source)
     events = sum(len(variant) * n for variant, n in released)
     if events > MAX_EVENTS:
@@ -423,7 +489,7 @@ def candidate_list(
     residual_cases = contexts.cases(first, drawn, len(alphabet), weights)
     drawn, residual_cases = like_level(drawn, residual_cases, levels[0], len(alphabet), design, draw)
     cases = sum(frequent.values()) + residual_cases
-    scale = scale_for(terms.cases_per_person, budget.weights)
+    scale = scale_for(terms.cases_per_person, budget.pure("weights"))
     most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
     return listed + candidates.representative(drawn, listed, most), extended, drawn
 
@@ -482,7 +548,7 @@ def release_times(
     if design.bounds is None:
         return [np.tile(np.arange(len(variant), dtype=np.int64) * 1_000_000_000, (n, 1)) for variant, n in released]
     return times.add(
-        log, alphabet, released, design.bounds, budget.times, design.case_weight, draw, terms.cases_per_person
+        log, alphabet, released, design.bounds, budget.pure("times"), design.case_weight, draw, terms.cases_per_person
     )
 
 

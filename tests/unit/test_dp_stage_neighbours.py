@@ -79,7 +79,7 @@ def test_a_budget_has_what_is_named() -> None:
     assert neighbours._budget() == StageBudget(none, none, none, none, none, none, none, none)
     named = neighbours._budget(variants=Fraction(1), model=Fraction(2), delta=DELTA)
     assert named == StageBudget(none, Fraction(1), Fraction(2), none, none, none, DELTA / 2, DELTA / 2)
-    assert neighbours._budget(model=Fraction(2), delta=DELTA).delta_rho == DELTA
+    assert neighbours._budget(model=Fraction(2), delta=DELTA).delta_composed == DELTA
 
 
 def test_without_a_source_the_cryptographic_one_is_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:

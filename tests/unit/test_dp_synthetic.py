@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -14,15 +15,17 @@ from hypothesis import strategies as st
 
 from models.dp import noise, synthetic, zcdp
 from models.dp.noise import NoiseSource
+from models.dp.privacy_loss import gaussian_distance
 from models.dp.strict import Terms
 from models.dp.synthesis import contexts, times
 from models.dp.synthesis.contexts import UNIT, ContextLevel
 from models.dp.synthesis.labels import LabelRule
 from models.dp.synthesis.table import VariantCounts
 from models.dp.synthetic import Design, Shares, StageBudget
-from models.dp.zcdp import rho_of
+from models.dp.zcdp import rho_of, tail
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
+from tests.oracles.privacy_loss import ball, precision, reference
 from tests.unit.known_noise import EqualNoise, RecordingNoise
 
 HOUR = 3_600_000
@@ -44,7 +47,8 @@ def _hourly_log(traces: list[str], step: int = HOUR) -> EventLog:
 
 def test_every_stage_draws_with_its_share() -> None:
     """Scales are sensitivity over the stage's part of epsilon: c for weights, B c for durations; over the root of twice
-    its part of rho: c for labels and variants, B c for the model's levels."""
+    its part of rho: c for labels and variants, B c for the model's levels. All are lower by one factor, the gain of
+    exact composition (`test_a_release_draws_the_least_noise_that_keeps_its_promise`)."""
     source = RecordingNoise()
     bounds = times.PublicTimeBounds(DAY, (0, 30 * DAY))
     shares = synthetic.Shares.of(
@@ -57,11 +61,40 @@ def test_every_stage_draws_with_its_share() -> None:
     )
     scales = [scale for scale, _ in source.asked]
     unit = contexts.UNIT
-    rho = rho_of(Fraction(1), Fraction(1, 3000))  # of labels (a fifth), variants and model (two fifths each)
+    # Of labels (a fifth), variants and model (two fifths each); two thresholds have a twentieth of delta each.
+    rho = rho_of(Fraction(1), Fraction(9, 10_000))
     model = _gaussian(rho / 5, 2 * 2 * unit)
     expected = [_gaussian(rho / 5, 2 * unit), _gaussian(rho * 2 / 5, 2), model, model, 2 / 0.4, 2 * 2 * unit / 0.4]
-    assert scales == pytest.approx([*expected, 2 / 0.1, 2 / 0.1], rel=1e-9)
+    expected += [2 / 0.1, 2 / 0.1]
+    gains = [before / scale for before, scale in zip(expected, scales, strict=True)]
+    assert gains == pytest.approx([gains[0]] * len(scales), rel=1e-9)
+    assert gains[0] > 1
     assert released.log.n_cases > 0
+
+
+@pytest.mark.parametrize(("epsilon", "cases"), [("1", 1), ("0.1", 1), ("0.5", 3)])
+def test_a_release_draws_the_least_noise_that_keeps_its_promise(epsilon: str, cases: int) -> None:
+    """The scales that a release asks for, composed in balls of 200 bits: (epsilon, delta_dp) holds, and with noise that
+    is lower by a two-hundredth it would not."""
+    source = RecordingNoise()
+    design = synthetic.Design(activities=("a", "b", "c"), sample=50, candidates=5)
+    terms = Terms.of(epsilon, "1e-6", cases)
+    log = _hourly_log(["abc"] * 900 + ["acb"] * 500)
+    synthetic.release_synthetic(
+        log, epsilon=epsilon, delta_dp="1e-6", design=design, cases_per_person=cases, draw=source
+    )
+    variants, *levels, weights = [scale for scale, _ in source.asked]
+    sensitivity = design.case_weight * contexts.UNIT * cases
+    distance = gaussian_distance(variants, cases) + sum(gaussian_distance(level, sensitivity) for level in levels)
+    pure = cases / Fraction(weights)
+    # The threshold of variants, as the manifest names it, lets a single person's variants pass this often.
+    threshold = StageBudget.of(terms, design).thresholds(terms, design)["threshold"]
+    most = max(math.exp(tail(variants, threshold - cases)), cases * math.exp(tail(variants, threshold - 1)))
+    lower = Fraction(200, 199)
+    with precision(200):
+        allowed = ball(terms.delta_dp) - ball(most)
+        assert reference(distance, [pure], terms.epsilon) < allowed
+        assert reference(distance * lower**2, [pure * lower], terms.epsilon) > allowed
 
 
 @given(st.booleans(), st.booleans(), st.fractions(Fraction(1, 1000), 10))
@@ -77,7 +110,7 @@ def test_parts_of_epsilon_and_delta_add_up() -> None:
     for design in (synthetic.Design(), synthetic.Design(activities=("a",), bounds=times.PublicTimeBounds(DAY))):
         budget = synthetic.StageBudget.of(Terms.of("0.7", "1e-5"), design)
         assert sum(getattr(budget, stage) for stage in synthetic.STAGES) == Fraction(7, 10)
-        assert budget.delta_labels + budget.delta_variants + budget.delta_rho == Fraction(1, 10**5)
+        assert budget.delta_labels + budget.delta_variants + budget.delta_composed == Fraction(1, 10**5)
 
 
 def test_the_order_of_the_log_does_not_show() -> None:
@@ -244,21 +277,22 @@ def test_a_declared_alphabet_has_labels() -> None:
 
 
 def test_epsilon_and_delta_of_each_stage() -> None:
-    """Shares of epsilon; delta is divided evenly among the stages that select and the conversion of rho."""
+    """Shares of epsilon; each stage that selects has a twentieth of delta, the composition of all has the remainder."""
     shares = Shares(Fraction(1, 8), Fraction(1, 8), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4))
     terms = Terms.of(4, "1e-3")
     both = StageBudget.of(terms, Design(shares=shares, bounds=times.PublicTimeBounds(DAY)))
     assert _parts(both) == {stage: part * 4 for stage, part in _parts(shares).items()}
-    assert (both.delta_labels, both.delta_variants, both.delta_rho) == (Fraction(1, 3000),) * 3
+    assert (both.delta_labels, both.delta_variants) == (Fraction(1, 20_000),) * 2
+    assert both.delta_composed == Fraction(9, 10_000)
     declared = StageBudget.of(terms, Design(activities=("a",)))
     assert (declared.labels, declared.delta_labels) == (0, 0)
-    assert (declared.delta_variants, declared.delta_rho) == (Fraction(1, 2000),) * 2
+    assert (declared.delta_variants, declared.delta_composed) == (Fraction(1, 20_000), Fraction(19, 20_000))
     labels = Shares(Fraction(1, 2), NONE, Fraction(1, 4), Fraction(1, 4), NONE)
     selected = StageBudget.of(terms, Design(shares=labels))
-    assert (selected.delta_labels, selected.delta_variants) == (Fraction(1, 2000), 0)
-    assert selected.delta_rho == Fraction(1, 2000)
+    assert (selected.delta_labels, selected.delta_variants) == (Fraction(1, 20_000), 0)
+    assert selected.delta_composed == Fraction(19, 20_000)
     none = StageBudget.of(terms, Design(activities=("a",), shares=Shares.adding_up(times=False)))
-    assert (none.delta_labels, none.delta_variants, none.delta_rho) == (0, 0, Fraction(1, 1000))
+    assert (none.delta_labels, none.delta_variants, none.delta_composed) == (0, 0, Fraction(1, 1000))
 
 
 LEAST, MOST = Fraction(1, 2**10), 2**56
@@ -267,7 +301,7 @@ LEAST, MOST = Fraction(1, 2**10), 2**56
 
 def _budget(**changed: Fraction) -> StageBudget:
     usual = dict.fromkeys(synthetic.STAGES, NONE) | {"model": Fraction(1), "weights": Fraction(1)}
-    deltas = dict.fromkeys(("delta_labels", "delta_variants", "delta_rho"), Fraction(1, 100))
+    deltas = dict.fromkeys(("delta_labels", "delta_variants", "delta_composed"), Fraction(1, 100))
     return StageBudget(**(usual | deltas | changed))
 
 
@@ -410,7 +444,7 @@ def test_an_epsilon_that_is_no_rho_at_all_is_refused() -> None:
     """If its smallest counted part would be too much, epsilon is named, as rho was not given."""
     assert zcdp.rho_of(Fraction(1, 10**9), Fraction(1, 10**12)) == 0
     with pytest.raises(InputError, match="epsilon is too small: noise of the model"):
-        _budget(model=Fraction(1, 10**9), delta_rho=Fraction(1, 10**12)).rho("model")
+        _budget(model=Fraction(1, 10**9), delta_composed=Fraction(1, 10**12)).rho("model")
 
 
 def test_thresholds_that_a_release_says() -> None:
@@ -503,7 +537,7 @@ def test_labels_that_an_earlier_release_selected_are_kept() -> None:
     assert later.rho("variants") + later.rho("model") == together
     assert later.rho("model") / later.rho("variants") == budget.rho("model") / budget.rho("variants")
     assert later.delta_variants == budget.delta_labels + budget.delta_variants
-    assert (later.delta_rho, later.weights, later.times) == (budget.delta_rho, budget.weights, budget.times)
+    assert (later.delta_composed, later.weights, later.times) == (budget.delta_composed, budget.weights, budget.times)
     without_variants = _budget(labels=Fraction(1)).after_labels()
     assert without_variants.model == 2
     assert without_variants.delta_variants == 0

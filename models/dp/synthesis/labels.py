@@ -77,9 +77,14 @@ class LabelRule:
     cases_per_person: int = 1
 
     @property
+    def sensitivity(self) -> int:
+        """The most that one person changes the weights, in L2 and in units of 1 / UNIT of a case."""
+        return self.cases_per_person * UNIT
+
+    @property
     def scale(self) -> float:
         """Scale of the noise, in units of 1 / UNIT of a case."""
-        return scale_of(self.rho, self.cases_per_person * UNIT)
+        return scale_of(self.rho, self.sensitivity)
 
     @property
     def threshold(self) -> int:

@@ -75,7 +75,7 @@ def check(terms: Terms, design: Design, shape: Shape) -> None:
 
 def _scales(terms: Terms, design: Design, shape: Shape) -> tuple[float, float]:
     """Scale of the cells of each level of the model, and of the weights."""
-    budget, person = StageBudget.of(terms, design), terms.cases_per_person
+    budget, person = StageBudget.summed(terms, design), terms.cases_per_person
     model = scale_for(design.case_weight * UNIT * person * shape.levels * design.order, budget.model)
     return model, scale_for(person * shape.levels, budget.weights)
 
@@ -103,7 +103,7 @@ def release_synthetic(
     if _events(shown) > MAX_EVENTS:
         # To withhold it would depend on nodes that this number draws, and the next attempt would draw them again.
         shown = []
-    rows = release_times(kept, extended, shown, design, StageBudget.of(terms, design), terms, source)
+    rows = release_times(kept, extended, shown, design, StageBudget.summed(terms, design), terms, source)
     released = assembled(extended, [variant for variant, _ in shown], rows, source)
     dropped = log.n_events - kept.n_events
     operator = {

@@ -1,0 +1,202 @@
+"""Exact composition: the epsilon of Gaussian and pure stages together, from their privacy loss distributions.
+
+Adding epsilons counts every stage at its worst outcome. Outcomes are rarely the worst for all stages at once, so the
+same noise gives a smaller epsilon, or the same epsilon needs less noise.
+
+**Dominating pairs.** A stage is replaced by a pair of distributions (P, Q) that tells neighbours apart at least as well
+for every epsilon. Pairs of several stages multiply, also if a later stage uses the output of an earlier one, as long as
+the scales are fixed before the first draw (Zhu, Dong and Wang 2022, theorem 10).
+
+* A stage that is (e, 0)-DP: randomized response, loss +e with probability 1 / (1 + exp(-e)), else -e (Kairouz, Oh and
+  Viswanath 2015). Discrete Laplace noise on counts that one person changes by 1 in L1 is exactly this pair.
+* Discrete Gaussian noise of scale s on integer counts that one person changes by at most c in L2: the continuous pair
+  N(0, 1), N(m, 1) with m^2 = c^2 / (s^2 - t^2), t = `SMOOTHING`. All Gaussian stages together are one such pair, whose
+  m^2 is the sum.
+
+**Why the discrete Gaussian has that pair.** Draw x from N(0, s^2 - t^2) and round each coordinate to an integer y with
+probability proportional to exp(-(y - x)^2 / (2 t^2)). Rounding commutes with integer shifts, so this noise is a
+function of the Gaussian mechanism with variance s^2 - t^2, which dominates it. By Poisson summation the weights of a
+rounding add up to t sqrt(2 pi) (1 +- k), k <= 2.1 exp(-2 pi^2 t^2) < 2e-19. The noise therefore has the discrete
+Gaussian's probabilities but for a factor in [exp(-3k), exp(k)] for each coordinate. Over d <= 2^40 coordinates this
+adds at most 4 k d < `ROUNDED_EPSILON` to epsilon and multiplies delta by at most exp(k d) (Peikert 2010, theorem 3.1).
+
+**The number.** delta(e) = E over the losses l of the pure stages of delta_G(e - l), with that of the Gaussian pair
+(Balle and Wang 2018, theorem 8): delta_G(e) = Phi(m/2 - e/m) - exp(e) Phi(-m/2 - e/m). Losses are only ever rounded up,
+and the error of floats is added with a wide margin (`_FLOAT_ERROR`), so delta is never below the true one.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln, log_ndtr
+
+from models.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+
+SMOOTHING = Fraction(3, 2)
+"""Scale t of the rounding above. A smaller one costs less variance, but its k would not be negligible any more."""
+
+ROUNDED_EPSILON = 1e-6
+"""More than the rounding adds to epsilon, and more than its factor on delta exceeds 1."""
+
+STEPS = 10**9
+"""An epsilon is rounded up to so many parts of 1."""
+
+MAX_ATOMS = 1 << 18
+"""Losses that are kept apart. More of them are rounded up to a grid of so many steps."""
+
+_LEAST_WEIGHT = 1e-40
+"""Losses of a smaller probability count as infinite: their probability is added to delta, which is above 0 by it."""
+
+_FLOAT_ERROR = 1e-14
+"""Relative error of one probability, for each unit of its logarithm: 50 times what floats have."""
+
+_SUM_ERROR = 1e-9
+"""Relative error of weights and of their sum: 100 times what floats have."""
+
+
+def gaussian_distance(scale: float, sensitivity: int) -> Fraction:
+    """Return m^2 of the Gaussian pair that dominates discrete Gaussian noise.
+
+    Parameters
+    ----------
+    scale
+        s of the noise: P(Z = z) is proportional to exp(-z^2 / (2 s^2)).
+    sensitivity
+        The most that one person changes the integer counts, in L2.
+
+    Raises
+    ------
+    InputError
+        If the scale is at most 3: the pair would be far from the noise.
+    """
+    square = Fraction(scale) ** 2
+    if square <= 4 * SMOOTHING**2:
+        raise InputError("noise of so small a scale has no Gaussian pair; lower epsilon")
+    return Fraction(sensitivity**2) / (square - SMOOTHING**2)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Stages that are released together, each by its dominating pair.
+
+    Attributes
+    ----------
+    distance : Fraction
+        Sum of m^2 of all Gaussian stages (`gaussian_distance`).
+    pure : tuple of Fraction
+        Epsilon of each pure stage, sorted.
+    """
+
+    distance: Fraction = Fraction(0)
+    pure: tuple[Fraction, ...] = ()
+
+    @classmethod
+    def of(cls, distances: Iterable[Fraction], pure: Iterable[Fraction]) -> Composition:
+        """Compose stages; a stage of epsilon 0 releases nothing and is left out."""
+        return cls(sum(distances, Fraction(0)), tuple(sorted(epsilon for epsilon in pure if epsilon)))
+
+    def delta(self, epsilon: Fraction | float) -> float:
+        """Return a delta such that the stages are (epsilon, delta)-DP together, rounded up."""
+        losses, weights, infinite = _pure_losses(self.pure)
+        # The rounding of the Gaussian noise is paid for here, once.
+        rounded = ROUNDED_EPSILON if self.distance else 0.0
+        bounds = _gaussian_delta(math.sqrt(self.distance), float(epsilon) - rounded - losses)
+        total = float(weights @ bounds) * (1.0 + rounded) * (1.0 + _SUM_ERROR)
+        if self.distance:
+            # A Gaussian pair has a delta above 0 for every epsilon, also where floats say 0.
+            infinite += _LEAST_WEIGHT
+        return min(total + infinite, 1.0)
+
+    def epsilon(self, delta: Fraction) -> Fraction:
+        """Return the least epsilon, in `STEPS` parts of 1, that `delta` allows.
+
+        Raises
+        ------
+        InputError
+            If delta is not between 0 and 1.
+        """
+        if not 0 < delta < 1:
+            raise InputError("an epsilon needs a delta between 0 and 1")
+        allowed = float(delta) * (1.0 - _SUM_ERROR)
+        most = math.ceil((sum(self.pure, Fraction(0)) + _gaussian_most(self.distance, delta)) * STEPS) + 1
+        steps = bisect_left(range(most), True, key=lambda step: self.delta(Fraction(step, STEPS)) <= allowed)
+        return Fraction(steps, STEPS)
+
+
+def _gaussian_most(distance: Fraction, delta: Fraction) -> Fraction:
+    """Return an epsilon that is more than enough for a Gaussian pair: m^2 / 2 + m z with P[N >= z] <= delta."""
+    m = math.sqrt(distance)
+    z = math.sqrt(2.0 * -math.log(delta)) + 1.0
+    return Fraction(m * m / 2.0 + m * z + 2.0 * ROUNDED_EPSILON)
+
+
+def _gaussian_delta(m: float, epsilon: Floats) -> Floats:
+    """Return delta_G at each epsilon, float64[n], rounded up; without Gaussian stages, that of equal distributions."""
+    if m == 0.0:
+        return np.maximum(-np.expm1(epsilon), 0.0)
+    log_first = log_ndtr(m / 2.0 - epsilon / m)
+    log_second = epsilon + log_ndtr(-m / 2.0 - epsilon / m)
+    first = np.exp(log_first)
+    difference = np.maximum(first - np.exp(log_second), 0.0)
+    # The difference may be much smaller than both terms: their errors count, not its own.
+    error = _FLOAT_ERROR * first * (1.0 + np.abs(log_first) + np.abs(epsilon) / min(m, 1.0) ** 2)
+    return np.asarray(np.minimum(difference + error, 1.0), dtype=np.float64)
+
+
+@lru_cache(maxsize=256)
+def _pure_losses(epsilons: tuple[Fraction, ...]) -> tuple[Floats, Floats, float]:
+    """Losses of all pure stages together, float64[n], their probabilities, float64[n], and that of an infinite loss."""
+    stages = [_repeated(epsilon, number) for epsilon, number in sorted(Counter(epsilons).items())]
+    infinite = sum(stage_infinite for _, _, stage_infinite in stages) * (1.0 + _SUM_ERROR)
+    if math.prod(len(losses) for losses, _, _ in stages) > MAX_ATOMS:
+        return *_composed_on_grid([(losses, weights) for losses, weights, _ in stages]), infinite
+    losses, weights = np.zeros(1), np.ones(1)
+    for stage_losses, stage_weights, _ in stages:
+        # The next float above a sum of two floats is not below the true sum.
+        losses = np.nextafter(np.add.outer(losses, stage_losses).ravel(), math.inf)
+        weights = np.multiply.outer(weights, stage_weights).ravel()
+    return losses, weights, infinite
+
+
+def _repeated(epsilon: Fraction, number: int) -> tuple[Floats, Floats, float]:
+    """Return losses of `number` equal pure stages, their probabilities, and the probability of an infinite loss.
+
+    The number of stages that lose +epsilon is binomial. The rare ends are left out; the upper one counts as infinite.
+    """
+    higher = np.arange(number + 1)
+    losses = np.nextafter((2 * higher - number) * float(epsilon), math.inf)
+    log_choose = gammaln(number + 1) - gammaln(higher + 1) - gammaln(number - higher + 1)
+    log_plus = -math.log1p(math.exp(-float(epsilon)))
+    log_minus = log_plus - float(epsilon)
+    weights = np.exp(log_choose + higher * log_plus + (number - higher) * log_minus)
+    kept = weights >= _LEAST_WEIGHT
+    return losses[kept], weights[kept], float(weights[~kept].sum())
+
+
+def _composed_on_grid(stages: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Compose losses on one grid of at most `MAX_ATOMS` steps; each loss is rounded up to the grid."""
+    widths = [losses[-1] - losses[0] for losses, _ in stages]
+    step = sum(widths) / (MAX_ATOMS - 2 * len(stages))
+    least, composed = 0.0, np.ones(1)
+    for losses, weights in stages:
+        places = np.ceil((losses - losses[0]) / step).astype(np.int64)
+        longer = np.zeros(len(composed) + places[-1])
+        for place, weight in zip(places.tolist(), weights.tolist(), strict=True):
+            longer[place : place + len(composed)] += weight * composed
+        least += losses[0]
+        composed = longer
+    occupied = np.flatnonzero(composed)
+    grid = least + occupied * step
+    # Sums and products of floats: their error is far below a millionth of a step, which is added.
+    return grid + step * 1e-6, composed[occupied]

@@ -330,6 +330,37 @@ def test_the_demo_runs_from_the_wheel_alone_in_an_empty_folder(built: Path, plac
     assert "veilstream-demo: exists already" in again.stderr
 
 
+def test_the_tutorial_runs_from_the_wheel_alone(built: Path, place: Path) -> None:
+    """The cells of the notebook, in a folder without the checkout: own CSV, DataFrame, pm4py, attacks, noise.
+
+    The wheel has the markers of types.
+    """
+    tree, home = place / "tree", place / "home"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", str(tree)]
+    subprocess.run([*install, str(release.wheel(built))], check=True)
+    assert sorted(path.parent.name for path in tree.glob("*/py.typed")) == [
+        "connectors",
+        "models",
+        "stream",
+        "veilstream",
+    ]
+    home.mkdir()
+    site = next(one for one in sys.path if one.endswith("site-packages") and (Path(one) / "numba").is_dir())
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": f"{tree}{os.pathsep}{site}", "PYTHONUTF8": "1",
+    }  # fmt: skip
+    notebook = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    program = "\n".join([*cells, "print(vs.__file__)"])
+    done = subprocess.run(
+        [sys.executable, "-S", "-W", "ignore", "-c", program], cwd=home, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == str(tree / "veilstream" / "__init__.py")
+    assert "[+] SAFE: research" in done.stdout
+    assert (home / "release.xes.gz").stat().st_size > 1_000
+
+
 def _steps(name: str) -> list[str]:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]

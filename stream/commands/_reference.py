@@ -26,6 +26,8 @@ the `--help` of each command.
 SITUATIONS = {
     "--assessment": "Pass it with every dossier: without it, nobody measured what attackers learn from the releases.",
     "dossier --config": "Pass it when the folder keeps no configuration, so that the dossier can name the window.",
+    "catalogue --facts": "Pass it when the catalogue shows who publishes: the controller and the purpose come from it.",
+    "--url": "Pass it when recipients fetch the releases from an address, so that the catalogue can link each file.",
     "--facts": "Pass it before somebody signs: without it each fact that only people know is an open question.",
     "--facts-template": "Pass it to begin the file of facts of a publication.",
     "--language": "Pass it when the officer files documents in German or Dutch.",

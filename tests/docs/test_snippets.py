@@ -26,7 +26,13 @@ from tests.docs.snippets import ALL, LANGUAGES, NOT_RUN, SKETCHES, Snippet, make
 
 RUNBOOKS = tuple(sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "runbooks").glob("*.md")))
 TOGETHER = [
-    ("docs/howto/publish-every-week.md", "docs/howto/sign.md", "docs/dossier.md", "docs/howto/erase.md"),
+    (
+        "docs/howto/publish-every-week.md",
+        "docs/howto/sign.md",
+        "docs/dossier.md",
+        "docs/howto/list-in-a-catalogue.md",
+        "docs/howto/erase.md",
+    ),
     RUNBOOKS,
 ]
 """Pages that go on where the one before ended, and pages that look at one folder."""

@@ -1,0 +1,63 @@
+"""`veilstream catalogue DIR [PUBLICATION] -o FILE`: the record of a publication for a catalogue of data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from models.errors import InputError
+from stream.commands._output import emit_json
+
+PANEL = "Operate"
+
+
+def command(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="An output folder, or the public folder alone.", show_default=False),
+    ],
+    publication: Annotated[
+        str | None,
+        typer.Argument(metavar="PUBLICATION", help="Needed if the folder holds several.", show_default=False),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option("--url", metavar="URL", help="Address of the publication's folder.", show_default=False),
+    ] = None,
+    facts: Annotated[
+        Path | None,
+        typer.Option("--facts", metavar="FILE", help="Facts that only people know (dossier.toml).", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="FILE.jsonld.", show_default=False),
+    ] = None,
+) -> None:
+    """Describe a publication for a catalogue of data: DCAT-AP and PROV-O, as JSON-LD.
+
+    It is made from the public manifests alone, and from the facts. Without --url no file is listed, since a catalogue
+    needs an address for each.
+    """
+    from msgspec.json import encode
+    from msgspec.json import format as indented
+
+    from stream.operator.catalogue import record
+    from stream.operator.dossier.facts import read_facts
+    from stream.operator.report.statement import releases_of
+
+    if output is not None and output.suffix not in (".jsonld", ".json"):
+        raise InputError(f"{output}: the record is written as .jsonld")
+    if url is not None and not url.startswith(("https://", "http://")):
+        raise InputError(f"--url {url}: give the address that recipients use, such as https://data.example.org/weekly")
+    known = {} if facts is None else read_facts(facts)
+    document = record(releases_of(folder, publication, None), url=url, facts=known)
+    if output is None:
+        emit_json(document)
+        return
+    try:
+        output.write_bytes(indented(encode(document)) + b"\n")
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written ({error.strerror})") from None
+    typer.echo(f"record: {output}", err=True)

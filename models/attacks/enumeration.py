@@ -327,7 +327,7 @@ def _count_children(tables, state, depth, n):  # type: ignore[no-untyped-def]
         if missing[v] > n:
             continue
         matches_always = missing[v] < n
-        next_position = after[first[v] + positions[v, n]]
+        row = first[v] + positions[v, n]
 
         # Records that match.
         if matches_always:
@@ -335,16 +335,24 @@ def _count_children(tables, state, depth, n):  # type: ignore[no-untyped-def]
             base2 += counts[v, 1]
         else:
             for a in range(symbols):
-                if next_position[a] >= 0:
+                if after[row, a] >= 0:
                     totals[a, 0] += counts[v, 0]
                     totals[a, 1] += counts[v, 1]
 
         # Hashes: the rows of each part by the numbers of the rows, the set of all variants by numbers behind these.
         for place in range(open_start[v], open_start[v + 1]):
             open_row = open_rows[place]
-            _hash_in(hashes, part_of_row[open_row], keys, open_row, next_position, matches_always)
-        if hashes_variants:
-            _hash_in(hashes, parts, keys, rows + v, next_position, matches_always)
+            p = part_of_row[open_row]
+            if matches_always:
+                hashes[symbols, p, 0] ^= keys[0, open_row]
+                hashes[symbols, p, 1] += keys[1, open_row]
+            else:
+                _hash_in(hashes, p, keys[0, open_row], keys[1, open_row], after, row)
+        if hashes_variants and matches_always:
+            hashes[symbols, parts, 0] ^= keys[0, rows + v]
+            hashes[symbols, parts, 1] += keys[1, rows + v]
+        elif hashes_variants:
+            _hash_in(hashes, parts, keys[0, rows + v], keys[1, rows + v], after, row)
 
     # Add what matches whatever comes next to every child.
     for a in range(symbols):
@@ -356,17 +364,12 @@ def _count_children(tables, state, depth, n):  # type: ignore[no-untyped-def]
 
 
 @part
-def _hash_in(hashes, p, keys, key, next_position, matches_always):  # type: ignore[no-untyped-def]
-    """Add a key to the hashes of part p: in the last row, or for each child whose symbol occurs."""
-    symbols = len(hashes) - 1
-    if matches_always:
-        hashes[symbols, p, 0] ^= keys[0, key]
-        hashes[symbols, p, 1] += keys[1, key]
-        return
-    for a in range(symbols):
-        if next_position[a] >= 0:
-            hashes[a, p, 0] ^= keys[0, key]
-            hashes[a, p, 1] += keys[1, key]
+def _hash_in(hashes, p, key1, key2, after, row):  # type: ignore[no-untyped-def]
+    """Add two keys to the hashes of part p, for each child whose symbol occurs behind the position of `row`."""
+    for a in range(len(hashes) - 1):
+        if after[row, a] >= 0:
+            hashes[a, p, 0] ^= key1
+            hashes[a, p, 1] += key2
 
 
 @part

@@ -405,7 +405,7 @@ def walk(tables, state):  # type: ignore[no-untyped-def]
     `cursor[ASKED]` then holds the question (for the matching set `inside`), 0, or DONE. At each node first all
     children are valued, which gives incumbents; then the promising ones are entered in the same order.
     """
-    nodes, path, cursor = state.nodes, state.path, state.cursor
+    nodes, path, cursor, best = state.nodes, state.path, state.cursor, state.best
     symbols, length = nodes.shape[1], cursor[LENGTH]
     depth = cursor[DEPTH]
     while depth >= 0:
@@ -422,8 +422,12 @@ def walk(tables, state):  # type: ignore[no-untyped-def]
         while cursor[PLACE] < symbols:
             a = nodes[depth, cursor[PLACE], ORDER]
             path[SYMBOL, depth] = a
-            needs_flow = _value(tables, state, depth, a)
+            needs_flow = _value(state.totals, state.leaving, nodes[depth], best, state.worst, path, cursor, depth, a)
+            if needs_flow and cursor[ASKED] == ASK_BA and _is_witnessed(tables, state, depth, a, best[BA]):
+                cursor[FLOW_BA] = best[BA]  # at least: a flow would answer the same
+                continue
             if needs_flow:
+                cursor[FLOWS] += 1
                 for v in range(len(state.inside)):
                     state.inside[v] = _matches(tables, state, depth, v, a)
                 cursor[DEPTH] = depth
@@ -439,7 +443,7 @@ def walk(tables, state):  # type: ignore[no-untyped-def]
         # Enter the next child, if its subtree is promising and was not searched before.
         a = nodes[depth, path[NEXT_CHILD, depth], ORDER]
         path[NEXT_CHILD, depth] += 1
-        if _is_promising(state.best, cursor[LEAST_VALUE], nodes[depth, a]):
+        if _is_promising(best, cursor[LEAST_VALUE], nodes[depth, a]):
             path[SYMBOL, depth] = a
             if _enter(tables, state, depth, a):
                 depth += 1
@@ -486,8 +490,10 @@ def _order_key(matching, core, frequency):  # type: ignore[no-untyped-def]
 
 
 @part
-def _value(tables, state, depth, a):  # type: ignore[no-untyped-def]
+def _value(totals, leaving, children, best, worst, path, cursor, depth, a):  # type: ignore[no-untyped-def]
     """Value child `a`, offer it as incumbent, and set its bounds. Returns whether a flow is needed first.
+
+    Called for each child, so it takes only the arrays of `state` that it reads; `children` is `nodes[depth]`.
 
     M is how many records of ms1 the best linker keeps inside ms2, BA how many records of ms2 the best linker leaves
     free. The base linker is one of all linkers, so
@@ -498,17 +504,16 @@ def _value(tables, state, depth, a):  # type: ignore[no-untyped-def]
     A flow is needed only if the exact number could lie below the incumbent. Without flows (surplus < 0) the base linker
     is the only one.
     """
-    cursor, best = state.cursor, state.best
     least_value, surplus = cursor[LEAST_VALUE], cursor[SURPLUS]
     has_flows = surplus >= 0
-    ms1, ms2 = state.totals[ALL_IN, C1, a], state.totals[ALL_IN, C2, a]
-    can_be_free = state.totals[ALL_IN, OPEN, a]
+    ms1, ms2 = totals[ALL_IN, C1, a], totals[ALL_IN, C2, a]
+    can_be_free = totals[ALL_IN, OPEN, a]
     if cursor[ASKED] == 0:  # a new child, and not the one whose question was just answered
         cursor[NODES] += 1
         cursor[FLOW_M], cursor[FLOW_BA] = -1, -1
     cursor[ASKED] = 0
 
-    m = ms1 - state.leaving[ALL_IN, a]
+    m = ms1 - leaving[ALL_IN, a]
     most_m = m
     if cursor[FLOW_M] >= 0:
         m = cursor[FLOW_M]
@@ -518,27 +523,22 @@ def _value(tables, state, depth, a):  # type: ignore[no-untyped-def]
         if m < ms1 and max(m, least_value) < max(best[FA], best[CA]):
             cursor[ASKED] = ASK_M
 
-    ba = state.totals[ALL_IN, NEW, a]
+    ba = totals[ALL_IN, NEW, a]
     if cursor[FLOW_BA] >= 0:
         ba = cursor[FLOW_BA]
     elif has_flows and cursor[ASKED] == 0 and can_be_free > 0 and ba < surplus and max(ba, least_value) < best[BA]:
-        if _is_witnessed(tables, state, depth, a, best[BA]):
-            ba = best[BA]  # at least: no new incumbent
-        else:
-            cursor[ASKED] = ASK_BA
+        cursor[ASKED] = ASK_BA
 
     if cursor[ASKED] != 0:
-        cursor[FLOWS] += 1
         return True
 
-    _offer(state, depth, ms1, ms2, m, ba)
-    bounds = state.nodes[depth, a]
-    bounds[MS1], bounds[MS2] = ms1, ms2
-    bounds[CORE1], bounds[CORE2] = state.totals[CORE, C1, a], state.totals[CORE, C2, a]
-    bounds[MOST_M] = most_m
-    bounds[CORE_M] = state.totals[CORE, C1, a] - state.leaving[CORE, a]
-    bounds[MOST_BA] = can_be_free if has_flows else ba
-    bounds[CORE_BA] = state.totals[CORE, NEW, a]
+    _offer(best, worst, path, least_value, depth, ms1, ms2, m, ba)
+    children[a, MS1], children[a, MS2] = ms1, ms2
+    children[a, CORE1], children[a, CORE2] = totals[CORE, C1, a], totals[CORE, C2, a]
+    children[a, MOST_M] = most_m
+    children[a, CORE_M] = totals[CORE, C1, a] - leaving[CORE, a]
+    children[a, MOST_BA] = can_be_free if has_flows else ba
+    children[a, CORE_BA] = totals[CORE, NEW, a]
     return False
 
 
@@ -563,34 +563,40 @@ def _is_witnessed(tables, state, depth, a, enough):  # type: ignore[no-untyped-d
 
 
 @part
-def _offer(state, depth, ms1, ms2, m, ba):  # type: ignore[no-untyped-def]
+def _offer(best, worst, path, least_value, depth, ms1, ms2, m, ba):  # type: ignore[no-untyped-def]
     """Make the bk of the path the incumbent of every measure of which it has the least value.
 
     KA counts bk that matches; the attacks count values from `least_value` on (see FLOOR).
     """
-    least_value = state.cursor[LEAST_VALUE]
     in_first, in_second = ms1 > 0, ms2 > 0
     in_both = in_first and in_second
-    _replace_if_less(state, depth, KA1, ms1, in_first)
-    _replace_if_less(state, depth, KA2, ms2, in_second)
-    _replace_if_less(state, depth, KA1_COMMON, ms1, in_both)
-    _replace_if_less(state, depth, KA2_COMMON, ms2, in_both)
+    if in_first and ms1 < best[KA1]:
+        _replace(best, worst, path, depth, KA1, ms1)
+    if in_second and ms2 < best[KA2]:
+        _replace(best, worst, path, depth, KA2, ms2)
+    if in_both and ms1 < best[KA1_COMMON]:
+        _replace(best, worst, path, depth, KA1_COMMON, ms1)
+    if in_both and ms2 < best[KA2_COMMON]:
+        _replace(best, worst, path, depth, KA2_COMMON, ms2)
+
     is_attacked = in_both if least_value < 0 else in_first or in_second
+    if not is_attacked:
+        return
     least_counted = max(least_value, 0)
-    _replace_if_less(state, depth, FA, m, is_attacked and m >= least_counted)
-    _replace_if_less(state, depth, CA, m, is_attacked and m >= least_counted)
-    _replace_if_less(state, depth, BA, ba, is_attacked and ba >= least_counted)
+    if least_counted <= m < best[FA]:
+        _replace(best, worst, path, depth, FA, m)
+    if least_counted <= m < best[CA]:
+        _replace(best, worst, path, depth, CA, m)
+    if least_counted <= ba < best[BA]:
+        _replace(best, worst, path, depth, BA, ba)
 
 
 @part
-def _replace_if_less(state, depth, measure, value, counts):  # type: ignore[no-untyped-def]
-    """Make a value that counts the incumbent of its measure, with the bk of the path, if it is less."""
-    if not counts or value >= state.best[measure]:
-        return
-    state.best[measure] = value
-    worst = state.worst[measure]
-    for d in range(len(worst)):
-        worst[d] = state.path[SYMBOL, d] if d <= depth else -1
+def _replace(best, worst, path, depth, measure, value):  # type: ignore[no-untyped-def]
+    """Make a value, and the bk of the path, the incumbent of a measure."""
+    best[measure] = value
+    for d in range(worst.shape[1]):
+        worst[measure, d] = path[SYMBOL, d] if d <= depth else -1
 
 
 @part

@@ -32,7 +32,7 @@ from models.errors import BoundError
 from models.eventlog import EventLog
 from models.utility.discovery import Method, discovery_quality
 from stream.config.settings import Process, Publication, Settings
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import Cut
 from stream.fold.rules import FoldRules, PublicationRules
@@ -65,7 +65,7 @@ OFTEN = 0.05
 
 def exposures(log: EventLog, sensitive: tuple[str, ...]) -> Iterator[Exposure]:
     """Yield the exposure of each cut, by the fold."""
-    window = window_of(presets.window(log))
+    window = read_window(presets.window(log))
     fold = Fold(FoldRules((PublicationRules("cuts", window),), log_end=True, embedded=True))
 
     def cuts() -> Iterator[Cut]:

@@ -29,7 +29,7 @@ from models.attacks.pairs import join_releases, next_occurrences
 from models.attacks.true_linker import true_counts, true_linker
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import Cut
 from stream.fold.rules import FoldRules, PublicationRules
@@ -57,7 +57,7 @@ class Source:
 
     def exposures(self, step: int, log: EventLog) -> Iterator[Exposure]:
         """Yield the exposure of each cut: everything up to the start of the next `step` cases, at last all."""
-        window = PublicationRules("cuts", window_of({"new_cases": step}))
+        window = PublicationRules("cuts", read_window({"new_cases": step}))
         fold = Fold(FoldRules((window,), embedded=True, **self.completion))
         for cut in self._cuts(fold, log):
             if cut.trigger == "final" or cut.ordinal * step < log.n_cases:

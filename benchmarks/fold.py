@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from connectors import read_log
-from stream.config.window import window_of
+from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import Delta
 from stream.fold.rules import FoldRules, PublicationRules
@@ -98,7 +98,7 @@ def counting_rules(cases: int) -> dict[str, FoldRules]:
 
 
 def _rules(window: dict[str, Any]) -> FoldRules:
-    publication = PublicationRules("bench", window_of(window))
+    publication = PublicationRules("bench", read_window(window))
     return FoldRules((publication,), end_activities=("A_DECLINED",), inactivity=30 * DAY, embedded=True)
 
 

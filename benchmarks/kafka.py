@@ -392,13 +392,13 @@ class Bench:
 
     def fold(self) -> dict[str, float]:
         """Decode and fold the recorded deltas, as the coordinator does."""
-        from stream.config.window import window_of
+        from stream.config.window import read_window
         from stream.daemon.delta_topic import decode_record
         from stream.fold.fold import Fold
         from stream.fold.rules import FoldRules, PublicationRules
 
         records = self.deltas()
-        fold = Fold(FoldRules((PublicationRules("research", window_of({"manual": True})),)))
+        fold = Fold(FoldRules((PublicationRules("research", read_window({"manual": True})),)))
         begin = time.process_time()
         for offset, value in records:
             for cut in fold.apply(offset, decode_record(offset, value)):

@@ -66,6 +66,7 @@ def command(
     from stream.operator.dossier.alternatives import kept
     from stream.operator.dossier.evidence import collect
     from stream.operator.dossier.facts import read_facts, template
+    from stream.operator.dossier.kept import keep
     from stream.operator.dossier.page import dossier, html
     from stream.operator.dossier.texts import DossierTexts
     from stream.operator.report.statement import markdown
@@ -87,12 +88,14 @@ def command(
         figures = _alternatives(folder, evidence, original, today)
     page = dossier(evidence, known, texts, today=today, alternatives=figures)
     if output is not None:
-        text = html(page, texts) if output.suffix == ".html" else markdown(page)
+        written = html(page, texts)
+        text = written if output.suffix == ".html" else markdown(page)
         try:
             output.touch(mode=0o600)
             output.write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(f"{output}: cannot be written ({error.strerror})") from None
+        keep(folder, evidence, written)
         typer.echo(f"dossier: {output}", err=True)
     elif not json:
         typer.echo(markdown(page), nl=False)

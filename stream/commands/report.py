@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -52,7 +54,7 @@ def command(
     if output is not None:
         from stream.operator.report.page import render
 
-        _write(output, render(data))
+        _write(output, render(data, papers=_links(folder, output)))
     if json:
         emit_json(data)
     else:
@@ -61,6 +63,18 @@ def command(
             if verdict["exit_code"]:
                 typer.echo(verdict["line"], err=True)
     return max((int(verdict["exit_code"]) for verdict in data["verdicts"]), default=3)
+
+
+def _links(folder: Path, page: Path) -> dict[str, dict[str, str]]:
+    """Return the addresses of dossiers and assessments as seen from the page."""
+    from stream.operator.papers import papers
+
+    links = {}
+    for publication, paths in papers(folder).items():
+        links[publication] = {
+            name: quote(os.path.relpath(path.absolute(), page.absolute().parent)) for name, path in paths.items()
+        }
+    return links
 
 
 def _write(path: Path, text: str) -> None:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 from models.errors import InputError
 from stream.daemon.status import Status, gaps_of, read_status, standstill
@@ -15,6 +16,7 @@ from stream.ledger.folder import ledger_in
 from stream.ledger.layout import OperatorLayout
 from stream.operator.approval import HeldRelease, held
 from stream.operator.history import read, verdicts_of
+from stream.operator.papers import Links, papers
 from stream.operator.report.data import collect
 from stream.operator.report.page import render
 from stream.release.verdict import Verdict
@@ -38,6 +40,7 @@ class Overview:
     daemon: Daemon | None
     verdicts: tuple[Verdict, ...]
     waiting: tuple[HeldRelease, ...]
+    papers: Links
 
 
 class Folder:
@@ -50,7 +53,23 @@ class Folder:
 
     def overview(self) -> Overview:
         """Verdicts of the publications, and the daemon."""
-        return Overview(_now(), _daemon(self.output), tuple(verdicts_of(self.output)), tuple(held(self.output)))
+        verdicts, waiting = tuple(verdicts_of(self.output)), tuple(held(self.output))
+        return Overview(_now(), _daemon(self.output), verdicts, waiting, self.links())
+
+    def links(self) -> Links:
+        """Return the addresses of dossiers and assessments in the console."""
+        links = {}
+        for publication, paths in papers(self.output).items():
+            links[publication] = {name: f"/papers/{quote(publication, safe='')}/{name}" for name in paths}
+        return links
+
+    def paper(self, publication: str, name: str) -> str | None:
+        """Return the page of a dossier or an assessment; None if there is none.
+
+        Publication and name come from a browser. They are only compared, and no path is made of them.
+        """
+        path = papers(self.output).get(publication, {}).get(name)
+        return None if path is None else path.read_text(encoding="utf-8")
 
     def report(self) -> str:
         """Return the report on the folder as it is now.
@@ -61,7 +80,7 @@ class Folder:
         with self._rendering:
             stamp = self._stamp()
             if self._report is None or self._report[0] != stamp:
-                page = render(collect(self.output, show_values=self.show_values), home="/")
+                page = render(collect(self.output, show_values=self.show_values), home="/", papers=self.links())
                 self._report = (stamp, page)
             return self._report[1]
 
@@ -71,9 +90,11 @@ class Folder:
         return bool(history.rows or history.names)
 
     def _stamp(self) -> tuple[object, ...]:
-        """Another one whenever the ledger was written."""
+        """Another one whenever the ledger was written, or a document of an officer came."""
         ledger = OperatorLayout(self.output).ledger
-        return tuple(_written(ledger.with_name(ledger.name + end)) for end in ("", "-wal"))
+        ledger_files = [ledger.with_name(ledger.name + end) for end in ("", "-wal")]
+        documents = [path for paths in papers(self.output).values() for path in paths.values()]
+        return (*(_written(path) for path in ledger_files), *documents)
 
 
 def _written(path: Path) -> tuple[int, int] | None:

@@ -54,6 +54,7 @@ class Console:
             [
                 web.get("/", self.overview),
                 web.get("/report", self.report),
+                web.get("/papers/{publication}/{name}", self.paper),
                 web.get("/style.css", self.style),
                 web.get("/held", self.held),
                 web.get(RELEASE, self.release),
@@ -82,6 +83,16 @@ class Console:
             return self._page(request, "nothing", page="report")
         html = await _in_thread(self._folder.report)
         return web.Response(text=html, content_type="text/html", headers=self._report_policy)
+
+    async def paper(self, request: web.Request) -> web.Response:
+        """`/papers/PUBLICATION/NAME`: show the last dossier, or the page on the attacks that it names."""
+        publication, name = request.match_info["publication"], request.match_info["name"]
+        html = await _in_thread(partial(self._folder.paper, publication, name))
+        if html is None:
+            raise web.HTTPNotFound(text="There is no such document. Write it with veilstream dossier.")
+        style = html.partition("<style>")[2].partition("</style>")[0]
+        headers = {"Content-Security-Policy": _policy_of(style)}
+        return web.Response(text=html, content_type="text/html", headers=headers)
 
     async def held(self, request: web.Request) -> web.Response:
         """`/held`: list the releases that wait for a decision."""
@@ -216,8 +227,12 @@ async def _in_thread(work: Callable[[], Got]) -> Got:
 
 def _policy_of_the_report() -> str:
     """Return the policy of the report: its style sheet, named by its SHA-256, and style attributes of its bars."""
-    style = (report_page.FOLDER / "style.css").read_bytes()
-    digest = base64.b64encode(hashlib.sha256(style).digest()).decode()
+    return _policy_of((report_page.FOLDER / "style.css").read_text(encoding="utf-8"))
+
+
+def _policy_of(style: str) -> str:
+    """Return the policy of a page with one style sheet, named by its SHA-256. It sends no form and runs no script."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     style_sources = f"style-src-elem 'sha256-{digest}'; style-src-attr 'unsafe-inline'"
     policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", style_sources)
     return policy.replace("form-action 'self'", "form-action 'none'")

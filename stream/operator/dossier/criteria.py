@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from stream.operator.assessment import NEWEST, POOLED
 from stream.operator.dossier.evidence import AssessedAttack, AssessmentFile, Evidence
 from stream.operator.dossier.texts import DossierTexts
 from stream.release.documents import AuditDocument
@@ -213,14 +212,16 @@ def _attacked(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Sc
         yield attack_line(*found, texts)
     elif scope == "pooled":
         yield texts.say("measured.no_pooled")
-    elif any(True for file in evidence.assessments for _ in file.attacks(_attacked_name(scope), CRITERIA[criterion])):
+    elif _was_tried(evidence, CRITERIA[criterion], scope):
         yield texts.say("measured.not_run")
     else:
         yield texts.say("measured.no_assessment" if scope == "one" else "measured.no_series")
 
 
-def _attacked_name(scope: Scope) -> str:
-    return NEWEST if scope == "one" else POOLED
+def _was_tried(evidence: Evidence, attack: str, scope: Scope) -> bool:
+    """Return whether an assessment has results of an attack, though none that could be run."""
+    results = [list(file.attacks(attack, together=scope != "one")) for file in evidence.assessments]
+    return any(results)
 
 
 def strongest(evidence: Evidence, attack: str, scope: Scope) -> tuple[AssessmentFile, AssessedAttack] | None:
@@ -236,7 +237,7 @@ def strongest(evidence: Evidence, attack: str, scope: Scope) -> tuple[Assessment
     for file in evidence.assessments:
         if file.pooled != (scope == "pooled"):
             continue
-        for assessed in file.attacks(_attacked_name(scope), attack):
+        for assessed in file.attacks(attack, together=scope != "one"):
             if assessed.measure.get("rate") is None:
                 continue
             low = assessed.measure.get("low")
@@ -250,10 +251,10 @@ def attack_line(file: AssessmentFile, assessed: AssessedAttack, texts: DossierTe
     """Return the result of an attack in words: rate, control, risk with interval, result and power."""
     measure = assessed.measure
     how = texts.known("how", str(measure["how"]))
-    knows = texts.known("knows", assessed.profile)
+    # Membership is attacked by somebody who knows the whole case, whatever the profile.
+    knows = texts.known("knows", "whole" if measure["attack"] == "membership" else assessed.profile)
     rate, result = texts.share(measure["rate"]), texts.known("result", str(measure["result"]))
-    made_here = not file.numbers
-    prefix = texts.say("measured.trial") if made_here else ""
+    prefix = texts.say("measured.trial") if file.is_trial else ""
     if measure.get("risk") is None or measure.get("low") is None:
         return prefix + texts.say("measured.attack_alone", how=how, knows=knows, rate=rate, result=result)
     values: dict[str, Any] = {

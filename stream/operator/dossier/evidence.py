@@ -17,7 +17,9 @@ from connectors.store.base import MANIFEST, release_name
 from models.errors import BoundError, InputError
 from stream.config import sources
 from stream.config.settings import Publication, Settings
+from stream.ledger.layout import OperatorLayout
 from stream.ledger.view import Account, LedgerView
+from stream.operator.assessment import POOLED
 from stream.operator.history import History, HistoryRow, audit, ledger_view, read_from, read_json
 from stream.operator.report.data import RELEASED, budget
 from stream.operator.report.document import AttemptRow, BudgetAnswer
@@ -27,6 +29,9 @@ from stream.release.gate import MEASURES, Measure, least_of_series
 from stream.release.verdict import Verdict
 
 ASSESSMENT_VERSION = 1
+
+ASSESSMENT = "assessment.json"
+"""Beside the audit of a release whose publication asks for an assessment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +90,27 @@ class AssessmentFile:
     pooled: bool
 
     @property
+    def is_trial(self) -> bool:
+        """Whether a release was made for the attacks, from a part of the log."""
+        return not self.numbers
+
+    @property
     def has_control(self) -> bool:
         """Whether the attacks also ran on cases that did not enter the release."""
         return all(entry.get("control_cases") for entry in self.document["assessments"])
 
-    def attacks(self, attacked: str, attack: str) -> Iterator[AssessedAttack]:
+    def attacks(self, attack: str, *, together: bool) -> Iterator[AssessedAttack]:
         """Yield the results of one kind of attack, those that could not be run among them.
 
         Parameters
         ----------
-        attacked
-            `NEWEST` or `POOLED` of `stream.operator.assessment`.
         attack
             One of `models.disclosure.assessment.ATTACKS`.
+        together
+            Whether all releases were put together; else a single release was attacked.
         """
         for entry in self.document["assessments"]:
-            if entry["attacked"] != attacked:
+            if (entry["attacked"] == POOLED) != together:
                 continue
             for profile in entry["profiles"]:
                 for measure in profile["measures"]:
@@ -247,7 +257,10 @@ def collect(
         left=budget(cast(Sequence[AttemptRow], labelled), document),
         settings=settings,
         publication=publication,
-        assessments=tuple(read_assessment(path, name, view) for path in assessments),
+        assessments=(
+            *(read_assessment(path, name, view) for path in assessments),
+            *_before_release(output, name, number),
+        ),
     )
 
 
@@ -367,6 +380,17 @@ def read_assessment(path: Path, name: str, view: LedgerView) -> AssessmentFile:
         raise InputError(f"{path}: assesses {', '.join(sorted(publications))}, and the dossier is about {name}")
     numbers = tuple(int(release["sequence"]) for release in named if release["publication"] == name)
     return AssessmentFile(hashlib.sha256(content).hexdigest(), document, numbers, len(publications) > 1)
+
+
+def _before_release(output: Path, name: str, number: int) -> Iterator[AssessmentFile]:
+    """Yield the assessment that was made on parts of the log before the release left, if it was asked for."""
+    path = OperatorLayout(output).release(name, number) / ASSESSMENT
+    if not path.is_file():
+        return
+    content = path.read_bytes()
+    document = read_json(path)
+    if document.get("assessments"):
+        yield AssessmentFile(hashlib.sha256(content).hexdigest(), document, (), pooled=False)
 
 
 def _check_known(path: Path, release: Mapping[str, Any], view: LedgerView) -> None:

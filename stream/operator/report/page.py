@@ -12,6 +12,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from stream.operator.papers import Links
 from stream.operator.report import drawing, figures, plots
 from stream.operator.report.document import AnonymityRow, AttemptRow, HappenedRow, PublicationReport, Report
 from stream.operator.report.words import every, sentence
@@ -38,8 +39,18 @@ MOST_RELEASES = 3
 """Releases that get a plot by n of their own; every release is in the tables."""
 
 
-def render(data: Report, *, home: str | None = None) -> str:
-    """HTML of the report for `data` (see stream.operator.report.data.collect). `home`: a page to go back to."""
+def render(data: Report, *, home: str | None = None, papers: Links | None = None) -> str:
+    """Return the report as HTML.
+
+    Parameters
+    ----------
+    data
+        See `stream.operator.report.data.collect`.
+    home
+        A page to go back to.
+    papers
+        Addresses of dossiers and assessments.
+    """
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -53,6 +64,7 @@ def render(data: Report, *, home: str | None = None) -> str:
     return environment.get_template("page.html").render(
         report=data,
         home=home,
+        papers=papers or {},
         style=style,
         software=software(),
         compared=figures.comparison(data["comparison"]),

@@ -14,7 +14,7 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, progress
 
 if TYPE_CHECKING:
-    from stream.operator.dossier.evidence import Evidence
+    from stream.operator.dossier.evidence import DossierEvidence
 
 PANEL = "Operate"
 
@@ -103,7 +103,7 @@ def command(
         emit_json(page.data)
 
 
-def _alternatives(folder: Path, evidence: Evidence, original: Path, today: date) -> Mapping[str, Any]:
+def _alternatives(folder: Path, evidence: DossierEvidence, original: Path, today: date) -> Mapping[str, Any]:
     """Replay other parameters on the original log, and keep the figures with the operator's files."""
     from connectors import read_log
     from stream.operator.dossier.alternatives import alternatives, check_original, compute, keep

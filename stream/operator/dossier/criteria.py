@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from stream.operator.dossier.evidence import AssessedAttack, AssessmentFile, Evidence
+from stream.operator.dossier.evidence import AssessedAttack, AssessmentFile, DossierEvidence
 from stream.operator.dossier.texts import DossierTexts
 from stream.release.documents import AuditDocument
 
@@ -44,7 +44,7 @@ def family(document: AuditDocument) -> Family:
     return "nothing" if mechanism["kind"] == "identity" else "other"
 
 
-def rows(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> list[tuple[str, ...]]:
+def rows(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTexts) -> list[tuple[str, ...]]:
     """Return the table of part 2, its head first.
 
     Columns: criterion, against somebody with, promise, measured, what remains.
@@ -58,7 +58,7 @@ def rows(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> l
     return table
 
 
-def _criterion_row(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> tuple[str, ...]:
+def _criterion_row(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> tuple[str, ...]:
     return (
         texts.say(f"two.{criterion}"),
         texts.say(f"two.{scope}"),
@@ -89,7 +89,7 @@ def fact(facts: Mapping[str, str], texts: DossierTexts, key: str) -> str:
 # promises
 
 
-def _promise(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+def _promise(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
     kind = family(evidence.document)
     if kind == "nothing":
         return texts.say("promise.nothing")
@@ -102,7 +102,7 @@ def _promise(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Sco
     return _groups_promise(evidence, texts, criterion, scope)
 
 
-def _pooled_promise(evidence: Evidence, texts: DossierTexts, kind: Family) -> str:
+def _pooled_promise(evidence: DossierEvidence, texts: DossierTexts, kind: Family) -> str:
     audiences = {other.audience for other in evidence.others}
     if not audiences - {evidence.audience}:
         return texts.say("promise.no_other")
@@ -112,7 +112,7 @@ def _pooled_promise(evidence: Evidence, texts: DossierTexts, kind: Family) -> st
     return texts.say("promise.nothing")
 
 
-def _noise_promise(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+def _noise_promise(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
     budget = evidence.budget
     if criterion == "linkability":
         return texts.say("promise.see_above")
@@ -129,7 +129,7 @@ def _noise_promise(evidence: Evidence, texts: DossierTexts, criterion: str, scop
     return texts.say("promise.noise_series", spent=spent, delta=delta, limit=texts.amount(budget["limit"]))
 
 
-def _groups_promise(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+def _groups_promise(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
     parameters, bounds = evidence.parameters, evidence.document.get("bounds") or {}
     least = texts.number(parameters["K"])
     if criterion == "inference":
@@ -147,7 +147,7 @@ def _groups_promise(evidence: Evidence, texts: DossierTexts, criterion: str, sco
     return texts.say("promise.groups_linking_series", bounds=_bound(bounds, SERIES_BOUNDS, texts))
 
 
-def _share_promise(evidence: Evidence, texts: DossierTexts, scope: Scope) -> str:
+def _share_promise(evidence: DossierEvidence, texts: DossierTexts, scope: Scope) -> str:
     share = float(evidence.parameters.get("C", 1.0))
     if share >= 1.0:
         return texts.say("promise.groups_inference_open")
@@ -160,12 +160,12 @@ def _share_promise(evidence: Evidence, texts: DossierTexts, scope: Scope) -> str
 # measurements
 
 
-def _measured(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+def _measured(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
     lines = [*_audited(evidence, texts, criterion, scope), *_attacked(evidence, texts, criterion, scope)]
     return "\n".join(lines)
 
 
-def _audited(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> Iterator[str]:
+def _audited(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> Iterator[str]:
     """Yield what the audits of the releases measured for a criterion."""
     kind, document = family(evidence.document), evidence.document
     if kind == "noise" and criterion == "singling_out" and scope == "one":
@@ -205,7 +205,7 @@ def _count(value: int | None, texts: DossierTexts) -> str:
     return texts.say("page.none") if value is None else str(value)
 
 
-def _attacked(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> Iterator[str]:
+def _attacked(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> Iterator[str]:
     """Yield the attack of a criterion that learned most, and why there is none."""
     found = strongest(evidence, CRITERIA[criterion], scope)
     if found is not None:
@@ -218,13 +218,13 @@ def _attacked(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Sc
         yield texts.say("measured.no_assessment" if scope == "one" else "measured.no_series")
 
 
-def _was_tried(evidence: Evidence, attack: str, scope: Scope) -> bool:
+def _was_tried(evidence: DossierEvidence, attack: str, scope: Scope) -> bool:
     """Return whether an assessment has results of an attack, though none that could be run."""
     results = [list(file.attacks(attack, together=scope != "one")) for file in evidence.assessments]
     return any(results)
 
 
-def strongest(evidence: Evidence, attack: str, scope: Scope) -> tuple[AssessmentFile, AssessedAttack] | None:
+def strongest(evidence: DossierEvidence, attack: str, scope: Scope) -> tuple[AssessmentFile, AssessedAttack] | None:
     """Return the attack that learned most: with a control before without, then by the lower end of its risk.
 
     Returns
@@ -268,7 +268,7 @@ def attack_line(file: AssessmentFile, assessed: AssessedAttack, texts: DossierTe
     )
 
 
-def _beside(evidence: Evidence, texts: DossierTexts) -> tuple[str, ...]:
+def _beside(evidence: DossierEvidence, texts: DossierTexts) -> tuple[str, ...]:
     """Return the row on attacks beyond the three criteria."""
     lines = []
     for attack in BESIDE:
@@ -285,7 +285,7 @@ def _beside(evidence: Evidence, texts: DossierTexts) -> tuple[str, ...]:
 # what remains
 
 
-def _remains(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+def _remains(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
     kind = family(evidence.document)
     if scope == "pooled":
         return _pooled_remains(evidence, texts, kind)
@@ -301,14 +301,14 @@ def _remains(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Sco
     return _groups_remains(evidence, texts, criterion, scope)
 
 
-def _pooled_remains(evidence: Evidence, texts: DossierTexts, kind: Family) -> str:
+def _pooled_remains(evidence: DossierEvidence, texts: DossierTexts, kind: Family) -> str:
     exact = [other.name for other in evidence.others if other.exact]
     if kind == "noise" and exact:
         return texts.say("remains.noise_pooled_exact", others=texts.both(exact))
     return texts.say("remains.pooled") if evidence.others else ""
 
 
-def _groups_remains(evidence: Evidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
+def _groups_remains(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:
     if criterion == "singling_out":
         if scope == "series":
             return _rules(evidence, texts)
@@ -326,7 +326,7 @@ def _groups_remains(evidence: Evidence, texts: DossierTexts, criterion: str, sco
     return texts.say("remains.groups_inference_one" if scope == "one" else "remains.groups_inference_series")
 
 
-def _rules(evidence: Evidence, texts: DossierTexts) -> str:
+def _rules(evidence: DossierEvidence, texts: DossierTexts) -> str:
     """Return what a reader of the public rules of suppression learns."""
     knowledge = evidence.verdict.minimality
     least = texts.number(evidence.parameters["K"])

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stream.operator.dossier.criteria import family
-from stream.operator.dossier.evidence import Evidence
+from stream.operator.dossier.evidence import DossierEvidence
 from stream.operator.dossier.texts import DossierTexts, English
 from stream.operator.report.statement import Section
 
 
-def sections(evidence: Evidence, alternatives: Mapping[str, Any] | None, texts: DossierTexts) -> Iterator[Section]:
+def sections(
+    evidence: DossierEvidence, alternatives: Mapping[str, Any] | None, texts: DossierTexts
+) -> Iterator[Section]:
     """Yield the decisions, and the table of alternatives.
 
     Parameters
@@ -37,7 +39,7 @@ def sections(evidence: Evidence, alternatives: Mapping[str, Any] | None, texts: 
     yield Section("", paragraphs=tuple(notes), rows=(head, *rows))
 
 
-def _decisions(evidence: Evidence, texts: DossierTexts) -> Iterator[tuple[str, str, str]]:
+def _decisions(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[tuple[str, str, str]]:
     """Yield name, chosen value and consequence of each decision of this configuration."""
     kind, parameters = family(evidence.document), evidence.parameters
     meaning = texts.say(f"four.kind_{kind}" if kind in ("groups", "noise") else "four.kind_other")
@@ -58,7 +60,7 @@ def _decisions(evidence: Evidence, texts: DossierTexts) -> Iterator[tuple[str, s
     yield from _process(evidence, texts)
 
 
-def _spending(evidence: Evidence, texts: DossierTexts) -> Iterator[tuple[str, str, str]]:
+def _spending(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[tuple[str, str, str]]:
     budget = evidence.budget
     yield texts.say("four.epsilon"), texts.amount(budget["epsilon"]), texts.say("four.epsilon_meaning")
     limit = budget["limit"]
@@ -68,7 +70,7 @@ def _spending(evidence: Evidence, texts: DossierTexts) -> Iterator[tuple[str, st
         yield texts.say("four.max_epsilon"), texts.amount(limit), texts.say("four.max_epsilon_meaning")
 
 
-def _process(evidence: Evidence, texts: DossierTexts) -> Iterator[tuple[str, str, str]]:
+def _process(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[tuple[str, str, str]]:
     """Yield who or what decides about a release."""
     if evidence.publication is not None:
         action = evidence.publication.gate.on_violation

@@ -119,7 +119,7 @@ class AssessmentFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class DossierEvidence:
     """Everything that the pages of one dossier state.
 
     Parameters
@@ -206,7 +206,7 @@ class Evidence:
 
 def collect(
     output: Path, name: str | None, *, config: Path | None = None, assessments: Sequence[Path] = ()
-) -> Evidence:
+) -> DossierEvidence:
     """Read the evidence of one publication.
 
     Parameters
@@ -241,7 +241,7 @@ def collect(
     publication = None if settings is None else _of_name(settings, name)
     released = [row["sequence"] for row in rows if row["status"] in RELEASED]
     labelled = [{**row, "label": str(row["sequence"])} for row in rows if row["status"] in RELEASED]
-    return Evidence(
+    return DossierEvidence(
         process=str(document["process"]),
         name=name,
         audience=str(document.get("audience", AUDIENCE)),

@@ -8,12 +8,12 @@ from typing import Any
 
 from stream.ledger.layout import OperatorLayout
 from stream.operator.assessment import COLUMNS, READING
-from stream.operator.dossier.evidence import Evidence
+from stream.operator.dossier.evidence import DossierEvidence
 from stream.operator.report.statement import Section, Statement
 from stream.operator.report.statement import html as statement_html
 
 
-def keep(output: Path, evidence: Evidence, dossier: str) -> None:
+def keep(output: Path, evidence: DossierEvidence, dossier: str) -> None:
     """Keep the page of a dossier, and a page on the attacks that it names.
 
     Parameters
@@ -37,7 +37,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def attacks(evidence: Evidence) -> Statement:
+def attacks(evidence: DossierEvidence) -> Statement:
     """Return a page with every figure of the assessments of a dossier."""
     sections = [section for file in evidence.assessments for section in _tables(file.document)]
     lead = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from stream.operator.dossier import criteria, decisions
 from stream.operator.dossier.criteria import Family, family
-from stream.operator.dossier.evidence import Evidence
+from stream.operator.dossier.evidence import DossierEvidence
 from stream.operator.dossier.facts import KEYS
 from stream.operator.dossier.texts import DossierTexts, English, MarkedQuestion, day
 from stream.operator.report.document import BudgetAnswer
@@ -33,7 +33,7 @@ DURATION = re.compile(r"(\d+)([smhdw])")
 
 
 def dossier(
-    evidence: Evidence,
+    evidence: DossierEvidence,
     facts: Mapping[str, str],
     texts: DossierTexts,
     *,
@@ -81,7 +81,7 @@ def dossier(
 
 
 def _data(
-    evidence: Evidence,
+    evidence: DossierEvidence,
     facts: Mapping[str, str],
     texts: DossierTexts,
     questions: Sequence[str],
@@ -122,7 +122,7 @@ def _strings(section: Section) -> Iterator[str]:
 # before the parts
 
 
-def _first(evidence: Evidence, texts: DossierTexts, questions: int) -> Iterator[str]:
+def _first(evidence: DossierEvidence, texts: DossierTexts, questions: int) -> Iterator[str]:
     """Yield the verdict and everything that weakens the dossier, the gravest first."""
     verdict = evidence.verdict
     yield f"[{LOOKS[verdict.verdict].sign} {verdict.verdict}] {_meaning(evidence, texts)}"
@@ -139,7 +139,7 @@ def _first(evidence: Evidence, texts: DossierTexts, questions: int) -> Iterator[
         yield texts.count("first.questions", questions)
 
 
-def _meaning(evidence: Evidence, texts: DossierTexts) -> str:
+def _meaning(evidence: DossierEvidence, texts: DossierTexts) -> str:
     """Return the meaning of the verdict's word for this kind of promise."""
     word = evidence.verdict.verdict
     if word == "SAFE":
@@ -155,7 +155,7 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _weaknesses(evidence: Evidence, texts: DossierTexts) -> Iterator[str]:
+def _weaknesses(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
     """Yield what an assessment saw, and why its figures are weak."""
     files = evidence.assessments
     if not files:
@@ -184,7 +184,7 @@ def _weaknesses(evidence: Evidence, texts: DossierTexts) -> Iterator[str]:
 # part 1
 
 
-def _what(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> Section:
+def _what(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTexts) -> Section:
     sentences = [_extent(evidence, texts), _frequency(evidence, texts), _contents(evidence, texts)]
     if evidence.is_once:
         sentences.append(texts.say("one.once"))
@@ -193,7 +193,7 @@ def _what(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> 
     return Section(texts.say("one.title"), paragraphs=(" ".join(sentences),), facts=people)
 
 
-def _extent(evidence: Evidence, texts: DossierTexts) -> str:
+def _extent(evidence: DossierEvidence, texts: DossierTexts) -> str:
     named = {"process": evidence.process, "audience": evidence.audience}
     released = evidence.released
     if not released:
@@ -202,7 +202,7 @@ def _extent(evidence: Evidence, texts: DossierTexts) -> str:
     return texts.count("one.released", len(released), first=first, last=last, **named)
 
 
-def _frequency(evidence: Evidence, texts: DossierTexts) -> str:
+def _frequency(evidence: DossierEvidence, texts: DossierTexts) -> str:
     if evidence.publication is None:
         return texts.say("one.window_unknown")
     window = evidence.publication.window
@@ -221,7 +221,7 @@ def _trigger(name: str, value: Any, texts: DossierTexts) -> str:
     return texts.say(f"window.{name}", number=number)
 
 
-def _contents(evidence: Evidence, texts: DossierTexts) -> str:
+def _contents(evidence: DossierEvidence, texts: DossierTexts) -> str:
     columns = []
     for column in evidence.document["carries"]:
         if column == "relative_time":
@@ -231,7 +231,7 @@ def _contents(evidence: Evidence, texts: DossierTexts) -> str:
     return texts.say("one.contents", columns=texts.both(columns))
 
 
-def _promise(evidence: Evidence, texts: DossierTexts) -> str:
+def _promise(evidence: DossierEvidence, texts: DossierTexts) -> str:
     kind, parameters = family(evidence.document), evidence.parameters
     if kind == "groups":
         bounds = evidence.document.get("bounds") or {}
@@ -257,7 +257,7 @@ def _promise(evidence: Evidence, texts: DossierTexts) -> str:
 # part 2
 
 
-def _criteria(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> Iterator[Section]:
+def _criteria(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTexts) -> Iterator[Section]:
     yield Section(texts.say("two.title"), rows=tuple(criteria.rows(evidence, facts, texts)))
     yield Section("", paragraphs=(texts.say("two.note"),))
 
@@ -265,7 +265,7 @@ def _criteria(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts)
 # part 3
 
 
-def _learned(evidence: Evidence, texts: DossierTexts) -> Section:
+def _learned(evidence: DossierEvidence, texts: DossierTexts) -> Section:
     kind = family(evidence.document)
     paragraphs = (
         _families(evidence, kind, texts),
@@ -279,13 +279,13 @@ def _learned(evidence: Evidence, texts: DossierTexts) -> Section:
     )
 
 
-def _families(evidence: Evidence, kind: Family, texts: DossierTexts) -> str:
+def _families(evidence: DossierEvidence, kind: Family, texts: DossierTexts) -> str:
     if kind == "noise":
         return texts.say("three.families_noise", number=evidence.parameters.get("cases_per_person", 1))
     return texts.say("three.families_groups")
 
 
-def _rare(evidence: Evidence, kind: Family, texts: DossierTexts) -> str:
+def _rare(evidence: DossierEvidence, kind: Family, texts: DossierTexts) -> str:
     if kind == "noise":
         return texts.say("three.rare_noise")
     if kind != "groups":
@@ -295,20 +295,20 @@ def _rare(evidence: Evidence, kind: Family, texts: DossierTexts) -> str:
     return texts.say("three.rare_groups", K=texts.number(evidence.parameters["K"]))
 
 
-def _employees(evidence: Evidence, texts: DossierTexts) -> str:
+def _employees(evidence: DossierEvidence, texts: DossierTexts) -> str:
     if "resource" not in evidence.document["carries"]:
         return texts.say("three.employees_none")
     resources = evidence.document.get("resources") or {"named_by": "process"}
     return texts.say("three.employees_shown", form=texts.known("resources", str(resources["named_by"])))
 
 
-def _small_groups(evidence: Evidence, kind: Family, texts: DossierTexts) -> str:
+def _small_groups(evidence: DossierEvidence, kind: Family, texts: DossierTexts) -> str:
     if kind == "groups":
         return texts.say("three.small_groups", K=texts.number(evidence.parameters["K"]))
     return texts.say("three.small_noise") if kind == "noise" else ""
 
 
-def _limits(evidence: Evidence, texts: DossierTexts) -> Iterator[str]:
+def _limits(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
     """Yield the limitations that are true of this configuration, and no others."""
     kind, document, parameters = family(evidence.document), evidence.document, evidence.parameters
     if kind == "groups":
@@ -340,7 +340,7 @@ def _limits(evidence: Evidence, texts: DossierTexts) -> Iterator[str]:
         yield texts.say("limit.warned")
 
 
-def _limits_of_groups(evidence: Evidence, texts: DossierTexts) -> Iterator[str]:
+def _limits_of_groups(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
     document, parameters = evidence.document, evidence.parameters
     if parameters.get("suppression") == "local":
         yield texts.say("limit.local")
@@ -361,7 +361,7 @@ def _limits_of_groups(evidence: Evidence, texts: DossierTexts) -> Iterator[str]:
 # part 5
 
 
-def _history(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> Section:
+def _history(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTexts) -> Section:
     lines = [(texts.say(f"five.{name}"), text) for name, text in _events(evidence, texts)]
     lines.append((texts.say("five.incidents"), criteria.fact(facts, texts, "incidents")))
     lines += [(texts.say(f"five.{name}"), text) for name, text in _configurations(evidence, texts)]
@@ -377,7 +377,7 @@ def _history(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) 
     return Section(texts.say("five.title"), facts=tuple(lines))
 
 
-def _events(evidence: Evidence, texts: DossierTexts) -> Iterator[tuple[str, str]]:
+def _events(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[tuple[str, str]]:
     """Yield each kind of event of the ledger that happened, by the key of its label."""
     released = evidence.released
     if released:
@@ -420,7 +420,7 @@ def _events(evidence: Evidence, texts: DossierTexts) -> Iterator[tuple[str, str]
         yield "gaps", str(evidence.gaps)
 
 
-def _configurations(evidence: Evidence, texts: DossierTexts) -> Iterator[tuple[str, str]]:
+def _configurations(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[tuple[str, str]]:
     """Yield the digest of the configuration, and the newest changes."""
     changes = evidence.changes
     if len(changes) < 2:
@@ -470,7 +470,7 @@ def ranges(numbers: Sequence[int], texts: DossierTexts) -> str:
 # part 6
 
 
-def _frameworks(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> Section:
+def _frameworks(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTexts) -> Section:
     head = tuple(texts.say(f"six.columns.{name}") for name in ("framework", "asks", "answer"))
     rows = []
     for framework, question, answer in _answers(evidence, facts, texts):
@@ -478,7 +478,9 @@ def _frameworks(evidence: Evidence, facts: Mapping[str, str], texts: DossierText
     return Section(texts.say("six.title"), rows=(head, *rows))
 
 
-def _answers(evidence: Evidence, facts: Mapping[str, str], texts: DossierTexts) -> Iterator[tuple[str, str, str]]:
+def _answers(
+    evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTexts
+) -> Iterator[tuple[str, str, str]]:
     """Yield framework, what it asks, and where the answer is."""
     noisy = family(evidence.document) == "noise"
     persons = evidence.parameters.get("cases_per_person", 1)

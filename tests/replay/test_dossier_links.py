@@ -26,7 +26,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     measure |= {"control_targets": 3, "risk": 0.0, "low": -0.1, "high": 0.1, "power": None, "result": "not seen"}
     profile = {"profile": "promised", "knows": "one step", "measures": [measure]}
     assessed = {"attacked": "newest release alone", "control_cases": 3, "drift": None, "profiles": [profile]}
-    body = {"version": 1, "releases": [{"name": "a trial"}], "assessments": [assessed]}
+    parameters = {"K": 5, "L": 1, "C": 1.0, "knowledge": "set", "attribute": "ac", "suppression": "exact"}
+    trial = {"name": "a trial", "mechanism": {"kind": "tlkc", "parameters": parameters}}
+    body = {"version": 1, "releases": [trial], "assessments": [assessed]}
     (folder / "assessment.json").write_text(json.dumps(body))
     words = ["dossier", str(output), "steps", "--assessment", str(folder / "assessment.json")]
     assert execute([*words, "-o", str(folder / "dossier.html")]) == 0

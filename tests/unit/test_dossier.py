@@ -136,6 +136,9 @@ def test_a_held_release_is_what_the_officer_reads_before_deciding(
         (["steps", "--assessment", "no.json"], "no assessment; write it with veilstream assess"),
         (["steps", "--assessment", "later.json"], "version 2 of an assessment"),
         (["steps", "--assessment", "alien.json"], "that is not the one of this folder's ledger"),
+        (["steps", "--assessment", "file.json"], "assesses no release of this folder"),
+        (["steps", "--assessment", "noise.json"], "assesses dp-variants, and the publication has tlkc"),
+        (["steps", "--assessment", "larger.json"], "assesses K = 9, and the publication has K = 5"),
     ],
 )
 def test_bad_input_gets_one_clear_error(
@@ -146,6 +149,13 @@ def test_bad_input_gets_one_clear_error(
     (tmp_path / "later.json").write_text('{"version": 2, "releases": [], "assessments": []}')
     alien = {"publication": "steps", "sequence": 1, "manifest_sha256": "0" * 64}
     (tmp_path / "alien.json").write_text(json.dumps({"version": 1, "releases": [alien], "assessments": []}))
+    for name, mechanism in (
+        ("file", None),
+        ("noise", {"kind": "dp-variants", "parameters": {}}),
+        ("larger", {"kind": "tlkc", "parameters": {"K": 9}}),
+    ):
+        body = {"version": 1, "releases": [{"name": name, "mechanism": mechanism}], "assessments": []}
+        (tmp_path / f"{name}.json").write_text(json.dumps(body))
     named = [str(tmp_path / word) if word.endswith((".toml", ".json", ".pdf")) else word for word in words]
     assert execute(["dossier", str(folder), *named]) == 2
     error = capfd.readouterr().err

@@ -258,7 +258,7 @@ def collect(
         settings=settings,
         publication=publication,
         assessments=(
-            *(read_assessment(path, name, view) for path in assessments),
+            *(read_assessment(path, name, view, document["mechanism"]) for path in assessments),
             *_before_release(output, name, number),
         ),
     )
@@ -351,13 +351,14 @@ def _changes(history: History, name: str, account: Account) -> Iterator[Configur
 # assessments
 
 
-def read_assessment(path: Path, name: str, view: LedgerView) -> AssessmentFile:
+def read_assessment(path: Path, name: str, view: LedgerView, mechanism: Mapping[str, Any]) -> AssessmentFile:
     """Read an assessment, and check that it is about this publication.
 
     Raises
     ------
     InputError
-        If the file is no assessment, is of a later version, or is about releases that the ledger does not have.
+        If the file is no assessment, is of a later version, is about releases that the ledger does not have, or about a
+        trial release by another mechanism than `mechanism`.
     """
     try:
         content = path.read_bytes()
@@ -378,8 +379,30 @@ def read_assessment(path: Path, name: str, view: LedgerView) -> AssessmentFile:
     publications = {str(release["publication"]) for release in named}
     if publications and name not in publications:
         raise InputError(f"{path}: assesses {', '.join(sorted(publications))}, and the dossier is about {name}")
+    if not named:
+        _check_trial(path, document["releases"], mechanism)
     numbers = tuple(int(release["sequence"]) for release in named if release["publication"] == name)
     return AssessmentFile(hashlib.sha256(content).hexdigest(), document, numbers, len(publications) > 1)
+
+
+PROMISED = ("K", "L", "C", "knowledge", "attribute", "epsilon", "delta_dp", "suppression")
+"""Parameters in which a trial release must agree with the publication: its promise depends on them."""
+
+
+def _check_trial(path: Path, releases: Sequence[Mapping[str, Any]], mechanism: Mapping[str, Any]) -> None:
+    """Refuse figures of a release that is neither of this ledger nor made by the same mechanism."""
+    tried = releases[-1].get("mechanism") if releases else None
+    if not tried:
+        raise InputError(
+            f"{path}: assesses no release of this folder; assess the folder of a release "
+            "(public/PUBLICATION/release-NNNNNN), or a trial release (veilstream assess --mechanism)"
+        )
+    if tried["kind"] != mechanism["kind"]:
+        raise InputError(f"{path}: assesses {tried['kind']}, and the publication has {mechanism['kind']}")
+    for key in PROMISED:
+        own, other = mechanism["parameters"].get(key), tried.get("parameters", tried).get(key)
+        if own != other:
+            raise InputError(f"{path}: assesses {key} = {other}, and the publication has {key} = {own}")
 
 
 def _before_release(output: Path, name: str, number: int) -> Iterator[AssessmentFile]:

@@ -413,9 +413,9 @@ def _events(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[tuple[st
         releases = sorted(account.erased_releases)
         if releases:
             shown = ranges(releases, texts)
-            yield "erased", texts.say("five.erased_text", number=account.erased, releases=shown)
+            yield "erased", texts.count("five.erased_text", account.erased, releases=shown)
         else:
-            yield "erased", texts.say("five.erased_unreleased", number=account.erased)
+            yield "erased", texts.count("five.erased_unreleased", account.erased)
     if evidence.gaps:
         yield "gaps", str(evidence.gaps)
 

@@ -42,6 +42,7 @@ ONLY_OPTIONS = {
     "attack": {"all": "a file of all candidates", "engine": "as for anonymize", "memory": "of the engine"},
     "leakage": {"plot": "to_dataframe() is plotted by pandas"},
     "replay": {
+        "assess": "vs.assess attacks the releases of a series",
         "speed": "a demonstration in real time",
         "engine": "as for anonymize",
         "memory": "of the engine",

@@ -2,7 +2,8 @@
 
 Reads a JSON object from standard input: `tool` (laplace, sacofa, pripel), `epsilon`, `k`, `p`, `runs`, `limit` (CPU
 seconds), and `cases`, each a list of [activity, seconds]. Writes one: `runs`, each a list of [variant, count, durations
-in seconds], and `cpu`. It imports nothing of veilstream, so it works where veilstream is not installed.
+in seconds] (with `times`, which PRIPEL alone knows, a list of cases as they came in), and `cpu`. It imports nothing of
+veilstream, so it works where veilstream is not installed.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def _tool(asked: dict[str, Any]) -> Any:
     def run() -> list[Any]:
         source = _log(asked["cases"])  # it writes into its argument
         frame = pripel.apply(source, laplace.privatize_tracevariants(_log(asked["cases"]), *terms), asked["epsilon"])
-        return _shown(converter.apply(frame, variant=converter.Variants.TO_EVENT_LOG))
+        log = converter.apply(frame, variant=converter.Variants.TO_EVENT_LOG)
+        return _timed(log) if asked.get("times") else _shown(log)
 
     return run
 
@@ -65,6 +67,11 @@ def _log(cases: list[list[list[Any]]]) -> Any:
             trace.append(obj.Event({"concept:name": activity, "time:timestamp": moment}))
         log.append(trace)
     return log
+
+
+def _timed(log: Any) -> list[Any]:
+    """Cases as lists of [activity, seconds]."""
+    return [[[event["concept:name"], event["time:timestamp"].timestamp()] for event in trace] for trace in log]
 
 
 def _shown(log: Any) -> list[Any]:

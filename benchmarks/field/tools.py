@@ -87,11 +87,20 @@ def _peer(tool: str, *, paid: bool = False) -> Callable[[EventLog, float], tuple
 
 
 def ask(
-    tool: str, log: Sequence[Any], epsilon: float, length: int, *, runs: int, pruning: int, limit: int = LIMIT
+    tool: str,
+    log: Sequence[Any],
+    epsilon: float,
+    length: int,
+    *,
+    runs: int,
+    pruning: int,
+    limit: int = LIMIT,
+    times: bool = False,
 ) -> dict[str, Any]:
     """Return the answer of a program of pm4py. PeerError: not installed, failed, or more than `limit` CPU s."""
     python = os.environ.get("VEILSTREAM_FIELD_PYTHON", sys.executable)
     asked = {"tool": tool, "epsilon": epsilon, "k": length, "p": pruning, "runs": runs, "cases": log, "limit": limit}
+    asked["times"] = times
     script = Path(__file__).with_name("peer.py")
     try:
         done = subprocess.run(

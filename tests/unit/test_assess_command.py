@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,39 @@ def test_the_promise_of_a_release_names_the_attacker(tmp_path: Path, capfd: pyte
     assert "3 items" in release["promise"]["guaranteed"]
     (assessment,) = body["assessments"]  # type: ignore[misc, str-unpack]
     assert [(one["profile"], one["m"]) for one in assessment["profiles"]] == [("promised", 3), ("stronger", 6)]
+
+
+def test_records_of_a_series_are_linked_by_the_operators_folder(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Two releases of one log: their ids are fresh, and the operator's pseudonyms say whose records they are."""
+    out = tmp_path / "out"
+    config = tmp_path / "veilstream.toml"
+    config.write_text(
+        '[process]\nname = "hospital"\n\n[process.completion]\nend_activities = ["Discharge"]\n\n'
+        '[[publication]]\nname = "research"\n'
+        "window = { completed_cases = 800 }\n"
+        'mechanism = { kind = "tlkc-cohorts", L = 2, K = 5 }\n',
+        encoding="utf-8",
+    )
+    assert execute(["replay", str(HOSPITAL), "-c", str(config), "-o", str(out)]) in (0, 3)
+    releases = sorted((out / "public" / "research").glob("release-*"))
+    assert len(releases) >= 2
+    capfd.readouterr()
+    paths = [str(path) for path in releases[:2]]
+    body = _json(capfd, *paths, "--original", str(HOSPITAL), "--targets", "40")
+    (pair,) = body["pairs"]  # type: ignore[misc, str-unpack]
+    assert pair["targets"] == min(40, pair["common_cases"])
+    assert pair["by_chance"] < pair["rate"] <= 1
+    assert pair["least_of_fa_ca_ba"] is None or pair["least_of_fa_ca_ba"] >= 1
+    # The files alone, without the operator's folder: nobody can be recognised.
+    alone = tmp_path / "alone"
+    for path in releases[:2]:
+        shutil.copytree(path, alone / "a" / "b" / path.name)
+    copies = [str(alone / "a" / "b" / path.name) for path in releases[:2]]
+    body = _json(capfd, *copies, "--original", str(HOSPITAL), "--targets", "40")
+    (pair,) = body["pairs"]  # type: ignore[misc, str-unpack]
+    assert "no case is recognised in both" in pair["reason"]
 
 
 def test_a_mechanism_is_assessed_on_both_halves_of_the_log(capfd: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from rapidfuzz.distance import LCSseq
 from rapidfuzz.process import cdist
 
 from models.content_free import content_free
-from models.disclosure.intervals import AttackRisk, Evidence, Floats, Successes, against_guess, compared
+from models.disclosure.intervals import AttackRisk, Floats, Successes, TargetResults, against_guess, compared
 from models.disclosure.material import CodedCases, Material
 from models.eventlog import Codes, Column, EventLog, Ints, places_of
 from models.utility.graphs import ordinal, same_names
@@ -142,7 +142,7 @@ def inference(
         elif not reason and name not in by_chance:
             reason = "no case of the control has more than one event"
         elif not reason:
-            risk = compared(Evidence(right[name], by_chance[name]), measures)
+            risk = compared(TargetResults(right[name], by_chance[name]), measures)
         without_release = without[name].rate if risk is not None and name in without else None
         results.append(Inference(name, risk, without_release, reason))
     return results

@@ -83,7 +83,7 @@ class Successes:
 
 @content_free()
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class TargetResults:
     """The single results that a risk was made from, so that two runs on the same cases can be put together.
 
     Parameters
@@ -130,7 +130,7 @@ class AttackRisk:
     high: float | None
     clear: bool
     power: float | None
-    evidence: Evidence | None = field(default=None, repr=False, compare=False)
+    evidence: TargetResults | None = field(default=None, repr=False, compare=False)
 
     @property
     def half_width(self) -> float | None:
@@ -251,11 +251,18 @@ def against_control(
     return _risk(rates, targets, controls, measures, None)
 
 
-def compared(evidence: Evidence, measures: int) -> AttackRisk:
-    """Return the risk of an attack from its success on each target of the original and of the control."""
+def compared(evidence: TargetResults, measures: int) -> AttackRisk:
+    """Return the risk of an attack from its success on each target of the original and of the control.
+
+    The interval of predicates counts those of one record once. Whether they are `clear` is asked of all predicates:
+    without a leak they are satisfied by chance, each by other people. The interval must lie above 0 as well.
+    """
     original, control = evidence.original, evidence.control
     rates = _Rates(original.rate, original.effective, control.rate, control.effective)
-    return _risk(rates, len(original.share), len(control.share), measures, evidence)
+    without_leak = rates
+    if not evidence.by_case:
+        without_leak = replace(rates, n_first=len(original.share), n_second=len(control.share))
+    return _risk(rates, len(original.share), len(control.share), measures, evidence, without_leak)
 
 
 @content_free()
@@ -274,7 +281,7 @@ class BothWays:
     risks: tuple[AttackRisk, AttackRisk]
     cases: tuple[Ints, Ints]
 
-    def runs(self) -> list[Evidence]:
+    def runs(self) -> list[TargetResults]:
         """Return the results of both runs with numbers of the whole log as units; none if a run kept no results."""
         first, second = self.risks[0].evidence, self.risks[1].evidence
         if first is None or second is None:
@@ -283,7 +290,7 @@ class BothWays:
         for run, (inside, outside) in ((first, self.cases), (second, self.cases[::-1])):
             original = replace(run.original, unit=inside[run.original.unit])
             control = replace(run.control, unit=outside[run.control.unit])
-            numbered.append(Evidence(original, control))
+            numbered.append(TargetResults(original, control))
         return numbered
 
 
@@ -334,14 +341,14 @@ def crossed(divisions: Sequence[BothWays], measures: int) -> AttackRisk | None:
     return _risk(rates, len(attacked), len(attacked), measures, None)
 
 
-def _pooled(first: Evidence, second: Evidence) -> Evidence:
+def _pooled(first: TargetResults, second: TargetResults) -> TargetResults:
     """Return the predicates of both runs together; they were written from records of different releases."""
 
     def both(one: Successes, other: Successes) -> Successes:
         units = np.concatenate((2 * one.unit, 2 * other.unit + 1))
         return Successes(units, np.concatenate((one.share, other.share)), one.draws)
 
-    return Evidence(both(first.original, second.original), both(first.control, second.control), by_case=False)
+    return TargetResults(both(first.original, second.original), both(first.control, second.control), by_case=False)
 
 
 def _correlation(inside: Floats, outside: Floats) -> float:
@@ -364,13 +371,22 @@ def _correlation(inside: Floats, outside: Floats) -> float:
     return max(-1.0, min(1.0, covariance / spread))
 
 
-def _risk(rates: _Rates, targets: int, controls: int, measures: int, evidence: Evidence | None) -> AttackRisk:
+def _risk(
+    rates: _Rates,
+    targets: int,
+    controls: int,
+    measures: int,
+    evidence: TargetResults | None,
+    without_leak: _Rates | None = None,
+) -> AttackRisk:
+    """Return the risk. `without_leak`: how well the rates are known if there is no leak; None: as `rates`."""
     rate, control = rates.first, rates.second
     if control >= 1.0:
         return AttackRisk(rate, control, targets, controls, None, None, None, clear=False, power=None)
     low, high = rates.risk_interval()
     together = 1 - (1 - LEVEL) / measures
-    low_together, _ = newcombe(rate, rates.n_first, control, rates.n_second, together, rates.correlation)
+    tested = without_leak or rates
+    low_together, _ = newcombe(rate, tested.n_first, control, tested.n_second, together, tested.correlation)
     return AttackRisk(
         rate,
         control,
@@ -379,7 +395,7 @@ def _risk(rates: _Rates, targets: int, controls: int, measures: int, evidence: E
         risk=1 - (1 - rate) / (1 - control),
         low=max(low, -1.0),
         high=min(1.0, high),
-        clear=low_together > 0,
+        clear=low_together > 0 and low > 0,
         power=_power(rates),
         evidence=evidence,
     )
@@ -483,7 +499,7 @@ def area_under_curve(
     null_variance = (len(members) + len(others) + 1) / (12 * len(members) * len(others))
     evidence = None
     if units is not None:
-        evidence = Evidence(Successes(units[0], members), Successes(units[1], others))
+        evidence = TargetResults(Successes(units[0], members), Successes(units[1], others))
     sizes = (len(members), len(others))
     return _area(area, variance or null_variance, max(null_variance, variance), sizes, measures, evidence)
 
@@ -529,7 +545,7 @@ def _area(
     power_variance: float,
     sizes: tuple[int, int],
     measures: int,
-    evidence: Evidence | None,
+    evidence: TargetResults | None,
 ) -> AttackRisk:
     error = math.sqrt(variance)
     z = _normal(0.5 + LEVEL / 2)

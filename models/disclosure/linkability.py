@@ -20,7 +20,7 @@ from rapidfuzz.distance import LCSseq
 from rapidfuzz.process import cdist
 
 from models.content_free import content_free
-from models.disclosure.intervals import AttackRisk, Evidence, Successes, against_guess, compared
+from models.disclosure.intervals import AttackRisk, Successes, TargetResults, against_guess, compared
 from models.disclosure.material import Material
 from models.eventlog import Codes, Ints
 
@@ -80,7 +80,7 @@ def _risk(material: Material, agreements: list[Successes | None], measures: int)
     if not material.n_control:
         chance = _chance(material.n_released)
         return against_guess(float(original.share.sum()), len(original.share), chance)
-    return None if control is None else compared(Evidence(original, control), measures)
+    return None if control is None else compared(TargetResults(original, control), measures)
 
 
 def _chance(records: int) -> float:

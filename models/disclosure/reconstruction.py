@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models.disclosure.intervals import AttackRisk, Evidence, Successes, compared, rate_alone
+from models.disclosure.intervals import AttackRisk, Successes, TargetResults, compared, rate_alone
 from models.disclosure.material import Material, drawn
 from models.eventlog import Ints
 
@@ -69,12 +69,12 @@ def reconstruction(material: Material, measures: int, rng: np.random.Generator) 
         cases, others = (drawn(len(rows), size, rng) for rows in (original, control))
         sides = ((cases, original[cases]), (others, control[others]))
         whole = [Successes(some, _is_shown_alone(is_shown, rows).astype(np.float64)) for some, rows in sides]
-        traces = compared(Evidence(whole[0], whole[1]), measures)
+        traces = compared(TargetResults(whole[0], whole[1]), measures)
         longer = []
         for some, rows in sides:
             is_longer = _longest_unique_piece(material, rows) > material.profile.m
             longer.append(Successes(some, is_longer.astype(np.float64)))
-        pieces = compared(Evidence(longer[0], longer[1]), measures)
+        pieces = compared(TargetResults(longer[0], longer[1]), measures)
     return Reconstruction(
         traces,
         pieces,

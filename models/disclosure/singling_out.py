@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from models.anonymize.local_model import flat
-from models.disclosure.intervals import AttackRisk, Evidence, Floats, Successes, against_guess, compared
+from models.disclosure.intervals import AttackRisk, Floats, Successes, TargetResults, against_guess, compared
 from models.disclosure.material import Material
 from models.eventlog import Ints
 
@@ -92,7 +92,7 @@ def singling_out(material: Material, targets: int, measures: int, rng: np.random
     by_chance = exactly_one(control[order], material.n_control, size)
     # Predicates of one record tend to single out the same person, so they count as one target.
     record = np.asarray([predicates[number].row for number in order.tolist()], dtype=np.int64)
-    evidence = Evidence(Successes(record, successes), Successes(record, by_chance), by_case=False)
+    evidence = TargetResults(Successes(record, successes), Successes(record, by_chance), by_case=False)
     return SinglingOut(compared(evidence, measures), len(predicates))
 
 

@@ -20,8 +20,8 @@ from models.disclosure.inference import inference
 from models.disclosure.intervals import (
     AttackRisk,
     BothWays,
-    Evidence,
     Successes,
+    TargetResults,
     against_control,
     against_guess,
     area_under_curve,
@@ -163,7 +163,7 @@ def test_intervals_of_several_draws_hold_the_true_risk(shape: tuple[float, float
         for share in (lift, 0.0):
             probability = np.where(rng.random(200) < share, 1.0, rng.beta(*shape, size=200))
             sides.append(Successes(np.arange(200), _shares(rng, probability, 8), 8))
-        several = compared(Evidence(sides[0], sides[1]), 1)
+        several = compared(TargetResults(sides[0], sides[1]), 1)
         covered += _covers(several, lift)
         narrower += max(side.effective for side in sides) > 200
     # 570 are expected, with a standard deviation of 5.3; four of them below, and conservative intervals above.
@@ -189,7 +189,7 @@ def test_intervals_over_both_roles_hold_the_true_risk(shape: tuple[float, float]
                 within = np.where(leaks[inside], 1.0, difficulty[inside])
                 own = Successes(np.arange(100), _shares(rng, within, 4), 4)
                 others = Successes(np.arange(100), _shares(rng, difficulty[outside], 4), 4)
-                evidence.append(compared(Evidence(own, others), 1))
+                evidence.append(compared(TargetResults(own, others), 1))
             runs.append(BothWays((evidence[0], evidence[1]), halves))
         covered += _covers(crossed(runs, 1), lift)
     # 380 are expected, with a standard deviation of 4.4.

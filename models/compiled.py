@@ -88,8 +88,8 @@ def run_plainly(except_for: Collection[str]) -> None:
     Parameters
     ----------
     except_for
-        Names of kernels (`module.function`) that are compiled: those that would run longer than it takes to compile
-        them, with every part that they call.
+        Names of kernels (`module.function`) that are compiled with everything that they call: those that would run
+        longer than it takes to compile them.
     """
     _PlainMode.compiled_kernels = frozenset(except_for)
 
@@ -104,17 +104,31 @@ def keeps_compiled(module: str, name: str) -> bool:
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         return False
-    source = Path(spec.origin)
-    # numba names the folder of a module after the folder that the module is in, below its own cache folder.
-    named_folder = os.environ.get("NUMBA_CACHE_DIR")
-    cache_folder = Path(named_folder) if named_folder else source.parent
+    source, folder = Path(spec.origin), cache_folder()
+    if folder is None:
+        return False
     changed = source.stat().st_mtime
-    return any(index.stat().st_mtime >= changed for index in cache_folder.rglob(f"{source.stem}.{name}-*.nbi"))
+    return any(index.stat().st_mtime >= changed for index in folder.rglob(f"{source.stem}.{name}-*.nbi"))
+
+
+def cache_folder() -> Path | None:
+    """Return a folder that has the compiled code of all kernels below it; None if no code is kept."""
+
+    def probe() -> None:
+        """Stand for any kernel."""
+
+    njit: Any = numba.njit
+    try:
+        folder: str = njit(cache=True)(probe).stats.cache_path
+    except RuntimeError:
+        return None
+    # numba has a folder for each folder of modules: `__pycache__` in it, or one below the cache folder of the user.
+    return Path(folder).parent if _ours(folder) else None
 
 
 def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """`numba.njit(cache=True)`, or without a cache where numba finds no folder for one."""
-    return function if _is_plain(function) else _compiled(function)
+    return _plain(function) if _is_plain(function) else _compiled(function)
 
 
 def part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -122,7 +136,15 @@ def part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
 
     It has no entry for Python, which costs more to compile than most of these kernels.
     """
-    return function if _is_plain(function) else _compiled(function, no_cpython_wrapper=True)
+    return _plain(function) if _is_plain(function) else _compiled(function, no_cpython_wrapper=True)
+
+
+def _plain(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Return the function as it is. A kernel that is compiled all the same can call it, and compiles its own copy."""
+    from numba.extending import register_jitable
+
+    registered: Any = register_jitable
+    return cast("Callable[Parameters, Result]", registered(function))
 
 
 def _is_plain(function: Callable[..., Any]) -> bool:

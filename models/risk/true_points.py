@@ -146,38 +146,46 @@ def _sample(lengths: Ints, take: Ints, rng: np.random.Generator) -> Ints:
     bounds = np.where(place < k, n - k + place, 2 * k - 1 - place)
     bounds = np.where(np.repeat(shuffled, amounts), n - 1 - place, bounds)
     numbers = rng.integers(0, bounds, endpoint=True)
-    sampled: Ints = _taken(numbers, starts, lengths, take, shuffled)
+    sampled = np.empty(int(take.sum()), dtype=np.int64)
+    _fill_samples(numbers, starts, lengths, take, shuffled, np.arange(int(lengths.max())), sampled)
     return sampled
 
 
 @kernel
-def _taken(numbers: Any, number_starts: Any, lengths: Any, take: Any, shuffled: Any) -> Any:
-    """Turn the drawn numbers into samples without repetition, in the order of the persons."""
-    sampled = np.empty(take.sum(), dtype=np.int64)
-    taken = np.zeros(lengths.max(), dtype=np.bool_)
+def _fill_samples(
+    numbers: Any, number_starts: Any, lengths: Any, take: Any, shuffled: Any, order: Any, sampled: Any
+) -> None:
+    """Turn the drawn numbers into samples without repetition, in the order of the persons.
+
+    `order` is 0, 1, 2, ..., up to the longest trace, and is so again at the end.
+    """
+    # Plain loops over arrays that the caller made: array expressions take four times as long to compile.
+    taken = np.zeros(len(order), dtype=np.bool_)
     filled = 0
     for person in range(len(lengths)):
         first, n, k = number_starts[person], lengths[person], take[person]
         if shuffled[person]:
             # Fisher and Yates from the end: the last k places are the sample.
-            order = np.arange(n)
             for j in range(number_starts[person + 1] - first):
                 last, other = n - 1 - j, numbers[first + j]
-                order[last], order[other] = order[other], order[last]
-            sampled[filled : filled + k] = order[n - k :]
-            filled += k
-            continue
-        # Floyd: number j is at most n - k + j; if it was taken before, this bound itself was not.
-        for j in range(k):
-            place = numbers[first + j]
-            if taken[place]:
-                place = n - k + j
-            taken[place] = True
-            sampled[filled + j] = place
-        for j in range(k):
-            taken[sampled[filled + j]] = False
+                swapped = order[last]
+                order[last] = order[other]
+                order[other] = swapped
+            for j in range(k):
+                sampled[filled + j] = order[n - k + j]
+            for place in range(n):
+                order[place] = place
+        else:
+            # Floyd: number j is at most n - k + j; if it was taken before, this bound itself was not.
+            for j in range(k):
+                place = numbers[first + j]
+                if taken[place]:
+                    place = n - k + j
+                taken[place] = True
+                sampled[filled + j] = place
+            for j in range(k):
+                taken[sampled[filled + j]] = False
         filled += k
-    return sampled
 
 
 RIGHT, WRONG, SEVERAL, NONE = range(4)

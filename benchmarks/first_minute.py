@@ -1,7 +1,10 @@
-"""The first minute of a new user: time to the verdict of the demo, cold, again, and with compiled code; `--help`.
+"""The first minute of a new user: installation, time to the verdict of the demo (cold and warm), and `--help`.
 
-`python -m benchmarks.first_minute --json` measures this program. `--program OTHER --commands "replay ... -o {out}"`
-measures another installation, which may have no `demo`.
+`python -m benchmarks.first_minute --json` measures this program. `--wheel FILE` installs a wheel into a new environment
+with pip first, which is measured too, and measures the program there. `--before PROGRAM` measures an older program in
+the same run, which may have no `demo`: it replays the same log and writes the report.
+
+In the figures, `cold` has an empty cache of compiled code, and `warm` the one that the cold run left.
 """
 
 from __future__ import annotations
@@ -10,7 +13,6 @@ import argparse
 import json
 import os
 import resource
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -19,51 +21,89 @@ from collections.abc import Sequence
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-REPLAY = ("replay", str(EXAMPLES / "hospital.xes.gz"), "-c", str(EXAMPLES / "hospital.toml"), "--final")
+LOG, CONFIG = str(EXAMPLES / "hospital.xes.gz"), str(EXAMPLES / "hospital.toml")
+
+DEMO = ("demo -o {out}",)
+WITHOUT_DEMO = (f"replay {LOG} -c {CONFIG} -o {{out}} --final", f"report {{out}} --source {LOG} -o {{out}}.html")
+"""What a program without `demo` runs to show the same."""
 
 
 def timed(words: Sequence[str], folder: Path, cache: Path) -> dict[str, float]:
-    """Run a program with compiled code in `cache`; return wall and CPU seconds, and wall until the verdict."""
+    """Run a program with compiled code in `cache`.
+
+    Returns
+    -------
+    dict
+        Wall and CPU seconds, wall seconds to the first line and to the verdict, if it prints one. Children that the
+        program waits for count.
+    """
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONUNBUFFERED": "1"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    verdict = None
+    moments: dict[str, float] = {}
     with subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if verdict is None and line.startswith("[+] SAFE"):
-                verdict = time.perf_counter() - start
+            moments.setdefault("seconds_to_first_line", time.perf_counter() - start)
+            if line.startswith("[+] SAFE"):
+                moments.setdefault("seconds_to_verdict", time.perf_counter() - start)
     if process.returncode != 0:
         raise SystemExit(f"{words}: exit {process.returncode}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    figures = {
-        "seconds": time.perf_counter() - start,
-        "cpu_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-    }
-    if verdict is not None:
-        figures["seconds_to_verdict"] = verdict
+    seconds = time.perf_counter() - start
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": seconds, "cpu_seconds": cpu_seconds, **moments}
+
+
+def measure(program: str, commands: Sequence[str], folder: Path) -> dict[str, object]:
+    """Return the figures of one program: cold, warm, and the best of five `--help`."""
+    folder.mkdir()
+    cache = folder / "cache"
+    figures: dict[str, object] = {}
+    for run in ("cold", "warm"):
+        parts = []
+        for command in commands:
+            words = command.format(out=folder / run).split()
+            parts.append(timed([program, *words], folder, cache))
+        total = {name: sum(part[name] for part in parts) for name in ("seconds", "cpu_seconds")}
+        figures[run] = rounded({**parts[0], **total})
+    helps = [timed([program, "--help"], folder, cache) for _ in range(5)]
+    figures["help"] = rounded(min(helps, key=lambda one: one["cpu_seconds"]))
+    return figures
+
+
+def rounded(figures: dict[str, float]) -> dict[str, float]:
+    """Return the figures with two decimals."""
     return {name: round(figure, 2) for name, figure in figures.items()}
+
+
+def install(wheel: Path, folder: Path) -> tuple[str, dict[str, float]]:
+    """Install a wheel with its libraries into a new environment; return its program, and what pip took."""
+    environment = folder / "environment"
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    pip = str(environment / "bin" / "pip")
+    figures = timed([pip, "install", "--quiet", str(wheel.resolve())], folder, folder / "no-cache")
+    return str(environment / "bin" / "veilstream"), rounded(figures)
 
 
 def main() -> None:
     """Print the figures of one run."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON (the only form)")
     parser.add_argument("--program", default=str(Path(sys.executable).with_name("veilstream")))
-    parser.add_argument("--commands", default="demo -o {out}", help="the run with the verdict; {out} is a new folder")
+    parser.add_argument("--wheel", type=Path, help="install this wheel, and measure it instead of --program")
+    parser.add_argument("--before", help="an older program to measure in the same run")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        cache = folder / "cache"
-        figures: dict[str, object] = {"program": options.program, "load": os.getloadavg()[0]}
-        for run in ("cold", "again", "compiled"):
-            if run == "compiled":  # a replay compiles all kernels that the demo uses
-                timed([options.program, *REPLAY, "-o", str(folder / "replayed")], folder, cache)
-            words = shlex.split(options.commands.format(out=folder / run))
-            figures[run] = timed([options.program, *words], folder, cache)
-        figures["help"] = min(
-            (timed([options.program, "--help"], folder, cache) for _ in range(5)), key=lambda run: run["cpu_seconds"]
-        )
+        figures: dict[str, object] = {"load": os.getloadavg()[0]}
+        program = options.program
+        if options.wheel is not None:
+            program, figures["install"] = install(options.wheel, folder)
+        if options.before is not None:
+            figures["before"] = measure(options.before, WITHOUT_DEMO, folder / "before")
+        figures["after"] = measure(program, DEMO, folder / "after")
+        figures["load_after"] = os.getloadavg()[0]
     print(json.dumps(figures))
 
 

@@ -86,6 +86,13 @@ def parser(local_zone: str | None) -> Callable[[str], int]:
         # `fromisoformat` drops digits behind the microsecond. It reads only texts that are too short to have more
         # digits, and the form of our own writers: six digits of a second and an offset.
         size = len(text)
+        has_nanoseconds = size == 35 and text[19] == "." and text[29] in "+-" and text[10] == "T"
+        if has_nanoseconds and text.isascii() and text[26:29].isdigit():
+            # The form of released logs: nine digits of a second and an offset. The last three are added afterwards.
+            try:
+                return nanoseconds(fromiso(text[:26] + text[29:]), int(text[26:29]))
+            except ValueError:
+                return _lenient(text, local)
         is_own_form = size == 32 and text[19] == "." and text[26] in "+-" and text[10] == "T"
         has_no_more_digits = size <= 26 or (size <= 29 and text[-6] in "+-")
         if not is_own_form and not has_no_more_digits:

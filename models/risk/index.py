@@ -144,6 +144,7 @@ class TraceIndex:
         revealed = Revealed(self.points, self.starts, self.group_items, take, self.twin, posted.alone)
         unique = np.empty(self.n_cases, dtype=np.bool_)
         drawn = np.concatenate(([0], np.cumsum(take)))
+        longest = int(self.lengths.max(initial=1))
         for begin, end in _blocks(drawn, DRAWN):
             unique_cases(
                 revealed,
@@ -153,6 +154,7 @@ class TraceIndex:
                 posted.cases,
                 posted.row,
                 posted.bits,
+                longest,
                 begin,
                 unique[begin:end],
             )

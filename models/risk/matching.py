@@ -134,19 +134,17 @@ class Revealed(NamedTuple):
 @kernel
 def unique_cases(
     revealed: Revealed, uniforms: npt.NDArray[np.float64], base: Whole, offsets: Whole, postings: Whole, row: Whole,
-    bits: Words, begin: int, unique: Flags,
+    bits: Words, longest: int, begin: int, unique: Flags,
 ) -> None:  # fmt: skip
     """Evaluate equation 2 for one draw, of the cases from `begin` on that fit into `unique`.
 
     Case c reveals its group item and `take[c]` of its events, drawn without replacement by a partial Fisher-Yates
     shuffle that consumes `take[c]` of the uniforms. A case with a twin is never unique, whatever it reveals, and a
-    case that reveals an event that no other case has always is: neither is looked up.
+    case that reveals an event that no other case has always is: neither is looked up. No case has more than `longest`
+    events.
     """
     points, starts, group, take, twin, alone = revealed
     width = points.shape[1]
-    longest = 1
-    for case in range(begin, begin + len(unique)):
-        longest = max(longest, starts[case + 1] - starts[case])
     order = np.empty(longest, dtype=np.int64)
     codes = np.empty(longest * width + 1, dtype=np.int64)
     items = np.empty(longest * width + 1, dtype=np.int64)

@@ -37,6 +37,7 @@ def recording(function):
 
 models.compiled.kernel = recording
 models.compiled.keeps_compiled = lambda *names: False
+models.compiled.cache_folder = lambda: None  # nothing is compiled aside
 models.compiled.run_plainly(demo.COMPILED)  # before the modules with kernels are imported
 import models.attacks.linker
 models.attacks.linker.MOST_CHANGES = 1 << 12  # the room of the log, which is copied with every call
@@ -111,7 +112,7 @@ def test_kernels_that_are_compiled_for_the_demo_exist() -> None:
 
 def test_compiled_code_of_an_older_file_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An upgrade leaves the compiled code of the old files behind; numba would compile again."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))  # numba reads the variable when it is imported
     assert not keeps_compiled("models.attacks.search", "walk")
     index = tmp_path / "attacks_x" / "search.walk-327.py311.nbi"
     index.parent.mkdir()

@@ -153,6 +153,11 @@ def read_log(
     from connectors.logs import declared_times
     from connectors.reading import Reading
 
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(
+            f"read_log reads a file, not a {type(path).__name__}; give a DataFrame or an EventLog to the function that "
+            "works on it, with the same keywords: replay(frame, columns=...)"
+        )
     reading = Reading(
         columns=_checked_columns(columns),
         timezone=timezone,

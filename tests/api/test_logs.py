@@ -288,3 +288,9 @@ def test_logs_that_the_program_was_not_made_for(logs: Path, name: str) -> None:
     assert ids.nunique() == release.log["case:concept:name"].nunique() + frame["case:concept:name"].nunique()
     assert vs.leakage(frame, releases=2).broken == ()
     assert len(vs.risk(release, projection="E", points=[1, 2]).to_dataframe()) == 2
+
+
+def test_read_log_says_where_a_frame_goes() -> None:
+    """A frame needs no reading: the functions take it."""
+    with pytest.raises(vs.InputError, match="read_log reads a file, not a DataFrame; give a DataFrame"):
+        vs.read_log(pd.DataFrame())  # type: ignore[arg-type]

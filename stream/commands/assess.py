@@ -69,7 +69,10 @@ class SelfMadeOptions:
     divisions: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, help="Random halvings: more give narrower intervals.", rich_help_panel=SELF_MADE
+            metavar="N",
+            min=1,
+            help="Random divisions into halves: more give narrower intervals.",
+            rich_help_panel=SELF_MADE,
         ),
     ] = 2
 

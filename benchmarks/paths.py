@@ -1,4 +1,4 @@
-"""Measure the path of a reader through the code: of a release, of a record, of an attack.
+"""Measure the path of a reader through the code: of a release, a record (with and without completions), an attack.
 
 Run `python -m benchmarks.paths`. The bundled sample goes through the program under a profiler hook, so the counts come
 from the calls that happen, and not from a list that somebody maintains.
@@ -59,6 +59,7 @@ PLUGINS = ("stream/release/mechanisms/", "stream/release/audits/")
 ROOMS = {
     "release": ("stream/run/", "stream/release/"),
     "record": ("stream/run/", "stream/fold/"),
+    "record, completions count": ("stream/run/", "stream/fold/"),
     "attack": ("stream/commands/", "models/attacks/"),
 }
 """Packages that each path is about."""
@@ -170,6 +171,14 @@ class QuietHost:
         return lambda *_: True
 
 
+def counting_started_cases(folder: Path) -> Settings:
+    """Return the settings of the sample with a window that counts started cases: no completion decides a cut."""
+    text = (EXAMPLES / "hospital.toml").read_text(encoding="utf-8")
+    path = folder / "started.toml"
+    path.write_text(text.replace("completed_cases", "new_cases"), encoding="utf-8")
+    return sources.load(path)
+
+
 def trace_record(folder: Path, log: EventLog, settings: Settings) -> CallTrace:
     """Trace one delta record without a cut through the loop and the fold, under the rules of a daemon."""
     trace = CallTrace("Runner.run")
@@ -221,7 +230,8 @@ def measure() -> dict[str, Any]:
         trace_attack(folder, log)
         traces = {
             "release": trace_release(folder, log, settings),
-            "record": trace_record(folder, log, settings),
+            "record": trace_record(folder / "started", log, counting_started_cases(folder)),
+            "record, completions count": trace_record(folder / "completed", log, settings),
             "attack": trace_attack(folder, log),
         }
     return {name: counted(trace, ROOMS[name]) for name, trace in traces.items()}

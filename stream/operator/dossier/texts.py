@@ -83,7 +83,10 @@ class DossierTexts:
 
     def share(self, value: float) -> str:
         """Return a measured share as percent with one decimal."""
-        return f"{self._decimal(f'{100 * value:.1f}')}\N{NO-BREAK SPACE}%"
+        shown = f"{100 * value:.1f}"
+        if shown == "-0.0":
+            shown = "0.0"
+        return f"{self._decimal(shown)}\N{NO-BREAK SPACE}%"
 
     def percent(self, value: float) -> str:
         """Return a share that somebody chose as percent."""

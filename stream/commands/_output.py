@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 
+from models.errors import InputError
 from stream.values.visible import visible, visible_json
 
 if TYPE_CHECKING:
@@ -28,6 +30,16 @@ def emit_json(value: Any) -> None:
     """Print one JSON document on stdout. NaN and infinities become null."""
     sys.stdout.buffer.write(visible_json(msgspec.json.encode(_finite(value))) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def write_page(path: Path, text: str, *, private: bool) -> None:
+    """Write a page for people. If it is private, a new file is readable by its owner only."""
+    try:
+        if private:
+            path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 class _Plain(Console):

@@ -11,7 +11,7 @@ import typer
 from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, filled, progress, tables
+from stream.commands._output import emit_json, filled, progress, tables, write_page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -162,10 +162,7 @@ def command(
         bar.update(task, completed=bar.tasks[task].total)
     page = assessment.page(read, assessments, pairs)
     if output is not None:
-        try:
-            output.write_text(html(page) if output.suffix == ".html" else markdown(page), encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{output}: cannot be written ({error.strerror})") from None
+        write_page(output, html(page) if output.suffix == ".html" else markdown(page), private=True)
         typer.echo(f"assessment: {output}", err=True)
     if json:
         emit_json(page.data)

@@ -11,7 +11,7 @@ import typer
 
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, progress
+from stream.commands._output import emit_json, progress, write_page
 
 if TYPE_CHECKING:
     from stream.operator.dossier.evidence import DossierEvidence
@@ -90,11 +90,7 @@ def command(
     if output is not None:
         written = html(page, texts)
         text = written if output.suffix == ".html" else markdown(page)
-        try:
-            output.touch(mode=0o600)
-            output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{output}: cannot be written ({error.strerror})") from None
+        write_page(output, text, private=True)
         keep(folder, evidence, written)
         typer.echo(f"dossier: {output}", err=True)
     elif not json:

@@ -12,7 +12,7 @@ import typer
 from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json
+from stream.commands._output import emit_json, write_page
 
 PANEL = "Operate"
 
@@ -54,7 +54,7 @@ def command(
     if output is not None:
         from stream.operator.report.page import render
 
-        _write(output, render(data, papers=_links(folder, output)))
+        write_page(output, render(data, papers=_links(folder, output)), private=True)
     if json:
         emit_json(data)
     else:
@@ -75,12 +75,3 @@ def _links(folder: Path, page: Path) -> dict[str, dict[str, str]]:
             name: quote(os.path.relpath(path.absolute(), page.absolute().parent)) for name, path in paths.items()
         }
     return links
-
-
-def _write(path: Path, text: str) -> None:
-    """Figures on source data, for the operator: a new file is readable by its owner only."""
-    try:
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None

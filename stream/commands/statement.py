@@ -9,7 +9,7 @@ import typer
 
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json
+from stream.commands._output import emit_json, write_page
 
 PANEL = "Operate"
 
@@ -43,10 +43,7 @@ def command(
     series = releases_of(folder, publication, number)
     page = statement(series, alone=number is not None, others=other_publications(folder, series))
     if output is not None:
-        try:
-            output.write_text(html(page) if output.suffix == ".html" else markdown(page), encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{output}: cannot be written ({error.strerror})") from None
+        write_page(output, html(page) if output.suffix == ".html" else markdown(page), private=False)
         typer.echo(f"statement: {output}", err=True)
     elif not json:
         typer.echo(markdown(page), nl=False)

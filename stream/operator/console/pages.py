@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from stream.operator.approval import HeldRelease
 from stream.operator.console.sessions import Session
 from stream.operator.report import page as report_page
+from stream.operator.report.templates import environment_of
 from stream.operator.report.words import sentence
 from stream.release.manifest import software
 
@@ -30,13 +29,7 @@ class Pages:
     """Renders a template for a session."""
 
     def __init__(self, where: str) -> None:
-        self._environment = Environment(
-            loader=FileSystemLoader([FOLDER, report_page.FOLDER]),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        self._environment = environment_of(FOLDER, report_page.FOLDER)
         self._environment.globals |= {"software": software(), "where": where, "counts": COUNTS}
         self._environment.globals |= {"signs": report_page.SIGNS}
         self._environment.filters |= {

@@ -535,17 +535,12 @@ def spanned(rows: Sequence[Sequence[str]]) -> list[tuple[int, Sequence[str]]]:
 
 def html(page: Statement, texts: DossierTexts) -> str:
     """Return the dossier as one HTML file for screen and paper."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
+    from stream.operator.report.templates import environment_of
+
     folder = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = environment_of(folder)
     environment.filters["spanned"] = spanned
     environment.tests |= {
         "open_question": lambda text: isinstance(text, MarkedQuestion),

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from stream.operator.papers import Links
 from stream.operator.report import drawing, figures, plots
 from stream.operator.report.document import AnonymityRow, AttemptRow, HappenedRow, PublicationReport, Report
+from stream.operator.report.templates import environment_of
 from stream.operator.report.words import every, sentence
 from stream.release.manifest import software
 from stream.release.verdict import LOOKS
@@ -51,13 +51,7 @@ def render(data: Report, *, home: str | None = None, papers: Links | None = None
     papers
         Addresses of dossiers and assessments.
     """
-    environment = Environment(
-        loader=FileSystemLoader(FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = environment_of(FOLDER)
     environment.filters |= {"number": number, "pretty": _pretty, "moment": moment, "swatch": plots.swatch}
     environment.filters |= {"share": share, "sentence": sentence}
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file

@@ -484,19 +484,13 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 def html(page: Statement) -> str:
     """Return the statement as a single HTML file for screen and paper."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
+    from stream.operator.report.templates import environment_of
+
     folder = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     style = Markup((folder / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
-    return environment.get_template("statement.html").render(page=page, style=style)
+    return environment_of(folder).get_template("statement.html").render(page=page, style=style)
 
 
 def markdown(page: Statement) -> str:

@@ -65,9 +65,9 @@ class Leakage(Audit):
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """Measure the candidate; see `Audit.measure`."""
-        applies = context.build.applies.get(self.name)
-        if applies is not None and applies.status != "ok":
-            return {"status": applies.status, "reason": applies.reason}
+        inapplicable = context.inapplicable(self.name)
+        if inapplicable is not None:
+            return inapplicable
         if context.mechanism.charge() == Charge():
             return {"status": "not_applicable", "reason": "the mechanism spends no epsilon"}
         if context.mechanism.charge().rho:

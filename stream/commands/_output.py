@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stream.release.verdict import Verdict
 
 WIDE = 200
-"""Columns of a file or a pipe, which have no width of their own: with the usual 80 times and reasons would be cut."""
+"""Columns of a file or a pipe, which have no width of their own. With the usual 80, times and reasons would be cut."""
 
 
 def emit_json(value: Any) -> None:
@@ -74,14 +74,16 @@ def grid(*names: str, title: str | None = None, left: int = 1) -> Table:
 
 
 def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, left: int) -> Table:
-    """Return a grid with rows, without the columns that no row has a value for.
+    """Return a grid with rows, without columns that are empty in all rows.
 
     Releases with noise have no counts, for example.
     """
-    kept = [at for at in range(len(names)) if any(row[at] is not None for row in rows)]
-    table = grid(*(names[at] for at in kept), title=title, left=sum(at < left for at in kept))
+    kept = [column for column in range(len(names)) if any(row[column] is not None for row in rows)]
+    kept_left = sum(column < left for column in kept)
+    table = grid(*(names[column] for column in kept), title=title, left=kept_left)
     for row in rows:
-        table.add_row(*("" if row[at] is None else str(row[at]) for at in kept))
+        cells = [row[column] for column in kept]
+        table.add_row(*("" if cell is None else str(cell) for cell in cells))
     return fitted(table)
 
 
@@ -90,20 +92,22 @@ def fitted(table: Table) -> Table:
     from rich.measure import Measurement
 
     console = tables()
-    if Measurement.get(console, console.options.update(max_width=_ENDLESS), table).maximum > console.width:
+    without_limit = console.options.update(max_width=_ENDLESS)
+    full_width = Measurement.get(console, without_limit, table).maximum
+    if full_width > console.width:
         table.padding = (0, 0, 0, 0)
     return table
 
 
 def show_reasons(console: Console, rows: Iterable[tuple[str, str, str]]) -> None:
-    """Print one line for each reason of attempts, however often it was given.
+    """Print one line for each reason of attempts, with the number of its attempts.
 
     Parameters
     ----------
     console
-        Where to print.
+        The console.
     rows
-        (number or sign, moment, reasons) of each attempt; without reasons they are empty.
+        (number or sign, moment, reasons) of each attempt; reasons may be empty.
     """
     groups: dict[str, list[tuple[str, str]]] = {}
     for number, moment, reasons in rows:
@@ -111,11 +115,14 @@ def show_reasons(console: Console, rows: Iterable[tuple[str, str, str]]) -> None
             groups.setdefault(reasons, []).append((number, moment))
     for reasons, attempts in groups.items():
         numbers = list(dict.fromkeys(number for number, _ in attempts))
-        more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
-        moments = (
-            attempts[0][1] if len(attempts) == 1 else f"{len(attempts)} times, {attempts[0][1]} to {attempts[-1][1]}"
-        )
-        console.print(f"  {', '.join(numbers[:_NAMED])}{more}, {moments}: {reasons}")
+        named = ", ".join(numbers[:_NAMED])
+        if len(numbers) > _NAMED:
+            named += f" and {len(numbers) - _NAMED} more"
+        first_moment, last_moment = attempts[0][1], attempts[-1][1]
+        moments = first_moment
+        if len(attempts) > 1:
+            moments = f"{len(attempts)} times, {first_moment} to {last_moment}"
+        console.print(f"  {named}, {moments}: {reasons}")
 
 
 _NAMED = 6

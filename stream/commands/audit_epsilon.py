@@ -61,29 +61,32 @@ def command(
 ) -> int:
     """Try to refute a claim of differential privacy by running the mechanism many times; exit 3 if it is refuted.
 
-    A bound below the claim proves nothing; one above it, or support that the neighbour cannot have, refutes it.
+    A bound below the claim proves nothing. A bound above it, or an output that the neighbour cannot have, refutes it.
     """
     runs = (200 if pipeline else 1000) if runs is None else runs
     if runs < 20 or not 0 < alpha < 1:
         raise InputError("--runs must be at least 20 and --alpha between 0 and 1")
     if rho is not None and (mechanism != "dp-variants" or epsilon is not None or pipeline):
-        raise InputError("--rho is of dp-variants, in the place of --epsilon and without --pipeline")
+        raise InputError("--rho needs dp-variants, replaces --epsilon, and excludes --pipeline")
     if counts and (mechanism != "dp-variants" or pipeline):
-        raise InputError("--counts is of dp-variants, without --pipeline")
+        raise InputError("--counts needs dp-variants, and excludes --pipeline")
     epsilon = ("0.1" if pipeline else "1") if epsilon is None else epsilon
     parameters: dict[str, Any] = {"epsilon": epsilon, "delta_dp": delta_dp, "delta": delta, "variant": variant}
     built = _mechanism(mechanism, parameters if rho is None else parameters | {"rho": rho})
     if cases not in ("all", "completed"):
         raise InputError(f"--cases {cases!r} is not one of all, completed")
     if cases != "all" and not pipeline:
-        raise InputError("--cases is of a series of releases: add --pipeline")
-    staged, claim = _pipeline(built, cases) if pipeline else (_staged(built, counts), _claim(built))
-    claims = [claim] * len(staged)
+        raise InputError("--cases concerns a series of releases: add --pipeline")
+    if pipeline:
+        pairs, claim = _pipeline(built, cases)
+    else:
+        pairs, claim = _pairs(built, counts), _claim(built)
+    claims = [claim] * len(pairs)
     if not pipeline and built.kind == "dp-synthetic":
         stages = _stages(claim)
-        staged += [each.pair for each in stages]
-        claims += [each.claim for each in stages]
-    document = _document(built, claim, staged, claims, runs, alpha, pipeline=pipeline)
+        pairs += [stage.pair for stage in stages]
+        claims += [stage.claim for stage in stages]
+    document = _document(built, claim, pairs, claims, runs, alpha, pipeline=pipeline)
     if json:
         emit_json(document)
     else:
@@ -114,7 +117,7 @@ def _claim(built: Mechanism) -> Charge:
     return Accounting("zcdp", charge.delta).loss(charge) if charge.rho else charge
 
 
-def _staged(built: Mechanism, counts: bool) -> list[NeighbourPair]:
+def _pairs(built: Mechanism, counts: bool) -> list[NeighbourPair]:
     from models.dp.neighbours import count_pairs, pairs
 
     if counts:
@@ -137,7 +140,7 @@ def _counting(built: Mechanism) -> Any:
 
 
 def _stages(claim: Charge) -> list[StagePair]:
-    """Each stage of dp-synthetic alone, with all of epsilon and delta."""
+    """Return the pairs of each stage of dp-synthetic alone, with the whole epsilon and delta."""
     from models.dp.synthesis.neighbours import stage_pairs
 
     return stage_pairs(claim.epsilon, claim.delta)
@@ -169,19 +172,21 @@ def _pipeline(built: Mechanism, cases: str) -> tuple[list[NeighbourPair], Charge
 
 
 def _findings(
-    staged: list[NeighbourPair], claims: list[Charge], runs: int, alpha: float
+    pairs: list[NeighbourPair], claims: list[Charge], runs: int, alpha: float
 ) -> list[tuple[NeighbourPair, Finding, Power, float | None]]:
+    """Return the finding of each pair, the power of its runs, and the epsilon that they refute with chance .95."""
     from models.dp.audit import audit, power, seen_epsilon
 
     findings = []
+    level = alpha / len(pairs)  # of each pair, so that all together keep alpha
     with progress() as bar:
-        task = bar.add_task("neighbouring logs", total=len(staged))
-        for pair, claim in zip(staged, claims, strict=True):
-            delta, each = _delta(claim, pair), alpha / len(staged)
-            finding = audit(pair, runs, delta=delta, alpha=each)
-            seen = power(runs, float(claim.epsilon), delta=delta, alpha=each, steps=pair.steps)
-            at = seen_epsilon(runs, float(claim.epsilon), delta=delta, alpha=each, steps=pair.steps)
-            findings.append((pair, finding, seen, at if claim.epsilon else None))
+        task = bar.add_task("neighbouring logs", total=len(pairs))
+        for pair, claim in zip(pairs, claims, strict=True):
+            claimed, delta = float(claim.epsilon), _delta(claim, pair)
+            finding = audit(pair, runs, delta=delta, alpha=level)
+            power_of_runs = power(runs, claimed, delta=delta, alpha=level, steps=pair.steps)
+            refuted_epsilon = seen_epsilon(runs, claimed, delta=delta, alpha=level, steps=pair.steps)
+            findings.append((pair, finding, power_of_runs, refuted_epsilon if claim.epsilon else None))
             bar.advance(task)
     return findings
 
@@ -193,7 +198,7 @@ def _delta(claim: Charge, pair: NeighbourPair) -> float:
 
 
 def _stage(built: Mechanism) -> Any:
-    """As many cases as make the common variant pass a threshold, with room for the noise."""
+    """Return logs with enough cases for the common variant to pass a threshold, in spite of the noise."""
     from models.dp.neighbours import Stage
 
     return Stage(common=max(20, _least(built) + 6))
@@ -203,7 +208,10 @@ def _least(built: Mechanism) -> int:
     """Return the threshold of counts, 0 if there is none."""
     from models.dp.neighbours import Stage
 
-    return int(built.build(_exposure(Stage().log(1))).public.get("threshold", 0)) if built.kind != "amun" else 0
+    if built.kind == "amun":
+        return 0
+    build = built.build(_exposure(Stage().log(1)))
+    return int(build.public.get("threshold", 0))
 
 
 def _run(built: Mechanism, log: Any) -> Any:
@@ -221,7 +229,7 @@ def _exposure(log: Any) -> Any:
 def _document(
     built: Mechanism,
     claim: Charge,
-    staged: list[NeighbourPair],
+    pairs: list[NeighbourPair],
     claims: list[Charge],
     runs: int,
     alpha: float,
@@ -230,47 +238,61 @@ def _document(
 ) -> Mapping[str, Any]:
     claimed = float(claim.epsilon) if claim.epsilon else None
     if pipeline:
-        _refuse_blindness(claim, staged, runs, alpha)
-    findings = _findings(staged, claims, runs, alpha)
+        _refuse_blindness(claim, pairs, runs, alpha)
+    findings = _findings(pairs, claims, runs, alpha)
     unbounded = any(finding.unbounded for _, finding, _, _ in findings)
-    refuted = claimed is not None and any(finding.refutes(claimed, pair.steps) for pair, finding, _, _ in findings)
-    verdict = (
-        "refuted" if refuted else "unbounded" if unbounded else "consistent" if claimed is not None else "no claim"
-    )
+    verdict = "no claim" if claimed is None else "consistent"
+    if unbounded:
+        verdict = "unbounded"
+    if claimed is not None and any(finding.refutes(claimed, pair.steps) for pair, finding, _, _ in findings):
+        verdict = "refuted"
+    rows = [
+        _row(pair, finding, power_of_runs, refuted_epsilon, claimed)
+        for pair, finding, power_of_runs, refuted_epsilon in findings
+    ]
     return {
-        "mechanism": {**built.model_dump(mode="json")},
+        "mechanism": built.model_dump(mode="json"),
         "audited": "pipeline" if pipeline else "mechanism",
         "claimed": None if claimed is None else {"epsilon": claimed, "delta": float(claim.delta)},
         "runs": runs,
         "alpha": alpha,
-        "pairs": [
-            {
-                "pair": pair.name,
-                "steps": pair.steps,
-                "epsilon_lower": None if math.isinf(finding.epsilon) else finding.epsilon,
-                "unbounded": finding.unbounded,
-                "witness": finding.witness,
-                "power": {
-                    "largest_epsilon": seen.epsilon,
-                    "least_probability": None if claimed is None else seen.probability,
-                    "epsilon_seen_95": at,
-                    "excess_seen_95": None if at is None or not claimed else at / claimed - 1.0,
-                },
-            }
-            for pair, finding, seen, at in findings
-        ],
+        "pairs": rows,
         "epsilon_lower": None if unbounded else max(finding.epsilon / pair.steps for pair, finding, _, _ in findings),
         "unbounded": unbounded,
         "verdict": verdict,
     }
 
 
-def _refuse_blindness(claim: Charge, staged: list[NeighbourPair], runs: int, alpha: float) -> None:
+def _row(
+    pair: NeighbourPair,
+    finding: Finding,
+    power_of_runs: Power,
+    refuted_epsilon: float | None,
+    claimed: float | None,
+) -> Mapping[str, Any]:
+    """Return the finding of one pair as JSON."""
+    excess = refuted_epsilon / claimed - 1.0 if refuted_epsilon is not None and claimed else None
+    return {
+        "pair": pair.name,
+        "steps": pair.steps,
+        "epsilon_lower": None if math.isinf(finding.epsilon) else finding.epsilon,
+        "unbounded": finding.unbounded,
+        "witness": finding.witness,
+        "power": {
+            "largest_epsilon": power_of_runs.epsilon,
+            "least_probability": None if claimed is None else power_of_runs.probability,
+            "epsilon_seen_95": refuted_epsilon,
+            "excess_seen_95": excess,
+        },
+    }
+
+
+def _refuse_blindness(claim: Charge, pairs: list[NeighbourPair], runs: int, alpha: float) -> None:
     """Refuse an audit that could not even detect a certain event: its answer would always be "consistent"."""
     from models.dp.audit import power
 
-    pair = staged[0]
-    most = power(runs, float(claim.epsilon), delta=_delta(claim, pair), alpha=alpha / len(staged), steps=pair.steps)
+    pair = pairs[0]
+    most = power(runs, float(claim.epsilon), delta=_delta(claim, pair), alpha=alpha / len(pairs), steps=pair.steps)
     if most.probability is None:
         raise InputError(
             f"--runs {runs} show an epsilon of {most.epsilon:.2f} at most, and the releases of a run claim "
@@ -294,9 +316,9 @@ def _table(document: Mapping[str, Any]) -> None:
     tables().print(table)
     chances = [row["power"]["least_probability"] for row in document["pairs"]]
     if claimed is not None:
-        event = (
-            f"an event of frequency {max(chances):.2f} on one log and 0 on the other" if all(chances) else "no event"
-        )
+        event = "no event"
+        if all(chances):
+            event = f"an event of frequency {max(chances):.2f} on one log and 0 on the other"
         tables().print(f"power at {document['runs']} runs: {event} refutes the claim")
         excess = [row["power"]["excess_seen_95"] for row in document["pairs"]]
         if any(value is not None for value in excess):

@@ -1,7 +1,7 @@
 """Write delta records from the source records of one partition: decoded, pseudonymized, split, each offset covered.
 
-Every offset of a batch is a row, in `dlq`, or counted as left out, and the next delta begins where this one ends. A
-fold that has all deltas has all events, and sees where one is missing.
+Every offset of a batch is a row, in `dlq`, or counted as left out, and the next delta begins where this one ends. So a
+fold with all deltas has all events, and it detects a missing one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEAD_BYTES = 24
 """Bytes that the offset of a dead letter takes in a delta, at most."""
 
 Clocks = int | Sequence[int]
-"""Time that an event may not run ahead of, in ns since 1970: of each record, or one for all."""
+"""Latest permitted time of an event, in ns since 1970: of each record, or one for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class DeltaWriter:
     Parameters
     ----------
     decoder
-        From records to events.
+        Decodes records to events.
     pseudonyms
         Makes the names of cases, resources, persons and event ids.
     max_skew_ns
@@ -81,7 +81,7 @@ class DeltaWriter:
     dlq_payload
         Whether dead letters contain the record.
     earliest
-        Time (ns since 1970) before which events are refused. None: there is none.
+        Time (ns since 1970) before which events are refused; None if not set.
     raw_resources
         Whether resources keep their names.
     person
@@ -115,7 +115,7 @@ class DeltaWriter:
         Parameters
         ----------
         source, partition
-            Where the records come from.
+            The source partition.
         prev
             Offset that is covered before the batch.
         records
@@ -137,19 +137,20 @@ class DeltaWriter:
         self.left_out.update(batch.left_out.values())
         rows = self._encode_rows(records, batch)
         splits: Iterable[tuple[int, int]] = [(0, len(records))]
-        total = sum(map(len, rows)) + len(rows) + DEAD_BYTES * len(batch.refused)  # with a comma behind each row
-        if total + OVERHEAD > self.limit:
+        bytes_of_rows = sum(map(len, rows)) + len(rows)  # with a comma behind each row
+        bytes_of_dead_letters = DEAD_BYTES * len(batch.refused)
+        if bytes_of_rows + bytes_of_dead_letters + OVERHEAD > self.limit:
             sizes = _record_sizes(len(records), batch.place, rows)
             too_large = {place: "too_large" for place, size in enumerate(sizes) if size - 1 + OVERHEAD > self.limit}
             rows = [row for place, row in zip(batch.place, rows, strict=True) if place not in too_large]
             batch = batch.without(too_large)
             splits = self._splits(sizes, batch.refused)
-        dead = sorted(batch.refused)
+        dead_places = sorted(batch.refused)
         deltas = []
         for begin, end in splits:
             last = records[end - 1].offset
             chosen = slice(bisect_left(batch.place, begin), bisect_left(batch.place, end))
-            refused = dead[bisect_left(dead, begin) : bisect_left(dead, end)]
+            refused = dead_places[bisect_left(dead_places, begin) : bisect_left(dead_places, end)]
             places = batch.place[chosen]
             deltas.append(
                 self._encode(
@@ -166,9 +167,10 @@ class DeltaWriter:
             )
             prev, log = last, LogState(log.log, log.epoch)
         letters = []
-        for place in dead:
+        for place in dead_places:
             record, reason = records[place], batch.refused[place]
-            letters.append(DeadLetter(record.offset, reason, record.value if self.dlq_payload else None))
+            payload = record.value if self.dlq_payload else None
+            letters.append(DeadLetter(record.offset, reason, payload))
         return deltas, letters
 
     def write_empty(self, source: str, partition: int, prev: int, last: int, log: LogState = UNKNOWN) -> bytes:
@@ -198,7 +200,7 @@ class DeltaWriter:
         untimely: dict[int, str] = {}
         for place, time_ns in zip(batch.place, times, strict=True):
             clock = clocks if isinstance(clocks, int) else clocks[place]
-            if time_ns not in TIMES:  # no decoder makes one; in a delta it would stay for ever
+            if time_ns not in TIMES:  # no decoder returns such a time; in a delta it would stay for ever
                 untimely.setdefault(place, "time")
             elif time_ns > clock + self.max_skew_ns:
                 untimely.setdefault(place, "future")
@@ -210,13 +212,13 @@ class DeltaWriter:
         """Encode one `stream.fold.records.Row` for each event, under pseudonyms."""
         resources, attributes, event_ids = batch.resource, batch.attributes, batch.event_id
         if not self.raw_resources and resources.count(None) < len(resources):
-            names = _remembered(resources, self._resource_names, self.pseudonyms.resource)
+            names = _pseudonyms_of(resources, self._resource_names, self.pseudonyms.resource)
             resources = [None if name is None else names[name] for name in resources]
         if self.person is not None:
             attributes = [with_person(values, self.person, self.pseudonyms.person) for values in attributes]
         if event_ids.count(None) < len(event_ids):
             event_ids = [None if name is None else self.pseudonyms.event(name) for name in event_ids]
-        cases = _remembered(batch.case, self._case_names, self.pseudonyms.case)
+        cases = _pseudonyms_of(batch.case, self._case_names, self.pseudonyms.case)
         columns = (
             [records[place].offset for place in batch.place],
             [cases[case] for case in batch.case],
@@ -234,16 +236,16 @@ class DeltaWriter:
 
         The rows of a record stay in one delta, since the next one begins behind its offset.
         """
-        begin = filled = 0
+        begin = bytes_so_far = 0
         has_rows = False
         for place, size in enumerate(sizes):
             if place in refused:
-                filled += DEAD_BYTES
+                bytes_so_far += DEAD_BYTES
             elif size:
-                if has_rows and filled + size - 1 + OVERHEAD > self.limit:
+                if has_rows and bytes_so_far + size - 1 + OVERHEAD > self.limit:
                     yield begin, place
-                    begin, filled = place, 0
-                filled += size
+                    begin, bytes_so_far = place, 0
+                bytes_so_far += size
                 has_rows = True
         yield begin, len(sizes)
 
@@ -289,7 +291,7 @@ def _record_sizes(count: int, places: Sequence[int], rows: Sequence[bytes]) -> l
     return sizes
 
 
-def _remembered(values: Iterable[str | None], memory: dict[str, str], make: Callable[[str], str]) -> dict[str, str]:
+def _pseudonyms_of(values: Iterable[str | None], memory: dict[str, str], make: Callable[[str], str]) -> dict[str, str]:
     """Return the pseudonyms of all values; new ones go into the memory, which is cleared when it is full."""
     pseudonyms = {}
     for value in set(values):

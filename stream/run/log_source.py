@@ -94,23 +94,17 @@ def records_from_log(
     """
     order = np.lexsort((log.row, log.time))
     if resource is not None:
-        log = replace(
-            log, resource=Column(log.resource.codes, tuple(resource(str(name)) for name in log.resource.values))
-        )
+        names = tuple(resource(str(name)) for name in log.resource.values)
+        log = replace(log, resource=Column(log.resource.codes, names))
     rows = _rows(log, pseudonym, attributes, log_end=log_end)
-    for begin in range(
-        0, len(order), batch
-    ):  # Rows are made as they are needed: all rows of a log at once would take 270 bytes each.
+    # Rows are made as they are needed: all rows of a log at once would take 270 bytes each.
+    for begin in range(0, len(order), batch):
         part = rows(order[begin : begin + batch], begin)
         if person is not None:
             part = [row._replace(attributes=with_person(row.attributes, *person)) for row in part]
         last = begin + len(part) - 1
-        yield (
-            begin,
-            Delta(
-                src=source, p=0, prev=begin - 1, last=last, n=len(part), key=key, named=resource is not None, rows=part
-            ),
-        )
+        named = resource is not None
+        yield begin, Delta(src=source, p=0, prev=begin - 1, last=last, n=len(part), key=key, named=named, rows=part)
 
 
 def _rows(
@@ -153,7 +147,7 @@ def _decoded(column: Column, order: Ints) -> list[Any]:
 
 
 def _attributes(log: EventLog, wanted: Sequence[str]) -> list[dict[str, dict[str, Any]] | None]:
-    """Return what each event carries: {"case": {...}, "event": {...}}; None for nothing."""
+    """Return the attributes of each event, {"case": {...}, "event": {...}}; None if it has none."""
     if not wanted:
         return []
     attributes_of_event: list[dict[str, dict[str, Any]] | None] = [None] * log.n_events
@@ -181,10 +175,11 @@ def carried(value: Any) -> Any:
         value = float(value)
     if isinstance(value, datetime | date | clock_time):
         return value.isoformat()
-    wide = isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
-    endless = isinstance(value, float) and not math.isfinite(value)
-    plain = isinstance(value, str | bool | int | float) and not wide and not endless
-    return value if plain or value != value else str(value)
+    exceeds_64_bits = isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
+    is_infinite = isinstance(value, float) and not math.isfinite(value)
+    is_plain = isinstance(value, str | bool | int | float) and not exceeds_64_bits and not is_infinite
+    is_nan = value != value
+    return value if is_plain or is_nan else str(value)
 
 
 def _put(

@@ -1,4 +1,4 @@
-"""Held releases as the console shows them, with what a person needs to decide; and the decisions that were made."""
+"""Held releases as the console shows them, with the facts for a decision; and the decisions that were made."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BoundedNumber:
 
     @property
     def broken(self) -> bool:
-        """Whether it is on the wrong side."""
+        """Whether it violates its bound."""
         if self.value is None or self.bound is None:
             return False
         return self.value > self.bound if self.name in SMALL else self.value < self.bound
@@ -49,7 +49,7 @@ class Held:
     release
         Number, publication, manifest and files.
     since
-        When it was held.
+        Time since which it is held.
     verdict
         The verdict on its publication if this release left and no other; None without its manifest or its audit.
     changed
@@ -73,7 +73,7 @@ class Held:
 
     @property
     def bounded(self) -> bool:
-        """Whether a figure is one that has to stay small."""
+        """Whether a figure has a largest value."""
         return any(figure.name in SMALL for figure in self.figures)
 
 

@@ -48,7 +48,7 @@ class Console:
         self._report_policy = {"Content-Security-Policy": _policy_of_the_report()}
 
     def application(self) -> web.Application:
-        """Return the application: all addresses, behind the guard."""
+        """Return the application with all addresses; the guard checks each request."""
         application = web.Application(middlewares=self._guard.middlewares(), client_max_size=MOST_BODY)
         application.add_routes(
             [
@@ -112,11 +112,11 @@ class Console:
         entered = {name: " ".join(fields.get(name, "").split()) for name in FIELDS}
         if not held.seen:
             raise web.HTTPConflict(
-                text="The files of this release are not here, so nobody can have read it. Nothing was recorded."
+                text="The files of this release are not on this host, so nobody can read it here. Nothing was recorded."
             )
         # The person has read the page that the browser shows. Its release may have been replaced since.
         if fields.get("seen") != held.seen:
-            raise web.HTTPConflict(text="The release is not the one that your page was about. Read it again.")
+            raise web.HTTPConflict(text="The release is not the one that your page showed. Read it again.")
         wrong = _problem_of(entered, approvable=held.verdict is not None)
         if wrong:
             response = self._page(request, "release", page="held", held=held, wrong=wrong, entered=entered)
@@ -179,7 +179,7 @@ class Console:
         """`/order`: pause or resume, as `veilstream pause` and `veilstream resume` do."""
         session, fields = await self._guard.form(request)
         if self._orders is None:
-            raise web.HTTPConflict(text="No running daemon is known here: start the console with -c FILE.")
+            raise web.HTTPConflict(text="The console has no configuration of a daemon: start it with -c FILE.")
         session.notice = await _in_thread(partial(self._orders.give, fields.get("order"), fields.get("publication")))
         return web.Response(status=303, headers={"Location": "/"})
 
@@ -203,7 +203,7 @@ OBEYS = "The daemon obeys once it has read up to there."
 
 
 def _problem_of(entered: Mapping[str, str], *, approvable: bool) -> str:
-    """Return what is missing or wrong in the form of a decision; empty if it is complete."""
+    """Return the faults of the form of a decision as text; empty if it is complete."""
     missing = [text for name, text in FIELD_NAMES.items() if not entered[name]]
     if missing:
         return f"Nothing was recorded: {' and '.join(missing)} missing."
@@ -259,7 +259,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(console: Console, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, then finish the requests that were begun.
+    """Serve until SIGTERM or Ctrl-C, then finish the open requests.
 
     `ready` is called as soon as a browser can connect.
     """

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 # Arrow arrays of whole numbers and texts, from their buffers.
 #
-# `pyarrow.array` asks whether what it is given is pandas', and imports all of pandas to know: a fifth of
-# a CPU second of every process that writes a release.
+# `pyarrow.array` imports all of pandas, to check whether its argument is a pandas object. That costs a fifth of a CPU
+# second in every process that writes a release.
 
 
 def integers(values: Ints | Codes, is_valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """int64 or int32, as the values are; null where one is not `there`."""
+    """Return a column of int64 or int32, the type of the values; null if `is_valid` is false."""
     import pyarrow as pa
 
     kind = pa.from_numpy_dtype(values.dtype)
@@ -40,7 +40,7 @@ def texts(values: Sequence[str | None]) -> pa.Array:
     written = [b"" if value is None else value.encode() for value in values]
     ends = np.cumsum(np.fromiter(map(len, written), dtype=np.int64, count=len(written)))
     if len(ends) and ends[-1] > np.iinfo(np.int32).max:
-        return pa.array(values, type=pa.string())  # more than one array holds
+        return pa.array(values, type=pa.string())  # more bytes than one array of strings can have: a chunked one
     offsets = np.concatenate(([0], ends)).astype(np.int32)
     is_valid = None if None not in values else np.asarray([value is not None for value in values], dtype=np.bool_)
     buffers = [_bitmap(is_valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(written))]
@@ -57,13 +57,13 @@ class StoredRelease(Protocol):
     """The file of a release, from which its log is read again."""
 
     def log(self) -> EventLog:
-        """Return the log of the release, which reads all columns."""
+        """Return the log of the release. All columns are read."""
 
     def case_ids(self) -> tuple[str, ...]:
         """Return the identifiers of the cases."""
 
 
-ASKED = ("cut", "counts", "n_actual")
+KEPT_PARTS = ("cut", "counts", "n_actual")
 """The part of an earlier release's audit that later audits need. The rest, which grows with the number of releases that
 it was compared with, is in its file."""
 
@@ -106,7 +106,7 @@ class ReleaseRecord:
 
     @property
     def case_ids(self) -> tuple[str, ...]:
-        """`log.case_ids`, without the rest of the log where that has left memory."""
+        """`log.case_ids`. If the log has left memory, only this column is read."""
         return self.stored.case_ids() if self._log is None and self.stored is not None else self.log.case_ids
 
     def released(
@@ -125,7 +125,7 @@ class ReleaseRecord:
         publication
             Name of its publication, if this record does not have it.
         """
-        kept = {name: audit[name] for name in ASKED if name in audit}
+        kept = {name: audit[name] for name in KEPT_PARTS if name in audit}
         name = self.publication if publication is None else publication
         record = ReleaseRecord(
             self.sequence, self.log, self.carries, self.T, self.sensitive, kept, self.cache, publication=name
@@ -134,7 +134,7 @@ class ReleaseRecord:
         return record
 
     def leave_memory(self) -> None:
-        """Let go of the log, where a file has it."""
+        """Drop the log from memory, if a file has it."""
         if self.stored is not None:
             self._log = None
 
@@ -168,7 +168,10 @@ class ReleaseRecord:
 
 
 def first_shown(records: Iterable[ReleaseRecord]) -> dict[str, float]:
-    """Seconds since 1970 of the first cut whose release shows each case, by pseudonym; records of no case are none."""
+    """Return the time of the first cut whose release shows each case, by pseudonym, in seconds since 1970.
+
+    Records that are no case are left out.
+    """
     first: dict[str, float] = {}
     for record in records:
         moment = datetime.fromisoformat(record.audit["cut"]["time"]).timestamp()
@@ -178,16 +181,16 @@ def first_shown(records: Iterable[ReleaseRecord]) -> dict[str, float]:
     return first
 
 
-# variants.parquet: what each release held, kept by the operator so that later releases can be audited
-# against it.
+# variants.parquet: the cases of each release, kept by the operator so that later releases can be audited
+# against them.
 #
-# One row a released case: its source pseudonym ("" where a record is no one case), its items in released
-# order, and its sensitive values. Never published; an erased case is taken out of every such file.
+# One row a released case: its source pseudonym ("" if a record is not a single case), its items in released
+# order, and its sensitive values. Never published; an erased case is removed from every such file.
 
 VERSION = b"1"
 _VALUE = "sensitive:"
 _REPEATED = ["activity.list.element", "resource.list.element"]
-"""Columns of labels. Pseudonyms appear once, and times hardly ever again: to look for repetitions takes longer."""
+"""Columns written with a dictionary: labels repeat. Pseudonyms and times hardly do, and a dictionary costs time."""
 
 
 def write(path: Path, record: ReleaseRecord) -> None:
@@ -218,7 +221,13 @@ def write(path: Path, record: ReleaseRecord) -> None:
 
 
 def read(path: Path) -> ReleaseRecord:
-    """Read one release back. RefusedError where the file is missing or damaged: nothing can be audited then."""
+    """Read one release back.
+
+    Raises
+    ------
+    RefusedError
+        If the file is missing or damaged: nothing can be audited then.
+    """
     table = _table(path)
     meta = table.schema.metadata
     return ReleaseRecord(
@@ -237,7 +246,7 @@ class VariantsFile:
     path: Path
 
     def log(self) -> EventLog:
-        """Read the log that the file holds."""
+        """Read the log from the file."""
         return _log(_table(self.path))
 
     def case_ids(self) -> tuple[str, ...]:

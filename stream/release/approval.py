@@ -27,7 +27,7 @@ from stream.release.contract import DecisionOutcome
 from stream.release.failpoints import Failpoint
 from stream.release.mechanisms import kinds
 from stream.release.reason import Reason
-from stream.release.recovery import Holder, finish, let_go, reject
+from stream.release.recovery import Holder, finish, move_to_public, reject
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ class PersonDecision:
     manifest
         sha256 of the manifest that the person had read, if known.
     position
-        Position of the order in the delta topic. None for a decision in the folder, where the release is looked at.
+        Position of the order in the delta topic. None for a decision taken on the host of the folder.
 
     Raises
     ------
@@ -148,7 +148,8 @@ def decide(pipeline: Pipeline, decision: PersonDecision) -> DecisionOutcome:
 def _refuse_unseen(seal: SealEntry, decision: PersonDecision) -> None:
     """Refuse an order about other bytes, or one that was given before the release was cut.
 
-    Nobody had seen a release that was not cut yet; after a crash the ledger knows it before the order is read again.
+    Nobody had seen a release that was not cut yet. After a crash, its seal is in the ledger before the order is read
+    again.
     """
     release = f"release {seal.sequence} of {seal.publication}"
     if decision.manifest is not None:
@@ -159,7 +160,7 @@ def _refuse_unseen(seal: SealEntry, decision: PersonDecision) -> None:
 
 
 def _cut_at(seal: SealEntry) -> int:
-    """Return the position of a release's cut, which its id names (`stream.fold.records`); -1 if it names none."""
+    """Return the position of a release's cut, which is part of its id (`stream.fold.records`); -1 if it is absent."""
     position = seal.cut.rsplit("/", 3)[1:2]
     return int(position[0]) if position and position[0].isdigit() else -1
 
@@ -192,8 +193,8 @@ def _append(
 
 
 def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
-    """Publish an approved release, or let it wait for its moment where that has not come."""
-    let_go(pipeline, number, seal)
+    """Publish an approved release, or let it wait if its moment has not come."""
+    move_to_public(pipeline, number, seal)
     moment = seal.body.publish_at
     if moment is not None and (pipeline.waiting or not pipeline.clock.due(moment)):
         pipeline.waiting[number] = seal
@@ -207,34 +208,41 @@ def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
     pipeline.audience.append(record, record.audit, seal)
 
 
-# the gate, asked again
+# the gate, once more
 
 
 def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]:
     """Run the gate on a held release again.
 
-    Returns the reasons to refuse it, and those that it leaves in spite of (`on_violation = "warn"`). Its audit.json
-    then holds today's measures; if it may leave, also the bounds that it was held against, and the warning, durably
-    before the decision.
+    Its audit.json then holds today's measures. If it may be published, it also holds the bounds of the gate, and the
+    warning. They are durable before the decision.
+
+    Returns
+    -------
+    reasons
+        The reasons to refuse it.
+    warnings
+        The violations in spite of which it is published (`on_violation = "warn"`).
     """
     audit, policy = pipeline.audit_of(number), pipeline.spec.gate
-    before = json_bytes(audit)
-    others = released_since(pipeline, number)
+    bytes_before = json_bytes(audit)
+    released = released_since(pipeline, number)
     seal = pipeline.account.seals[number]
     record = pipeline.audience.record((pipeline.name, number), seal)
-    refused = _erased(pipeline, number)
-    if others:
-        refused += _attacks_by_other_publications(pipeline, audit, record, others)
+    reasons = _erased(pipeline, number)
+    if released:
+        reasons += _attacks_by_other_publications(pipeline, audit, record, released)
     violations = gate.after_audit(policy, audit)
     if policy.on_violation != "warn":
-        refused += violations
-    if not refused:
+        reasons += violations
+    if not reasons:
         audit["bounds"] = policy.bounds
         if violations:
             audit["gate"] = {"decision": "warned", "reasons": [reason.text for reason in violations]}
-    if json_bytes(audit) != before:
+    if json_bytes(audit) != bytes_before:
         _rewrite(pipeline, number, audit)
-    return refused, [] if refused else violations
+    warnings = [] if reasons else violations
+    return reasons, warnings
 
 
 def _rewrite(pipeline: Pipeline, number: int, audit: AuditDocument) -> None:
@@ -255,7 +263,10 @@ def released_since(pipeline: Pipeline, number: int) -> list[ReleaseRecord]:
 def _attacks_by_other_publications(
     pipeline: Pipeline, audit: AuditDocument, record: ReleaseRecord, others: list[ReleaseRecord]
 ) -> list[Reason]:
-    """Return the attacks between a held release and later releases of other publications: its own waits for it."""
+    """Add the attacks between a held release and releases since to its audit; return reasons to refuse it.
+
+    The releases are of other publications: the release's own publication waits for the decision.
+    """
     mechanism = pipeline.spec.mechanism
     if mechanism.remembers or mechanism.shares_memory:
         last = others[-1]
@@ -264,13 +275,14 @@ def _attacks_by_other_publications(
             "reject it: the next one does"
         )
         return [Reason("premise", sentence)]
-    attacks = next((audit for audit in pipeline.spec.audits if isinstance(audit, CorrespondenceAudit)), None)
+    correspondence = next((part for part in pipeline.spec.audits if isinstance(part, CorrespondenceAudit)), None)
     anonymity = audit.get("anonymity")
-    if attacks is None or not anonymity or anonymity.get("status") == "not_applicable":
+    if correspondence is None or not anonymity or anonymity.get("status") == "not_applicable":
         return []
-    measured = {(row.get("publication"), row["earlier"]) for row in anonymity.get("true_linker") or []}
-    new = [other for other in others if other.key not in measured]
-    anonymity["true_linker"] = [*(anonymity.get("true_linker") or []), *attacks.against_other_publications(record, new)]
+    rows = anonymity.get("true_linker") or []
+    measured = {(row.get("publication"), row["earlier"]) for row in rows}
+    unmeasured = [other for other in others if other.key not in measured]
+    anonymity["true_linker"] = [*rows, *correspondence.against_other_publications(record, unmeasured)]
     return []
 
 
@@ -283,27 +295,33 @@ def _erased(pipeline: Pipeline, number: int) -> list[Reason]:
 def holds_erased(holder: Holder, number: int) -> bool:
     """Return whether a held release shows, holds in memory, or may count a case that was erased after its seal.
 
-    If its records are no cases, or its files are not on this host, nobody can know, and every erasure counts.
+    If its records are no cases, or its files are not on this host, this cannot be decided, and every erasure counts.
     """
-    stones = holder.ledger.view.erased_since(holder.name, number)
-    if not stones:
+    erased = holder.ledger.view.erased_since(holder.name, number)
+    if not erased:
         return False
     folder = holder.folder.release(holder.name, number)
-    shown = folder / VARIANTS
-    named = [case for case in release_record.read(shown).log.case_ids if case] if shown.is_file() else []
-    return not named or any(digest(case).hex() in stones for case in named) or _remembers(folder, stones)
+    variants = folder / VARIANTS
+    if not variants.is_file():
+        return True
+    cases = [case for case in release_record.read(variants).log.case_ids if case]
+    if not cases or any(digest(case).hex() in erased for case in cases):
+        return True
+    return _memory_names_erased(folder, erased)
 
 
-def _remembers(folder: Path, stones: set[str]) -> bool:
+def _memory_names_erased(folder: Path, erased: set[str]) -> bool:
     """Return whether the mechanism's memory names an erased case, also one that the release does not show.
 
-    Examples: cohorts of other publications, and cases that wait for a cohort. The mechanism says which of its texts are
-    cases.
+    Examples: cohorts of other publications, and cases that wait for a cohort. A text with an erased case's digest need
+    not be a case, so the mechanism forgets it on trial: its memory changes if it was one.
     """
     memory = documents.read_memory(folder)
-    gone = {text for text in _texts(memory) if digest(text).hex() in stones}
+    suspects = {text for text in _texts(memory) if digest(text).hex() in erased}
+    if not suspects:
+        return False
     mechanism = kinds()[documents.read_audit(folder)["mechanism"]["kind"]]
-    return bool(gone) and mechanism.forget(memory, gone) != mechanism.forget(memory, ())
+    return mechanism.forget(memory, suspects) != mechanism.forget(memory, ())
 
 
 def _texts(document: Any) -> set[str]:
@@ -323,7 +341,7 @@ def _texts(document: Any) -> set[str]:
 
 def reject_erased(holder: Holder) -> list[int]:
     """Reject the held releases that an erasure concerns. Called after the erasure is in the ledger."""
-    gone = [number for number in holder.account.held if holds_erased(holder, number)]
-    for number in gone:
+    concerned = [number for number in holder.account.held if holds_erased(holder, number)]
+    for number in concerned:
         reject(holder, number, by="veilstream erase", why="a case was erased, which it may show")
-    return gone
+    return concerned

@@ -20,7 +20,7 @@ class Failpoint(StrEnum):
     """The operator's files of a held release have their number."""
     APPROVED = "approved"
     """The approval is in the ledger; the bytes are still the operator's."""
-    LET_GO = "let_go"
+    MOVED = "moved"
     """The bytes of an approved release left the operator's folder, and nobody can see them yet."""
     REJECTED = "rejected"
     """The rejection is in the ledger; the bytes are still there."""

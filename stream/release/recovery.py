@@ -1,12 +1,12 @@
 """Recovery: what a restart does after a crash between two durable steps (docs/guarantees.md).
 
-* seal row and temporary folder: the rename is done now, or at its moment where that has not come;
-* seal row without bytes: the number is burned, its charge stays, and what is drawn in its place is charged anew, since
-  nobody knows whether the bytes were seen before they went;
+* seal row and temporary folder: the rename is done now, or at its moment if that has not come;
+* seal row without bytes: the number is burned and its charge stays. The release drawn instead is charged anew, since
+  nobody knows whether the bytes were seen before they were lost;
 * a folder without a seal row: somebody else's, or a restored ledger: refuse to release;
-* a seal row of a held release: its bytes stay with the operator until the ledger says what a person decided, and then
-  that is done;
-** a temporary folder that no seal names: quarantined, since it was never visible;
+* a seal row of a held release: its bytes stay with the operator until the ledger has a person's decision, which is then
+  carried out;
+* a temporary folder without a seal: quarantined, since it was never visible;
 * a seal row and a release, but no files of the operator (a host that takes over): they come from the mirror.
 """
 
@@ -108,7 +108,7 @@ def recover(pipeline: Pipeline) -> None:
             _keep_held(pipeline, number, seal)
             continue
         if seal.body.held_at is not None and number not in account.published:
-            let_go(pipeline, number, seal)
+            move_to_public(pipeline, number, seal)
         if _waits(pipeline, number, seal):
             pipeline.waiting[number] = seal
             bring_own(pipeline, number, seal)
@@ -142,15 +142,17 @@ def _bring_held(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
         pipeline.store.put_held(name, temporary, files)
 
 
-def let_go(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
-    """Move the bytes of an approved release from the operator's folder to where `finish` takes them."""
-    name, body = pipeline.name, seal.body
-    if not pipeline.store.exists(name, number) and not pipeline.store.has_staged_bytes(
-        name, body.temporary, body.manifest
-    ):
+def move_to_public(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
+    """Move the bytes of an approved release from the operator's folder to the staging folder, for `finish`.
+
+    Bytes that were moved before a crash are left as they are.
+    """
+    name, body, store = pipeline.name, seal.body, pipeline.store
+    moved = store.exists(name, number) or store.has_staged_bytes(name, body.temporary, body.manifest)
+    if not moved:
         _bring_held(pipeline, number, seal)
-        pipeline.store.move_to_staging(name, body.temporary)
-    pipeline.at(Failpoint.LET_GO)
+        store.move_to_staging(name, body.temporary)
+    pipeline.at(Failpoint.MOVED)
 
 
 def supersede(pipeline: Pipeline) -> list[int]:
@@ -194,16 +196,17 @@ def reject(pipeline: Holder, number: int, *, by: str, why: str, ruling: Ruling =
     return valid_entry
 
 
-SHOWING = (VARIANTS, MEMORY)
+FILES_WITH_CASES = (VARIANTS, MEMORY)
 """The operator's files of a release that name cases."""
 
 
 def shows_cases(pipeline: Holder, number: int) -> bool:
     """Return whether something of a rejected release is still here."""
     name, seal = pipeline.name, pipeline.account.seals[number]
-    operator_folder, unnamed = pipeline.folder.release(name, number), pipeline.folder.path / name / seal.body.operator
-    left = any((operator_folder / file).exists() for file in SHOWING) or unnamed.exists()
-    return left or pipeline.store.has_held_bytes(name, seal.body.temporary)
+    operator_folder = pipeline.folder.release(name, number)
+    unnamed_folder = pipeline.folder.path / name / seal.body.operator
+    has_files = any((operator_folder / file).exists() for file in FILES_WITH_CASES) or unnamed_folder.exists()
+    return has_files or pipeline.store.has_held_bytes(name, seal.body.temporary)
 
 
 def clear(pipeline: Holder, number: int) -> None:
@@ -211,7 +214,7 @@ def clear(pipeline: Holder, number: int) -> None:
     name, seal = pipeline.name, pipeline.account.seals[number]
     bring_own(pipeline, number, seal)
     pipeline.store.drop_held(name, seal.body.temporary)
-    for file in SHOWING:
+    for file in FILES_WITH_CASES:
         (pipeline.folder.release(name, number) / file).unlink(missing_ok=True)
     if pipeline.mirror is not None:
         pipeline.mirror.drop(name, seal.body.temporary)

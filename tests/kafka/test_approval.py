@@ -51,10 +51,10 @@ def published(one: Site) -> set[tuple[str, int]]:
 
 
 def test_a_daemon_killed_at_every_boundary_of_a_decision(broker: AnyBroker, name: str, tmp_path: Path) -> None:
-    """Sealed and held, approved, let go, renamed, announced; rejected and deleted: each start ends what was begun, an
+    """Sealed and held, approved, moved, renamed, announced; rejected and deleted: each start ends what was begun, an
     order that comes again changes nothing, and what nobody approved is on no topic and in no public folder."""
     one = Site(broker.bootstrap, name, tmp_path, publications(), partitions=2)
-    faults = ["sealed:1", "held:1", "approved:1", "let_go:1", "renamed:1", "published:1", "rejected:1", "dropped:1"]
+    faults = ["sealed:1", "held:1", "approved:1", "moved:1", "renamed:1", "published:1", "rejected:1", "dropped:1"]
     try:
         ingest, coordinator = Keeper(one, "ingest"), Keeper(one, "coordinator", faults)
         scenario.send(one, scenario.events(cases=scenario.WINDOW))

@@ -71,7 +71,7 @@ def test_a_replay_killed_around_a_held_release_goes_on_as_if_nothing_had_been(
 
 @pytest.mark.parametrize(
     ("boundary", "publication"),
-    [("approved", "plain"), ("let_go", "private"), ("renamed", "plain"), ("published", "private")],
+    [("approved", "plain"), ("moved", "private"), ("renamed", "plain"), ("published", "private")],
 )
 def test_an_approval_killed_at_a_boundary_is_finished_by_the_next_start(
     world: Path, boundary: str, publication: str

@@ -6,8 +6,8 @@
 {{- end }}
 {{- end -}}
 
-{{/* What would install and then not work: said before anything is installed. The configuration is TOML, of which Helm
-reads nothing: `$top` is what stands before its first table. */}}
+{{/* Values that would install and then not work are refused before anything is installed. The configuration is TOML, which
+Helm cannot parse: `$top` is the text before its first table. */}}
 {{- define "veilstream.checked" -}}
 {{- $top := regexSplit "(?m)^\\s*\\[" .Values.config 2 | first }}
 {{- if and (gt (int .Values.coordinator.replicas) 1) (not (regexMatch "(?m)^\\s*store\\s*=" $top)) }}

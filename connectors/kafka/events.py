@@ -523,7 +523,7 @@ def _refuse_twice(rename: Mapping[str, str]) -> None:
     columns = list(rename.values())
     for column in columns:
         if columns.count(column) > 1:
-            raise InputError(f"source: field {column!r} is asked to play two parts")
+            raise InputError(f"source: field {column!r} is named for two purposes")
 
 
 def check_value(value: Any, depth: int = 0) -> None:

@@ -85,7 +85,7 @@ def check(root: Path, out: Path) -> None:
     for name, pattern in VERSIONS.items():
         said = {match[1] for match in re.finditer(pattern, (root / name).read_text(), re.M)}
         if said != {wanted}:
-            raise ReleaseError(f"{name}: says version {', '.join(sorted(said)) or 'nothing'}, pyproject.toml {wanted}")
+            raise ReleaseError(f"{name}: has version {', '.join(sorted(said)) or 'nothing'}, pyproject.toml {wanted}")
     if not re.search(rf"^## {re.escape(wanted)} \(", (root / "CHANGELOG.md").read_text(), re.M):
         raise ReleaseError(f"CHANGELOG.md: has no section {wanted}; run `make release-prepare VERSION={wanted}`")
     left = sorted(path.name for path in (root / "changelog.d").iterdir() if path.name != "README.md")

@@ -187,7 +187,7 @@ def _watched(
     from stream.run.observer import MetricsObserver, watch_space
 
     if textfile is not None and not textfile.parent.is_dir():
-        raise InputError(f"{textfile}: its folder does not exist")  # said now, and not after hours
+        raise InputError(f"{textfile}: its folder does not exist")  # refused now, and not after hours
     metrics = Metrics(settings.process.name)
     bound, server = (0, None) if port is None else metrics.serve(port)
     if server is not None:
@@ -230,7 +230,7 @@ def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]
         console.print(filled(HEAD, rows_of_publication, title=name, left=3))
         show_reasons(console, ((str(line[1]), line[2], line[-1]) for line in lines if line[0] == name))
     if any(not (verdict.released or verdict.withheld or verdict.waiting or verdict.held) for verdict in verdicts):
-        console.print(f"the log has {outcome.cases} cases; the window of a publication says how many a release needs")
+        console.print(f"the log has {outcome.cases} cases; the window of a publication sets how many a release needs")
     for warning in outcome.warnings():
         console.print(f"warning: {warning}", style="yellow")
     if rows is not None:

@@ -45,7 +45,7 @@ def command(
     It is one HTML file (--json: the data behind it). Exit 3 if a publication has released nothing.
     """
     if output is None and not json:
-        raise InputError("report: say where the page goes: -o FILE.html (or --json for the data)")
+        raise InputError("report: name the file of the page: -o FILE.html (or --json for the data)")
     from connectors import read_log
     from stream.operator.report.data import collect
 

@@ -150,8 +150,8 @@ def _once(settings: Settings, publication: Publication) -> Iterator[str]:
             yield f"{where}: gate.{key} = {float(bound):g} is below one charge ({float(each):g}): no release will come"
     if settings.process.completion == Completion():
         yield (
-            f'{where}: cases = "completed", and process.completion says of no case that it is complete: unless events '
-            "bear an end of their own, every release will be empty"
+            f'{where}: cases = "completed", and no rule of process.completion ever makes a case complete: unless '
+            "events mark the end of their case, every release will be empty"
         )
     if settings.process.person is None:
         yield (
@@ -180,8 +180,8 @@ def _cohorts(settings: Settings) -> Iterator[str]:
             continue
         if process.completion == Completion():
             yield (
-                f"publication {publication.name!r} releases completed cases, and process.completion says of none "
-                "that it is complete: unless events bear an end of their own, nothing will be released"
+                f"publication {publication.name!r} releases completed cases, and no rule of process.completion ever "
+                "makes a case complete: unless events mark the end of their case, nothing will be released"
             )
         if process.retention is not None:
             yield (

@@ -77,7 +77,7 @@ class Completion(ConfigTable):
     """A case is complete once it has had all of these activities, in any order. Set it when a case ends with several
     steps whose order differs, such as payment and delivery."""
     inactivity: Duration | None = None
-    """A case is complete after this much silence. Set it when no event tells that a case is over."""
+    """A case is complete after this much silence. Set it when no event marks the end of a case."""
     log_end: bool = False
     """Replay only: a case is complete when the log has no later event of it. Set it when a log of the past is replayed
     in which all cases are over."""
@@ -136,7 +136,7 @@ class AttributeRoles(ConfigTable):
     """Attributes that are not about a person: released and counted if a publication names them. Set it when recipients
     need a ward, a product or a region of each case."""
     person: tuple[str, ...] = Field(default=(), max_length=1)
-    """The attribute that says whose case it is, by which `cases = "completed"` counts the cases of a person. Only
+    """The attribute that names the person of a case, by which `cases = "completed"` counts the cases of a person. Only
     its pseudonym is stored; never released. Set it when one person can have several cases, such as several stays
     in a hospital."""
 

@@ -123,12 +123,12 @@ class Publication(ConfigTable):
         where = f"publication {self.name!r}"
         refuse_impossible(self.gate, self.build_mechanism, where)
         self._refuse_data_cuts(where)
-        window = self.build_window  # what is wrong in it is said when the file is read
+        window = self.build_window  # built here, so that a fault in it is reported when the file is read
         if self.start is not None and window.every is None:
-            raise InputError(f"{where}: start says from when windows of `every` are counted, but has no window.every")
+            raise InputError(f"{where}: start is the begin of windows of `every`, but window.every is not set")
         if self.publish_after is not None and self.build_mechanism.reads_data_in_gate:
             raise InputError(
-                f"{where}: publish_after hides how long a build took, which only dp releases must not tell; "
+                f"{where}: publish_after hides how long a build took, which only dp releases must not reveal; "
                 f"{self.build_mechanism.kind} makes none; remove it"
             )
         self._refuse_other_resources(where)
@@ -265,7 +265,7 @@ class Publication(ConfigTable):
             # The trigger depends on events of other people, and the exposure on ticks: one row could fire without end.
             raise InputError(
                 f"{where}: window.events_per_case cannot fire by itself for {self.build_mechanism.kind}; "
-                "add every = ... or manual = true beside it"
+                "add every = ... or manual = true"
             )
         if self.build_mechanism.reads_data_in_gate or (self.gate.public_cut and self.cases == "all"):
             return
@@ -275,8 +275,8 @@ class Publication(ConfigTable):
         if keys:
             raise InputError(
                 f"{where}: {keys[0]} reads the data, so the moment of a {self.build_mechanism.kind} release "
-                "would itself tell; use every = ... or manual"
-                + (", or set gate.public_cut = true (the promise then says so)" if self.cases == "all" else "")
+                "would itself reveal something; use every = ... or manual"
+                + (", or set gate.public_cut = true (the promise then states it)" if self.cases == "all" else "")
             )
 
     def _refuse_accumulation(self, where: str) -> None:
@@ -293,7 +293,7 @@ class Publication(ConfigTable):
             )
         if read := self.gate.reading("release"):
             raise InputError(
-                f"{where}: gate.{read[0]} decides by the release, so an attempt that it withholds tells of noise that "
+                f"{where}: gate.{read[0]} decides by the release, so an attempt that it withholds reveals noise that "
                 "accumulated logs use, and that the next attempt would draw again; remove it, or accumulate"
             )
         if not self.build_mechanism.accumulates:
@@ -326,7 +326,7 @@ class Publication(ConfigTable):
             raise InputError(
                 f'{where}: window.time = "event" closes a window when the events of all have passed it, so which '
                 'window a case falls into can depend on others; use time = "wall", or set gate.public_cut = true '
-                "(the promise then says so)"
+                "(the promise then states it)"
             )
 
 
@@ -385,7 +385,8 @@ def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> Non
     if remembering and amun:
         raise InputError(
             f"publications {remembering[0].name!r} and {amun[0].name!r} go to one audience ({name}): what "
-            f"{amun[0].build_mechanism.kind} shows beside {remembering[0].build_mechanism.kind} cannot be counted; "
+            f"{amun[0].build_mechanism.kind} reveals in addition to {remembering[0].build_mechanism.kind} cannot be "
+            "counted; "
             "give one of them another audience"
         )
     for publication in linked if len(linked) > 1 else ():

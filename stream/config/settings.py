@@ -280,7 +280,8 @@ class Settings(ConfigTable):
                 raise InputError(f"source.mapping: none gives the attribute {name!r}; name its path in attributes")
         if self.process.lifecycle is not None:
             raise InputError(
-                "process.lifecycle is for events with a transition; a source.mapping says what is an event"
+                "process.lifecycle is for events with a transition; with a source.mapping, its rules decide which "
+                "records are events"
             )
 
     def _check_released(self, publication: Publication) -> None:

@@ -47,7 +47,7 @@ def of_folder(output: Path) -> Settings:
     try:
         body = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise InputError(f"{output}: does not say with which configuration it was made; give it with -c") from None
+        raise InputError(f"{output}: does not name the configuration that it was made with; give it with -c") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error}); give the configuration with -c") from None
     if isinstance(body, dict):

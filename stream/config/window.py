@@ -46,7 +46,7 @@ def read_window(table: Mapping[str, Any]) -> Window:
         raise InputError("window: no trigger; set new_cases, every, events_per_case, manual = true, ...")
     for key in ("time", "allowed_lateness", "idle_timeout"):
         if key in table and window.every is None:
-            raise InputError(f"window.{key} says how `every` is measured, but window.every is not set")
+            raise InputError(f"window.{key} is the measure of `every`, but window.every is not set")
     for key in ("allowed_lateness", "idle_timeout"):
         if key in table and window.time == "wall":
             raise InputError(f"window.{key} belongs to event time; window.time is wall")

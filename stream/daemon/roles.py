@@ -165,7 +165,7 @@ def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coord
             child.send_signal(number)
 
     asked = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, asked)  # one that comes now waits until there is whom to tell
+    signal.pthread_sigmask(signal.SIG_BLOCK, asked)  # a signal that comes now waits until the children run
     for number in asked:
         signal.signal(number, forward)
     for role, environment in environments.items():
@@ -185,7 +185,7 @@ def _refuse_once(config: Path, roles: Sequence[str]) -> None:
     if settings.source is None:
         from stream.daemon import start
 
-        start.daemon_settings(config)  # which says so; only then are its imports paid for
+        start.daemon_settings(config)  # refuses this configuration; imported here, since the imports cost time
     if "coordinator" in roles:
         _has_publications(settings, config)
 

@@ -85,7 +85,7 @@ class DuckDb(SqlEngine):
             raise VeilstreamError(f"{name}: cannot be read, or the disk is full ({type(error).__name__})") from None
         except duckdb.Error as error:
             raise InputError(
-                f"{name}: duckdb cannot read this ({type(error).__name__}); try --engine embedded, which says where"
+                f"{name}: duckdb cannot read this ({type(error).__name__}); try --engine embedded, which names the row"
             ) from None
 
     # Rows

@@ -114,7 +114,7 @@ class Spark(SqlEngine):
             yield
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise VeilstreamError(
-                f"{self._source.name}: spark failed ({type(error).__name__}); its own log says where"
+                f"{self._source.name}: spark failed ({type(error).__name__}); its own log has the row"
             ) from None
 
     # Rows

@@ -62,7 +62,7 @@ def refuse_other_accounting(process: str, kind: AccountingKind, view: LedgerView
     for other in sorted(view.accounting_kinds - {kind}):
         raise RefusedError(
             f"process {process!r}: its ledger adds up charges as process.budget.accounting = "
-            f'"{other}", and the configuration now says "{kind}": it is one for the life of a '
+            f'"{other}", and the configuration now has "{kind}": it cannot change during the life of a '
             "ledger; go back, or give the process a new name and folder"
         )
 
@@ -195,7 +195,7 @@ def _check(db: sqlite3.Connection, path: Path, process: str | None = None) -> st
     """
     row = db.execute("SELECT version, process FROM about").fetchone()
     if row is None:
-        raise unreadable(path, "it does not say whose it is")
+        raise unreadable(path, "it does not name its process")
     version, owner = row
     if version > VERSION:
         raise NewerLedgerError(f"{path}: ledger version {version} is newer than this program reads ({VERSION})")
@@ -236,7 +236,7 @@ def version_of(path: Path) -> int:
     """Return the version of a ledger file, also of a newer one; RefusedError if it cannot be read."""
     row = _asked(path, lambda db: db.execute("SELECT version FROM about").fetchone())
     if row is None:
-        raise RefusedError(f"{path}: the ledger cannot be read (it does not say whose it is)")
+        raise RefusedError(f"{path}: the ledger cannot be read (it does not name its process)")
     return int(row[0])
 
 

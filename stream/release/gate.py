@@ -96,7 +96,7 @@ class GatePolicy(BaseModel):
     """dp: every attempt is paid for, whether it leaves or not. Set it when a bound reads a dp release, such as
     `min_utility`: withholding then depends on the data."""
     public_cut: bool = False
-    """dp: allows windows that read the data; the promise then says so. Set it when the moments of dp releases are no
+    """dp: allows windows that read the data; the promise then states it. Set it when the moments of dp releases are no
     secret, for example because the number of new cases is published anyway."""
 
     @property

@@ -76,6 +76,6 @@ def refuse_other_terms(publication: str, once: OncePerCase | None, bodies: Itera
             now = f"{once.cases_per_person} and " + ("a" if once.enforced else "no")
             raise RefusedError(
                 f"publication {publication!r}: its series was charged with {was} in process.attributes, and the "
-                f"configuration now says {now}: they are declared for the life of a publication; go back, or give "
+                f"configuration now has {now}: they are declared for the life of a publication; go back, or give "
                 "the publication a new name"
             )

@@ -95,7 +95,7 @@ def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Seq
 
 def attributes_sentence(names: Sequence[str]) -> str:
     """Return the sentence on what a release with attributes does not guarantee."""
-    return f"what the released attributes ({', '.join(names)}) tell together with the events of a case"
+    return f"what the released attributes ({', '.join(names)}) reveal together with the events of a case"
 
 
 def common(column: Column, least: int, groups: Ints, cases: Ints | None = None) -> Column:

@@ -132,7 +132,7 @@ class SuppressionKnowledge:
             return ""
         if self.worst or self.not_measured or self.worst is None:
             return "only against somebody who does not know the public rules of suppression"
-        return "no bound was set on what the public rules of suppression tell (gate.max_minimality)"
+        return "no bound was set on what the public rules of suppression reveal (gate.max_minimality)"
 
     def line(self) -> str:
         """Return a sentence of its own, below the verdict."""

@@ -92,7 +92,7 @@ def test_a_release_needs_its_section_a_clean_commit_one_version_and_its_tag(clon
     release.check(root, root / "out")
     chart = root / "deploy" / "helm" / "veilstream" / "Chart.yaml"
     chart.write_text(chart.read_text().replace("1.2.3", "1.2.2"))
-    assert "says version 1.2.2, pyproject.toml 1.2.3" in _refused(root)
+    assert "has version 1.2.2, pyproject.toml 1.2.3" in _refused(root)
     shutil.copy(clone / "changelog.d" / "README.md", root / "changelog.d" / "26.fixed.md")
     chart.write_text(chart.read_text().replace("1.2.2", "1.2.3"))
     assert "1 fragments are in no version" in _refused(root)

@@ -160,10 +160,10 @@ def test_a_ledger_is_of_one_accounting_for_its_life(tmp_path: Path) -> None:
     pure = 'mechanism = { kind = "dp-variants", epsilon = 0.5, delta_dp = 1e-6 }'
     assert run(tmp_path / "a", process="", mechanism=pure, days=2) == 0
     assert run(tmp_path / "a", days=2) == 4
-    with pytest.raises(RefusedError, match=r'its ledger adds up charges as .* "pure".* now says "zcdp"'):
+    with pytest.raises(RefusedError, match=r'its ledger adds up charges as .* "pure".* now has "zcdp"'):
         Replay(sources.load(config(tmp_path / "a")), tmp_path / "a" / "out")
     assert run(tmp_path / "b", days=2) == 0
-    with pytest.raises(RefusedError, match=r'"zcdp".* now says "pure"'):
+    with pytest.raises(RefusedError, match=r'"zcdp".* now has "pure"'):
         Replay(sources.load(config(tmp_path / "b", process="", mechanism=pure)), tmp_path / "b" / "out")
 
 

@@ -117,7 +117,7 @@ def test_a_ledger_adds_up_in_one_way() -> None:
     refuse_other_accounting("demo", "pure", LedgerView([_seal(1), pure]))
     refuse_other_accounting("demo", "zcdp", LedgerView([_seal(1), rho]))
     for kind, found in (("zcdp", pure), ("pure", rho)):
-        with pytest.raises(RefusedError, match=f'now says "{kind}"'):
+        with pytest.raises(RefusedError, match=f'now has "{kind}"'):
             refuse_other_accounting("demo", kind, LedgerView([_seal(1), found]))  # type: ignore[arg-type]
 
 

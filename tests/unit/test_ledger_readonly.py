@@ -58,7 +58,7 @@ def test_a_ledger_that_says_of_no_process_is_refused(ledger: Path) -> None:
     """Tables without an owner are no ledger of ours."""
     change(ledger, "DELETE FROM about")
     for read in (open_readonly, owner_of, version_of):
-        with pytest.raises(RefusedError, match="does not say whose it is"):
+        with pytest.raises(RefusedError, match="does not name its process"):
             read(ledger)
 
 

@@ -92,7 +92,7 @@ def test_a_ledger_without_an_owner_is_refused(ledger: SqliteLedger) -> None:
     """A file whose `about` is empty, or that some other program made, is never written to."""
     ledger._db.execute("DELETE FROM about")
     ledger.close()
-    with pytest.raises(RefusedError, match="does not say whose it is"):
+    with pytest.raises(RefusedError, match="does not name its process"):
         SqliteLedger(ledger.path, "demo")
 
 
@@ -235,7 +235,7 @@ def test_what_is_short_is_not_damaged(code: int | None, kind: type[VeilstreamErr
     found = unreadable(Path("ledger.sqlite"), error)
     assert type(found) is kind
     assert "as SQLite says" in str(found)
-    assert type(unreadable(Path("ledger.sqlite"), "it does not say whose it is")) is RefusedError
+    assert type(unreadable(Path("ledger.sqlite"), "it does not name its process")) is RefusedError
 
 
 def test_a_folder_asks_for_a_look_at_the_machine(tmp_path: Path) -> None:

@@ -48,5 +48,5 @@ def test_no_secret_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_a_folder_of_an_earlier_program_does_not_say_it(tmp_path: Path) -> None:
     """One clear line, with what to do."""
-    with pytest.raises(InputError, match="does not say with which configuration it was made; give it with -c"):
+    with pytest.raises(InputError, match="does not name the configuration that it was made with; give it with -c"):
         sources.of_folder(tmp_path)

@@ -125,7 +125,7 @@ def test_no_set_by_chance_is_no_bound() -> None:
     """If no audit requested it, the next release may have one."""
     (found,) = verdicts({"p": [local(1, 0)]}, {})
     assert found.verdict == "LIMITED"
-    assert "no bound was set on what the public rules of suppression tell (gate.max_minimality)" in found.sentence
+    assert "no bound was set on what the public rules of suppression reveal (gate.max_minimality)" in found.sentence
 
 
 def test_a_bound_that_allows_some_sets_and_a_cohort_that_was_not_measured_are_limits() -> None:

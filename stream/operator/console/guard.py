@@ -151,7 +151,7 @@ def _path(request: web.Request) -> str:
 
 
 SIGN_IN = "Sign in first: open the address with the token that veilstream serve printed, or write the token here."
-FAILED = "The console failed at this page, and its log says where. Look at the decisions before you try again."
+FAILED = "The console failed at this page; its log has the error. Look at the decisions before you try again."
 
 WORDS = {
     404: "There is no such page.",

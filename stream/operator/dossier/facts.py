@@ -66,7 +66,7 @@ def checked(table: Mapping[str, object], where: str) -> dict[str, str]:
             raise InputError(f'{where}: {key}: must be text in quotes, such as {key} = "...", or a date')
         if len(text) > LONGEST:
             raise InputError(
-                f"{where}: {key}: has {len(text)} characters, at most {LONGEST} fit; name the document that says more"
+                f"{where}: {key}: has {len(text)} characters, at most {LONGEST} fit; name the document with the details"
             )
         if not text.isprintable():
             raise InputError(f"{where}: {key}: holds a control character; remove it")

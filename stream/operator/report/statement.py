@@ -190,8 +190,8 @@ def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequen
     program = last["software"]
     contents = "this release contains" if alone else "these releases contain"
     lead = (
-        f"This page says what {contents}, what is promised to the people in the data, and what is not. Every figure is "
-        "taken from the public manifests; no source data were read to write this page."
+        f"This page explains what {contents}, what is promised to the people in the data, and what is not. Every "
+        "figure is taken from the public manifests; no source data were read to write this page."
     )
     content = (
         _released(series),

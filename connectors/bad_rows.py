@@ -96,7 +96,16 @@ class BadRows:
         return sum(self.counts.values())
 
     def add(self, cause: str, place: Callable[[], str], text: Callable[[], str], reason: Callable[[], str]) -> None:
-        """Count a row. `place`, `text` and `reason` are asked for examples and kept rows only: they cost a look-up."""
+        """Count a row.
+
+        Parameters
+        ----------
+        cause
+            Name of the cause.
+        place, text, reason
+            Return the place of the row, its text, and the reason. They cost a look-up, and are called for examples
+            and kept rows only.
+        """
         if not self.refusal:
             self.refusal = f"{place()}{reason()}"
         self.counts[cause] = self.counts.get(cause, 0) + 1

@@ -34,6 +34,17 @@ _NO_TIME = bad_rows.TIME, dates.NO_TIME
 def times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> Ints:
     """Return the time column in ns since 1970-01-01 UTC.
 
+    Parameters
+    ----------
+    series
+        The column.
+    name
+        Its name, for messages.
+    reading
+        How times are read.
+    where
+        Returns the place of a row, for messages.
+
     Raises
     ------
     InputError

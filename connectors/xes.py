@@ -175,7 +175,19 @@ def _large(path: Path) -> bool:
 
 
 def read_generally(path: Path, names: ColumnNames, timezone: str | None = None, bad: BadRows | None = None) -> EventLog:
-    """Return the log of a file of any layout, or report what is wrong with it."""
+    """Return the log of a file of any layout, or report what is wrong with it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    names
+        Names of the columns.
+    timezone
+        Zone of times without an offset.
+    bad
+        Collects rows that cannot be read; None to refuse the file instead.
+    """
     collector = Collector(path, names, timezone, bad)
     take, passed = taker(collector, names.time), 0
     for chunk in tags(path):

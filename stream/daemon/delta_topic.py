@@ -125,6 +125,15 @@ def seen_in_delta_topic(process: str, source: Source, topic: str, number: int) -
 
     If it has, the fold expects the later events of that partition, and their loss is a gap.
 
+    Parameters
+    ----------
+    process
+        Name of the process.
+    source
+        The configuration of the source.
+    topic, number
+        The source partition.
+
     Raises
     ------
     UnavailableError

@@ -90,6 +90,17 @@ def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure, memory: Any
 def counted(engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], tell: Tell = silent) -> VariantTable:
     """Return the table of variants on which the mechanism plans.
 
+    Parameters
+    ----------
+    engine
+        The engine with the events.
+    mechanism
+        The mechanism.
+    sensitive
+        Sensitive attributes.
+    tell
+        Called with each line of progress.
+
     Raises
     ------
     InputError

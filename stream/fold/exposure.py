@@ -106,7 +106,17 @@ def within_quota(
 
 
 def insertions(events: ColumnTable, flags: Array, chosen: Positions, rank: Array | None) -> int:
-    """Count the events of `chosen` that come, in their trace, before an event that was exposed already."""
+    """Count the events of `chosen` that come, in their trace, before an event that was exposed already.
+
+    Parameters
+    ----------
+    events, flags
+        Columns of the events, and their flags.
+    chosen
+        The events that the cut exposes.
+    rank
+        Place of each partition; see `trace_order`.
+    """
     if rank is None:
         return 0
     exposed_and_chosen = np.concatenate((np.flatnonzero(flags == EXPOSED), chosen))

@@ -202,7 +202,19 @@ def more_patch(path: Path, values: bytes | list[Any]) -> Patch:
 
 
 def at_patch(path: Path, width: int, positions: bytes, values: bytes) -> Patch:
-    """Set the items of a column at these positions (<u4); `width` in bytes."""
+    """Return the patch that sets single items of a column.
+
+    Parameters
+    ----------
+    path
+        Keys that lead to the column.
+    width
+        Bytes of an item.
+    positions
+        Positions of the items, as <u4.
+    values
+        Their new values.
+    """
     return ["at", list(path), width, positions, values]
 
 

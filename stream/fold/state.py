@@ -603,6 +603,17 @@ class State:
         Rows at or below the high-water mark are duplicates. If an offset may have several rows, the mark is `before`,
         that before the record. A row whose time the table cannot hold is refused. `admit` puts staged rows into use.
 
+        Parameters
+        ----------
+        record
+            The delta record.
+        start
+            First row of it to code.
+        partition
+            The source partition of the record.
+        before
+            High-water mark before the record.
+
         Returns
         -------
         Batch or None

@@ -200,6 +200,17 @@ class PublicationState:
         (if time is `simulated`, with that of `start` too). Without a `start`, windows are aligned to 1970-01-01 UTC:
         the first event would depend on how partitions interleave. Event time then begins with the window of the
         earliest event once every partition has reported, and wall time with the first tick after an event.
+
+        Parameters
+        ----------
+        rules
+            Rules of the publication.
+        clock
+            The clock of its windows.
+        earliest
+            Time of the earliest event (ns); None before the first.
+        simulated
+            Whether wall time is simulated (replay).
         """
         if rules.window.every is None or self.window_end is not None:
             return
@@ -359,7 +370,19 @@ class PendingGrowth:
     changed: dict[int, int] = field(default_factory=dict)
 
     def count(self, case: int, more: int, *, before: bool | None, closed: bool) -> None:
-        """Count `more` pending events of a case; `before`, `closed`: whether it was and is closed (None: a new one)."""
+        """Count further pending events of a case.
+
+        Parameters
+        ----------
+        case
+            Code of the case.
+        more
+            Number of further events.
+        before
+            Whether the case was closed before them; None for a new case.
+        closed
+            Whether it is closed now.
+        """
         counters = self.counters
         pending = self.changed.get(case)
         if before is None:
@@ -454,7 +477,17 @@ class Publications:
     # events
 
     def count(self, batch: Batch, begin: int, end: int, partition: Partition) -> None:
-        """Count the rows begin .. end-1, which the state has just admitted."""
+        """Count the rows begin .. end-1, which the state has just admitted.
+
+        Parameters
+        ----------
+        batch
+            The rows.
+        begin, end
+            First row, and the row after the last.
+        partition
+            The source partition.
+        """
         cases, times = batch.cases[begin:end], batch.times[begin:end]
         fresh = int(np.count_nonzero(batch.fresh[begin:end]))
         dead_rows: list[tuple[int, str]] = []
@@ -487,7 +520,19 @@ class Publications:
     def rows_with_unseen_case(
         self, rules: PublicationRules, counters: PublicationState, batch: Batch, begin: int
     ) -> npt.NDArray[np.int64]:
-        """Return the rows, counted from `begin` on, that bring a case which the publication has not counted."""
+        """Return the rows, counted from `begin` on, that bring a case which the publication has not counted.
+
+        Parameters
+        ----------
+        rules
+            Rules of the publication.
+        counters
+            Its counters.
+        batch
+            The rows.
+        begin
+            First row that is looked at.
+        """
         cases, first_time = batch.cases[begin:], counters.first_kept_time(rules)
         none_late = first_time == BEFORE_ALL or int(batch.times[begin:].min()) >= first_time
         if none_late and not counters.orphans:

@@ -71,6 +71,17 @@ def framed(change: bytes, keys: Keys, before: bytes) -> tuple[bytes, bytes]:
 def read(path: Path, keys: Keys, before: bytes, *, plain_too: bool = False) -> Changes:
     """Return the changes behind a whole checkpoint with the link `before`.
 
+    Parameters
+    ----------
+    path
+        The log of changes.
+    keys
+        Keys of the operator.
+    before
+        Link of the whole checkpoint.
+    plain_too
+        Whether changes that are not encrypted are accepted though there is a key.
+
     Raises
     ------
     RefusedError

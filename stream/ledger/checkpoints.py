@@ -328,6 +328,17 @@ def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> StateGe
 def opened(data: bytes, keys: Keys, where: str, *, plain_too: bool = False) -> tuple[bytes, int, Protection]:
     """Return a sealed whole state: its bytes, its version, and its protection.
 
+    Parameters
+    ----------
+    data
+        Bytes of the file.
+    keys
+        Keys of the operator.
+    where
+        Name of the file, for messages.
+    plain_too
+        Whether a state that is not encrypted is accepted though there is a key.
+
     Raises
     ------
     Damaged

@@ -83,7 +83,15 @@ class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def charge_of(epsilon: str, delta: str, rho: str = "", tail: str = "") -> Charge:
-    """Return the exact charge of the fields of an entry."""
+    """Return the exact charge of the fields of an entry.
+
+    Parameters
+    ----------
+    epsilon, delta, rho
+        Exact numbers as text; empty if the entry has none.
+    tail
+        Exact delta of the conversion from rho, as text.
+    """
     if rho:
         return Charge(Fraction(0), Fraction(tail), Fraction(rho))
     return Charge(Fraction(epsilon), Fraction(delta))
@@ -329,5 +337,17 @@ def charge_body(charge: Charge, redraw: int = 0, accounting: Accounting = PURE) 
 def charge_entry(
     publication: str, cut: str, charge: Charge, redraw: int = 0, accounting: Accounting = PURE
 ) -> ChargeEntry:
-    """Return the entry that commits a charge before the draw. `redraw`: see `charge_key`."""
+    """Return the entry that commits a charge before the draw.
+
+    Parameters
+    ----------
+    publication, cut
+        Publication and id of the cut.
+    charge
+        The exact charge.
+    redraw
+        Number of the redraw; see `charge_key`.
+    accounting
+        How the charges of the ledger are added up.
+    """
     return ChargeEntry(publication=publication, cut=cut, body=charge_body(charge, redraw, accounting))

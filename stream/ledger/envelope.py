@@ -74,7 +74,19 @@ class Damaged(Exception):  # noqa: N818 - not an error of its own: it becomes pa
 
 
 def seal(body: bytes, keys: Keys, what: str, version: int) -> bytes:
-    """Return `body` as bytes of the format `what`, encrypted with the current key if there is one."""
+    """Return `body` as bytes of the format `what`, encrypted with the current key if there is one.
+
+    Parameters
+    ----------
+    body
+        The content.
+    keys
+        Keys of the operator.
+    what
+        Name of the format.
+    version
+        Version of the format.
+    """
     # The digest is that of plain bytes. Encrypted bytes have none: it would show whether two bodies are equal, and GCM
     # authenticates them anyway.
     digest = hashlib.sha256(body).hexdigest() if keys.current is None else ""

@@ -149,6 +149,25 @@ def assess_releases(
 ) -> dict[str, Assessment]:
     """Attack the newest release, and all releases together if there are several.
 
+    Parameters
+    ----------
+    releases
+        The releases of a publication, oldest first.
+    original
+        The log that they were made from.
+    control
+        Cases of the same kind that no release used; None for a guess as the control.
+    profiles
+        The attackers.
+    sensitive
+        Attributes whose values the attackers infer.
+    targets
+        How many cases are attacked; None for the default.
+    seed
+        Seed of the choice of targets.
+    say
+        Called with each line of progress.
+
     Returns
     -------
     dict

@@ -301,6 +301,17 @@ class Mechanism(BaseModel, ABC):
         """Build release `number`, with the log over everything so far (`Build.accumulated`).
 
         A kind that `accumulates` overrides it.
+
+        Parameters
+        ----------
+        exposure
+            The events to release.
+        memory
+            The memory of the mechanism, as the last release left it.
+        shape
+            Shape of the sums over releases.
+        number
+            Number of the release in its series, from 1.
         """
         raise InputError(f"{self.kind} cannot be accumulated")
 

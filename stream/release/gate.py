@@ -291,6 +291,17 @@ def fitting(
 
     Under zCDP the loss of several charges is not the sum of their losses, so a division does not answer this.
 
+    Parameters
+    ----------
+    accounting
+        How charges are added up.
+    limits
+        Limits of epsilon and delta; None for no limit.
+    spent
+        Sum of the charges so far.
+    asked
+        The further charge.
+
     Returns
     -------
     int or None

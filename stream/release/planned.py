@@ -154,6 +154,17 @@ def applied(planned: Planned, exposure: Exposure, row: Ints) -> Build:
 def refuse_unplanned(name: str, mechanism: Mechanism, *, repairs: bool, accumulates: bool) -> None:
     """Refuse a publication whose releases are not plans on a table of variants.
 
+    Parameters
+    ----------
+    name
+        Name of the publication.
+    mechanism
+        Its mechanism.
+    repairs
+        Whether its gate repairs candidates.
+    accumulates
+        Whether it publishes an accumulated log.
+
     Raises
     ------
     InputError

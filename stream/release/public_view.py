@@ -56,7 +56,16 @@ def as_released(
 def released_resources(log: EventLog, spec: PublicationSpec, pseudonyms: Pseudonyms, form: ResourceForm) -> EventLog:
     """Return a log of the fold with its resources as releases of a publication name them.
 
-    `form`: how its series began to name them (`stream.release.stages.ResourceForm`).
+    Parameters
+    ----------
+    log
+        The log of the fold.
+    spec
+        The publication.
+    pseudonyms
+        Makes the pseudonyms of resources.
+    form
+        How the series began to name its resources (`stream.release.stages.ResourceForm`).
     """
     if spec.raw_resources or spec.roles is not None:
         return log
@@ -67,7 +76,16 @@ def released_resources(log: EventLog, spec: PublicationSpec, pseudonyms: Pseudon
 def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mechanism: Mechanism) -> Build:
     """Return the build with the attributes that leave.
 
-    `names`: `release_attributes` of the publication.
+    Parameters
+    ----------
+    build
+        The release without attributes.
+    names
+        `release_attributes` of the publication.
+    exposure
+        The events that the release was made from.
+    mechanism
+        The mechanism.
     """
     if not names:
         return build

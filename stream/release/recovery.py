@@ -57,6 +57,15 @@ def compare(ledger: Ledger, store: Store, process: str, configured: Collection[s
 
     `recover` treats a release that the ledger knows and the store lacks.
 
+    Parameters
+    ----------
+    ledger, store
+        The ledger, and the store with the releases.
+    process
+        Name of the process.
+    configured
+        Names of the publications in the configuration.
+
     Raises
     ------
     RefusedError

@@ -91,6 +91,17 @@ def _flag(name: str) -> str:
 def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str], mechanism_: Mechanism) -> Exposure:
     """Return the log with its values as they are written, all cases complete.
 
+    Parameters
+    ----------
+    log
+        The source log.
+    sensitive
+        Attributes whose values the mechanism bounds.
+    released
+        Attributes that the release shows.
+    mechanism_
+        The mechanism.
+
     Raises
     ------
     InputError
@@ -172,6 +183,17 @@ def without_resource_names(build: Build) -> Build:
 
 def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = False) -> None:
     """Write the released log under fresh case ids, with its privacy metadata.
+
+    Parameters
+    ----------
+    path
+        The file. Its name decides the format.
+    mechanism_
+        The mechanism that made the release.
+    build
+        The release.
+    durations
+        Whether the file has durations of events in place of times.
 
     Raises
     ------

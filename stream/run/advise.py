@@ -116,6 +116,17 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
     """Return the settings to try, from the most protection over a series to the most events in one release.
 
     They cover K, further values of it (`LEAST`), and two differentially private mechanisms.
+
+    Parameters
+    ----------
+    log
+        The source log.
+    K
+        Least number of cases that share any background knowledge.
+    sensitive
+        Sensitive attributes.
+    C
+        Bound on the confidence of a sensitive value.
     """
     proposed = []
     for least in sorted({K, *LEAST}, reverse=True):
@@ -173,7 +184,19 @@ def _dp(log: EventLog) -> list[AdviceCandidate]:
 
 
 def attempt(candidate: AdviceCandidate, log: EventLog, settings: Settings, folder: Path) -> CandidateTrial:
-    """Replay one candidate into `folder` (of its own)."""
+    """Replay one candidate into `folder` (of its own).
+
+    Parameters
+    ----------
+    candidate
+        The settings to try.
+    log
+        The source log.
+    settings
+        The configuration of the process.
+    folder
+        An empty folder for the output.
+    """
     table = candidate.publication.model_dump()
     tried = Publication.model_validate({**table, "audit": {**table["audit"], **UNMEASURED}})
     try:

@@ -847,6 +847,17 @@ class Metrics:
         """Export totals of an ingest worker, and its lag by partition (`topic/number`).
 
         A partition that is not in `lag` any more belongs to another worker: its series ends here.
+
+        Parameters
+        ----------
+        events
+            Total of source events that the worker made durable.
+        dead
+            Total of dead letters, by reason.
+        lag
+            Records that were not read yet, by partition.
+        left_out
+            Total of records that became no event without a fault, by reason.
         """
         self._reach("ingest_events_total", events)
         for reason, count in dead.items():

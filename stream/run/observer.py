@@ -51,7 +51,19 @@ class MetricsObserver:
             metrics.dead_letters(LATE)
 
     def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
-        """Count a durable decision on a cut."""
+        """Count a durable decision on a cut.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        decision
+            The decision.
+        spent
+            Loss by all charges of the publication so far.
+        seconds
+            Seconds from the cut until the decision was durable.
+        """
         self.metrics.decided(publication, decision, seconds)
         self.metrics.budget(publication, spent)
         if self._service is not None:

@@ -80,7 +80,15 @@ def _tenth(log: EventLog, least: int) -> int:
 def publication(
     name: str, cuts: Mapping[str, Any], mechanism: Mapping[str, Any], gate: Mapping[str, Any]
 ) -> Publication:
-    """Return a publication with the usual audit."""
+    """Return a publication with the usual audit.
+
+    Parameters
+    ----------
+    name
+        Name of the publication.
+    cuts, mechanism, gate
+        The tables `window`, `mechanism` and `gate` of the configuration.
+    """
     return Publication(
         name=name, window=dict(cuts), mechanism=dict(mechanism), audit=dict(AUDIT), gate=GatePolicy(**gate)
     )

@@ -67,7 +67,21 @@ def decide(
     nth: int = 1,
     operation: int = 0,
 ) -> None:
-    """Approve or reject a held release, with a crash planned as in `replay`."""
+    """Approve or reject a held release, with a crash planned as in `replay`.
+
+    Parameters
+    ----------
+    config, output
+        The configuration, and the output folder.
+    order
+        `approve` or `reject`.
+    publication, number
+        The held release.
+    at, nth
+        Name of the boundary, and how often it is passed until the process is killed there.
+    operation
+        Number of the file operation at which the process is killed; 0 for none.
+    """
     ops = FaultyDisk(operation, act=kill) if operation else FileOps()
     service = ReleaseService(sources.load(config), output, at=at_nth(at, nth, kill) if at else _nothing, ops=ops)
     try:

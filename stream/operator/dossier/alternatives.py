@@ -312,6 +312,17 @@ def _strongest(found: Assessment) -> Measure | None:
 def check_original(log: EventLog, settings: Settings, view: LedgerView, where: str) -> None:
     """Refuse a log other than the one that the folder's replay read. A daemon's folder names no log.
 
+    Parameters
+    ----------
+    log
+        The log.
+    settings
+        The configuration.
+    view
+        The facts of the folder's ledger.
+    where
+        The folder, for the message.
+
     Raises
     ------
     InputError

@@ -134,6 +134,17 @@ def shown(flow_of_log: Flow, names: ItemNames, title: str, other: Flow | None) -
     """Return the graph for the page: its heaviest nodes and edges, and how many of each it leaves out.
 
     An edge is `shared` if the other graph has it too (null without another graph).
+
+    Parameters
+    ----------
+    flow_of_log
+        Nodes and edges of the log.
+    names
+        Labels of the items.
+    title
+        Title of the graph.
+    other
+        Nodes and edges of the other log; None if there is none.
     """
     kept = dict(flow_of_log.nodes.most_common(MOST_NODES))
     chosen = _chosen(flow_of_log, set(kept))
@@ -203,7 +214,18 @@ def safe(
 ) -> SafeAnswer:
     """Return the verdict with the worst number of each attack: at which release, against which, and by whom.
 
-    `budget`: of the last release, if noise protects it.
+    Parameters
+    ----------
+    verdict
+        The verdict on the publication.
+    rows
+        Rows of the table of anonymity.
+    bounds
+        Bounds of the last release, by their names in the configuration.
+    series
+        The part of the last audit on the series.
+    budget
+        Budget of the last release, if noise protects it.
     """
     releases = [row for row in rows if row["label"].isdigit()]
     worst_by_measure = [_worst(releases, measure, bounds) for measure in MEASURES]

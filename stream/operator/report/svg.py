@@ -56,7 +56,17 @@ def title(text: str) -> list[Markup]:
 
 
 def marker(x: float, y: float, shape: int, text: str = "") -> Markup:
-    """Return the mark of a series at a place. Each series has another form, so colour is never the only difference."""
+    """Return the mark of a series at a place. Each series has another form, so colour is never the only difference.
+
+    Parameters
+    ----------
+    x, y
+        Centre of the mark.
+    shape
+        Number of the series.
+    text
+        Text that a browser shows at the mark.
+    """
     style, form = f"mark s{shape}", shape % 4
     if form == 0:
         return element("circle", *title(text), class_=style, cx=x, cy=y, r=3.2)

@@ -153,7 +153,19 @@ class Comparison:
     def true_counts(
         self, partners: Sequence[Ints], bk_length: int, ns: Sequence[int], minimum: Minimum
     ) -> list[dict[str, tuple[int | None, list[Any] | None]]] | None:
-        """Count what the real partners leave of each earlier release; None as in `followed`."""
+        """Count what the real partners leave of each earlier release; None as in `followed`.
+
+        Parameters
+        ----------
+        partners
+            For each earlier release, the place of its cases in the candidate; -1 if absent.
+        bk_length
+            Number of items that the adversary knows.
+        ns
+            Numbers of removed events that the adversary allows for.
+        minimum
+            Over which background knowledge the minimum is taken.
+        """
         if self.against is None or not self.earlier:
             return None
         releases = [_numbered_release(record) for record in self.earlier]
@@ -162,7 +174,19 @@ class Comparison:
     def audited(
         self, records: Sequence[ReleaseRecord], earlier: ReleaseRecord, bk_length: int, ns: Sequence[int]
     ) -> PairAttack | None:
-        """Count a pair in the series `records` by tables that exist; None if they do not."""
+        """Count a pair in the series `records` by tables that exist; None if they do not.
+
+        Parameters
+        ----------
+        records
+            The series, oldest first.
+        earlier
+            The earlier release of the pair; the later one is the last of `records`.
+        bk_length
+            Number of items that the adversary knows.
+        ns
+            Numbers of removed events that the adversary allows for.
+        """
         if self.against is None or self.cap != ns[-1] or not any(record is earlier for record in self.earlier):
             return None
         if any(_numbered(self.numbering, record) is None for record in records):
@@ -191,7 +215,20 @@ def pairs_in_series(
 
     Pairs that were in the series of the last release are reused. The results of a pair are kept with its later release,
     and are valid only for the same object of the earlier record, the same alphabet and the same question: a release
-    that erasure wrote again is another object. `about`: columns of the background knowledge.
+    that erasure wrote again is another object.
+
+    Parameters
+    ----------
+    records
+        The series, oldest first.
+    bk_length
+        Number of items that the adversary knows.
+    ns
+        Numbers of removed events that the adversary allows for.
+    known_part
+        Returns the part of an item that the adversary knows; None for the whole item.
+    about
+        Columns of the background knowledge.
     """
     for record in records:
         before = record.cache.get(SERIES, {})

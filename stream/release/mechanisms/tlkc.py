@@ -285,6 +285,17 @@ class Tlkc(TlkcMechanism):
         With `local`, whole items are removed only if single events cannot be. Nothing is capped, which would change the
         counts of other candidates. Released resources are pseudonyms, and earlier ones cannot be recognised here, so
         only activities are hidden case by case.
+
+        Parameters
+        ----------
+        exposure
+            The events to release.
+        shown
+            Items that earlier releases have shown.
+        targets
+            What each group of cases must offer.
+        gone
+            Items that are suppressed already.
         """
         options = replace(self.options().whole_items, capping=False)
         mode: Mode = self.repair_by if self.attribute == "ac" else "items"

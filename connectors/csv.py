@@ -320,7 +320,11 @@ def _read_with_pandas(path: Path, reading: Reading, encoding: str, check: bool) 
 def _may_swallow_rows(frame: pd.DataFrame) -> bool:
     """Return whether a short record holds a line break: its open quotation then contains the rows behind it."""
     short = frame[frame.iloc[:, -1].isna()]
-    return any(bool(short[name].str.contains("\n", regex=False, na=False).any()) for name in short.columns[:-1])
+    for name in short.columns[:-1]:
+        has_break = short[name].str.contains("\n", regex=False, na=False)
+        if has_break.any():
+            return True
+    return False
 
 
 def _check_header(path: Path, reading: Reading, dialect: Dialect, check: bool) -> None:
@@ -501,13 +505,17 @@ def _detected_separator(path: Path, reading: Reading, encoding: str, skipped: in
     most columns.
     """
 
+    def is_as_wide(row: list[str], header: list[str]) -> bool:
+        # A separator at the end of each record makes one more field, which is empty.
+        return len(row) == len(header) or (len(row) == len(header) + 1 and not row[-1])
+
     def score(separator: str) -> tuple[bool, float, int]:
         dialect = Dialect(encoding, separator, False, skipped, (), errors)
         header, *rows = [record for _, record in islice(_records(path, dialect, header=True), _HEADER_SAMPLE)]
         header_names = [unguarded(name.strip()) for name in header]
         parts_of_log = resolved(header_names, reading.columns)
         is_log = {parts_of_log.case, parts_of_log.activity, parts_of_log.time} <= set(header_names)
-        fitting = sum(len(row) == len(header) or (len(row) == len(header) + 1 and not row[-1]) for row in rows)
+        fitting = sum(is_as_wide(row, header) for row in rows)
         share = fitting / len(rows) if rows else 1.0
         return is_log, share if len(header) > 1 else 0.0, len(header)
 

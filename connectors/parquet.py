@@ -94,7 +94,10 @@ def _has_plain_columns(header: list[str], kinds: dict[str, Any], time: str, need
     """Return whether the needed columns exist once, the time is in UTC, and all else is text."""
     import pyarrow as pa
 
-    if len(kinds) < len(header) or not {time, *needed} <= kinds.keys() or time in needed or len(needed) < 2:
+    has_duplicates = len(kinds) < len(header)
+    is_complete = {time, *needed} <= kinds.keys()
+    has_two_roles = time in needed or len(needed) < 2  # one column would be two parts of the log
+    if has_duplicates or has_two_roles or not is_complete:
         return False
     return all(
         kind == pa.timestamp("ns", tz="UTC") if name == time else pa.types.is_string(kind)
@@ -284,7 +287,9 @@ def _array(codes: Codes, values: Any) -> Any:
     """Return the values of some rows."""
     import pyarrow as pa
 
-    return values.take(pa.array(codes, mask=codes < 0)) if len(values) else pa.nulls(len(codes), pa.string())
+    if not len(values):
+        return pa.nulls(len(codes), pa.string())
+    return values.take(pa.array(codes, mask=codes < 0))
 
 
 def _utc(value: Any) -> Any:

@@ -287,7 +287,9 @@ def _since(year, month, day):  # type: ignore[no-untyped-def]
     if month <= 2:
         year -= 1
     month = (month + 9) % 12
-    return 365 * year + year // 4 - year // 100 + year // 400 + (month * 153 + 2) // 5 + day - 1 - 719468
+    days_before_year = 365 * year + year // 4 - year // 100 + year // 400
+    days_before_month = (month * 153 + 2) // 5
+    return days_before_year + days_before_month + day - 1 - 719468
 
 
 def no_bodies() -> Bodies:

@@ -66,9 +66,9 @@ def traces(heads: Texts, starts: Ints, shown: Texts, which: Ints, times: Bytes, 
     end
         Last line of a trace.
     """
-    size = (
-        len(heads.flat) + int(shown.lengths()[which].sum()) + times.shape[1] * len(which) + len(end) * len(starts[1:])
-    )
+    n_traces, n_events = len(starts) - 1, len(which)
+    bytes_of_events = int(shown.lengths()[which].sum()) + times.shape[1] * n_events
+    size = len(heads.flat) + bytes_of_events + len(end) * n_traces
     out = np.empty(size, dtype=np.uint8)
     _lay_out(heads, starts, shown, which, times, when, np.frombuffer(bytearray(end), dtype=np.uint8), out)
     return out.tobytes()

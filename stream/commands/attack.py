@@ -142,7 +142,8 @@ def _write_all(question: AttackQuestion, earlier: SimpleLog, later: SimpleLog, p
     from models.attacks.correspondence import every_candidate
 
     names = ("ms1", "ms2", "f", "c", "b")
-    schema = pa.schema([("bk", pa.list_(pa.string())), ("n", pa.int32()), *((name, pa.int32()) for name in names)])
+    columns_of_counts = [(name, pa.int32()) for name in names]
+    schema = pa.schema([("bk", pa.list_(pa.string())), ("n", pa.int32()), *columns_of_counts])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         candidates = every_candidate(
             earlier,

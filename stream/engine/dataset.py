@@ -227,7 +227,8 @@ def _log(plan: VariantPlan, part: Leaving, shown: ReleasedAttributes) -> EventLo
     traces = plan.traces
     lengths = traces.lengths[part.trace]
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    events = np.repeat(traces.starts[part.trace] - starts[:-1], lengths) + np.arange(starts[-1])
+    shift = traces.starts[part.trace] - starts[:-1]  # from a case's events here to those of its trace
+    events = np.repeat(shift, lengths) + np.arange(starts[-1])
     attributes = {
         name: Column(part.attributes[name], of) for name, of in shown.public.items() if name in part.attributes
     }

@@ -837,7 +837,10 @@ def _above(offset: Ints, hwm: int, *, again: bool = False) -> npt.NDArray[np.boo
 
     An offset counts once. With `again` it may belong to several rows, one after the other.
     """
-    if not len(offset) or (offset[0] > hwm and np.all(offset[1:] > offset[:-1])):
+    if not len(offset):
+        return None
+    rises = np.all(offset[1:] > offset[:-1])
+    if offset[0] > hwm and rises:
         return None
     highest = np.maximum.accumulate(np.append(hwm, offset))[:-1]
     mask: npt.NDArray[np.bool_] = offset > highest

@@ -117,7 +117,23 @@ def declared_profile(
     case_attributes: Sequence[str],
     start: str | None = None,
 ) -> Profile | None:
-    """Return the attacker that options declare; None if no option is set."""
+    """Return the attacker that options declare; None if no option is set.
+
+    Parameters
+    ----------
+    m
+        Number of events that the attacker knows.
+    structure
+        What the attacker knows of their order: `set`, `mult`, `seq` or `rel`.
+    attribute
+        Activities, resources, or both.
+    T
+        Unit of the times.
+    case_attributes
+        Attributes of cases that the attacker knows.
+    start
+        Unit in which the attacker knows the start of a case; None: not at all.
+    """
     if (m, structure, attribute, T, start) == (None,) * 5 and not case_attributes:
         return None
     knowledge = Knowledge(
@@ -157,16 +173,10 @@ def assess_releases(
         The log that they were made from.
     control
         Cases of the same kind that no release used; None for a guess as the control.
-    profiles
-        The attackers.
-    sensitive
-        Attributes whose values the attackers infer.
-    targets
-        How many cases are attacked; None for the default.
-    seed
-        Seed of the choice of targets.
+    attackers
+        Profiles of the attackers, sensitive attributes, targets and seed.
     say
-        Called with each line of progress.
+        Called with the name of each attack before it runs.
 
     Returns
     -------

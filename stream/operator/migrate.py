@@ -122,11 +122,13 @@ def _write(path: Path, data: bytes) -> None:
 
 def _mirrored(place: mirror.Mirror, settings: Settings, keys: Keys) -> Iterator[_Step]:
     for name in place.blobs.names(CHECKPOINTS):
-        where, write = f"{place.blobs.where}/{name}", partial(place.blobs.put, name)
+        where = f"{place.blobs.where}/{name}"
+        write = partial(place.blobs.put, name)
         yield _checkpoint(where, place.blobs.get(name) or b"", keys, write, _renewed_slot)
     for publication in settings.publication:
         for name in place.blobs.names(publication.name):
-            where, read = f"{place.blobs.where}/{name}", partial(_release, place.blobs.get(name) or b"", keys)
+            where = f"{place.blobs.where}/{name}"
+            read = partial(_release, place.blobs.get(name) or b"", keys)
             item, body = _opened(where, mirror.VERSION, keys, read)
             yield _Step(item, partial(_put_release, place, name, body))
 

@@ -195,8 +195,9 @@ def before_noise(
         ("delta", policy.max_delta, before.delta, total.delta),
     )
     for code, bound, used, reached in limits:
+        more = reached - used
         if bound is not None and reached > bound:
-            text = f"{code}: spent {float(used):g}, asked {float(reached - used):g}, limit {float(bound):g}"
+            text = f"{code}: spent {float(used):g}, asked {float(more):g}, limit {float(bound):g}"
             reasons.append(Reason(code, text, bound, reached))
     # Plain composition, even if the audit states a chain: no TPL is above it, and it reads the ledger alone, whereas
     # the estimate of a chain reads data. Under replacement a case changes two counts, so each epsilon counts twice.

@@ -140,7 +140,8 @@ def applied(planned: Planned, exposure: Exposure, row: Ints) -> Build:
     build = planned.build
     if len(build.origin) and int(build.origin.min()) < 0:
         return replace(build, plan=planned.digest)
-    place = np.full(int(max(row.max(initial=-1), build.origin.max(initial=-1))) + 2, -1, dtype=np.int64)
+    last_row = int(max(row.max(initial=-1), build.origin.max(initial=-1)))
+    place = np.full(last_row + 2, -1, dtype=np.int64)  # the last item is for row -1
     place[build.origin] = np.arange(len(build.origin))
     leaves = place[row]
     origin = np.flatnonzero(leaves >= 0)

@@ -146,9 +146,12 @@ def _common(codes: Codes, least: int, other: int, cases: Ints | None) -> Codes:
     kinds, places = np.unique(codes, return_inverse=True)
     counts = amounts(places, cases, len(kinds))
     order = np.lexsort((kinds, counts))  # rarest first, ties in the order of the values
-    merged = 0
-    while merged < len(order) and (counts[order[merged]] < least or 0 < counts[order[:merged]].sum() < least):
+    merged = total = 0
+    for count in counts[order].tolist():
+        if count >= least and (total == 0 or total >= least):
+            break
         merged += 1
+        total += count
     rare = kinds[order[:merged]]
     return np.where(np.isin(codes, rare), other, codes).astype(np.int32)
 

@@ -283,4 +283,6 @@ def _unit(build: Build) -> Any:
 
 
 def _distinct(log: EventLog, rows: Any) -> int:
-    return len({rows[a:b].tobytes() for a, b in zip(log.starts[:-1], log.starts[1:], strict=True)})
+    """Count the distinct traces, whose events are `rows`."""
+    traces = {rows[begin:end].tobytes() for begin, end in zip(log.starts[:-1], log.starts[1:], strict=True)}
+    return len(traces)

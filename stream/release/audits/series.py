@@ -78,7 +78,8 @@ class SeriesAudit(Audit):
         left = [row[attack] for row in measured["results"] for attack in ("fa", "ca", "ba", "bf", "bc")]
         numbers = [number for number in left if number is not None]
         names = [record.sequence for record in records]
-        actual = max([*(record.audit.get("n_actual") or 0 for record in records[:-1]), context.build.n_actual or 0])
+        actual_of_earlier = [record.audit.get("n_actual") or 0 for record in records[:-1]]
+        actual = max([*actual_of_earlier, context.build.n_actual or 0])
         rows = [{**row, "assumption": "violated"} if row["n"] < actual else row for row in measured["results"]]
         return {
             "status": "ok", "reason": "", "worst": min(numbers, default=None), "releases": names,

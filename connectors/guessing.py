@@ -209,8 +209,8 @@ def role(
 ) -> tuple[str | None, str]:
     """Return the role in `[process.attributes]` that a column may need, and why.
 
-    None is the safe side: an attribute without a role is not stored and not released. It is the answer wherever the
-    values speak against what the name suggests, and wherever nothing suggests a role.
+    None is the safe side: an attribute without a role is not stored and not released. It is the answer if the values
+    contradict the role that the name suggests, and if nothing suggests a role.
 
     Parameters
     ----------

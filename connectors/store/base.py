@@ -349,7 +349,7 @@ def _write_release(
 
 
 def check_unfinished(tmp: Path) -> None:
-    """Check that the folder of an unfinished release is still where it was made.
+    """Check that the folder of an unfinished release still exists in its place.
 
     A coordinator that takes over sets the unfinished releases of a shared store aside, or finishes those that are
     sealed. The process that made the folder was stopped meanwhile (SIGSTOP, a paused machine), and may not know it yet.

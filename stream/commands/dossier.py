@@ -60,8 +60,8 @@ def command(
 ) -> None:
     """Write the dossier of a publication: promises, measurements, decisions, history, lines to sign.
 
-    It is made from ledger, manifests, audits, an assessment and the facts that people know. What nobody answered is
-    printed as an open question. It is for the controller, the officer and the operator.
+    It is made from ledger, manifests, audits, an assessment and the facts that people know. Facts that are missing are
+    printed as open questions. It is for the controller, the officer and the operator.
     """
     from stream.operator.dossier.alternatives import kept
     from stream.operator.dossier.evidence import collect

@@ -1,8 +1,8 @@
 """The time of a process: the broker's clock, not the one of a host.
 
-Windows by the wall clock, waits and the moments of releases last for as long as a clock says, and several hosts have
-several clocks. The broker stamps every record of veilstream's topics (`LogAppendTime`), and reports the stamp of each
-record to its producer. So one clock serves all: a worker whose own clock jumps by a year moves nothing.
+Windows by the wall clock, waits and the moments of releases are measured by a clock, and several hosts have several
+clocks. The broker stamps every record of veilstream's topics (`LogAppendTime`), and reports the stamp of each record to
+its producer. So one clock serves all: a worker whose own clock jumps by a year moves nothing.
 """
 
 from __future__ import annotations

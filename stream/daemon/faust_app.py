@@ -59,8 +59,8 @@ class LateEnd:
         code
             Exit code.
         why
-            Returns what ended the work, if anything did. The log would say it only after the stop, so it is said at
-            the end, and gives the exit code.
+            Returns the error that ended the work, if any. It decides the exit code, and is logged before this process
+            ends: Faust would log it only after the stop.
         """
         if not self._asked.is_set():
             self._code, self._why = code, why

@@ -25,9 +25,9 @@ LIBRARIES = {
 class _Once(logging.Filter):
     """Reduces a refusal to its one line, and a passing error to a warning.
 
-    Faust logs our own errors with their stack, then errors of stopping in the middle, all before the process says in
-    one line why it stops (`roles.ending`). The client calls it an error that a broker which has just started has no
-    group coordinator yet; it asks again.
+    Faust logs our own errors with their stack, then errors of stopping in the middle, all before the process logs in
+    one line why it stops (`roles.ending`). The client logs an error if a broker that has just started has no group
+    coordinator yet, and then tries again.
     """
 
     def __init__(self) -> None:

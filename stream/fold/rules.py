@@ -33,8 +33,8 @@ class PublicationRules:
     start
         Time (ns) from which tumbling windows are counted. No window begins before it.
     private
-        Whether its releases carry a dp promise. What they show of a case, and when, then depends on the events of that
-        case and on ticks, and never on a watermark that the event of another case has moved.
+        Whether its releases carry a dp promise. The exposure of a case, and its moment, then depend on the events of
+        that case and on ticks, and never on a watermark that the event of another case has moved.
     once
         Whether each case is exposed by one cut, the first after its completion. Later events of it are lost.
     most_cases

@@ -1,4 +1,4 @@
-"""When a release is taken: the window of a publication, as the configuration says it and as the fold follows it.
+"""The window of a publication, which decides when a release is taken: in the configuration, and in the fold.
 
 A window is any-of: the first trigger that holds fires, and guards hold a cut back. The classes are plain dataclasses:
 pydantic reads them from a configuration file by the annotations of their fields (`stream.config.window`), where

@@ -153,7 +153,8 @@ class Mirror:
     def restore(self, name: str, account: Account, operator: OperatorFolder, *, required: bool) -> None:
         """Compare the mirror of one publication with its ledger, and put back what either side has lost.
 
-        The marks of `renew` say what this host has mirrored once. Only the names in the mirror say what is still there.
+        The marks of `renew` name the files that this host has mirrored once. Only the mirror itself has the names of
+        the files that are still in it.
 
         Parameters
         ----------

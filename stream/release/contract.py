@@ -207,9 +207,9 @@ class Build:
     * `applies`: by name of audit, where the answer is not plain "ok".
     * `held`: (cases, events) exposed and kept back for a later release: pending, not suppressed.
     * `immutable`: released cases never change again; an adversary's time is their first publication.
-    ** `accumulated`: the log over everything published so far that leaves with the release, without times.
-    * `weakened`: erasure or retention took cases away that the promise had counted; it then holds of the others as
-      far as it still can, and `not_guaranteed` says so.
+    * `accumulated`: the log over everything published so far that is published with the release, without times.
+    * `weakened`: erasure or retention removed cases that the promise had counted. It then holds of the others as far
+      as it still can, and `not_guaranteed` lists that.
     * `plan`: digest of the plan on a table of variants, if an engine made the build as one (stream.release.planned).
     """
 
@@ -384,9 +384,9 @@ class Mechanism(BaseModel, ABC):
         return None
 
     def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
-        """Return what of the promise does not hold on a release that was read back from its file.
+        """Return the parts of the promise that do not hold on a release that was read back from its file.
 
-        `released.log` comes from the reader; `exposure` only says which class a sensitive value belongs to.
+        `released.log` comes from the reader; `exposure` is used only for the class of each sensitive value.
         """
         return []
 

@@ -245,8 +245,8 @@ def releases_left(
 ) -> int | None:
     """Return how many further draws the bounds can pay for, exactly.
 
-    It uses the rules of `before_noise` and of the process's budget. A leakage chain can refuse earlier than this
-    forecast says.
+    It uses the rules of `before_noise` and of the process's budget. A leakage chain can refuse earlier than in this
+    forecast.
 
     Parameters
     ----------

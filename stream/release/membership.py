@@ -1,7 +1,7 @@
 """Measures against an adversary who knows the whole trace of a person (docs/limitations.md).
 
 No promise of groups covers such knowledge, so pages that list what is not promised give the figure. It was measured on
-a public log, once, by `python -m benchmarks.membership`: it says how mechanisms differ, and nothing certain about the
+a public log, once, by `python -m benchmarks.membership`: it compares mechanisms, and nothing certain follows about the
 user's own log.
 """
 

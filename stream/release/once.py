@@ -7,8 +7,8 @@ that may be used count cases, so release i is (k_i / m epsilon_i, k_i / m delta_
 tail is convex in the number of cases), and the series is (max epsilon_i, max delta_i)-DP, however long it is. With
 Gaussian noise release i costs that person (k_i / m)^2 rho_i and k_i / m delta_i, together at most the largest of them.
 
-It holds for the life of the publication only where m does not change, and a cap that is enforced stays enforced: the
-ledger says with which terms it was charged, and others are refused.
+It holds for the life of the publication only if m does not change, and a cap that is enforced stays enforced: the
+ledger records the terms of the charges, and other terms are refused.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class RealClock:
 class SimulatedClock:
     """The clock of a replay: moments are those of its cuts.
 
-    Nobody waits for them, unless the replay follows event time: then `reached` says how far it has come.
+    Nobody waits for them, unless the replay follows event time: then `reached` is the event time that it has reached.
     """
 
     reached: int | None = None

@@ -11,8 +11,8 @@
 * `NOTHING RELEASED`: nothing was attempted, or the log ended while the cases were too few.
 
 It is made from the audits alone, by the same rule for replay, list, report, console and metrics; this module is the one
-source of words, symbols, colours and exit codes. SAFE says that the promise of the manifest was kept and checked over
-the series, no more: what the promise leaves out is listed there too.
+source of words, symbols, colours and exit codes. SAFE means that the promise of the manifest was kept and checked over
+the series, no more. The manifest also lists what the promise leaves out.
 """
 
 from __future__ import annotations

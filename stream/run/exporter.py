@@ -69,7 +69,7 @@ SITUATION = "Look at it when "
 class Definition:
     """One metric. `unit` is the base unit, which the name ends with (before `_total`).
 
-    `text` says what the metric is, and ends with the situation in which somebody looks at it.
+    `text` defines the metric, and ends with the situation in which somebody looks at it.
     """
 
     name: str

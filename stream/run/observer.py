@@ -204,7 +204,7 @@ class MetricsObserver:
 def watch_space(metrics: Metrics, settings: Settings, output: Path) -> None:
     """Export the free space of the output folder and, where releases go to another folder, of that one.
 
-    Called before anything is written, so that a process that cannot begin on a full disk says why.
+    Called before anything is written, so that a process that cannot begin on a full disk exports the reason.
     """
     metrics.free_bound(settings.min_free_bytes)
     places = {"operator": output}

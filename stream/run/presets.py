@@ -101,7 +101,7 @@ def default_publication(log: EventLog, sensitive: Sequence[str] = ()) -> Publica
 
 
 def with_completion(process: Process) -> Process:
-    """Return the process, with cases complete at their last event if no rule says otherwise (replay only)."""
+    """Return the process, with cases complete at their last event if it has no other rule (replay only)."""
     if process.completion != Completion():
         return process
     return process.model_copy(update={"completion": Completion(log_end=True)})

@@ -1,4 +1,4 @@
-"""What other values of the parameters would have done on this log: the figures of part 4.
+"""Figures of part 4: the results of other values of the parameters on this log.
 
 Each alternative is replayed through the whole release life into a folder that is removed afterwards. So the share that
 is kept, the least group and the verdict are those that the publication would have had. Its risk is measured on one

@@ -71,7 +71,7 @@ from stream.release.verdict import Verdict, Word
 
 
 class ItemNames:
-    """Items of one publication, numbered. `shown` says whether a label is the item itself or only its number.
+    """Items of one publication, numbered. `shown`: whether a label is the item itself, and not only its number.
 
     Numbers follow the sorted names of what was released, so they mean the same all over one report and nothing
     outside of it.

@@ -1,7 +1,8 @@
-"""Audit `series`: what more than two releases give away together (correspondence-attacks-2021, section 7).
+"""Audit `series`: what more than two releases reveal together (correspondence-attacks-2021, section 7).
 
 Optimal micro attacks and the compositions B-then-F and B-then-C over the candidate and the releases just before it.
-Only where every pair fits the model (the audit `anonymity` says `ok`); the numbers are bounds, see docs/limitations.md.
+Measured only if every pair fits the model (the audit `anonymity` is `ok`). The numbers are bounds, see
+docs/limitations.md.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ class TlkcMechanism(Mechanism):
 
     @property
     def known_words(self) -> str:
-        """Return the knowledge of the adversary, as promises say it."""
+        """Return the knowledge of the adversary, in the words of promises."""
         time = f", times in {self.T} by {CLOCKS[self.clock]}" if self.knowledge == "rel" else ""
         structures = " or ".join(KNOWN[structure] for structure in (self.knowledge, *self.also))
         return f"{ITEMS[self.attribute]}: {structures}{time}"

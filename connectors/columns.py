@@ -132,7 +132,17 @@ def resolved(header: Sequence[str], columns: Mapping[str, str] | None) -> Column
 
 
 def recognised_columns(header: Sequence[str], columns: Mapping[str, str] | None, names: ColumnNames) -> str | None:
-    """Return a line about the columns that were recognised by their names, or None."""
+    """Return a line about the columns that were recognised by their names, or None.
+
+    Parameters
+    ----------
+    header
+        Names of the columns.
+    columns
+        Names that the user gave, by part of the log.
+    names
+        The columns of the parts of the log.
+    """
     usual, named_by_user = ColumnNames(), columns or {}
     guessed = [
         f"{role}={getattr(names, role)!r}"

@@ -126,7 +126,17 @@ def read(path: Path, reading: Reading) -> EventLog:
 
 
 def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[list[Dialect], pd.DataFrame, Where]:
-    """Return the dialects of all files, all rows, and the place of each row."""
+    """Return the dialects of all files, all rows, and the place of each row.
+
+    Parameters
+    ----------
+    path
+        The file or folder.
+    reading
+        The user's statements about the files.
+    check
+        Whether columns of case, activity and time are required.
+    """
     files = parts(path, CSV)
     tables = [table(file, reading, check=check) for file in files]
     places = [_places(file, table) for file, table in zip(files, tables, strict=True)]

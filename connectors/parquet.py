@@ -160,7 +160,17 @@ class _Coded:
 
 
 def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[pd.DataFrame, Where]:
-    """Return all rows of the file or of the folder's files, and the place of each row."""
+    """Return all rows of the file or of the folder's files, and the place of each row.
+
+    Parameters
+    ----------
+    path
+        The file or folder.
+    reading
+        The user's statements about the files.
+    check
+        Whether columns of case, activity and time are required.
+    """
     files = parts(path, (".parquet",))
     places: list[Where] = [lambda row, file=file: f"{file}: row {row + 1}" for file in files]  # type: ignore[misc]
     return joined([_table(file, reading, check) for file in files], places)

@@ -57,6 +57,13 @@ def elements(path: Path, start: Start, end: End) -> Iterator[None]:
 
     The callbacks are `start(tag, [name, value, ...])` and `end(tag)`. ValueError of a callback becomes InputError
     with file and line.
+
+    Parameters
+    ----------
+    path
+        The file.
+    start, end
+        Called for each opening and each closing tag.
     """
     parser = expat.ParserCreate("utf-8")
     parser.ordered_attributes = True

@@ -133,7 +133,17 @@ def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
 
 
 def create(client: Any, wanted: Sequence[TopicPlan], source: Source) -> list[str]:
-    """Create missing topics and return their names. Existing ones are never changed (`check` reports differences)."""
+    """Create missing topics and return their names. Existing ones are never changed (`check` reports differences).
+
+    Parameters
+    ----------
+    client
+        The admin client.
+    wanted
+        The topics, with their partitions and settings.
+    source
+        The configuration of the source.
+    """
     from kafka.admin import NewTopic
 
     counts = _counts(client, [plan.name for plan in wanted])

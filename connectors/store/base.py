@@ -129,6 +129,15 @@ class Store(ABC):
         An object store calls `check_fence` before the first object and again before the manifest. A local store does
         not: there a successor takes the temporary folder away, so that the rename fails.
 
+        Parameters
+        ----------
+        prepared
+            The unfinished release.
+        sequence
+            Its number.
+        check_fence
+            Raises an error if another coordinator has taken over.
+
         Raises
         ------
         RefusedError

@@ -49,6 +49,15 @@ class Blobs(Protocol):
 def open_blobs(url: str | Path, prefix: str, ops: FileOps | None = None) -> Blobs:
     """Open the objects below `prefix` of a path, a `file://` URL or an fsspec URL.
 
+    Parameters
+    ----------
+    url
+        The path or URL.
+    prefix
+        First part of all names.
+    ops
+        Operations on the disk, for tests of faults.
+
     Raises
     ------
     InputError

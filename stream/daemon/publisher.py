@@ -101,6 +101,13 @@ def frames(publication: str, sequence: int, log: EventLog | None) -> Iterator[by
 
     Rows are [case, activity, time_ns, resource, {case attributes}]. A release without events (None), as noise or
     suppression can make it, has no frame between begin and end.
+
+    Parameters
+    ----------
+    publication, sequence
+        The release.
+    log
+        Its public log; None for a release without events.
     """
     head = {"v": VERSION, "publication": publication, "sequence": sequence}
     rows = [] if log is None else _rows(log)

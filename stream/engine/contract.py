@@ -121,7 +121,17 @@ class Engine(Protocol):
         ...
 
     def leaving(self, plan: VariantPlan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
-        """Return the cases that leave, ascending by released id."""
+        """Return the cases that leave, ascending by released id.
+
+        Parameters
+        ----------
+        plan
+            The plan of the release.
+        draws
+            Secret draws, from which the released ids follow.
+        tell
+            Called with the number of cases so far.
+        """
         ...
 
     def close(self) -> None:

@@ -35,7 +35,17 @@ def check_bins(asked: CountQuery) -> None:
 
 
 def labels(texts: Sequence[str], asked: CountQuery, *, resource: bool = False) -> Column:
-    """Return the label of each distinct text of activities or resources, as a column over the texts."""
+    """Return the label of each distinct text of activities or resources, as a column over the texts.
+
+    Parameters
+    ----------
+    texts
+        The distinct texts.
+    asked
+        The query: raw labels, or labels as releases write them.
+    resource
+        Whether the texts are resources.
+    """
     column = Column(np.arange(len(texts), dtype=np.int32), tuple(texts))
     if not asked.written:
         return column

@@ -24,12 +24,32 @@ from stream.fold.triggers import NEVER, Clocks, Publications, TriggerClock
 
 
 def complete_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) -> npt.NDArray[np.bool_]:
-    """Return, by case code, whether a case is complete: bool[C]."""
+    """Return, by case code, whether a case is complete: bool[C].
+
+    Parameters
+    ----------
+    cases
+        Columns of the cases.
+    inactivity
+        Length of the silence (ns) that completes a case; None: silence does not.
+    clock
+        The clock of the process.
+    """
     return cases["ended"] | silent_now(cases, inactivity, clock)
 
 
 def silent_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) -> npt.NDArray[np.bool_]:
-    """Return, by case code, whether a case has been silent for `inactivity`: bool[C]."""
+    """Return, by case code, whether a case has been silent for `inactivity`: bool[C].
+
+    Parameters
+    ----------
+    cases
+        Columns of the cases.
+    inactivity
+        Length of the silence (ns); None: no case is silent.
+    clock
+        The clock of the process.
+    """
     result = np.zeros(cases.size, dtype=np.bool_)
     if inactivity is None:
         return result

@@ -258,7 +258,14 @@ class Once:
     ) -> tuple[Positions, Mapping[str, int]]:
         """Return the events to expose, ascending, and the counts of events and cases left out.
 
-        `end`: end of the window, if it is one of event time.
+        Parameters
+        ----------
+        rules
+            Rules of the publication.
+        counters
+            Its counters.
+        end
+            End of the window (ns), if it is one of event time.
         """
         events = self.state.events
         flags, case = events[f"flag:{rules.name}"], events["case"]

@@ -173,7 +173,14 @@ def with_resources(record: Delta, pseudonym: Callable[[str], str]) -> Delta:
 def with_person(attributes: Attributes | None, name: str, pseudonym: Callable[[str], str]) -> Attributes | None:
     """Return the attributes of a row with its person as a pseudonymous attribute of the case.
 
-    `name`: the attribute that names the person.
+    Parameters
+    ----------
+    attributes
+        Attributes of the row.
+    name
+        The attribute that names the person.
+    pseudonym
+        Makes the pseudonym of a person.
     """
     levels = attributes or {}
     person = levels.get("case", {}).get(name)

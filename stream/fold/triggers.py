@@ -270,7 +270,14 @@ class PublicationState:
     def rows_until(self, rules: PublicationRules, fresh: npt.NDArray[np.int64], count: int) -> int:
         """Return how many of the next `count` events surely fire no counting trigger.
 
-        `fresh`: int64, places of the events that bring an unseen case.
+        Parameters
+        ----------
+        rules
+            Rules of the publication.
+        fresh
+            Places of the events that bring an unseen case.
+        count
+            Number of events that are looked at.
         """
         window, first = rules.window, rules.window.first
         case_goal, event_goal = window.new_cases, window.new_events

@@ -63,7 +63,17 @@ def link_in(path: Path) -> bytes:
 
 
 def framed(change: bytes, keys: Keys, before: bytes) -> tuple[bytes, bytes]:
-    """Return a change as a frame, and the link of the next one."""
+    """Return a change as a frame, and the link of the next one.
+
+    Parameters
+    ----------
+    change
+        Bytes of the change.
+    keys
+        Keys of the operator.
+    before
+        Link of the frame before, or of the whole checkpoint.
+    """
     sealed = seal(msgspec.msgpack.encode(_Frame(before, change)), keys, FORMAT, VERSION)
     return _length(sealed) + sealed, link_of(sealed)
 

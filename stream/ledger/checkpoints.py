@@ -309,6 +309,15 @@ class Checkpoints:
 def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> StateGeneration:
     """Return the whole state in a file with the changes in its log.
 
+    Parameters
+    ----------
+    path
+        The file of the whole state.
+    keys
+        Keys of the operator.
+    plain_too
+        Whether plain bytes are accepted though there is a key.
+
     Raises
     ------
     Damaged

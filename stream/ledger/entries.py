@@ -326,7 +326,17 @@ def key_of(entry: Entry) -> str | None:
 
 
 def charge_body(charge: Charge, redraw: int = 0, accounting: Accounting = PURE) -> ChargeBody:
-    """Return what the ledger keeps of a charge. `redraw`: see `charge_key`."""
+    """Return what the ledger keeps of a charge.
+
+    Parameters
+    ----------
+    charge
+        The exact charge.
+    redraw
+        Number of the redraw; see `charge_key`.
+    accounting
+        How the charges of the ledger are added up.
+    """
     alone = accounting.loss(charge)
     body = ChargeBody(epsilon=str(alone.epsilon), delta=str(alone.delta), redraw=redraw)
     if not charge.rho:

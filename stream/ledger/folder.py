@@ -204,6 +204,15 @@ def rewrite(ops: FileOps, path: Path, write: Callable[[Path], None]) -> None:
     """Put new content in the place of one of the operator's files of a release, and keep its digest with it.
 
     Both digests are valid until the new file is there: a crash between two steps leaves nothing that looks damaged.
+
+    Parameters
+    ----------
+    ops
+        Operations on the disk.
+    path
+        The file.
+    write
+        Writes the new content to the path that it is called with.
     """
     temporary = path.with_name(path.name + UNFINISHED)
     ops.write(temporary, write)

@@ -50,7 +50,17 @@ def opened_service(settings: Settings, output: Path) -> Iterator[ReleaseService]
 
 
 def erase_in_folder(settings: Settings, output: Path, cases: Sequence[str]) -> ErasureReport:
-    """Erase cases (by raw id) from the checkpointed state and the operator's files of a replay's folder."""
+    """Erase cases (by raw id) from the checkpointed state and the operator's files of a replay's folder.
+
+    Parameters
+    ----------
+    settings
+        The configuration.
+    output
+        The output folder.
+    cases
+        Ids of the cases, as the source has them.
+    """
     with opened_service(settings, output) as service:
         loaded = service.checkpoints.load()
         if loaded is None:

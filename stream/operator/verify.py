@@ -89,7 +89,9 @@ class VerifyResult:
 def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> VerifyResult:
     """Check everything under `output`, and the releases in `store` if they are not in the folder.
 
-    Parameters ---------- output
+    Parameters
+    ----------
+    output
         The output folder.
     store
         Folder or fsspec URL of the releases, if another one.

@@ -284,6 +284,15 @@ def refuse_apart(seals: Mapping[ReleaseKey, SealEntry], name: str, shared: Colle
     """Refuse publications that share a memory and have each released before there were audiences.
 
     One case may then be published in two forms, which cannot be repaired.
+
+    Parameters
+    ----------
+    seals
+        All seals of the process.
+    name
+        Name of the audience.
+    shared
+        Its publications that share a memory.
     """
     old = sorted({publication for (publication, _), seal in seals.items() if seal.body.audience is None} & set(shared))
     if len(old) > 1:

@@ -20,7 +20,17 @@ from stream.release.stages import Audited, GateDecision, Judged
 
 
 def measured(audited: Audited, bounds: Mapping[str, float], seconds: Mapping[str, float]) -> AuditDocument:
-    """Return what was measured of a candidate, how long each stage took, and the bounds that it was held against."""
+    """Return what was measured of a candidate, how long each stage took, and the bounds that it was held against.
+
+    Parameters
+    ----------
+    audited
+        Results of the audits.
+    bounds
+        Bounds of the gate.
+    seconds
+        CPU seconds of each stage.
+    """
     return {**audited.measures, "seconds": dict(seconds), "bounds": dict(bounds)}
 
 
@@ -75,6 +85,15 @@ def resources(form: str, *, raw: bool, roles: Sequence[str] | None = None) -> Re
     """Return how the release names resources.
 
     Raw, by `roles`, or pseudonyms: by process and key, or by the key alone (`form`).
+
+    Parameters
+    ----------
+    form
+        How the series began to name its resources.
+    raw
+        Whether resources keep their names.
+    roles
+        Names of the roles, if resources are released as roles.
     """
     if roles is not None:
         return {"named_by": "roles", "note": "", "roles": list(roles)}

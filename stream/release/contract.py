@@ -380,7 +380,17 @@ class Mechanism(BaseModel, ABC):
         raise BoundError(f"{self.kind} cannot suppress further")
 
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
-        """Return the item to suppress next: most of `worst` per event lost; None if none is left."""
+        """Return the item to suppress next: most of `worst` per event lost; None if none is left.
+
+        Parameters
+        ----------
+        exposure
+            The events to release.
+        worst
+            Background knowledge that violates a bound.
+        gone
+            Items that are suppressed already.
+        """
         return None
 
     def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:

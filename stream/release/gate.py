@@ -127,6 +127,15 @@ MOST_LEFT = 1 << 20
 def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> None:
     """Refuse a policy with a bound that does not apply to its mechanism.
 
+    Parameters
+    ----------
+    policy
+        The bounds of the gate.
+    mechanism
+        The mechanism of the publication.
+    where
+        Place in the configuration, for the message.
+
     Raises
     ------
     InputError

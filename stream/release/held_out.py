@@ -184,6 +184,19 @@ def document(
 
     A part of a cut may be too small for the mechanism or for an attack. That is a reason and no error: the release is
     judged by the gate alone.
+
+    Parameters
+    ----------
+    mechanism_
+        The mechanism.
+    exposure
+        The cases that the release would be made from.
+    finish
+        Makes the public log of a build.
+    seed
+        Seed of the division of the cases.
+    say
+        Called with the name of each attack before it runs.
     """
     body: dict[str, Any] = {"version": VERSION, "software": software(), "held_out": True}
     try:

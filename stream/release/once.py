@@ -45,7 +45,17 @@ class OncePerCase:
     accumulated: bool = False
 
     def body(self, charge: Charge, redraw: int, accounting: Accounting = PURE) -> ChargeBody:
-        """Return the body of a charge under these terms, for the ledger."""
+        """Return the body of a charge under these terms, for the ledger.
+
+        Parameters
+        ----------
+        charge
+            The exact charge.
+        redraw
+            Number of the redraw; see `charge_key`.
+        accounting
+            How the charges of the ledger are added up.
+        """
         return msgspec.structs.replace(
             charge_body(charge, redraw, accounting),
             scope=CASES,
@@ -62,6 +72,15 @@ def refuse_other_terms(publication: str, once: OncePerCase | None, bodies: Itera
     """Refuse a series that was charged under other terms.
 
     Under another `cases_per_person` it would promise a person of before less than was promised.
+
+    Parameters
+    ----------
+    publication
+        Name of the publication.
+    once
+        The terms of the configuration; None if a case may be exposed several times.
+    bodies
+        All charges of the publication.
 
     Raises
     ------

@@ -112,7 +112,19 @@ def _column(column: Column) -> bytes:
 
 
 def built_on(mechanism: Mechanism, exposure: Exposure, table: VariantTable, memory: Any = None) -> Planned:
-    """Build on the table of an exposure. Errors as `Mechanism.build`."""
+    """Build on the table of an exposure. Errors as `Mechanism.build`.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism.
+    exposure
+        The cases.
+    table
+        Their table of variants.
+    memory
+        The memory of the mechanism.
+    """
     rows = table.log.n_cases
     counted = replace(
         exposure,

@@ -176,7 +176,17 @@ def faults(
 
 
 def accumulated_faults(folder: Path, formats: Sequence[str], log: EventLog) -> list[str]:
-    """Return why the files of the accumulated log must not leave: what is read is not what was written."""
+    """Return why the files of the accumulated log must not leave: what is read is not what was written.
+
+    Parameters
+    ----------
+    folder
+        The prepared folder of the release.
+    formats
+        Formats of its files.
+    log
+        The log that was written.
+    """
     lines = []
     written = Counter(trace for trace in log.traces() if trace)
     for name in formats:

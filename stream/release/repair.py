@@ -31,6 +31,15 @@ def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[Re
     """Return what each group of cases must offer.
 
     The release itself for KA, the cases outside each earlier release for BA.
+
+    Parameters
+    ----------
+    policy
+        The bounds of the gate.
+    audit
+        The audit that measures them.
+    earlier
+        Earlier releases of the audience.
     """
     length = max(1, audit.bk_length - min(audit.n))
     wanted = [] if policy.min_ka is None else [Target(None, policy.min_ka, length)]

@@ -669,7 +669,17 @@ class Metrics:
     # releases
 
     def decided(self, publication: str, decision: Decision, seconds: float) -> None:
-        """One decision on a cut; `seconds` from the cut until it was durable."""
+        """Count a decision on a cut.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        decision
+            The decision.
+        seconds
+            From the cut until the decision was durable.
+        """
         self._metrics[PREFIX + "decision_seconds"].labels(self.process, publication).observe(seconds)
         if decision.status == "withheld":
             self._count("withheld_total", publication=publication)
@@ -722,7 +732,17 @@ class Metrics:
         self._latest(publication, audit)
 
     def awaited(self, publication: str, since: float, before: Sequence[float]) -> None:
-        """Since when a release is awaited; `before`: when the last ones came, in an earlier process."""
+        """Record since when a release is awaited.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        since
+            Start of the wait, in seconds since 1970.
+        before
+            Moments of the last releases, which an earlier process made.
+        """
         self._set("release_awaited_timestamp_seconds", since, publication=publication)
         self._sealed[publication] = deque(before, RECENT)
         self._expect(publication)

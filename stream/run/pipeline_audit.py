@@ -345,7 +345,17 @@ def contents(log: EventLog, common: int) -> Iterator[tuple[Any, ...]]:
 
 
 def pipeline_pairs(settings: Settings, scene: Scene, victims: tuple[Victim, ...] = VICTIMS) -> list[NeighbourPair]:
-    """Return the scene without and with each victim, as runs of the pipeline; one step of the claim each."""
+    """Return the scene without and with each victim, as runs of the pipeline; one step of the claim each.
+
+    Parameters
+    ----------
+    settings
+        The configuration with the publication that is audited.
+    scene
+        The events that both runs have.
+    victims
+        The case of one person each, with which the second run differs.
+    """
     return [NeighbourPair(victim.name, Run(settings, scene, None), Run(settings, scene, victim)) for victim in victims]
 
 

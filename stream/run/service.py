@@ -286,6 +286,15 @@ class ReleaseService:
     def obey(self, fold: Fold, position: int, command: Command) -> DecisionOutcome:
         """Carry out `approve` or `reject` of the delta topic.
 
+        Parameters
+        ----------
+        fold
+            The fold of the process.
+        position
+            Position of the command in the delta topic.
+        command
+            The command.
+
         Raises
         ------
         InputError

@@ -467,7 +467,17 @@ ABSENT = {"status": "not_measured", "reason": "this audit is not switched on for
 
 
 def collect(output: Path, *, show_values: bool = True, source: EventLog | None = None) -> Report:
-    """{folder, process, values_shown, publications: [...]}. InputError where its ledger names no publication."""
+    """Return the data of the report: {folder, process, values_shown, publications: [...]}.
+
+    Parameters
+    ----------
+    output
+        The output folder.
+    show_values
+        Whether activities and resources have their names; numbers otherwise.
+    source
+        The source log, to compare its graph with that of the last release.
+    """
     view = ledger_view(output)
     history = read_from(output, view)
     rows = history.rows

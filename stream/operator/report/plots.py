@@ -159,7 +159,17 @@ class Mark:
 
 
 def timeline(title: str, rows: Sequence[tuple[str, Sequence[Mark]]], ends: tuple[str, str]) -> Markup:
-    """Draw one row for each name, its marks by their time; `ends`: the first and the last moment as text."""
+    """Draw one row for each name, its marks by their time.
+
+    Parameters
+    ----------
+    title
+        Title of the figure.
+    rows
+        Each name with its marks.
+    ends
+        The first and the last moment, as text.
+    """
     left, right = 10.0, WIDTH - 10.0
     body: list[Markup] = []
     for index, (name, marks) in enumerate(rows):

@@ -321,7 +321,15 @@ def _words(record: ReleaseRecord) -> str:
 
 
 def inserted_since(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord) -> int:
-    """Count the late events, in releases after `earlier` up to `later`, that come before events released already."""
+    """Count the late events, in releases after `earlier` up to `later`, that come before events released already.
+
+    Parameters
+    ----------
+    context
+        What the audits of the candidate receive.
+    earlier, later
+        The two releases.
+    """
     since = takewhile(lambda record: record.key != earlier.key, reversed(context.earlier))
     of_publication = (record for record in since if record.publication == earlier.publication)
     counts = [_inserted(record) for record in of_publication if record.sequence <= later.sequence]
@@ -384,7 +392,15 @@ def _fits(
 
 
 def changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
-    """Count the cases that have another sensitive value in the later release, if all have a partner."""
+    """Count the cases that have another sensitive value in the later release, if all have a partner.
+
+    Parameters
+    ----------
+    earlier, later
+        The two releases.
+    partner
+        int64[cases of earlier], place of each case in the later release.
+    """
     changed = numbered_changes(earlier, later, partner)
     if changed is None:
         before, after = earlier.log.sensitive(earlier.sensitive).decode(), later.log.sensitive(later.sensitive).decode()

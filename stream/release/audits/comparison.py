@@ -136,6 +136,15 @@ class Comparison:
         """Count the exact attacks on each earlier release for each n, from one of them to the next.
 
         None if nothing is shared, or too much for one table: each pair counts for itself.
+
+        Parameters
+        ----------
+        bk_length
+            Number of items that the adversary knows.
+        ns
+            Numbers of removed events that the adversary allows for.
+        minimum
+            Over which background knowledge the minimum is taken.
         """
         if self.against is None or len(self.earlier) < 2 or not self.against.has_table(bk_length):
             return None
@@ -341,6 +350,13 @@ def numbered_changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints
     """Count cases with another sensitive value in the later release, if both are numbered.
 
     All cases of the earlier release have a partner.
+
+    Parameters
+    ----------
+    earlier, later
+        The two releases.
+    partner
+        int64[cases of earlier], place of each case in the later release.
     """
     both = together(earlier, later)
     if both is None:

@@ -220,6 +220,15 @@ def classes_read(read: EventLog, exposure: Exposure, bins: Mapping[str, Edges]) 
 
     Values are compared by their text: that is what they have in common in all formats. Given bins are applied to the
     values that were read; quartiles are those of the exposed log, of which a release may be a part.
+
+    Parameters
+    ----------
+    read
+        The log that was read back.
+    exposure
+        The events that the release was made from.
+    bins
+        Declared classes of numbers, by attribute.
     """
     return {name: _classes(name, read, exposure, bins) for name in exposure.sensitive}
 

@@ -321,7 +321,7 @@ def _memory_names_erased(folder: Path, erased: set[str]) -> bool:
     if not suspects:
         return False
     mechanism = kinds()[documents.read_audit(folder)["mechanism"]["kind"]]
-    return mechanism.forget(memory, suspects) != mechanism.forget(memory, ())
+    return bool(mechanism.forget(memory, suspects) != mechanism.forget(memory, ()))
 
 
 def _texts(document: Any) -> set[str]:

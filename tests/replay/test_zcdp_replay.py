@@ -181,7 +181,7 @@ def test_a_ledger_is_of_one_accounting_for_its_life(tmp_path: Path) -> None:
          (), "the epsilon of dp-synthetic"),
         ({"mechanism": 'mechanism = { kind = "dp-log", epsilon = 1, delta_dp = 1e-6, max_duration = "1d" }'}, (),
          "the epsilon of dp-log"),
-        ({}, ("gate = { max_tpl = 1 }",), "max_tpl is of pure epsilon"),
+        ({}, ("gate = { max_tpl = 1 }",), "max_tpl bounds pure epsilon"),
         ({}, ('cases = "completed"', 'accumulate = "sum"'), "noise of rho does not add up"),
         ({"process": 'budget = { accounting = "rdp" }'}, (), "accounting"),
         ({"process": "budget = { conversion_delta = 1e-6 }"}, (), "conversion_delta is of accounting"),

@@ -75,7 +75,7 @@ def test_without_its_files_nothing_is_decided(own: Console, tmp_path: Path) -> N
     assert 'name="decision"' not in page.text
     for order in ("approve", "reject"):
         answer = own.send("/held/plain/1", {**DECISION, "csrf": csrf, "seen": "", "decision": order})
-        assert (answer.status, "not here" in answer.shown) == (409, True)
+        assert (answer.status, "not on this host" in answer.shown) == (409, True)
     assert decisions(tmp_path / "out") == 0
 
 

@@ -161,7 +161,7 @@ def test_every_door_shows_the_same_verdict(
     assert ended == look.exit_code
     assert contradictions(word, ended, text) == []
 
-    shown = Overview("2024-01-01T00:00:00", None, tuple(verdicts_of(out)), ())
+    shown = Overview("2024-01-01T00:00:00", None, tuple(verdicts_of(out)), (), {})
     overview = Pages("here").render("overview", None, shown=shown, orders=None, words={}, page="overview")
     assert page_headlines(overview) == [word]
 

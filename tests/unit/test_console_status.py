@@ -46,7 +46,7 @@ def changed(folder: Path, **values: Any) -> Path:
 
 def page(folder: Path) -> str:
     """The overview of a folder in which nothing was released."""
-    shown = Overview("2026-01-01T00:00:00+00:00", _daemon(folder), (), ())
+    shown = Overview("2026-01-01T00:00:00+00:00", _daemon(folder), (), (), {})
     return Pages("DIR").render("overview", Session("c", 0.0), page="overview", shown=shown, orders=None, words={})
 
 

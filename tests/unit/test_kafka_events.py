@@ -120,5 +120,5 @@ def test_any_bytes_are_an_event_or_a_known_poison(value: bytes) -> None:
 
 def test_a_field_plays_one_part() -> None:
     """A configuration that reads one field as two things is refused."""
-    with pytest.raises(InputError, match="two parts"):
+    with pytest.raises(InputError, match="named for two purposes"):
         decoder(Schema(event_id="concept:name"))

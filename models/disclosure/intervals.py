@@ -6,9 +6,9 @@ The risk is the share of the targets that the release gives away beyond what wor
 
 Sources: Wilson 1927 for one rate; Newcombe 1998 (method 10) for the difference of two, also of the same cases; Donner
 and Zou 2012 for the quotient, from the limits of its parts; Korn and Graubard 1998 for the effective number of targets
-if several draws were made for each; DeLong, DeLong and Clarke-Pearson 1988 for the area under the ROC curve, and
-Obuchowski 1997 if targets belong together. An interval covers the sampling of targets and not the choice of the attack:
-somebody with a better attack may learn more.
+if several draws were made for each; Fisher 1935 for the exact test; DeLong, DeLong and Clarke-Pearson 1988 for the area
+under the ROC curve, and Obuchowski 1997 if targets belong together. An interval covers the sampling of targets and not
+the choice of the attack: somebody with a better attack may learn more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm, rankdata
+from scipy.stats import beta, hypergeom, norm, rankdata
 
 from models.content_free import content_free
 from models.eventlog import Ints
@@ -46,7 +46,7 @@ class Successes:
     Parameters
     ----------
     unit
-        int64[N], number of the case; of predicates, number of the record that they were written from.
+        int64[N], number of the case.
     share
         float64[N], share of the draws of each target in which the attack succeeded.
     draws
@@ -90,13 +90,13 @@ class TargetResults:
     ----------
     original, control
         Success on cases of the original, and on those outside. For an area, the shares are scores.
-    by_case
-        Whether the units are cases (else predicates).
+    reach
+        Largest rate that the attack can have: a release with three telling records singles out three people at most.
     """
 
     original: Successes
     control: Successes
-    by_case: bool = True
+    reach: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,17 +252,52 @@ def against_control(
 
 
 def compared(evidence: TargetResults, measures: int) -> AttackRisk:
-    """Return the risk of an attack from its success on each target of the original and of the control.
-
-    The interval of predicates counts those of one record once. Whether they are `clear` is asked of all predicates:
-    without a leak they are satisfied by chance, each by other people. The interval must lie above 0 as well.
-    """
+    """Return the risk of an attack from its success on each target of the original and of the control."""
     original, control = evidence.original, evidence.control
     rates = _Rates(original.rate, original.effective, control.rate, control.effective)
-    without_leak = rates
-    if not evidence.by_case:
-        without_leak = replace(rates, n_first=len(original.share), n_second=len(control.share))
-    return _risk(rates, len(original.share), len(control.share), measures, evidence, without_leak)
+    return _risk(rates, len(original.share), len(control.share), measures, evidence)
+
+
+def compared_exactly(evidence: TargetResults, measures: int) -> AttackRisk:
+    """Return the risk of an attack that succeeds or fails, with a test that holds for any number of successes.
+
+    It needs an attack whose successes do not depend on which of the cases are the original. Without a leak, each
+    success is then as likely in the original as any case is, so their number is hypergeometric (Fisher's exact test).
+    The interval is that of `compared`. A leak is `clear` if the test rejects at the level that all measures share, and
+    the interval lies above 0 as well.
+
+    The power is that of the test: the least rate with which 95 of 100 runs reach the fewest successes that it rejects,
+    beside a control with as many successes as its exact upper bound (of 95 %) allows.
+
+    Parameters
+    ----------
+    evidence
+        Shares of 0 and 1.
+    measures
+        As for `against_control`.
+    """
+    approximate = compared(evidence, measures)
+    if approximate.low is None:
+        return approximate
+    cases, controls = len(evidence.original.share), len(evidence.control.share)
+    successes, by_chance = int(evidence.original.share.sum()), int(evidence.control.share.sum())
+    level = (1 - LEVEL) / measures / 2
+    is_rejected = _tail(successes, by_chance, cases, controls) <= level
+    most_by_chance = math.ceil(controls * beta.ppf(SEEN, by_chance + 1, controls - by_chance))
+    rejected = np.flatnonzero(_tail(np.arange(cases + 1), most_by_chance, cases, controls) <= level)
+    power = None
+    if len(rejected):
+        fewest = int(rejected[0])
+        rate = float(beta.ppf(SEEN, fewest, cases - fewest + 1))
+        power = 1 - (1 - rate) / (1 - by_chance / controls)
+        if rate > evidence.reach:
+            power = None
+    return replace(approximate, clear=bool(is_rejected) and approximate.low > 0, power=power)
+
+
+def _tail(successes: int | Ints, by_chance: int, cases: int, controls: int) -> Floats:
+    """Return the probability of at least so many successes in the original, if no case is likelier than another."""
+    return np.asarray(hypergeom.sf(successes - 1, cases + controls, successes + by_chance, cases))
 
 
 @content_free()
@@ -298,8 +333,7 @@ def crossed(divisions: Sequence[BothWays], measures: int) -> AttackRisk | None:
     """Return the risk over runs in which original and control changed places.
 
     Each case was attacked once in each division as a case of the release, and once as one outside. What makes a case
-    easy to guess is the same in both, so the difference is known better than that of different cases. Predicates are
-    no cases: those of the first division alone count, since those of another one could be about the same people.
+    easy to guess is the same in both, so the difference is known better than that of different cases.
 
     Parameters
     ----------
@@ -316,8 +350,6 @@ def crossed(divisions: Sequence[BothWays], measures: int) -> AttackRisk | None:
     first, second = (risk.evidence for risk in divisions[0].risks)
     if first is None or second is None:
         return None
-    if not first.by_case:
-        return compared(_pooled(first, second), measures)
     totals: dict[str, Floats] = {}
     size = 1 + max(int(part.max(initial=0)) for part in divisions[0].cases)
     for name in ("inside", "outside", "inside centred", "outside centred", "times"):
@@ -338,17 +370,9 @@ def crossed(divisions: Sequence[BothWays], measures: int) -> AttackRisk | None:
     original, control = (Successes(attacked, mean[name], draws) for name in ("inside", "outside"))
     correlation = _correlation(mean["inside centred"], mean["outside centred"])
     rates = _Rates(original.rate, original.effective, control.rate, control.effective, correlation)
-    return _risk(rates, len(attacked), len(attacked), measures, None)
-
-
-def _pooled(first: TargetResults, second: TargetResults) -> TargetResults:
-    """Return the predicates of both runs together; they were written from records of different releases."""
-
-    def both(one: Successes, other: Successes) -> Successes:
-        units = np.concatenate((2 * one.unit, 2 * other.unit + 1))
-        return Successes(units, np.concatenate((one.share, other.share)), one.draws)
-
-    return TargetResults(both(first.original, second.original), both(first.control, second.control), by_case=False)
+    risk = _risk(rates, len(attacked), len(attacked), measures, None)
+    reach = max(first.reach, second.reach)
+    return replace(risk, power=None) if risk.power is not None and risk.power > reach else risk
 
 
 def _correlation(inside: Floats, outside: Floats) -> float:
@@ -377,16 +401,13 @@ def _risk(
     controls: int,
     measures: int,
     evidence: TargetResults | None,
-    without_leak: _Rates | None = None,
 ) -> AttackRisk:
-    """Return the risk. `without_leak`: how well the rates are known if there is no leak; None: as `rates`."""
     rate, control = rates.first, rates.second
     if control >= 1.0:
         return AttackRisk(rate, control, targets, controls, None, None, None, clear=False, power=None)
     low, high = rates.risk_interval()
     together = 1 - (1 - LEVEL) / measures
-    tested = without_leak or rates
-    low_together, _ = newcombe(rate, tested.n_first, control, tested.n_second, together, tested.correlation)
+    low_together, _ = newcombe(rate, rates.n_first, control, rates.n_second, together, rates.correlation)
     return AttackRisk(
         rate,
         control,

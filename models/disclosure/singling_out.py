@@ -3,23 +3,40 @@
 Cohen and Nissim (2020): a predicate that each person satisfies with probability 1/n is satisfied by exactly one of n in
 37 % of all cases, without any release. Therefore only predicates of a probability below 1/(10 n) count, and each is
 tried on the control as well.
+
+The unit is the person. Predicates are no independent draws: many of them isolate the same person, whether or not that
+person is in the release. A person is singled out if some record exists of which most predicates are satisfied by this
+person and by nobody else in original and control together. *Most*, because an attacker who may try many predicates
+of a record isolates somebody by chance with one of them. *Together*, because somebody in the original with a twin in
+the control (or in both) is evidence for neither, and because the people who are singled out are then the same ones
+however original and control are divided. Without a leak, each of them is as likely in the original as any other case
+is: their number in the original is hypergeometric, and the test is exact
+(`models.disclosure.intervals.compared_exactly`). It assumes nothing about predicates or records.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
+import numpy.typing as npt
 
 from models.anonymize.local_model import flat
-from models.disclosure.intervals import AttackRisk, Floats, Successes, TargetResults, against_guess, compared
-from models.disclosure.material import Material
+from models.disclosure.intervals import (
+    AttackRisk,
+    Floats,
+    Successes,
+    TargetResults,
+    against_guess,
+    compared_exactly,
+)
+from models.disclosure.material import Material, drawn
 from models.eventlog import Ints
 
 TRIES = 6
-"""Predicates that are written for each that is wanted: the rarest of them are used."""
+"""Predicates that are written for each target."""
 
 HEAVIEST = 0.1
 """Largest expected number of the n cases that satisfy a predicate by chance."""
@@ -32,7 +49,7 @@ class SinglingOut:
     Parameters
     ----------
     risk
-        Share of the predicates that exactly one case satisfies; None if the release has none that counts.
+        Share of the people who are singled out; None if the release has no predicate that counts.
     written
         Number of distinct predicates that were written, before those that are too likely were left out.
     """
@@ -50,14 +67,14 @@ class _Predicate:
 
 
 def singling_out(material: Material, targets: int, measures: int, rng: np.random.Generator) -> SinglingOut:
-    """Write predicates from the release, the rarest first, and count those that exactly one case satisfies.
+    """Write predicates from the release, and count the people who are singled out by most of those of a record.
 
     Parameters
     ----------
     material
         The logs.
     targets
-        Number of predicates, at most.
+        `TRIES` times as many predicates are written. All cases are attacked.
     measures
         Measures of the assessment (`AttackRisk.clear`).
     rng
@@ -69,31 +86,32 @@ def singling_out(material: Material, targets: int, measures: int, rng: np.random
     the first item, times the share of those that have the second one later, and so on. It is a guess. If it is too
     small, predicates count that many cases satisfy: they fail on the original and on the control alike.
 
-    If the control has at least as many cases as the original, the rate of the control is the probability that exactly
-    one of as many random cases of it satisfies the predicate. If it has fewer, both rates are for as many cases as the
-    control has.
+    Of a control that is larger than the original, as many cases are drawn: among more people fewer are isolated.
     """
     predicates = _written(material, TRIES * targets, rng)
-    containing = _Containing(material, predicates)
     probability = _probabilities(material, predicates)
     eligible = np.flatnonzero(probability * material.n_original < HEAVIEST)
     if not len(eligible):
         return SinglingOut(None, len(predicates))
-    original, control, released = (containing.counts(cases) for cases in material.rows(material.traces))
-    order = eligible[np.lexsort((probability[eligible], released[eligible]))][:targets]
-    if not material.n_control:
-        by_chance = _one_of(material.n_original, probability[order])
-        return SinglingOut(
-            against_guess(float((original[order] == 1).sum()), len(order), float(by_chance.mean())),
-            len(predicates),
-        )
-    size = min(material.n_original, material.n_control)
-    successes = exactly_one(original[order], material.n_original, size)
-    by_chance = exactly_one(control[order], material.n_control, size)
-    # Predicates of one record tend to single out the same person, so they count as one target.
-    record = np.asarray([predicates[number].row for number in order.tolist()], dtype=np.int64)
-    evidence = TargetResults(Successes(record, successes), Successes(record, by_chance), by_case=False)
-    return SinglingOut(compared(evidence, measures), len(predicates))
+    counting = [predicates[number] for number in eligible.tolist()]
+    record = np.asarray([predicate.row for predicate in counting], dtype=np.int64)
+    original, control, _ = material.rows(material.traces)
+    control = control[drawn(len(control), len(original), rng)]
+    is_alone = _singled_out(material, counting, record, np.concatenate((original, control)))
+    records = len(np.unique(record))
+    within, outside = np.split(is_alone.astype(np.float64), [len(original)])
+    if not len(control):
+        by_chance = _one_of(material.n_original, probability[eligible])
+        _, place, written = np.unique(record, return_inverse=True, return_counts=True)
+        expected = float((np.bincount(place, weights=by_chance) / written).sum())
+        guess = min(expected / len(original), 1.0)
+        return SinglingOut(against_guess(float(within.sum()), len(original), guess), len(predicates))
+    evidence = TargetResults(
+        Successes(np.arange(len(original)), within),
+        Successes(np.arange(len(control)), outside),
+        reach=min(records / len(original), 1.0),
+    )
+    return SinglingOut(compared_exactly(evidence, measures), len(predicates))
 
 
 def _one_of(n: int, probability: Floats) -> Floats:
@@ -101,33 +119,34 @@ def _one_of(n: int, probability: Floats) -> Floats:
     return np.asarray(n * probability * np.exp((n - 1) * np.log1p(-np.minimum(probability, 0.5))))
 
 
-def exactly_one(satisfied: Ints, cases: int, size: int) -> Floats:
-    """Return the probability that exactly one of `size` random cases satisfies each predicate.
+def _singled_out(
+    material: Material, predicates: list[_Predicate], record: Ints, row_of_case: Ints
+) -> npt.NDArray[np.bool_]:
+    """Return which cases satisfy more than half of the predicates of some record, each alone among all cases.
 
     Parameters
     ----------
-    satisfied
-        int64[P], cases that satisfy each predicate.
-    cases
-        Number of cases, of which `size` are drawn without replacement.
-
-    Examples
-    --------
-    >>> exactly_one(np.array([0, 1, 2]), 4, 4).tolist()
-    [0.0, 1.0, 0.0]
-    >>> exactly_one(np.array([2]), 4, 2).round(3).tolist()
-    [0.667]
+    predicates
+        P predicates.
+    record
+        int64[P], record that each was written from.
+    row_of_case
+        int64[C], row of `material.traces` of each case.
     """
-
-    def log_choose(n: Floats, k: float) -> Floats:
-        return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
-
-    others = (cases - satisfied).astype(np.float64)
-    possible = (satisfied > 0) & (others >= size - 1)
-    chance = np.zeros(len(satisfied))
-    ways = log_choose(others[possible], size - 1.0) - log_choose(np.asarray([float(cases)]), float(size))
-    chance[possible] = satisfied[possible] * np.exp(ways)
-    return np.minimum(chance, 1.0)
+    weight = np.bincount(row_of_case, minlength=len(material.traces.weight))
+    predicates_of_record = Counter(record.tolist())
+    isolations: Counter[tuple[int, int]] = Counter()
+    rows_of_predicate = rows_with(material, [predicate.items for predicate in predicates])
+    for predicate, rows in zip(predicates, rows_of_predicate, strict=True):
+        fitting = rows[material.same_attributes(predicate.row, rows)]
+        if weight[fitting].sum() == 1:
+            (isolated,) = fitting[weight[fitting] == 1].tolist()
+            isolations[predicate.row, isolated] += 1
+    is_alone = np.zeros(len(weight), dtype=np.bool_)
+    for (origin, isolated), times in isolations.items():
+        if 2 * times > predicates_of_record[origin]:
+            is_alone[isolated] = True
+    return np.asarray(is_alone[row_of_case])
 
 
 def _written(material: Material, wanted: int, rng: np.random.Generator) -> list[_Predicate]:
@@ -147,22 +166,6 @@ def _written(material: Material, wanted: int, rng: np.random.Generator) -> list[
             places = np.lexsort((ties, frequency[trace]))[:m]
         written[_Predicate(tuple(trace[np.sort(places)].tolist()), row)] = None
     return list(written)
-
-
-class _Containing:
-    """The rows that satisfy each predicate."""
-
-    def __init__(self, material: Material, predicates: list[_Predicate]) -> None:
-        self._size = len(material.traces.weight)
-        self._rows = []
-        rows_of_predicate = rows_with(material, [predicate.items for predicate in predicates])
-        for predicate, rows in zip(predicates, rows_of_predicate, strict=True):
-            self._rows.append(rows[material.same_attributes(predicate.row, rows)])
-
-    def counts(self, row_of_case: Ints) -> Ints:
-        """Return how many cases satisfy each predicate, int64[P]."""
-        weight = np.bincount(row_of_case, minlength=self._size)
-        return np.asarray([weight[rows].sum() for rows in self._rows], dtype=np.int64)
 
 
 def rows_with(material: Material, candidates: list[tuple[int, ...]]) -> list[Ints]:

@@ -26,6 +26,7 @@ from models.disclosure.intervals import (
     against_guess,
     area_under_curve,
     compared,
+    compared_exactly,
     crossed,
     crossed_area,
     newcombe,
@@ -37,7 +38,7 @@ from models.disclosure.membership import LIKELIHOOD, membership
 from models.disclosure.noise import LaplaceCounts
 from models.disclosure.reconstruction import reconstruction
 from models.disclosure.release_links import release_links
-from models.disclosure.singling_out import exactly_one, singling_out
+from models.disclosure.singling_out import singling_out
 from models.dp.noise import simulated
 from models.dp.strict import release_variants
 from models.errors import InputError
@@ -45,6 +46,8 @@ from models.eventlog import EventLog
 from models.knowledge import Knowledge
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+"""So many that a few of them in order are rare by the chain of the release, and so count as a predicate."""
 
 
 def _log(prefix: str, traces: list[str], attributes: dict[str, list[str]] | None = None, hours: int = 0) -> EventLog:
@@ -240,19 +243,72 @@ def test_a_best_guess_is_never_called_a_leak() -> None:
 # Singling out
 
 
-@given(st.integers(1, 9), st.integers(1, 9), st.data())
-def test_exactly_one_counts_the_choices(cases: int, size: int, data: st.DataObject) -> None:
-    size = min(size, cases)
-    satisfied = data.draw(st.integers(0, cases))
-    choices = list(itertools.combinations(range(cases), size))
-    right = sum(sum(case < satisfied for case in choice) == 1 for choice in choices)
-    assert exactly_one(np.asarray([satisfied]), cases, size)[0] == pytest.approx(right / len(choices))
+def test_the_exact_test_accuses_as_often_as_its_level_allows() -> None:
+    """All divisions of twelve cases into two halves: six of the cases are singled out, whoever has them."""
+    is_alone = np.arange(12) < 6
+    accused = divisions = 0
+    for chosen in itertools.combinations(range(12), 6):
+        inside = np.isin(np.arange(12), chosen)
+        sides = [Successes(np.arange(6), is_alone[part].astype(np.float64)) for part in (inside, ~inside)]
+        accused += compared_exactly(TargetResults(sides[0], sides[1]), 1).clear
+        divisions += 1
+    # All six in the original is 1 of 924 divisions. Five of six is 36 more, above the one-sided level of .025.
+    assert (accused, divisions) == (1, 924)
+
+
+@pytest.mark.parametrize("base", [0.0, 0.01, 0.2])
+def test_the_exact_test_sees_a_leak_of_its_power(base: float) -> None:
+    rng = np.random.default_rng(8)
+    cases = np.arange(350)
+    seen = 0
+    for _ in range(300):
+        by_chance = Successes(cases, (rng.random(350) < base).astype(np.float64))
+        power = compared_exactly(TargetResults(by_chance, by_chance), 26).power
+        assert power is not None
+        rate = 1 - (1 - base) * (1 - power)
+        leak = Successes(cases, (rng.random(350) < rate).astype(np.float64))
+        outside = Successes(cases, (rng.random(350) < base).astype(np.float64))
+        seen += compared_exactly(TargetResults(leak, outside), 26).clear
+    # 285 are expected at least, with a standard deviation of 3.8. The power of each run comes from another control.
+    assert seen >= 274
+
+
+def test_an_attack_that_reaches_few_people_has_no_power() -> None:
+    nobody = Successes(np.arange(350), np.zeros(350))
+    assert compared_exactly(TargetResults(nobody, nobody), 1).power is not None
+    assert compared_exactly(TargetResults(nobody, nobody, reach=3 / 350), 1).power is None
+
+
+def test_people_whom_many_records_single_out_count_once() -> None:
+    """A negative control: ten people, each singled out by predicates of eight records, original and control by lot.
+
+    Whoever counts predicates or records sees 80 of them, and accuses each lot that is not even.
+    """
+    rng = np.random.default_rng(9)
+    ordinary = _random_traces(30, 10, length=5, letters="abcd")
+    pieces = [chr(0x4E00 + 3 * number) + chr(0x4E01 + 3 * number) + chr(0x4E02 + 3 * number) for number in range(80)]
+    people = ["".join(pieces[8 * number : 8 * number + 8]) for number in range(10)]
+    everybody = _log("e", [*people, *ordinary])
+    released = _log("r", [*pieces, *(ordinary * 12)])
+    accused = singled_out = 0
+    for lot in range(100):
+        order = rng.permutation(40)
+        original, control = (everybody.select_cases(np.sort(part)) for part in (order[:20], order[20:]))
+        material = Material.of(original, control, released, Profile(3))
+        risk = singling_out(material, 300, 1, np.random.default_rng(lot)).risk
+        assert risk is not None
+        assert risk.control is not None
+        singled_out += round(20 * (risk.rate + risk.control))
+        accused += risk.clear
+    # The level of a side is .025. More than 8 of 100 has a probability of .001.
+    assert accused <= 8
+    # Nearly all pieces are drawn, so all ten people are singled out in each run.
+    assert singled_out == 1000
 
 
 def test_a_verbatim_release_singles_out_and_another_sample_does_not() -> None:
-    original, control = (_log(name, _random_traces(300, seed), hours=1) for name, seed in (("o", 1), ("c", 2)))
-    other = _log("r", _random_traces(300, 3), hours=1)
-    profile = Profile(6, Knowledge("rel", T="hours"))
+    original, control, other = (_log(name, _random_traces(300, seed, 12, LETTERS)) for seed, name in enumerate("ocr"))
+    profile = Profile(8)
     verbatim = singling_out(Material.of(original, control, original, profile), 200, 1, np.random.default_rng(0)).risk
     safe = singling_out(Material.of(original, control, other, profile), 200, 1, np.random.default_rng(0)).risk
     assert verbatim is not None
@@ -497,13 +553,13 @@ def test_every_attack_sees_a_release_that_is_the_original() -> None:
     logs = []
     for name, seed in (("o", 1), ("c", 2)):
         values = rng.choice(["v", "w", "x", "y"], size=250).tolist()
-        traces = _random_traces(250, seed, length=12, letters="abcdefghijklmnop")
+        traces = _random_traces(250, seed, length=12, letters=LETTERS)
         logs.append(_log(name, traces, {"diagnosis": values}, hours=1))
     original, control = logs
     profile = Profile(8)
     assessment = assess(original, original, control, Attackers([profile], ["diagnosis"]))
     expected = {
-        ("singling out", "known items and hours"): 0.95,
+        ("singling out", "known items"): 0.95,
         ("linkability", "odd and even items"): 0.9,
         ("inference", "value of diagnosis"): 0.9,
         ("membership", "whole case, distance to the nearest record"): 0.99,

@@ -96,11 +96,11 @@ def singling_out(material: Material, targets: int, measures: int, rng: np.random
     counting = [predicates[number] for number in eligible.tolist()]
     record = np.asarray([predicate.row for predicate in counting], dtype=np.int64)
     original, control, _ = material.rows(material.traces)
-    control = control[drawn(len(control), len(original), rng)]
-    is_alone = _singled_out(material, counting, record, np.concatenate((original, control)))
+    others = drawn(len(control), len(original), rng)
+    is_alone = _singled_out(material, counting, record, np.concatenate((original, control[others])))
     records = len(np.unique(record))
     within, outside = np.split(is_alone.astype(np.float64), [len(original)])
-    if not len(control):
+    if not len(others):
         by_chance = _one_of(material.n_original, probability[eligible])
         _, place, written = np.unique(record, return_inverse=True, return_counts=True)
         expected = float((np.bincount(place, weights=by_chance) / written).sum())
@@ -108,7 +108,7 @@ def singling_out(material: Material, targets: int, measures: int, rng: np.random
         return SinglingOut(against_guess(float(within.sum()), len(original), guess), len(predicates))
     evidence = TargetResults(
         Successes(np.arange(len(original)), within),
-        Successes(np.arange(len(control)), outside),
+        Successes(others, outside),
         reach=min(records / len(original), 1.0),
     )
     return SinglingOut(compared_exactly(evidence, measures), len(predicates))

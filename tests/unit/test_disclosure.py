@@ -318,6 +318,21 @@ def test_a_verbatim_release_singles_out_and_another_sample_does_not() -> None:
     assert not safe.clear
 
 
+def test_of_a_larger_control_each_result_keeps_its_case() -> None:
+    """The results of both roles of a case are put together by its number in the log, also if cases were drawn."""
+    everybody = _random_traces(60, 11, 12, LETTERS)
+    original, control, released = (_log("o", everybody[:20]), _log("c", everybody[20:]), _log("r", everybody[40:]))
+    risk = singling_out(Material.of(original, control, released, Profile(8)), 300, 1, np.random.default_rng(0)).risk
+    assert risk is not None
+    assert risk.evidence is not None
+    outside = risk.evidence.control
+    assert len(outside.unit) == 20
+    is_released = outside.unit >= 20
+    assert 0 < is_released.sum() < 20
+    assert outside.share.tolist() == is_released.tolist()
+    assert risk.rate == 0
+
+
 def test_common_predicates_do_not_count() -> None:
     """A predicate that one of n people satisfies by chance singles out 37 % without any release."""
     log = _log("o", ["ab"] * 50 + ["ac"])

@@ -22,6 +22,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 log = logging.getLogger("veilstream")
+compiling_log = logging.getLogger("veilstream.compiled")
 
 _TYPES: Any = numba.types
 """Without the annotations of numba, which leave out what is asked of it here."""
@@ -42,16 +43,25 @@ def _load_quickly(cache: Any) -> None:
 
     def load_overload(signature: Any, context: Any) -> Any:
         rtsys.initialize(context)
+        kept = None
         try:
             with guard():
-                return load(signature, context)
+                kept = load(signature, context)
         except (AttributeError, ImportError):
             # An index of an older version may name a class that was renamed since. It is read before its age is
             # checked, so it has to go; the kernel is compiled again.
             cache.flush()
-            return None
+        if kept is None:
+            _report_compiling()
+        return kept
 
     cache.load_overload = load_overload
+
+
+@cache
+def _report_compiling() -> None:
+    """Report once in a process that it compiles: without a word, the first run of a program seems to hang."""
+    compiling_log.info("compiling for this computer, once; a first run takes up to half a minute longer")
 
 
 def _alike(numba_type: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import importlib
 import io
+import logging
 import os
 import signal
 import stat
@@ -157,6 +158,18 @@ def _announce(words: Sequence[str]) -> None:
     if sys.stderr.isatty() and not {"--help", "--json"} & set(words):
         summary = _overview.summary(words[0]).help.replace("\n", " ")
         typer.echo(f"veilstream {words[0]}: {summary}", err=True)
+        if words[0] != "demo":  # which prints at its end that it compiles
+            compiling = logging.getLogger("veilstream.compiled")
+            compiling.setLevel(logging.INFO)
+            compiling.addHandler(_Notice())
+
+
+class _Notice(logging.Handler):
+    """Print a log entry as a note of the command."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print it on stderr."""
+        typer.echo(f"veilstream: {record.getMessage()}", err=True)
 
 
 def _fail(message: str, code: int) -> int:

@@ -641,7 +641,11 @@ def _enter(tables, state, depth, a):  # type: ignore[no-untyped-def]
     if len(looked_up.starts) > 0:
         state.path[BK_NUMBER, depth + 1] = _column(looked_up, state.path, depth, a) - looked_up.starts[depth]
         return True
-    return _advance_all(tables.added_up, state, depth, a)
+    added_up = tables.added_up
+    return _advance_all(
+        added_up.first, added_up.after, state.positions, state.missing, state.active, state.path[N_ACTIVE], state.seen,
+        state.cursor[N], depth, a,
+    )  # fmt: skip
 
 
 # --- Totals that are looked up ---
@@ -679,27 +683,32 @@ def _look_up_totals(looked_up, state, depth):  # type: ignore[no-untyped-def]
 @part
 def _add_up_totals(added_up, state, depth):  # type: ignore[no-untyped-def]
     """Add up the totals of all children."""
-    cursor, totals, leaving = state.cursor, state.totals, state.leaving
-    n = cursor[N]
-    symbols_left = cursor[LENGTH] - depth - 1
+    totals, leaving = state.totals, state.leaving
+    first, after, weights, loose = added_up.first, added_up.after, added_up.weights, added_up.loose
+    positions, missing = state.positions[depth], state.missing[depth]
+    active = state.active[depth, : state.path[N_ACTIVE, depth]]
+    n = state.cursor[N]
+    symbols_left = state.cursor[LENGTH] - depth - 1
     if depth == 0:
-        _add_records(added_up, state, depth, 0, totals[ROOT])
+        _add_records(first, after, weights, positions, missing, active, 0, totals[ROOT])
     if depth == 0 and n == 0:
         totals[ALL_IN] = totals[ROOT]
     else:
-        _add_records(added_up, state, depth, n, totals[ALL_IN])
-    _add_loose(added_up, state, depth, n, leaving[ALL_IN])
+        _add_records(first, after, weights, positions, missing, active, n, totals[ALL_IN])
+    _add_loose(first, after, loose, positions, missing, n, leaving[ALL_IN])
     if symbols_left == 0:  # no symbol follows, so all that matches stays; most of the walk is done here
         totals[CORE] = totals[ALL_IN]
         leaving[CORE] = leaving[ALL_IN]
     else:
-        _add_records(added_up, state, depth, n - symbols_left, totals[CORE])
-        _add_loose(added_up, state, depth, n - symbols_left, leaving[CORE])
+        _add_records(first, after, weights, positions, missing, active, n - symbols_left, totals[CORE])
+        _add_loose(first, after, loose, positions, missing, n - symbols_left, leaving[CORE])
 
 
 @part
-def _add_records(added_up, state, depth, threshold, totals):  # type: ignore[no-untyped-def]
+def _add_records(first, after, weights, positions, missing, active, threshold, totals):  # type: ignore[no-untyped-def]
     """Set totals[:, a] to the weights of the variants with at most `threshold` symbols unmatched after symbol a.
+
+    Called for each node, so it takes only the arrays that it reads (of this node's depth).
 
     A variant v at this node has missing[v] symbols unmatched:
 
@@ -707,8 +716,6 @@ def _add_records(added_up, state, depth, threshold, totals):  # type: ignore[no-
         missing[v] = threshold    matches iff a occurs after its position with `threshold` symbols unmatched
         missing[v] > threshold    never matches
     """
-    first, after, weights = added_up.first, added_up.after, added_up.weights
-    positions, missing, active = state.positions[depth], state.missing[depth], state.active[depth]
     totals_c1, totals_c2, totals_new, totals_open = totals[C1], totals[C2], totals[NEW], totals[OPEN]
     symbols = len(totals_c1)
     base_c1, base_c2, base_new, base_open = 0, 0, 0, 0
@@ -716,8 +723,7 @@ def _add_records(added_up, state, depth, threshold, totals):  # type: ignore[no-
         totals_c1[a], totals_c2[a], totals_new[a], totals_open[a] = 0, 0, 0, 0
     if threshold < 0:
         return
-    for k in range(state.path[N_ACTIVE, depth]):
-        v = active[k]
+    for v in active:
         if missing[v] < threshold:
             base_c1 += weights[v, C1]
             base_c2 += weights[v, C2]
@@ -741,10 +747,8 @@ def _add_records(added_up, state, depth, threshold, totals):  # type: ignore[no-
 
 
 @part
-def _add_loose(added_up, state, depth, threshold, leaving):  # type: ignore[no-untyped-def]
+def _add_loose(first, after, loose, positions, missing, threshold, leaving):  # type: ignore[no-untyped-def]
     """Set leaving[a] to the records that the loose links send from inside the matching set to outside."""
-    first, after, loose = added_up.first, added_up.after, added_up.loose
-    positions, missing = state.positions[depth], state.missing[depth]
     for a in range(len(leaving)):
         leaving[a] = 0
     if threshold < 0:
@@ -761,25 +765,21 @@ def _add_loose(added_up, state, depth, threshold, leaving):  # type: ignore[no-u
 
 
 @part
-def _advance_all(added_up, state, depth, a):  # type: ignore[no-untyped-def]
+def _advance_all(first, after, positions, missing, active, sizes, seen, n, depth, a):  # type: ignore[no-untyped-def]
     """Set the positions of the next depth after symbol a. Returns whether this state is new.
 
     Variants with more than n symbols unmatched drop out of `active`. Two nodes of equal depth with equal positions
     have equal subtrees, so the second one need not be entered.
     """
-    first, after, n = added_up.first, added_up.after, state.cursor[N]
-    positions, missing, active = state.positions[depth], state.missing[depth], state.active[depth]
-    next_positions, next_missing = state.positions[depth + 1], state.missing[depth + 1]
-    next_active = state.active[depth + 1]
+    next_positions, next_missing, next_active = positions[depth + 1], missing[depth + 1], active[depth + 1]
     for v in range(len(first)):
         next_missing[v] = n + 1
     n_active = 0
     hash1, hash2 = np.uint64(depth + 1), np.uint64(n + 7)
-    for k in range(state.path[N_ACTIVE, depth]):
-        v = active[k]
-        if not is_in(first, after, positions, missing, v, a, n):
+    for v in active[depth, : sizes[depth]]:
+        if not is_in(first, after, positions[depth], missing[depth], v, a, n):
             continue
-        next_missing[v] = advance(first[v], after, positions[v], a, n, next_positions[v])
+        next_missing[v] = advance(first[v], after, positions[depth, v], a, n, next_positions[v])
         next_active[n_active] = v
         n_active += 1
         # Add the variant and its positions to both hashes of the state.
@@ -790,8 +790,8 @@ def _advance_all(added_up, state, depth, a):  # type: ignore[no-untyped-def]
             hash1 ^= hash1 >> np.uint64(32)
             hash2 = (hash2 + word) * np.uint64(0xC2B2AE3D27D4EB4F)
             hash2 ^= hash2 >> np.uint64(29)
-    state.path[N_ACTIVE, depth + 1] = n_active
-    return _is_new(state.seen, hash1, hash2)
+    sizes[depth + 1] = n_active
+    return _is_new(seen, hash1, hash2)
 
 
 @part

@@ -160,10 +160,14 @@ def test_a_sensitive_value_that_json_cannot_carry_is_the_same_in_every_release(
 
 
 def test_a_large_log_is_replayed_whole_with_every_audit(logs: Path) -> None:
-    """BPIC 2012 with nothing configured: ten releases, each audited against all before, every event accounted for."""
+    """BPIC 2012 with nothing configured: each release audited against all before, every event accounted for.
+
+    Of 13,087 cases ten windows of a tenth would leave 7, too few for a cohort. The window has 1,309 cases: nine
+    releases, and 1,306 cases wait for `--final`.
+    """
     found = measure(logs / "bpic2012.xes.gz", [], mine=False)
-    assert found["releases"] == 10
+    assert found["releases"] == 9
     assert sum(found["tail"].values()) == 262_200
     assert found["read_by_pm4py"]["events"] == found["released"] > 200_000
-    assert [one["earlier"] for one in found["true_linker"]] == list(range(1, 10))
+    assert [one["earlier"] for one in found["true_linker"]] == list(range(1, 9))
     assert all(one[name] >= 1 for one in found["true_linker"] for name in ("fa", "ca", "ba"))

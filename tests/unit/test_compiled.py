@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import json, sys
 import numpy as np
@@ -50,6 +52,7 @@ print(add_up({name}(np.arange(4))))
 """
 
 
+@pytest.mark.slow
 def test_code_of_a_version_with_other_classes_is_compiled_again(tmp_path: Path) -> None:
     """An upgrade keeps the cache folder, and an index in it may name a class that was renamed."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
@@ -60,6 +63,7 @@ def test_code_of_a_version_with_other_classes_is_compiled_again(tmp_path: Path) 
         assert (done.returncode, done.stdout) == (0, "6\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_a_command_at_a_terminal_reports_that_it_compiles(tmp_path: Path) -> None:
     """A first run takes half a minute longer; without a word it seems to hang. The second one has nothing to report."""
     log = tmp_path / "log.csv"

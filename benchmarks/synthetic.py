@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import time
 from collections import defaultdict
@@ -31,6 +32,7 @@ import numpy as np
 from connectors import read_log
 from models.dp import strict, synthetic
 from models.dp.synthesis.times import PublicTimeBounds
+from models.dp.zcdp import rho_of
 from models.eventlog import EventLog
 from models.utility.similarity import likeness
 
@@ -78,7 +80,23 @@ def measure(names: Sequence[str], epsilons: Sequence[str], rounds: int, kinds: S
                 TIMED: _synthetic(log, terms, timed),
             }
             results[name][epsilon] = {kind: _mean(log, releases[kind], rounds, times=kind == TIMED) for kind in kinds}
+            results[name][epsilon]["noise"] = _noise_beside_sums(terms, design)
     return results
+
+
+def _noise_beside_sums(terms: dict[str, Any], design: synthetic.Design) -> dict[str, float]:
+    """Return the noise of the model and of the weights, as a part of what sums of epsilons ask for.
+
+    The sums are those of the version before exact composition: half of delta_dp for the conversion of the Gaussian
+    stages, the other half for the threshold of variants.
+    """
+    exact_terms = strict.Terms.of(**terms)
+    budget = synthetic.StageBudget.of(exact_terms, design)
+    gaussian = budget.variants + budget.model
+    rho_of_sums = rho_of(gaussian, exact_terms.delta_dp / 2) * budget.model / gaussian
+    model = math.sqrt(rho_of_sums / budget.rho("model"))
+    weights = float(budget.weights / budget.pure("weights"))
+    return {"model": round(model, 3), "weights": round(weights, 3)}
 
 
 def _variants(log: EventLog, terms: dict[str, Any]) -> Release:

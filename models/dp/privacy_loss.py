@@ -111,7 +111,9 @@ class Composition:
         losses, weights, infinite = _pure_losses(self.pure)
         # The rounding of the Gaussian noise is paid for here, once.
         rounded = ROUNDED_EPSILON if self.distance else 0.0
-        bounds = _gaussian_delta(math.sqrt(self.distance), float(epsilon) - rounded - losses)
+        # The next float below is not above the true epsilon: a smaller epsilon has a larger delta.
+        below = math.nextafter(float(epsilon), -math.inf) - rounded
+        bounds = _gaussian_delta(math.sqrt(self.distance), below - losses)
         total = float(weights @ bounds) * (1.0 + rounded) * (1.0 + _SUM_ERROR)
         if self.distance:
             # A Gaussian pair has a delta above 0 for every epsilon, also where floats say 0.

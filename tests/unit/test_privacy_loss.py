@@ -52,7 +52,7 @@ def test_pure_stages_are_composed_exactly(epsilons: list[Fraction], epsilon: Fra
 def test_gaussian_and_pure_stages_are_composed_exactly(
     distance: Fraction, pure: list[Fraction], epsilon: Fraction
 ) -> None:
-    """Never below the reference; above it only by the epsilon that stands for the rounding of noise to integers."""
+    """Never below the reference; above it only by the epsilon that pays for the rounding of noise to integers."""
     bound = Composition.of([distance], pure).delta(epsilon)
     assert not ball(bound) < reference(distance, pure, epsilon)
     nearby = reference(distance, pure, epsilon - Fraction(2 * ROUNDED_EPSILON))

@@ -416,7 +416,15 @@ def walk(tables, state):  # type: ignore[no-untyped-def]
 
         # A node that was just entered: set the totals of its children, and their order.
         if cursor[PLACE] == 0 and cursor[ASKED] == 0:
-            _open(tables, state, depth)
+            if len(tables.looked_up.starts) > 0:
+                _look_up_totals(tables.looked_up, state, depth)
+            else:
+                _add_up_totals(
+                    tables.added_up, state.positions[depth], state.missing[depth],
+                    state.active[depth, : path[N_ACTIVE, depth]], cursor[N], length - depth - 1, depth == 0,
+                    state.totals, state.leaving,
+                )  # fmt: skip
+            _order_children(state.totals, nodes[depth])
 
         # Value its children. One that needs a flow stops the walk, which goes on here with the answer.
         while cursor[PLACE] < symbols:
@@ -453,16 +461,11 @@ def walk(tables, state):  # type: ignore[no-untyped-def]
 
 
 @part
-def _open(tables, state, depth):  # type: ignore[no-untyped-def]
-    """Set the totals of all children and the order to visit them.
+def _order_children(totals, children):  # type: ignore[no-untyped-def]
+    """Set the order to visit the children of a node.
 
     Small matching sets come first, since a small incumbent prunes more; ties go by the core, then by rarity.
     """
-    if len(tables.looked_up.starts) > 0:
-        _look_up_totals(tables.looked_up, state, depth)
-    else:
-        _add_up_totals(tables.added_up, state, depth)
-    totals, children = state.totals, state.nodes[depth]
     for a in range(len(children)):
         matching = totals[ALL_IN, C1, a] + totals[ALL_IN, C2, a]
         core = totals[CORE, C1, a] + totals[CORE, C2, a]
@@ -681,17 +684,14 @@ def _look_up_totals(looked_up, state, depth):  # type: ignore[no-untyped-def]
 
 
 @part
-def _add_up_totals(added_up, state, depth):  # type: ignore[no-untyped-def]
-    """Add up the totals of all children."""
-    totals, leaving = state.totals, state.leaving
+def _add_up_totals(  # type: ignore[no-untyped-def]
+    added_up, positions, missing, active, n, symbols_left, is_root, totals, leaving
+):
+    """Add up the totals of all children of a node; `positions`, `missing` and `active` are those of its depth."""
     first, after, weights, loose = added_up.first, added_up.after, added_up.weights, added_up.loose
-    positions, missing = state.positions[depth], state.missing[depth]
-    active = state.active[depth, : state.path[N_ACTIVE, depth]]
-    n = state.cursor[N]
-    symbols_left = state.cursor[LENGTH] - depth - 1
-    if depth == 0:
+    if is_root:
         _add_records(first, after, weights, positions, missing, active, 0, totals[ROOT])
-    if depth == 0 and n == 0:
+    if is_root and n == 0:
         totals[ALL_IN] = totals[ROOT]
     else:
         _add_records(first, after, weights, positions, missing, active, n, totals[ALL_IN])

@@ -98,11 +98,7 @@ def real_links(pair: ReleasePair, partner: Ints) -> Ints:
         If `partner` does not name one partner for each earlier case, or one partner twice.
     """
     row_of_case = pair.earlier.row_of_case
-    if len(partner) != len(row_of_case):
-        raise InputError(f"{len(partner)} partners for {len(row_of_case)} cases of the earlier release")
-    survived = partner[partner >= 0]
-    if np.bincount(survived).max(initial=0) > 1:
-        raise InputError("two cases of the earlier release have the same partner in the later one")
+    _refuse_ambiguous(partner, len(row_of_case))
     before = pair.earlier.known_variant[row_of_case]
     partner_row = pair.later.row_of_case[partner]
     after = np.where(partner >= 0, pair.later.known_variant[partner_row], -1)
@@ -111,6 +107,15 @@ def real_links(pair: ReleasePair, partner: Ints) -> Ints:
     keys, count = np.unique(before * np.int64(width) + after + 1, return_counts=True)
     variant, partner_variant = keys // width, keys % width - 1
     return np.column_stack((variant, partner_variant, count)).astype(np.int64)
+
+
+def _refuse_ambiguous(partner: Ints, n_cases: int) -> None:
+    """Refuse partners that are not one for each earlier case, or that name a later case twice."""
+    if len(partner) != n_cases:
+        raise InputError(f"{len(partner)} partners for {n_cases} cases of the earlier release")
+    survived = partner[partner >= 0]
+    if np.bincount(survived).max(initial=0) > 1:
+        raise InputError("two cases of the earlier release have the same partner in the later one")
 
 
 def true_linker_minima(
@@ -175,7 +180,7 @@ class RealPartners:
 
 @content_free()
 class LinkChanges(NamedTuple):
-    """What differs between the real links of one earlier release and of the one before it.
+    """Differences between the real links of each earlier release and those of the release before it.
 
     start : int64[R + 1], where the changes of each release begin; those of the first add all its links
     variant, partner : int32, known variant of the earlier record, and of its partner (-1: none)
@@ -211,6 +216,11 @@ def least_true_counts(
     -------
     For each earlier release fa, ca and ba with a background knowledge that attains it; (None, None) without a value.
     None if the background knowledge does not fit into a table: each pair then needs a search of its own.
+
+    Raises
+    ------
+    InputError
+        As `real_links`.
     """
     table = shared.table(bk_length)
     if table is None:
@@ -238,25 +248,32 @@ def _named(
 
 
 def _link_changes(shared: SharedPairs, earlier: Sequence[NumberedRelease], partners: Sequence[Ints]) -> LinkChanges:
-    """List the real links of each earlier release that differ from those of the release before it."""
+    """List the differences between the real links of each earlier release and those of the release before it."""
     later_known = shared.known_of_case(shared.later)
     # A link as one integer: known variant, then its partner's known variant plus 1 (0: no partner).
     width = shared.n_known + 1
     before_links, before_records = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     links, records, sizes = [], [], []
     for release, partner in zip(earlier, partners, strict=True):
+        variant_of_case = shared.known_of_case(release)
+        _refuse_ambiguous(partner, len(variant_of_case))
         partner_known = np.where(partner >= 0, later_known[partner], -1)
-        of_cases = shared.known_of_case(release) * np.int64(width) + partner_known + 1
+        of_cases = variant_of_case * np.int64(width) + partner_known + 1
         release_links, release_records = np.unique(of_cases, return_counts=True)
         both, place = np.unique(np.concatenate((before_links, release_links)), return_inverse=True)
-        more = np.bincount(place, np.concatenate((-before_records, release_records)), len(both)).astype(np.int64)
+        signed_records = np.concatenate((-before_records, release_records))
+        more = np.bincount(place, signed_records, len(both)).astype(np.int64)
         links.append(both[more != 0])
         records.append(more[more != 0])
         sizes.append(len(links[-1]))
         before_links, before_records = release_links, release_records
     variant, partner_code = np.divmod(np.concatenate(links), width)
-    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    return LinkChanges(start, variant.astype(np.int32), (partner_code - 1).astype(np.int32), np.concatenate(records))
+    return LinkChanges(
+        start=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        variant=variant.astype(np.int32),
+        partner=(partner_code - 1).astype(np.int32),
+        records=np.concatenate(records),
+    )
 
 
 @kernel

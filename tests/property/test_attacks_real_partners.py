@@ -18,6 +18,7 @@ from models.attacks import totals
 from models.attacks.pairs import join_releases, next_occurrences
 from models.attacks.search import Minimum
 from models.attacks.true_linker import RealPartners, true_counts, true_linker
+from models.errors import InputError
 from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of
@@ -145,3 +146,16 @@ def test_totals_that_do_not_fit_are_added_up(monkeypatch: pytest.MonkeyPatch) ->
     series.grow(20)
     records = [series.release(number, hidden=0.2, leaves=0.1) for number in (1, 2)]
     assert shared(records[1], records[:1], 2, "realisable") == [alone(records[1], records[0], 2, "realisable")]
+
+
+def test_partners_of_shared_pairs_must_be_distinct_and_complete() -> None:
+    """Two earlier cases cannot be one later case, and each has a place."""
+    series = Series(random.Random(2), values=False)
+    series.grow(20)
+    earlier, candidate = (series.release(number, hidden=0.0, leaves=0.0) for number in (1, 2))
+    compared = beside(candidate, [earlier])
+    same = np.zeros(earlier.log.n_cases, dtype=np.int64)
+    with pytest.raises(InputError, match="same partner"):
+        compared.true_counts([same], 2, (0,), "realisable")
+    with pytest.raises(InputError, match="partners for"):
+        compared.true_counts([same[:1]], 2, (0,), "realisable")

@@ -183,7 +183,8 @@ def _tables(valuer: CandidateValuer) -> EnumerationTables:
     if valuer.method == "exact":
         loose, can_be_free = base.loose, base.reachable
     else:  # group formulas ask for no flows
-        loose, can_be_free = np.zeros((0, 3), dtype=np.int64), np.zeros(len(later.known_variant), dtype=np.bool_)
+        loose = np.zeros((0, 3), dtype=np.int64)
+        can_be_free = np.zeros(len(later.known_variant), dtype=np.bool_)
 
     open_values = np.unique(later.value[can_be_free])
     part_of_row = np.where(can_be_free, np.searchsorted(open_values, later.value), -1).astype(np.int64)
@@ -197,7 +198,8 @@ def _tables(valuer: CandidateValuer) -> EnumerationTables:
     loose_variants = loose.copy()
     loose_variants[:, 0] = earlier.known_variant[loose[:, 0]]
     loose_variants[:, 1] = later.known_variant[loose[:, 1]]
-    hash_keys = np.random.default_rng(0).integers(1, 1 << 63, (2, len(later.known_variant) + variants), dtype=np.uint64)
+    n_keys = len(later.known_variant) + variants
+    hash_keys = np.random.default_rng(0).integers(1, 1 << 63, (2, n_keys), dtype=np.uint64)
     return EnumerationTables(
         first=table.first,
         after=table.after,

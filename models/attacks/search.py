@@ -529,8 +529,10 @@ def _value(totals, leaving, children, best, worst, path, cursor, depth, a):  # t
     ba = totals[ALL_IN, NEW, a]
     if cursor[FLOW_BA] >= 0:
         ba = cursor[FLOW_BA]
-    elif has_flows and cursor[ASKED] == 0 and can_be_free > 0 and ba < surplus and max(ba, least_value) < best[BA]:
-        cursor[ASKED] = ASK_BA
+    elif has_flows and cursor[ASKED] == 0:
+        more_can_be_free = can_be_free > 0 and ba < surplus
+        if more_can_be_free and max(ba, least_value) < best[BA]:
+            cursor[ASKED] = ASK_BA
 
     if cursor[ASKED] != 0:
         return True

@@ -261,7 +261,8 @@ class SharedPairs:
             Releases whose items belong to the alphabet as well, in this order.
         """
         numbered1, numbered2, view = earlier.numbered, self.later.numbered, self._view
-        shown = _union(len(self.items), numbered1.items, *(other.numbered.items for other in others), numbered2.items)
+        items_of_others = [other.numbered.items for other in others]
+        shown = _union(len(self.items), numbered1.items, *items_of_others, numbered2.items)
         symbol_codes = self._symbol_codes(shown)
         symbols = tuple(view.symbols[code] for code in symbol_codes.tolist())
 

@@ -303,7 +303,8 @@ class StageBudget:
     def rho(self, stage: str) -> Fraction:
         """Return the part of a Gaussian stage in the rho of all of them."""
         together = sum((getattr(self, name) for name in GAUSSIAN), start=Fraction(0))
-        stage_rho: Fraction = rho_of(together, self.delta_composed) * getattr(self, stage) / together * self.gain**2
+        rho_together = rho_of(together, self.delta_composed)
+        stage_rho: Fraction = rho_together * getattr(self, stage) / together * self.gain**2
         if not stage_rho:
             raise InputError("epsilon is too small: noise of the model does not fit 64 bits; raise epsilon")
         return stage_rho
@@ -514,7 +515,8 @@ def like_level(
     prior = np.asarray(list(some.values()), dtype=np.float64) * cases / sum(some.values())
     near = Spread(tuple(some), np.zeros(len(some), dtype=np.int64), prior)
     fitted_counts = fitted(prior, [follows(near, level, labels, design.case_weight)])
-    return dict(near.whole_cases(fitted_counts * design.sample / fitted_counts.sum(), draw)), float(fitted_counts.sum())
+    total = fitted_counts.sum()
+    return dict(near.whole_cases(fitted_counts * design.sample / total, draw)), float(total)
 
 
 def _fitted(

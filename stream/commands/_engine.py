@@ -180,7 +180,8 @@ class _EngineRun:
         if self._asked.released:
             from stream.release.public_view import attributes_sentence
 
-            build = replace(build, not_guaranteed=(*build.not_guaranteed, attributes_sentence(self._asked.released)))
+            not_guaranteed = (*build.not_guaranteed, attributes_sentence(self._asked.released))
+            build = replace(build, not_guaranteed=not_guaranteed)
         self._write(target, exposure, build)
         return {**single.summary(mechanism, exposure, build, seconds), **violations}
 

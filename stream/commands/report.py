@@ -69,9 +69,10 @@ def _links(folder: Path, page: Path) -> dict[str, dict[str, str]]:
     """Return the addresses of dossiers and assessments as seen from the page."""
     from stream.operator.papers import papers
 
-    links = {}
+    links: dict[str, dict[str, str]] = {}
     for publication, paths in papers(folder).items():
-        links[publication] = {
-            name: quote(os.path.relpath(path.absolute(), page.absolute().parent)) for name, path in paths.items()
-        }
+        links[publication] = {}
+        for name, path in paths.items():
+            relative_path = os.path.relpath(path.absolute(), page.absolute().parent)
+            links[publication][name] = quote(relative_path)
     return links

@@ -315,7 +315,8 @@ class Pipeline:
             except InputError as error:
                 raise BoundError(str(error)) from None
         if self.built_by is not None:
-            return self.built_by(Place(self.name, inputs.number, charged.attempt.cut), mechanism, exposure, memory)
+            place = Place(self.name, inputs.number, charged.attempt.cut)
+            return self.built_by(place, mechanism, exposure, memory)
         if spec.accumulation is None:
             return mechanism.build(exposure, memory)
         return mechanism.build_series(exposure, memory, spec.accumulation, inputs.number)

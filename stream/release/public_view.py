@@ -98,7 +98,8 @@ def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mech
         if name in exposure.sensitive:
             column = common(_classes(name, build, exposure, bins), least, cohorts)
         shown[name] = column
-    return replace(build, attributes=shown, not_guaranteed=(*build.not_guaranteed, attributes_sentence(names)))
+    not_guaranteed = (*build.not_guaranteed, attributes_sentence(names))
+    return replace(build, attributes=shown, not_guaranteed=not_guaranteed)
 
 
 def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Sequence[float]]) -> Column:

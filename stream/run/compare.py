@@ -90,10 +90,11 @@ def compare_publications(replay: Replay, outcome: ReplayOutcome, log: EventLog) 
     publication; `held`: share of the events seen that the last release keeps back for later.
     """
     starts = _starts(replay, log)
-    return [
-        _row(name, [decision for other, decision in outcome.decisions if other == name], _releases_of(pipeline), starts)
-        for name, pipeline in replay.service.pipelines.items()
-    ]
+    rows = []
+    for name, pipeline in replay.service.pipelines.items():
+        decisions = [decision for other, decision in outcome.decisions if other == name]
+        rows.append(_row(name, decisions, _releases_of(pipeline), starts))
+    return rows
 
 
 def write_comparison(rows: Sequence[Mapping[str, Any]], output: Path) -> None:

@@ -40,10 +40,10 @@ Floats = npt.NDArray[np.float64]
 def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
     """int64[V]: place of the nearest candidate of each variant, the first of the nearest ones."""
     candidate_texts = [_text(candidate) for candidate in candidates]
-    nearest_of_chunk = [
-        distances([_text(variant) for variant in variants[begin : begin + CHUNK]], candidate_texts).argmin(axis=1)
-        for begin in range(0, len(variants), CHUNK)
-    ]
+    nearest_of_chunk = []
+    for begin in range(0, len(variants), CHUNK):
+        texts = [_text(variant) for variant in variants[begin : begin + CHUNK]]
+        nearest_of_chunk.append(distances(texts, candidate_texts).argmin(axis=1))
     return np.concatenate([np.zeros(0, dtype=np.int64), *nearest_of_chunk]).astype(np.int64)
 
 

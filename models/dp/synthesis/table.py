@@ -74,7 +74,8 @@ def merged(log: EventLog, labels: Iterable[str], other: str) -> EventLog:
     It changes each case by itself.
     """
     wanted = set(labels)
-    kept = [code for code, value in enumerate(log.activity.values) if str(value) in wanted and str(value) != other]
+    wanted.discard(other)  # it is a value of its own, whether the log has it or not
+    kept = [code for code, value in enumerate(log.activity.values) if str(value) in wanted]
     recode = np.full(len(log.activity.values) + 1, len(kept), dtype=np.int32)
     recode[kept] = np.arange(len(kept), dtype=np.int32)
     recode[-1] = -1  # missing activities stay missing

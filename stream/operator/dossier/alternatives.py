@@ -96,7 +96,10 @@ def _of_groups(publication: Publication) -> list[Alternative]:
     mechanism, K, L = publication.mechanism, int(publication.mechanism["K"]), int(publication.mechanism["L"])
     found = []
     for least in sorted({*LEAST_GROUPS, K}):
-        gate = {name: least if bound == K and name in FOLLOWING else bound for name, bound in _gate(publication)}
+        gate = dict(_gate(publication))
+        for name, bound in gate.items():
+            if name in FOLLOWING and bound == K:
+                gate[name] = least
         table = _table(publication, mechanism={**mechanism, "K": least}, gate=gate)
         found.append(Alternative("K", least, table, chosen=least == K))
     for known in (L - 1, L + 1):

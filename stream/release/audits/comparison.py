@@ -152,10 +152,9 @@ class Comparison:
         def alone(place: int) -> PairAttack:
             return self.alone_with(self.earlier[place], bk_length, ns, "exact", minimum)
 
+        releases = [_numbered_release(record) for record in self.earlier]
         try:
-            return followed_attacks(
-                self.against, [_numbered_release(record) for record in self.earlier], bk_length, ns, minimum, alone
-            )
+            return followed_attacks(self.against, releases, bk_length, ns, minimum, alone)
         except InputError:
             return None
 
@@ -200,7 +199,8 @@ class Comparison:
             return None
         if any(_numbered(self.numbering, record) is None for record in records):
             return None  # it was read back after a restart, and no audit has compared it since
-        pair, table = self.against.pair(_numbered_release(earlier), [_numbered_release(record) for record in records])
+        releases = [_numbered_release(record) for record in records]
+        pair, table = self.against.pair(_numbered_release(earlier), releases)
         return PairAttack(pair, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, pair))
 
     def edges(self, earlier: ReleaseRecord, pair: ReleasePair) -> Edges | None:

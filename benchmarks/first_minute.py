@@ -25,7 +25,7 @@ LOG, CONFIG = str(EXAMPLES / "hospital.xes.gz"), str(EXAMPLES / "hospital.toml")
 
 DEMO = ("demo -o {out}",)
 WITHOUT_DEMO = (f"replay {LOG} -c {CONFIG} -o {{out}} --final", f"report {{out}} --source {LOG} -o {{out}}.html")
-"""What a program without `demo` runs to show the same."""
+"""Commands that show the same with a program without `demo`."""
 
 
 def timed(words: Sequence[str], folder: Path, cache: Path) -> dict[str, float]:

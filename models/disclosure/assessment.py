@@ -166,12 +166,12 @@ class Assessment:
 @content_free("profiles", "sensitive", "targets", "seed", "noise")
 @dataclass(frozen=True)
 class Attackers:
-    """Who attacks, and how many cases they attack.
+    """The attackers, and the number of cases that they attack.
 
     Parameters
     ----------
     profiles
-        What the attackers know.
+        Knowledge of each attacker.
     sensitive
         Case attributes that are guessed.
     targets
@@ -229,7 +229,7 @@ def assess(
         Cases of the same process that did not enter the release. None: only the best guess without the release is
         compared with, and membership is not attacked.
     attackers
-        Who attacks.
+        The attackers.
     chosen
         Attacked cases of the original and of the control, as indices; None: drawn at random.
     say

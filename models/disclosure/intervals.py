@@ -332,8 +332,9 @@ class BothWays:
 def crossed(divisions: Sequence[BothWays], measures: int) -> AttackRisk | None:
     """Return the risk over runs in which original and control changed places.
 
-    Each case was attacked once in each division as a case of the release, and once as one outside. What makes a case
-    easy to guess is the same in both, so the difference is known better than that of different cases.
+    Each case was attacked once in each division as a case of the release, and once as one outside. The
+    reasons why a case is easy to guess are the same in both, so the difference is more precise than that of different
+    cases.
 
     Parameters
     ----------

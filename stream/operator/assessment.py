@@ -124,7 +124,7 @@ def declared_profile(
     m
         Number of events that the attacker knows.
     structure
-        What the attacker knows of their order: `set`, `mult`, `seq` or `rel`.
+        Knowledge of their order: `set`, `mult`, `seq` or `rel`.
     attribute
         Activities, resources, or both.
     T
@@ -349,7 +349,8 @@ def warnings(assessments: Mapping[str, Assessment]) -> Iterator[str]:
         )
     for name, assessment in assessments.items():
         backwards = [measure for result in assessment.results for measure in result.measures if _is_backwards(measure)]
-        # Where each half was both, nobody mixed them up: suppression can make the rare cases of a release less like it.
+        # Halves that were original and control in turn were not mixed up: suppression can make the rare cases of a
+        # release less like it.
         if backwards and not assessment.both_ways:
             yield (
                 f"{name}: the control is nearer to the release than the original is ({backwards[0].attack}, "

@@ -54,7 +54,7 @@ def record(series: Sequence[PublishedRelease], *, url: str | None, facts: Mappin
     series
         All releases of the publication, in order.
     url
-        Where recipients find the folder of the publication. If not set, datasets have no distributions, since these
+        Address of the folder of the publication. If not set, datasets have no distributions, since these
         need an address.
     facts
         Of dossier.toml: the controller is the publisher; the purpose is part of the description.

@@ -134,7 +134,7 @@ def assess_mechanism(
     mechanism_
         Mechanism that makes a release.
     exposure
-        What a cut exposes.
+        The log of the cut, as the mechanism gets it.
     finish
         Makes of a build what leaves.
     attackers

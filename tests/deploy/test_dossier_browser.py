@@ -59,7 +59,7 @@ def _keep(path: Path, words: list[str]) -> None:
 
 
 def printed(words: list[str]) -> str:
-    """What a command prints as JSON."""
+    """The JSON that a command prints."""
     program = [sys.executable, "-m", "stream.commands", *words, "--json"]
     return subprocess.run(program, capture_output=True, text=True, check=True).stdout
 

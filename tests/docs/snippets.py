@@ -79,7 +79,7 @@ SHORTER = (
     (r"--runs 1000000\b", "--runs 20000"),
     (r"--runs (1000|2000)\b", "--runs 20"),
 )
-"""What is run in the place of what the pages say, so that a walk takes seconds."""
+"""Parts of commands of the pages, and their replacements, so that a walk takes seconds."""
 
 PLACES = ((r"(?<![\w.])/var/lib/veilstream\b", "var/lib/veilstream"),)
 """Folders of a host, under the folder of the walk."""
@@ -91,7 +91,7 @@ def not_run(line: str) -> str | None:
 
 
 def syntax_faults(snippet: Snippet) -> list[str]:
-    """What bash says of a block. Commands and options of its lines: `command_lines.faults`."""
+    """Return the errors of bash in the syntax of a block. Commands and options of its lines: `command_lines.faults`."""
     done = subprocess.run(["bash", "-n"], input=snippet.text, capture_output=True, text=True, check=False)
     return done.stderr.splitlines()
 

@@ -131,7 +131,7 @@ OUTCOMES: dict[str, Callable[[Mapping[str, str], Path], None]] = {
     "docs/howto/erase.md": _weekly,
     "docs/models-api.md": _models,
 }
-"""What a page claims of what its lines print."""
+"""Checks of the claims of a page about the output of its lines."""
 
 
 @pytest.mark.parametrize("snippet", [one for one in ALL if one.language == "sh"], ids=str)

@@ -62,7 +62,7 @@ def code(notebook: Any) -> list[Any]:
 
 
 def output_of(notebook: Any, words: str) -> str:
-    """What the one cell whose source has these words shows."""
+    """Return the output of the only cell whose source contains these words."""
     (cell,) = [cell for cell in code(notebook) if words in cell.source]
     return "\n".join(shown(cell))
 

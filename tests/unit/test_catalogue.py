@@ -48,7 +48,7 @@ def graph(path: Path) -> rdflib.Graph:
 
 
 def problems(data: rdflib.Graph) -> str:
-    """What the shapes of DCAT-AP 3 say against a record: of all constraints, and of the classes of values."""
+    """Return the faults of a record by the shapes of DCAT-AP 3: all constraints, and the classes of values."""
     shapes = rdflib.Graph()
     for name in ("shapes", "range"):
         shapes.parse(SHAPES / f"dcat-ap-3.0.0-{name}.ttl", format="turtle")

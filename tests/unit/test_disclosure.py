@@ -282,7 +282,7 @@ def test_an_attack_that_reaches_few_people_has_no_power() -> None:
 def test_people_whom_many_records_single_out_count_once() -> None:
     """A negative control: ten people, each singled out by predicates of eight records, original and control by lot.
 
-    Whoever counts predicates or records sees 80 of them, and accuses each lot that is not even.
+    A count of predicates or records has 80 of them, and accuses each lot that is not even.
     """
     rng = np.random.default_rng(9)
     ordinary = _random_traces(30, 10, length=5, letters="abcd")

@@ -243,7 +243,7 @@ def test_weights_of_cases() -> None:
 
 def test_a_weak_first_level_is_measured_again() -> None:
     """With all that the longer contexts would have had: the noise is that of both rhos at once, and nothing else of the
-    model is drawn. Where it is strong, and if there is one level, nothing changes."""
+    model is drawn. If it is strong, or the only level, nothing changes."""
     variants, counts = [(0, 1, 0), (1,)], np.asarray([50, 7])
     rhos = [Fraction(1, 100), Fraction(2, 100), Fraction(3, 100)]
 

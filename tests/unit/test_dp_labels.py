@@ -75,7 +75,7 @@ def test_many_labels_at_once_decide_the_threshold() -> None:
 
 @pytest.mark.parametrize("delta", [Fraction(1, 2), Fraction(9, 10), Fraction(999, 1000)])
 def test_a_large_delta_has_a_threshold_above_the_weight_of_a_person(delta: Fraction) -> None:
-    """Where noise above zero is seldom enough; the tail is convex only above all weights of a person."""
+    """Even if noise above zero would be seldom enough: the tail is convex only above all weights of a person."""
     for most, cases in ((1, 1), (1, 2), (4, 2)):
         least = labels.threshold(UNIT / 2, delta, most, cases)
         assert least > cases * UNIT

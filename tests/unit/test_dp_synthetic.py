@@ -185,7 +185,7 @@ def _parts(shares: Any) -> dict[str, Fraction]:
 def test_shares_by_default() -> None:
     """Three tenths for times if they run; of the rest a tenth for variants, half of what is left each for the model and
     the weights; below an epsilon of a half a twentieth, fifteen of them and four. Labels have one twentieth of those of
-    the model, or two. Where releases add up: of the rest seven tenths and three."""
+    the model, or two. If releases add up: of the rest seven tenths and three."""
     for labels in (False, True):
         for timed in (False, True):
             rest = 1 - Fraction(3 * timed, 10)

@@ -104,7 +104,7 @@ def edge_of(scale: float, reach: int, steps: int = 1) -> Fraction:
 @pytest.mark.parametrize(("cases", "cells"), [(1, 1), (3, 1), (1, 4), (2, 3)])
 def test_reach_at_the_edge_of_delta(scale: float, reach: int, cases: int, cells: int) -> None:
     """A delta that the edge passes by one part in 10^41 is not kept by that reach; one above the edge by one in 10^30
-    is. What is between counts as above."""
+    is. A delta between the two counts as above."""
     edge = edge_of(scale, reach, cases) * cells
     assert truncated.reach(scale, edge * (1 - Fraction(1, 10**41)), cases, cells) == reach + 1
     assert truncated.reach(scale, edge * (1 + Fraction(1, 10**41)), cases, cells) == reach + 1

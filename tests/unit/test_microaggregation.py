@@ -163,7 +163,7 @@ def test_cohorts_pay_what_they_owe(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_what_is_not_told_changes_nothing(seed: int) -> None:
     """Other times of the cases that are pending in the end: the same bytes were published, from the first cohort on.
-    What is pending can be reported later, so it must not be reported now."""
+    Pending times can be reported later, so they must not be reported now."""
     K, parts = 5, [random_log(100 * seed + part, 8) for part in range(3)]
 
     def publish(logs: list[EventLog]) -> tuple[list[list[int]], list[dict[Any, Any]]]:

@@ -41,7 +41,7 @@ class OtherPublication:
     Parameters
     ----------
     name, audience
-        Which one, and to whom it goes.
+        The publication, and its recipients.
     exact
         Whether it shows cases without noise.
     """
@@ -125,7 +125,7 @@ class DossierEvidence:
     Parameters
     ----------
     process, name, audience
-        Which publication it is.
+        The process, the publication, and its recipients.
     verdict
         The verdict on its releases together.
     document

@@ -326,7 +326,7 @@ def inserted_since(context: AuditContext, earlier: ReleaseRecord, later: Release
     Parameters
     ----------
     context
-        What the audits of the candidate receive.
+        The candidate, the earlier releases, and the counts of the cut.
     earlier, later
         The two releases.
     """

@@ -293,7 +293,7 @@ class Tlkc(TlkcMechanism):
         shown
             Items that earlier releases have shown.
         targets
-            What each group of cases must offer.
+            Least numbers that each group of cases must have.
         gone
             Items that are suppressed already.
         """

@@ -260,11 +260,12 @@ def _link_changes(shared: SharedPairs, earlier: Sequence[NumberedRelease], partn
         partner_known = np.where(partner >= 0, later_known[partner], -1)
         of_cases = variant_of_case * np.int64(width) + partner_known + 1
         release_links, release_records = np.unique(of_cases, return_counts=True)
-        both, place = np.unique(np.concatenate((before_links, release_links)), return_inverse=True)
+        all_links, place = np.unique(np.concatenate((before_links, release_links)), return_inverse=True)
         signed_records = np.concatenate((-before_records, release_records))
-        more = np.bincount(place, signed_records, len(both)).astype(np.int64)
-        links.append(both[more != 0])
-        records.append(more[more != 0])
+        change = np.bincount(place, signed_records, len(all_links)).astype(np.int64)
+        has_changed = change != 0
+        links.append(all_links[has_changed])
+        records.append(change[has_changed])
         sizes.append(len(links[-1]))
         before_links, before_records = release_links, release_records
     variant, partner_code = np.divmod(np.concatenate(links), width)

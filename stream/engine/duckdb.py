@@ -1,7 +1,7 @@
 """The engine `duckdb`: one host, data sets larger than memory. Needs the extra `duckdb`.
 
-Rows are read in place. Data that do not fit into the permitted memory go to a folder that is removed afterwards.
- The queries are those of `stream.engine.sql`.
+Rows are read in place. Data that do not fit into the permitted memory go to a folder that is removed afterwards. The
+queries are those of `stream.engine.sql`.
 """
 
 from __future__ import annotations

@@ -68,8 +68,7 @@ class Risk(Audit):
     release matters: `false`."""
     projections: tuple[Projection, ...] = ("A", "E")
     """Knowledge of the adversary about an event of the source, A to F (docs/glossary.md). Set it when a report repeats
-    the
-    table of the re-identification paper."""
+    the table of the re-identification paper."""
     resolution: Unit = "minutes"
     """Accuracy to which times of the source are floored. Set it when an adversary knows the hour or the day of an
     event, not the minute."""

@@ -28,8 +28,7 @@ class SeriesAudit(Audit):
 
     last: int = Field(default=3, ge=2)
     """Number of earlier releases that take part; the cost grows with the square. Set it when recipients keep and
-    combine
-    more than three releases."""
+    combine more than three releases."""
     few: int = Field(default=60, ge=0)
     """Up to so many candidates are all tried, of more only the worst of every pair (`complete` is then false). Set it
     when the audit is not complete and an exact least number is worth the time."""

@@ -70,8 +70,7 @@ class TlkcMechanism(Mechanism):
     in whole T; elapsed times by directly-follows pair). Set it when recipients need a performance map."""
     suppression: Suppression = "exact"
     """Choice of suppressed events: `local` shortens single cases, the others remove items from all. Set it when more
-    events
-    must stay (`local`), or when you compare with the paper (`greedy`)."""
+    events must stay (`local`), or when you compare with the paper (`greedy`)."""
     algorithm: Literal[1, 2] = 2
     """`greedy`, `pruned`: the paper's Algorithm 1 or 2. Set it when you repeat the experiments of the TLKC paper with
     Algorithm 1."""

@@ -9,15 +9,12 @@ may change without notice (docs/python-api.md).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from veilstream import _foreign
 
 _foreign.check()
 
 # After the check, so that it refuses a foreign package before anything is imported from it.
 from models.errors import BoundError, InputError, RefusedError, VeilstreamError  # noqa: E402
-from veilstream._deprecation import successor  # noqa: E402
 from veilstream._logs import example_log, read_log  # noqa: E402
 from veilstream._measures import assess, attack, leakage, risk, utility  # noqa: E402
 from veilstream._releases import anonymize, replay, synthesize  # noqa: E402
@@ -42,13 +39,3 @@ __all__ = [
     "synthesize",
     "utility",
 ]
-
-_RENAMED: dict[str, str] = {}
-"""New name of each public name that was renamed and still works."""
-
-
-if not TYPE_CHECKING:
-    # A checker of types would take every name for one of this module.
-    def __getattr__(name: str) -> Any:
-        """Return what a former public name is called now."""
-        return globals()[successor(__name__, name, _RENAMED)]

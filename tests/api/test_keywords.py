@@ -1,9 +1,8 @@
-"""Keywords of functions are the options of the commands; former names work for a while, with a warning."""
+"""Keywords of functions are the options of the commands."""
 
 from __future__ import annotations
 
 import inspect
-import warnings
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from typer.main import get_command
 
 import veilstream as vs
 from stream.commands import build_app
-from veilstream._deprecation import renamed_keywords, successor
 
 COMMANDS = {
     "anonymize": "anonymize",
@@ -81,7 +79,8 @@ def options(command: str) -> set[str]:
 def keywords(function: str) -> set[str]:
     """The keywords of a function; its positional parameters are the arguments of the command."""
     parameters = inspect.signature(getattr(vs, function)).parameters.values()
-    return {one.name for one in parameters if one.kind in (one.KEYWORD_ONLY, one.VAR_KEYWORD)}
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    return {parameter.name for parameter in parameters if parameter.kind in kinds}
 
 
 def test_every_function_belongs_to_a_command() -> None:
@@ -110,39 +109,3 @@ def test_options_of_files_are_keywords_of_read_log() -> None:
     """All of them, with the zone and the columns."""
     assert OF_FILES | {"columns", "timezone", "time_format"} == keywords("read_log")
     assert options("anonymize") >= OF_FILES
-
-
-def test_a_former_keyword_works_with_a_warning() -> None:
-    """At the line of the caller; both together are an error."""
-
-    @renamed_keywords(least="K")
-    def function(log: str, *, K: int = 20) -> tuple[str, int]:
-        return log, K
-
-    former: Any = function
-    with pytest.warns(DeprecationWarning, match="function: least is now called K") as caught:
-        assert former("log", least=5) == ("log", 5)
-    assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert function("log", K=7) == ("log", 7)
-    with pytest.raises(TypeError, match="pass one of them"):
-        former("log", least=5, K=7)
-
-
-def test_a_former_name_works_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that never was one is an AttributeError, as of any module."""
-    monkeypatch.setitem(vs._RENAMED, "anonymise", "anonymize")
-    with pytest.warns(DeprecationWarning, match="veilstream.anonymise is now called veilstream.anonymize") as caught:
-        assert vs.anonymise is vs.anonymize  # type: ignore[attr-defined]
-    assert caught[0].filename.endswith("test_keywords.py")
-    with pytest.raises(AttributeError, match="module 'veilstream' has no attribute 'nothing'"):
-        vs.nothing  # type: ignore[attr-defined] # noqa: B018
-    with pytest.raises(AttributeError):
-        successor("veilstream", "nothing", {})
-
-
-def test_every_renamed_name_leads_to_a_public_one() -> None:
-    """A former name is no public name any more."""
-    assert set(vs._RENAMED.values()) <= set(vs.__all__)
-    assert not set(vs._RENAMED) & set(vs.__all__)

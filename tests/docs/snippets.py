@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.conftest import ROOT
 from tests.docs.command_lines import PAGES
 
-LANGUAGES = ("sh", "python", "toml", "json", "properties", "text")
-"""`text` is what a program prints, and pictures; all others are checked or run."""
+LANGUAGES = ("sh", "python", "toml", "properties", "text")
+"""`text` is output and pictures. `properties` is checked by test_daemon_page.py, the others by test_snippets.py."""
 
 _BLOCK = re.compile(r"^( *)```([^\n`]*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 

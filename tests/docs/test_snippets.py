@@ -6,7 +6,6 @@ A block that a reader cannot use is a defect of its page. Lines that cannot run 
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import tomllib
@@ -134,7 +133,7 @@ OUTCOMES: dict[str, Callable[[Mapping[str, str], Path], None]] = {
 """Checks of the claims of a page about the output of its lines."""
 
 
-@pytest.mark.parametrize("snippet", [one for one in ALL if one.language == "sh"], ids=str)
+@pytest.mark.parametrize("snippet", [snippet for snippet in ALL if snippet.language == "sh"], ids=str)
 def test_every_shell_block_is_parsed(snippet: Snippet) -> None:
     """By bash, also what is not run; the program knows each command and option (test_commands.py)."""
     assert syntax_faults(snippet) == []
@@ -149,7 +148,7 @@ def test_what_is_not_run_is_on_a_page() -> None:
             assert (ROOT / name).exists(), name
 
 
-@pytest.mark.parametrize("snippet", [one for one in ALL if one.language == "python"], ids=str)
+@pytest.mark.parametrize("snippet", [snippet for snippet in ALL if snippet.language == "python"], ids=str)
 def test_every_python_block_is_parsed(snippet: Snippet) -> None:
     """Also those that only show a shape."""
     compile(snippet.text, str(snippet), "exec")
@@ -187,7 +186,7 @@ def whole(fragment: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-@pytest.mark.parametrize("snippet", [one for one in ALL if one.language == "toml"], ids=str)
+@pytest.mark.parametrize("snippet", [snippet for snippet in ALL if snippet.language == "toml"], ids=str)
 def test_every_configuration_is_valid(
     snippet: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,9 +214,3 @@ def test_a_misspelt_key_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "page.toml"
     path.write_text(tomli_w.dumps(whole({"publication": [{"realease_attributes": ["diagnosis"]}]})))
     assert execute(["check-config", str(path)]) == 2
-
-
-@pytest.mark.parametrize("snippet", [one for one in ALL if one.language == "json"], ids=str)
-def test_every_json_block_is_json(snippet: Snippet) -> None:
-    """An example that somebody copies is read."""
-    json.loads(snippet.text)

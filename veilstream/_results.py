@@ -59,6 +59,9 @@ COUNTS = ("cases", "events", "KA", "FA", "CA", "BA")
 MOST_ROWS = 60
 """Rows of a table that text and notebooks show."""
 
+MISSING = "-"
+"""A figure that was not measured, in text and notebooks."""
+
 NO_ROWS = "(no rows)"
 """In the place of a table without rows."""
 
@@ -88,7 +91,7 @@ class Release:
     Attributes
     ----------
     promise : Mapping of str to str
-        What is guaranteed, to whom, against whom, and what is not: the sentences of the release's manifest.
+        Guarantee, recipients, adversary and limits: the sentences of the release's manifest.
     document : Mapping
         The JSON of `veilstream anonymize --json`; of a release of a series its public manifest.
 
@@ -196,7 +199,7 @@ class Measurement:
     document : Mapping
         The JSON that the command of the same name prints with `--json`.
     notes : tuple of str
-        What the figures mean, and what was not measured.
+        Meaning of the figures, and measures that were left out.
     broken : tuple of str
         Bounds that were set and do not hold, one sentence each; empty if all hold.
     """
@@ -320,10 +323,21 @@ def promise_lines(promise: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(heading, promise[key]) for key, heading in PROMISES.items() if promise.get(key)]
 
 
+def _with_dashes(figures: pd.DataFrame) -> pd.DataFrame:
+    """Return figures with a dash for None: pandas puts one only for what it counts as a missing number or text."""
+    import pandas as pd
+
+    shown = figures.copy()
+    for column in figures.columns:
+        if pd.api.types.is_object_dtype(figures[column]):
+            shown[column] = figures[column].where(figures[column].notna(), MISSING)
+    return shown
+
+
 def _text(title: str, figures: pd.DataFrame, promises: Sequence[tuple[str, str]], notes: Sequence[str]) -> str:
     table = NO_ROWS
     if len(figures):
-        table = figures.to_string(index=False, na_rep="-", max_rows=MOST_ROWS)
+        table = _with_dashes(figures).to_string(index=False, na_rep=MISSING, max_rows=MOST_ROWS)
     lines = [title, "", table, ""]
     lines += [f"{heading}: {text}" for heading, text in promises]
     lines += notes
@@ -336,7 +350,8 @@ def _html(title: str, figures: pd.DataFrame, promises: Sequence[tuple[str, str]]
     table = f"<p>{NO_ROWS}</p>"
     if len(figures):
         with pd.option_context("display.max_colwidth", None):
-            table = figures.to_html(index=False, na_rep="-", escape=True, border=0, max_rows=MOST_ROWS)
+            shown = _with_dashes(figures)
+            table = shown.to_html(index=False, na_rep=MISSING, escape=True, border=0, max_rows=MOST_ROWS)
     parts = [f"<p><strong>{html.escape(title)}</strong></p>", table]
     if promises:
         parts.append("<dl>")

@@ -157,3 +157,12 @@ def test_every_kind_without_noise(small: pd.DataFrame, kind: str) -> None:
     parameters: dict[str, Any] = {} if kind == "identity" else {"K": 5}
     release = vs.anonymize(small.assign(extra="x"), mechanism=kind, **parameters)
     assert set(release.log.columns) == {"case:concept:name", "concept:name", "time:timestamp"}
+
+
+def test_a_figure_that_was_not_measured_is_a_dash(small: pd.DataFrame) -> None:
+    """Also in a column without any figure, which pandas would show as None."""
+    without_attributes = small[["case:concept:name", "concept:name", "time:timestamp"]]
+    result = vs.risk(without_attributes, projection="A", points=[1])
+    assert result.to_dataframe()["attributes_alone"].isna().all()
+    assert "None" not in result.summary()
+    assert "None" not in result._repr_html_()

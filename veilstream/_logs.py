@@ -48,7 +48,7 @@ class GivenLog:
     categories
         Columns of a frame that are categorical.
     time_basis
-        What a release states of its times; None if the log states nothing.
+        Meaning of the times that a release states; None if the log states nothing.
     path
         The file or folder that was read; None for an object.
     """
@@ -303,7 +303,9 @@ def _refuse_containers(table: pd.DataFrame, name: str) -> None:
     """Refuse cells that hold lists, sets or mappings: they are no values that two events can share."""
     import pandas as pd
 
-    for column in [name for name in table.columns if pd.api.types.is_object_dtype(table[name])]:
+    for column in table.columns:
+        if not pd.api.types.is_object_dtype(table[column]):
+            continue
         for row, value in enumerate(table[column].tolist()):
             if isinstance(value, list | set | dict):
                 raise InputError(
@@ -317,8 +319,8 @@ def _of_pm4py_log(log: Any, name: str) -> GivenLog:
 
     with quiet_pm4py() as pm4py:
         frame = pm4py.convert_to_dataframe(log)
-    given = _of_frame(frame, None, None, None, name)
-    return replace(given, form="pm4py", time_basis=log.attributes.get("privacy:time_basis"))
+    source = _of_frame(frame, None, None, None, name)
+    return replace(source, form="pm4py", time_basis=log.attributes.get("privacy:time_basis"))
 
 
 def _to_pm4py(log: EventLog, time_basis: str | None) -> Any:
@@ -355,7 +357,7 @@ def to_frame(
     categories
         Columns that become categorical, with the values that the log shows and no others.
     time_basis
-        What a release states of its times.
+        Meaning of the times, if the log is a release.
     """
     frame = log.to_dataframe()
     if not len(log.resource.values):

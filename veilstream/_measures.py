@@ -102,7 +102,7 @@ def attack(
         n=[n] if isinstance(n, int) else list(n),
         method=method,
         minimum=minimum,
-        bk=[listed(known) for known in bk],
+        bk=[listed(items) for items in bk],
         joint=joint,
         foreign=foreign,
         attribute=attribute,
@@ -112,8 +112,8 @@ def attack(
     )
     releases = []
     for number, release in enumerate((earlier, later, *further), start=1):
-        given = given_log(log_of(release), columns, timezone, time_format, f"release {number}")
-        releases.append(given.log)
+        source = given_log(log_of(release), columns, timezone, time_format, f"release {number}")
+        releases.append(source.log)
     logs = question.simple_logs(releases, attributes(sensitive))
     pairs = attack_pairs(question, logs)
     body = pairs[0].answer.json() if len(logs) == 2 else document(question, logs, pairs)
@@ -291,7 +291,7 @@ def risk(
     log
         The log.
     projection
-        What the adversary knows of an event: A to F, several of them, or all (docs/glossary.md).
+        The adversary's knowledge of an event: A to F, several of them, or all (docs/glossary.md).
     resolution
         Times are floored to seconds, minutes, hours or days.
     points
@@ -301,11 +301,11 @@ def risk(
     semantics
         joint, or per-column (the paper's program).
     unit
-        Who the person is: case or resource.
+        Unit that is singled out, a person: case or resource.
     adversary
         random points, or greedy (those that single out fastest).
     case_attributes, event_attributes
-        What else is known; by default what the log has and may identify.
+        Further knowledge; by default the attributes of the log that may identify.
     population
         Estimate uniqueness among so many persons; 0: no estimate.
     sensitive
@@ -345,13 +345,13 @@ def risk(
 
     amounts = [points] if isinstance(points, int | str) else list(points)
     projections, amounts = questions(listed(projection), amounts)
-    given = given_log(log_of(log), columns, timezone, time_format)
-    resource_column = given.names.resource if given.names else None
+    source = given_log(log_of(log), columns, timezone, time_format)
+    resource_column = source.names.resource if source.names else None
     known_of_events = known_event_attributes(listed(event_attributes), resource_column)
 
-    def measured(name: Any) -> Uniqueness:
+    def measure(name: Any) -> Uniqueness:
         return trace_uniqueness(
-            given.log,
+            source.log,
             name,
             amounts,
             resolution=resolution,
@@ -365,20 +365,20 @@ def risk(
             event_attributes=known_of_events or None,
         )
 
-    found, seconds = measure_each(projections, measured, time.process_time)
-    found = with_time_note(found, given.time_basis)
-    estimate = estimate_population(given.log, found[0], population, seed) if population else None
+    measured, seconds = measure_each(projections, measure, time.process_time)
+    measured = with_time_note(measured, source.time_basis)
+    estimate = estimate_population(source.log, measured[0], population, seed) if population else None
     return Measurement(
-        f"share of {found[0].cases} {unit}s that are unique ({semantics}, {resolution})",
-        document(found, seconds, resolution, estimate),
-        rows=_risk_rows(found),
-        notes=sentences(found, estimate),
+        f"share of {measured[0].cases} {unit}s that are unique ({semantics}, {resolution})",
+        document(measured, seconds, resolution, estimate),
+        rows=_risk_rows(measured),
+        notes=sentences(measured, estimate),
     )
 
 
-def _risk_rows(found: Sequence[Uniqueness]) -> list[dict[str, Any]]:
+def _risk_rows(measured: Sequence[Uniqueness]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for each in found:
+    for each in measured:
         about: dict[str, Any] = {"projection": each.projection, "status": each.status}
         for point in each.points:
             about_point = {"m": point.m, "unique_mean": point.unique_mean, "unique_sd": point.unique_sd}
@@ -435,9 +435,9 @@ def utility(
     """
     from models.utility.comparison import AGREEMENTS, compare, sentences
 
-    here = given_log(log_of(original), columns, timezone, time_format, "the original")
-    there = given_log(log_of(released), columns, timezone, time_format, "the release")
-    body = compare(here.log, there.log, tuple(listed(perspective)), T, fitness)
+    before = given_log(log_of(original), columns, timezone, time_format, "the original")
+    after = given_log(log_of(released), columns, timezone, time_format, "the release")
+    body = compare(before.log, after.log, tuple(listed(perspective)), T, fitness)
     rows: list[dict[str, Any]] = [{"measure": "data utility", "value": body["data_utility"]}]
     for name in AGREEMENTS:
         figures = body[name] or {}
@@ -484,9 +484,9 @@ def assess(
         mechanism, or a mapping with its parameters: {"kind": "tlkc", "K": 20, "L": 2}. Then no releases and no control
         are given.
     m, knowledge, attribute, T, case_attributes
-        What the attacker knows: number of items, their structure (set, mult, seq, rel), what an item is, the accuracy
-        of relative times, and attributes of a case. By default the attacker of the release's promise, else one who
-        knows three activities in order. A stronger attacker is always added.
+        The attacker's knowledge: number of items, their structure (set, mult, seq, rel), the kind of an item, the
+        accuracy of relative times, and attributes of a case. By default the attacker of the release's promise, else one
+        who knows three activities in order. A stronger attacker is always added.
     start
         Unit of time in which the attacker knows when a case began. The release must show dates.
     sensitive
@@ -549,7 +549,7 @@ def assess(
             raise InputError("mechanism makes the release and the control itself: leave out releases and control")
         parameters = {"kind": mechanism} if isinstance(mechanism, str) else dict(mechanism)
         made_by = mechanism_of(str(parameters.pop("kind", "")), parameters)
-        made, found = assess_mechanism_of(
+        made, assessments = assess_mechanism_of(
             made_by, source, attackers, declared=declared, divisions=divisions, say=lambda _: None
         )
         attacked_releases.append(made)
@@ -564,18 +564,18 @@ def assess(
         if control is not None:
             outside = given_log(control, columns, timezone, time_format, "the control").log
         attackers = replace(attackers, profiles=profiles_of(declared, attacked_releases, source))
-        found = assess_releases(attacked_releases, source, outside, attackers, say=lambda _: None)
+        assessments = assess_releases(attacked_releases, source, outside, attackers, say=lambda _: None)
         pairs = linked_pairs(attacked_releases, attackers)
     rows = []
-    for attacked, assessment in found.items():
+    for attacked, assessment in assessments.items():
         for result in assessment.results:
             attacker = {"attacked": attacked, "attacker": result.profile.name}
             rows += [attacker | _figures_of(measure.json()) for measure in result.measures]
-    notes = [*(f"warning: {warning}" for warning in warnings(found)), *READING]
+    notes = [*(f"warning: {warning}" for warning in warnings(assessments)), *READING]
     title = "attacks on a release"
     if len(attacked_releases) > 1:
         title = f"attacks on {len(attacked_releases)} releases"
-    return Measurement(title, document(attacked_releases, found, pairs), rows=rows, notes=notes)
+    return Measurement(title, document(attacked_releases, assessments, pairs), rows=rows, notes=notes)
 
 
 _SHOWN_OF_ATTACK = ("attack", "how", "targets", "rate", "control", "risk", "low", "high", "power", "result")

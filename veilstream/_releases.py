@@ -75,7 +75,8 @@ def anonymize(
     keep_resources
         Release the names of resources.
     knowledge
-        What is known of the items: which (set), how often (mult), their order (seq), order and times (rel).
+        Structure of the adversary's knowledge of items: which (set), how often (mult), their order (seq), order and
+        times (rel).
     attribute
         An item is an activity (ac), a resource (re) or both (ar).
     T
@@ -146,9 +147,9 @@ def anonymize(
     from stream.release.single import mechanism_of
 
     chosen = mechanism_of(mechanism, settings)
-    given = given_log(log, columns, timezone, time_format)
+    source = given_log(log, columns, timezone, time_format)
     return _released(
-        given,
+        source,
         chosen,
         sensitive=attributes(sensitive),
         released=attributes(release_attributes),
@@ -181,7 +182,7 @@ def synthesize(
     mechanism
         dp-synthetic (a model of the log with times), dp-log (variants and times), dp-variants (variants).
     epsilon
-        How much the release may tell (smaller is stricter).
+        Privacy loss of the release (smaller is stricter).
     delta_dp
         Probability with which the promise of epsilon may fail.
     columns, timezone, time_format
@@ -211,12 +212,12 @@ def synthesize(
     if mechanism not in drawn:
         raise InputError(f"mechanism {mechanism!r} is not one of {', '.join(drawn)}; others are given to anonymize")
     chosen = mechanism_of(mechanism, {"epsilon": epsilon, "delta_dp": delta_dp, **parameters})
-    given = given_log(log, columns, timezone, time_format)
-    return _released(given, chosen)
+    source = given_log(log, columns, timezone, time_format)
+    return _released(source, chosen)
 
 
 def _released(
-    given: GivenLog,
+    source: GivenLog,
     mechanism: Mechanism,
     *,
     sensitive: Sequence[str] = (),
@@ -229,7 +230,7 @@ def _released(
     from stream.release.manifest import reading_notes
     from stream.release.public_files import privacy_header, public_log
 
-    exposure = single.exposure_of(given.log, sensitive, released, mechanism)
+    exposure = single.exposure_of(source.log, sensitive, released, mechanism)
     problem = single.tlkc_problem(mechanism, exposure)
     if list_violations and problem is None:
         raise InputError(f"list_violations is for mechanism tlkc, not {mechanism.kind}")
@@ -241,14 +242,14 @@ def _released(
     warnings = [f"warning: {warning}" for warning in single.warnings_of(document)]
     notes = [*reading_notes(build), *warnings]
     without_events = int((log.lengths == 0).sum())
-    if without_events and given.form != "models":
+    if without_events and source.form != "models":
         notes.append(f"{without_events} cases of the release have no event; a DataFrame has no row for them")
     return Release(
         f"release by {mechanism.kind}",
         document,
         figures=_counts(document),
         notes=notes,
-        source=given,
+        source=source,
         header=privacy_header(mechanism, build),
         load=lambda: log,
     )
@@ -339,29 +340,29 @@ def replay(
     settings = sources.load(None if config is None else Path(config), tables)
     if columns is None:
         columns = settings.process.columns.changed
-    given = given_log(log, columns, timezone or settings.process.timezone, time_format or settings.file.time_format)
+    source = given_log(log, columns, timezone or settings.process.timezone, time_format or settings.file.time_format)
     if config is None and publication is not None:
         settings = settings.model_copy(update={"process": with_completion(settings.process)})
     if compare:
-        settings = alternatives(settings, given.log)
-    settings = settings_for(settings, given.log, end)
+        settings = alternatives(settings, source.log)
+    settings = settings_for(settings, source.log, end)
     if output is None:
         folder = ResultFolder(Path(tempfile.mkdtemp(prefix="veilstream-")), is_temporary=True)
     else:
         folder = ResultFolder(Path(output), is_temporary=False)
     replayed = Replay(settings, folder.path)
-    outcome = replayed.run(given.log, final=final, until=end)
+    outcome = replayed.run(source.log, final=final, until=end)
     comparison: list[Mapping[str, Any]] | None = None
     if compare:
-        comparison = compare_publications(replayed, outcome, given.log)
+        comparison = compare_publications(replayed, outcome, source.log)
         write_comparison(comparison, folder.path)
-    return _series(outcome, settings, given, folder, comparison)
+    return _series(outcome, settings, source, folder, comparison)
 
 
 def _series(
     outcome: ReplayOutcome,
     settings: Settings,
-    given: GivenLog,
+    source: GivenLog,
     folder: ResultFolder,
     comparison: Sequence[Mapping[str, Any]] | None,
 ) -> ReleaseSeries:
@@ -372,7 +373,7 @@ def _series(
     releases: list[Release] = []
     for publication in settings.publication:
         manifests = _published(store, settings.process.name, publication.name)
-        releases += [_of_manifest(manifest, store, folder, given) for manifest in manifests]
+        releases += [_of_manifest(manifest, store, folder, source) for manifest in manifests]
     rows = []
     for values in outcome.rows():
         row = dict(zip(CUT, values, strict=True))
@@ -400,7 +401,7 @@ def _published(store: Store, process: str, publication: str) -> list[Mapping[str
     return [manifest for manifest in manifests if manifest["process"] == process]
 
 
-def _of_manifest(manifest: Mapping[str, Any], store: Store, folder: ResultFolder, given: GivenLog) -> Release:
+def _of_manifest(manifest: Mapping[str, Any], store: Store, folder: ResultFolder, source: GivenLog) -> Release:
     import pandas as pd
 
     counts = manifest.get("counts") or {}
@@ -409,7 +410,7 @@ def _of_manifest(manifest: Mapping[str, Any], store: Store, folder: ResultFolder
         manifest,
         figures=pd.DataFrame([{"": name, "out": count} for name, count in counts.items()]),
         notes=manifest.get("reading", ()),
-        source=given,
+        source=source,
         header={
             "mechanism": manifest["mechanism"]["kind"],
             "parameters": manifest["mechanism"]["parameters"],

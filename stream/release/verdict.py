@@ -72,7 +72,8 @@ NO_WINDOW = (
 """The reason and the next step if the ledger holds no attempt."""
 
 TOO_FEW_LEFT = (
-    "the log ended while too few cases were complete. Next step: replay a longer log, or publish over a longer period"
+    "the log ended while too few cases waited to form a group. Next step: replay a longer log, or publish over a "
+    "longer period"
 )
 
 

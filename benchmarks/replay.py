@@ -1,5 +1,5 @@
-"""The main job as an analyst starts it: `veilstream replay` of whole public logs with nothing configured, so ten cuts,
-TLKC-privacy and every audit.
+"""The main job as an analyst starts it: `veilstream replay` of whole public logs with nothing configured: cuts by
+completed cases, cohorts with TLKC-privacy, and every audit.
 
 `python -m benchmarks.replay [--json]`. Each replay is a process of its own, from the log file to sealed releases: wall
 and CPU seconds, releases, what became of the events, and the seconds of each audit over all releases. It ends with an
@@ -53,7 +53,7 @@ def measure(log: Path, arguments: list[str], *, mine: bool = True) -> dict[str, 
                 {name: pair[name] for name in ("earlier", "fa", "ca", "ba")}
                 for pair in audits[-1]["anonymity"]["true_linker"]
             ],
-            "stages": {name: round(own, 1) for name, own in seconds.items()},
+            "stages": {name: round(spent, 1) for name, spent in seconds.items()},
             "read_by_pm4py": read_back(max(output.glob("public/*/release-*/log.xes.gz")), mine),
         }
 

@@ -99,12 +99,12 @@ def real_links(pair: ReleasePair, partner: Ints) -> Ints:
     """
     row_of_case = pair.earlier.row_of_case
     _refuse_ambiguous(partner, len(row_of_case))
-    before = pair.earlier.known_variant[row_of_case]
+    before = pair.earlier.known_variant[row_of_case].astype(np.int64)  # a product of two numbers of variants follows
     partner_row = pair.later.row_of_case[partner]
     after = np.where(partner >= 0, pair.later.known_variant[partner_row], -1)
     # Both variants in one integer, which sorts as the pair of them does; 0 in the place of no partner.
     width = pair.n_known + 1
-    keys, count = np.unique(before * np.int64(width) + after + 1, return_counts=True)
+    keys, count = np.unique(before * width + after + 1, return_counts=True)
     variant, partner_variant = keys // width, keys % width - 1
     return np.column_stack((variant, partner_variant, count)).astype(np.int64)
 
@@ -258,7 +258,7 @@ def _link_changes(shared: SharedPairs, earlier: Sequence[NumberedRelease], partn
         variant_of_case = shared.known_of_case(release)
         _refuse_ambiguous(partner, len(variant_of_case))
         partner_known = np.where(partner >= 0, later_known[partner], -1)
-        of_cases = variant_of_case * np.int64(width) + partner_known + 1
+        of_cases = variant_of_case.astype(np.int64) * width + partner_known + 1
         release_links, release_records = np.unique(of_cases, return_counts=True)
         all_links, place = np.unique(np.concatenate((before_links, release_links)), return_inverse=True)
         signed_records = np.concatenate((-before_records, release_records))

@@ -13,7 +13,7 @@ from models.attacks.correspondence import PairAttack, anonymity, every_candidate
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import encode, join_releases
 from models.attacks.series import b_then_c, b_then_f, best_of, pair_cracks, series
-from models.attacks.true_linker import true_linker
+from models.attacks.true_linker import real_links, true_linker
 from models.errors import InputError
 from models.eventlog import Column, EventLog, SimpleLog
 from tests.conftest import golden
@@ -263,6 +263,17 @@ def test_partners_must_be_distinct() -> None:
     """Two earlier cases cannot be one later case."""
     with pytest.raises(InputError, match="same partner"):
         true_linker(L1, L2, np.zeros(5, dtype=np.int64))
+
+
+def test_more_variants_than_the_root_of_int32() -> None:
+    """Two variants are one number: of 46,656 of them it exceeds 32 bits, also where NumPy 1 keeps int32."""
+    symbols = range(216)
+    variants = tuple((first, second) for first in symbols for second in symbols)
+    codes = np.arange(len(variants), dtype=np.int32)
+    ones = np.ones(len(variants), dtype=np.int64)
+    log = SimpleLog(tuple(symbols), variants, (None,), codes, codes * 0, ones, codes)
+    links = real_links(join_releases(log, log), np.arange(len(variants)))
+    assert np.array_equal(links, np.column_stack((codes, codes, ones)))
 
 
 def test_codes_of_a_candidate() -> None:

@@ -41,11 +41,13 @@ class Snippet:
 
 def snippets(page: Path) -> list[Snippet]:
     """Every block of a page, in order."""
-    text, name = page.read_text(encoding="utf-8"), str(page.relative_to(ROOT))
-    return [
-        Snippet(name, text[: match.start()].count("\n") + 1, match[2].strip(), _unindented(match[3], len(match[1])))
-        for match in _BLOCK.finditer(text)
-    ]
+    text = page.read_text(encoding="utf-8")
+    blocks = []
+    for match in _BLOCK.finditer(text):
+        indent, language, code = match.groups()
+        line = text[: match.start()].count("\n") + 1
+        blocks.append(Snippet(str(page.relative_to(ROOT)), line, language.strip(), _unindented(code, len(indent))))
+    return blocks
 
 
 def _unindented(text: str, width: int) -> str:

@@ -14,7 +14,7 @@ the choice of the attack: somebody with a better attack may learn more.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -116,7 +116,8 @@ class AttackRisk:
         Whether the lower bound stays above 0 with an interval that holds for all measures of an assessment together;
         False without a control.
     power
-        Least risk that this run would have seen in 95 of 100 cases; None if it could have seen none.
+        Least risk that would have been `clear` in 95 of 100 runs like this one; None if none would have been. Beside a
+        best guess, where no risk is clear: the least one whose interval would have ended above 0.
     evidence
         Results by target, if the attack kept them.
     """
@@ -407,6 +408,7 @@ def _risk(
     if control >= 1.0:
         return AttackRisk(rate, control, targets, controls, None, None, None, clear=False, power=None)
     low, high = rates.risk_interval()
+    # The level that holds for all measures together also decides the power: a leak below it is not called seen.
     together = 1 - (1 - LEVEL) / measures
     low_together, _ = newcombe(rate, rates.n_first, control, rates.n_second, together, rates.correlation)
     return AttackRisk(
@@ -418,7 +420,7 @@ def _risk(
         low=max(low, -1.0),
         high=min(1.0, high),
         clear=low_together > 0 and low > 0,
-        power=_power(rates),
+        power=_power(rates, targets, controls, together),
         evidence=evidence,
     )
 
@@ -442,7 +444,7 @@ def against_guess(successes: float, targets: int, guess: float) -> AttackRisk:
         low=(low - guess) / scale,
         high=(high - guess) / scale,
         clear=False,
-        power=_power(_Rates(rate, targets, guess, math.inf)),
+        power=_power_beside_guess(targets, guess),
     )
 
 
@@ -451,35 +453,70 @@ def rate_alone(successes: float, targets: int) -> AttackRisk:
     return AttackRisk(successes / targets, None, targets, 0, None, None, None, clear=False, power=None)
 
 
-def _power(rates: _Rates) -> float | None:
-    """Return the least risk whose interval lies above 0 in 95 of 100 runs, by bisection on the rate.
+def _power(rates: _Rates, targets: int, controls: int, level: float) -> float | None:
+    """Return the least risk whose interval of a level lies above 0 in 95 of 100 runs, by bisection.
+
+    A leak of r gives away r of the cases for sure, and leaves the others as the control is. The rate is then
+    p + r (1 - p), and if the results of cases have variance v without a leak, they have
+    (1 - r) v + r (1 - r) (1 - p)^2 with it. Their covariance with the same cases outside is (1 - r) times what it was.
 
     The lower bound varies as the difference of the rates does: at its mean it must be 1.64 standard errors above 0.
     That is rough below five successes. The control rate is therefore taken as at least three successes of its targets,
-    the upper bound that no success at all leaves. A guess is known exactly (an infinite number of targets).
+    the upper bound that no success at all leaves.
+
+    Parameters
+    ----------
+    rates
+        Rates of the run; those of the control are used, and the correlation.
+    targets, controls
+        Number of attacked cases of each.
+    level
+        Level of the interval.
     """
-    targets, controls, correlation = rates.n_first, rates.n_second, rates.correlation
-    is_guess = math.isinf(controls)
-    base = max(rates.second, 3 / (targets if is_guess else controls))
+    base = max(rates.second, 3 / rates.n_second)
     if base >= 1.0:
         return None
-    z = _normal(SEEN)
+    control_error = math.sqrt(base * (1 - base) / rates.n_second)
+    variance = controls * control_error**2
 
-    def is_seen(rate: float) -> bool:
+    def is_seen(leak: float) -> bool:
+        rate = base + leak * (1 - base)
+        variance_with_leak = (1 - leak) * (variance + leak * (1 - base) ** 2)
+        error = math.sqrt(variance_with_leak / targets)
+        effective = float(targets)
+        correlation = 0.0
+        if error > 0:
+            effective = rate * (1 - rate) / error**2
+            correlation = rates.correlation * (1 - leak) * math.sqrt(variance / variance_with_leak)
+        low, _ = newcombe(rate, effective, base, rates.n_second, level, correlation)
+        return low > _normal(SEEN) * _together(error, control_error, correlation)
+
+    return _least(is_seen)
+
+
+def _power_beside_guess(targets: int, guess: float) -> float | None:
+    """Return the least risk whose interval lies above 0 in 95 of 100 runs, beside a rate that is known exactly."""
+    base = max(guess, 3 / targets)
+    if base >= 1.0:
+        return None
+
+    def is_seen(leak: float) -> bool:
+        rate = base + leak * (1 - base)
         error = math.sqrt(rate * (1 - rate) / targets)
-        if is_guess:
-            return wilson(rate, targets)[0] - base > z * error
-        control_error = math.sqrt(base * (1 - base) / controls)
-        low, _ = newcombe(rate, targets, base, controls, correlation=correlation)
-        return low > z * _together(error, control_error, correlation)
+        return wilson(rate, targets)[0] - base > _normal(SEEN) * error
 
+    return _least(is_seen)
+
+
+def _least(is_seen: Callable[[float], bool]) -> float | None:
+    """Return the least leak that is seen, by bisection; None if not even one of all cases is."""
     if not is_seen(1.0):
         return None
-    below, above = base, 1.0
+    below, above = 0.0, 1.0
     for _ in range(30):
         middle = (below + above) / 2
         below, above = (below, middle) if is_seen(middle) else (middle, above)
-    return (above - base) / (1 - base)
+    return above
 
 
 def area_under_curve(
@@ -572,7 +609,7 @@ def _area(
     error = math.sqrt(variance)
     z = _normal(0.5 + LEVEL / 2)
     z_together = _normal(1 - (1 - LEVEL) / measures / 2)
-    power = 2 * (z + _normal(SEEN)) * math.sqrt(power_variance)
+    power = 2 * (z_together + _normal(SEEN)) * math.sqrt(power_variance)
     return AttackRisk(
         area,
         0.5,

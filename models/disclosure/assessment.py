@@ -6,6 +6,7 @@ attack that failed proves that another would fail too, so the result names the l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -77,6 +78,8 @@ class Measure:
     def sentence(self) -> str:
         """Return the result in words."""
         power = 0.0 if self.risk is None else self.risk.power or 0.0
+        # Rounded up: a leak of the printed size would have been seen.
+        seen_from = math.ceil(1000 * power) / 1000
         return {
             "not run": f"not run: {self.reason}",
             "seen": "seen: the release gives away people who are in it",
@@ -84,7 +87,7 @@ class Measure:
             "above the guess": "above the best guess without the release: only a control shows how much is a leak",
             "not above the guess": "not above the best guess without the release",
             "could not see": "this test could not have seen it: it might have missed a leak of half of the targets",
-            "not seen": f"not seen; a leak of {power:.0%} would have been, in 95 of 100 runs",
+            "not seen": f"not seen; a leak of {seen_from:.1%} would have been, in 95 of 100 runs",
         }[self.result]
 
     def json(self) -> dict[str, Any]:
@@ -163,7 +166,7 @@ class Assessment:
         }
 
 
-@content_free("profiles", "sensitive", "targets", "seed", "noise")
+@content_free("profiles", "sensitive", "targets", "seed", "noise", "assessments")
 @dataclass(frozen=True)
 class Attackers:
     """The attackers, and the number of cases that they attack.
@@ -183,6 +186,8 @@ class Attackers:
         Seed of targets and ties.
     noise
         Design of noisy counts of variants, if the release has such counts and an attacker can know it.
+    assessments
+        Assessments that are read together: no leak may be called seen only because there are many measures.
     """
 
     profiles: Sequence[Profile]
@@ -191,6 +196,7 @@ class Attackers:
     half_width: float = HALF_WIDTH
     seed: int = 0
     noise: CountNoise | None = None
+    assessments: int = 1
 
     def __post_init__(self) -> None:
         """Check the width."""
@@ -204,8 +210,8 @@ class Attackers:
 
     @property
     def measures(self) -> int:
-        """Measures of the assessment, at most, for a level that holds for all of them together."""
-        return len(self.profiles) * (_MEASURES + len(self.sensitive))
+        """Measures of all assessments, at most, for a level that holds for all of them together."""
+        return self.assessments * len(self.profiles) * (_MEASURES + len(self.sensitive))
 
 
 def assess(

@@ -37,6 +37,9 @@ FALSE_POSITIVES = (0.01, 0.001)
 """Shares of false positives at which the share of true positives is reported."""
 
 
+DISTANCE = "distance to the nearest record"
+"""Name of the score by distance."""
+
 LIKELIHOOD = "likelihood ratio of the noise"
 """Name of the score that knows the design of the noise, and all other cases."""
 
@@ -93,7 +96,8 @@ def membership(
     Notes
     -----
     The reference of the density score is all of the control, less the target itself. So that members are compared with
-    as many cases, their reference lacks one random case.
+    as many cases, their reference lacks one random case. Of two equal cases, the one outside then scores a little
+    higher. Where equal cases are many, the area is below .5 without a leak: too low and never too high.
     """
     if material.n_control < 4 or len(targets) < 2 or len(controls) < 2:
         return {}
@@ -105,7 +109,7 @@ def membership(
     expected = TraceModel(material.traces, reference_weight)
     without = control[rng.integers(material.n_control, size=len(rows))]
     scores = {
-        "distance to the nearest record": [-_nearest_distance(material, some) for some in (rows, other_rows)],
+        DISTANCE: [-_nearest_distance(material, some) for some in (rows, other_rows)],
         "density against people outside": [
             _density_ratio(shown, expected, rows, without),
             _density_ratio(shown, expected, other_rows, other_rows),

@@ -20,6 +20,7 @@ from connectors.reading import Reading
 from models.content_free import content_free
 from models.disclosure.assessment import ATTACKS, Assessment, Attackers, Measure, ProfileResult, assess
 from models.disclosure.material import Profile, pooled
+from models.disclosure.membership import DISTANCE
 from models.disclosure.release_links import ReleaseLinks, release_links
 from models.errors import InputError
 from models.eventlog import EventLog
@@ -183,9 +184,11 @@ def assess_releases(
     dict
         The assessment by what was attacked: `NEWEST`, `POOLED`.
     """
+    has_several = len(releases) > 1
+    attackers = replace(attackers, assessments=1 + has_several)
     newest = replace(attackers, noise=known_noise(releases[-1].manifest))
     attacked = {NEWEST: (releases[-1].log, newest)}
-    if len(releases) > 1:
+    if has_several:
         attacked[POOLED] = (pooled([release.log for release in releases]), attackers)
     result = {}
     for name, (log, who) in attacked.items():
@@ -319,7 +322,7 @@ def document(
 
 
 def _release_document(release: AssessedRelease) -> dict[str, Any]:
-    """Return which release was attacked. The digest of its manifest tells a dossier whether it is about these bytes."""
+    """Return which release was attacked. A dossier compares the digest of the manifest."""
     manifest = release.manifest or {}
     return {
         "name": release.name,
@@ -363,7 +366,8 @@ _FEW = 20
 
 
 def _is_backwards(measure: Measure) -> bool:
-    if measure.attack != "membership" or measure.risk is None:
+    # The density of people outside is a little too high (`models.disclosure.membership`), so it shows nothing here.
+    if measure.attack != "membership" or not measure.how.endswith(DISTANCE) or measure.risk is None:
         return False
     is_known = min(measure.risk.targets, measure.risk.control_targets) >= _FEW
     return is_known and (measure.risk.high or 0.0) < 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -52,6 +53,38 @@ def test_an_assessment_names_all_five_attacks(logs: dict[str, str], capfd: pytes
         assert list(attacks) == ["singling out", "linkability", "inference", "membership", "reconstruction"]
     assert [profile["profile"] for profile in assessment["profiles"]] == ["default", "stronger"]
     assert body["warnings"] == []
+
+
+def test_equal_cases_do_not_look_like_a_release_of_the_control(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Many cases of few variants: the score by density is below that of the control, and nobody mixed them up."""
+    traces = ["a b c", "a c b", "b a c", "a b d"] * 30
+    files = [str(_write(tmp_path / f"{name}.csv", traces, name)) for name in ("original", "control", "release")]
+    words = [files[2], "--original", files[0], "--control", files[1], *COLUMNS]
+    assert _json(capfd, *words)["warnings"] == []
+
+
+def test_a_release_of_the_control_is_noticed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    orders = [" ".join(order) for order in itertools.permutations("abcde")]
+    original = str(_write(tmp_path / "original.csv", orders[::2], "original"))
+    control = str(_write(tmp_path / "control.csv", orders[1::2], "control"))
+    body = _json(capfd, control, "--original", original, "--control", control, *COLUMNS)
+    assert "Was the release made from cases of the control?" in str(body["warnings"])
+
+
+def test_two_assessments_on_a_page_share_the_level(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The newest release is attacked alone and with the earlier one: each measure must be surer than on its own."""
+    traces = ["a b c", "a c b", "b a c", "a b d"] * 30
+    names = ("original", "control", "release")
+    original, control, release = (str(_write(tmp_path / f"{name}.csv", traces, name)) for name in names)
+    powers = []
+    for releases in ([release], [release, release]):
+        body = _json(capfd, *releases, "--original", original, "--control", control, *COLUMNS)
+        measures = body["assessments"][0]["profiles"][0]["measures"]  # type: ignore[index]
+        powers += [measure["power"] for measure in measures if "distance" in measure["how"]]
+    alone, with_another = powers
+    assert 0 < alone < with_another
 
 
 def test_without_a_control_the_weaker_baseline_is_named(

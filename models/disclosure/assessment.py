@@ -346,6 +346,7 @@ def _both_ways(
         divisions.append(BothWays((first, second), numbers))
     put_together = crossed_area if measure.attack == "membership" else crossed
     risk = put_together(divisions, measures)
+    # Further figures are those of the first division. Each division has all cases, so counts of several would be twice.
     details = {}
     for name, value in (measure.details or {}).items():
         details[name] = _detail_of_both(name, value, (runs[0][1].details or {})[name])
@@ -354,7 +355,7 @@ def _both_ways(
 
 
 def _detail_of_both(name: str, first: Any, second: Any) -> Any:
-    """Return a further figure over two runs: counts add up, the longest stays, and rates have a mean."""
+    """Return a further figure of both halves: counts add up, the longest stays, and rates have a mean."""
     if first is None or second is None:
         return None
     if name == "longest":

@@ -19,7 +19,7 @@ correspondence-attacks-2021, Def. 9-12, with the one linker that is true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -196,7 +196,7 @@ class LinkChanges(NamedTuple):
 def least_true_counts(
     shared: SharedPairs,
     earlier: Sequence[NumberedRelease],
-    partners: Sequence[Ints],
+    partners: Iterable[Ints],
     bk_length: int,
     ns: Sequence[int],
     minimum: Minimum,
@@ -247,7 +247,7 @@ def _named(
     return {"fa": in_both, "ca": in_both, "ba": no_partner}
 
 
-def _link_changes(shared: SharedPairs, earlier: Sequence[NumberedRelease], partners: Sequence[Ints]) -> LinkChanges:
+def _link_changes(shared: SharedPairs, earlier: Sequence[NumberedRelease], partners: Iterable[Ints]) -> LinkChanges:
     """List the differences between the real links of each earlier release and those of the release before it."""
     later_known = shared.known_of_case(shared.later)
     # A link as one integer: known variant, then its partner's known variant plus 1 (0: no partner).

@@ -161,15 +161,16 @@ class CorrespondenceAudit(Audit):
 
     def _real(self, compared: Comparison) -> list[RealPartners]:
         """Return what the real partners leave of each earlier release."""
-        partners_of_release = [partners(earlier, compared.candidate) for earlier in compared.earlier]
-        least_counts = compared.true_counts(partners_of_release, self.bk_length, self.n, self.minimum)
-        if least_counts is None:
-            least_counts = [
-                self._searched(compared, earlier, partner)
-                for earlier, partner in zip(compared.earlier, partners_of_release, strict=True)
-            ]
+        # One release at a time: the partners of all of them would be as large as all releases.
+        partners_by_release = (partners(earlier, compared.candidate) for earlier in compared.earlier)
+        least_counts = compared.true_counts(partners_by_release, self.bk_length, self.n, self.minimum)
         real = []
-        for earlier, partner, least in zip(compared.earlier, partners_of_release, least_counts, strict=True):
+        for place, earlier in enumerate(compared.earlier):
+            partner = partners(earlier, compared.candidate)
+            if least_counts is None:
+                least = self._searched(compared, earlier, partner)
+            else:
+                least = least_counts[place]
             gone = int(np.count_nonzero(partner < 0))
             # Whether a value changed is asked only if all cases are there.
             changed = 0 if gone else changes(earlier, compared.candidate, partner)

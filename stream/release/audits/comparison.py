@@ -7,7 +7,7 @@ anew if erasure wrote a record again, or if most of its numbers are in no releas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -159,7 +159,7 @@ class Comparison:
             return None
 
     def true_counts(
-        self, partners: Sequence[Ints], bk_length: int, ns: Sequence[int], minimum: Minimum
+        self, partners: Iterable[Ints], bk_length: int, ns: Sequence[int], minimum: Minimum
     ) -> list[dict[str, tuple[int | None, list[Any] | None]]] | None:
         """Count what the real partners leave of each earlier release; None as in `followed`.
 

@@ -513,8 +513,13 @@ def _table(
 ) -> list[str]:
     if not rows:
         return []
-    body = [form([_plain(cell) for cell in row]) for row in rows]
+    body = [form([_cell(cell) for cell in row]) for row in rows]
     return [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *(f"| {' | '.join(row)} |" for row in body), ""]
+
+
+def _cell(text: str) -> str:
+    """Return the lines of a cell in one, since a row of a Markdown table has one line."""
+    return "; ".join(_plain(line) for line in text.splitlines())
 
 
 def _plain(text: str) -> str:

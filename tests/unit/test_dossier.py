@@ -99,14 +99,14 @@ def test_a_void_promise_is_said_first(tmp_path: Path, capfd: pytest.CaptureFixtu
     text = written(capfd, str(output), "counts")
     first = text.split("## 1. ")[0]
     assert "DP VOID" in first
-    assert "cases shows exact counts of the same cases to the same audience" in first
+    assert "The noise protects nobody who also sees cases: exact counts of the same cases go to the same" in first
 
 
 def test_noise_for_another_audience_names_what_pooling_does(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     output = replayed(tmp_path, NOISY.replace("AUDIENCE", "analysts"))
     text = written(capfd, str(output), "counts")
     assert "DP VOID" not in text
-    assert "cases shows cases without noise: who has both can subtract" in text
+    assert "whoever also has cases, which shows cases without noise, can subtract" in text
     assert "epsilon 1.5 spent of 2; a release costs 0.5" in text
 
 
@@ -180,6 +180,48 @@ def test_an_assessment_of_the_releases_is_in_part_2(
     assert "no attack was run" not in part_2
     found = data(capfd, str(folder), "steps", "--assessment", str(assessment))
     assert found["assessments"][0]["releases"] == [2, 3]
+
+
+def test_the_dossier_promises_no_more_than_the_manifest(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The manifest of tlkc excludes several releases together; the bounds of a gate are no promise of K."""
+    bounds = "min_ka = 5, min_fa = 2, min_ca = 2, min_ba = 2"
+    output = replayed(tmp_path, small().replace("min_ka = 5", bounds))
+    manifest = json.loads((output / "public" / "steps" / "release-000001" / "manifest.json").read_text())
+    assert "several releases together" in manifest["promise"]["not_guaranteed"]
+    text = written(capfd, str(output), "steps")
+    assert "at least 5 that fit, in each release by itself." in text
+    assert "when any two are compared" not in text
+    assert "nothing beyond each release; the gate checks for 2 possible cases or more (FA, CA, BA)" in text
+    assert "comparing releases is checked by the gate, and not promised" in text
+    assert "nothing: C is 1, so all cases that fit may share a sensitive value" in text
+
+
+def test_releases_by_lcs_start_have_a_dossier(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The kind has no parameter for the knowledge: the order of items always counts as known."""
+    mechanism = 'kind = "tlkc", knowledge = "set", attribute = "ac"'
+    output = replayed(tmp_path, small().replace(mechanism, 'kind = "lcs-start", attribute = "ac"'))
+    text = written(capfd, str(output), "steps")
+    assert "whoever knows up to 1 steps of a person and their order finds no case or at least 5" in text
+
+
+def test_a_moment_that_depends_on_the_data_is_no_closed_side_channel(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = replayed(tmp_path, NOISE.replace("TRIGGER", "new_cases = 10"))
+    text = written(capfd, str(output), "counts")
+    assert "moments of release: not covered, part 3" in text
+    assert "do not depend on the data" not in text
+    assert "all so far together cost epsilon 1.5 (delta 3e\N{MINUS SIGN}06)" in text
+
+
+@pytest.mark.parametrize(("period", "words"), [("1d", "elke dag"), ("1h", "elk uur"), ("14d", "elke 14 dagen")])
+def test_a_period_in_dutch_is_the_period(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], period: str, words: str
+) -> None:
+    """`Om de dag` would be every other day."""
+    output = replayed(tmp_path, small().replace("{ new_cases = 10 }", f'{{ every = "{period}" }}'))
+    text = written(capfd, str(output), "steps", "-c", str(tmp_path / "clinic.toml"), "--language", "nl")
+    assert f"Een vrijgave volgt {words}." in text
 
 
 def test_a_new_page_is_for_the_operator_only(folder: Path, tmp_path: Path) -> None:

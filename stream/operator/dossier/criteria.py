@@ -44,6 +44,17 @@ def family(document: AuditDocument) -> Family:
     return "nothing" if mechanism["kind"] == "identity" else "other"
 
 
+def compares_releases(evidence: DossierEvidence) -> bool:
+    """Return whether the manifest promises groups also to somebody who compares any two releases."""
+    return "cohorts" in evidence.kind
+
+
+def unbounded_comparisons(document: AuditDocument) -> list[str]:
+    """Return FA, CA and BA, as far as the gate has no bound for them."""
+    bounds = document.get("bounds") or {}
+    return [name.removeprefix("min_").upper() for name in SERIES_BOUNDS if name not in bounds]
+
+
 def rows(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTexts) -> list[tuple[str, ...]]:
     """Return the table of part 2, its head first.
 
@@ -141,10 +152,13 @@ def _groups_promise(evidence: DossierEvidence, texts: DossierTexts, criterion: s
         return texts.say("promise.groups_singling_one", L=known, items=items, K=least)
     if scope == "one":
         return texts.say("promise.groups_linking_one", K=least)
-    missing = [name.removeprefix("min_").upper() for name in SERIES_BOUNDS if name not in bounds]
+    if compares_releases(evidence):
+        return texts.say("promise.groups_linking_series", K=least)
+    # The manifests of other kinds promise each release by itself. A bound of the gate is a check, and may only warn.
+    missing = unbounded_comparisons(evidence.document)
     if missing:
         return texts.say("promise.groups_linking_unbounded", missing=texts.both(missing))
-    return texts.say("promise.groups_linking_series", bounds=_bound(bounds, SERIES_BOUNDS, texts))
+    return texts.say("promise.groups_linking_checked", bounds=_bound(bounds, SERIES_BOUNDS, texts))
 
 
 def _share_promise(evidence: DossierEvidence, texts: DossierTexts, scope: Scope) -> str:

@@ -21,7 +21,7 @@ def sections(
     evidence
         The evidence.
     alternatives
-        `stream.run.alternatives.document`; None if nobody computed it.
+        The figures of `alternatives.compute`; None if nobody computed them.
     texts
         The texts of one language.
     """

@@ -28,7 +28,7 @@ KEYS = (
     "review_triggers",
     "approved_by",
 )
-"""In the order of the file. Each has a label, a question and an example in the texts."""
+"""In the order of the file. Each has a label and a question in the texts."""
 
 LONGEST = 600
 """Characters of one fact. The dossier has two pages, and longer facts belong into a document that a fact names."""

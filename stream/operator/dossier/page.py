@@ -234,21 +234,26 @@ def _contents(evidence: DossierEvidence, texts: DossierTexts) -> str:
 def _promise(evidence: DossierEvidence, texts: DossierTexts) -> str:
     kind, parameters = family(evidence.document), evidence.parameters
     if kind == "groups":
-        bounds = evidence.document.get("bounds") or {}
-        compared = all(name in bounds for name in criteria.SERIES_BOUNDS)
+        key = "one.promise_groups" if criteria.compares_releases(evidence) else "one.promise_groups_alone"
         return texts.say(
-            "one.promise_groups" if compared else "one.promise_groups_alone",
+            key,
             L=texts.number(parameters["L"]),
             K=texts.number(parameters["K"]),
             items=texts.say(f"items.{parameters['attribute']}"),
-            structure=texts.say(f"structure.{parameters['knowledge']}"),
+            # lcs-start has no such parameter: whatever is known of a case includes the order of its items.
+            structure=texts.say(f"structure.{parameters.get('knowledge', 'seq')}"),
         )
     budget = evidence.budget
     if budget:
-        amounts = {"epsilon": texts.amount(budget["epsilon"]), "delta": texts.amount(budget["delta"])}
-        spent = texts.amount(budget["spent"]["epsilon"] or 0.0)
-        key = "one.promise_noise_once" if evidence.is_once else "one.promise_noise"
-        return texts.say(key, spent=spent, **amounts)
+        spent = budget["spent"]
+        return texts.say(
+            "one.promise_noise_once" if evidence.is_once else "one.promise_noise",
+            number=parameters.get("cases_per_person", 1),
+            epsilon=texts.amount(budget["epsilon"]),
+            delta=texts.amount(budget["delta"]),
+            spent=texts.amount(spent["epsilon"] or 0.0),
+            spent_delta=texts.amount(spent["delta"] or 0.0),
+        )
     if kind == "nothing":
         return texts.say("one.promise_nothing")
     return English(texts.say("one.promise_other", sentence=_sentence(evidence.document["promise"]["guaranteed"])))
@@ -289,7 +294,7 @@ def _rare(evidence: DossierEvidence, kind: Family, texts: DossierTexts) -> str:
     if kind == "noise":
         return texts.say("three.rare_noise")
     if kind != "groups":
-        return texts.say("three.rare_none")
+        return texts.say("three.rare_none" if kind == "nothing" else "three.rare_other")
     if "cohorts" in evidence.kind:
         return texts.say("three.rare_cohorts")
     return texts.say("three.rare_groups", K=texts.number(evidence.parameters["K"]))
@@ -348,10 +353,9 @@ def _limits_of_groups(evidence: DossierEvidence, texts: DossierTexts) -> Iterato
     if "cohorts" in evidence.kind:
         yield texts.say("limit.cohort_alphabets")
         yield texts.say("limit.start_of_case")
-    else:
-        bounds = document.get("bounds") or {}
-        compared = all(name in bounds for name in criteria.SERIES_BOUNDS)
-        yield texts.say("limit.alone", bounded=texts.say("limit.bounded" if compared else "limit.unbounded"))
+    if not criteria.compares_releases(evidence):
+        is_checked = not criteria.unbounded_comparisons(document)
+        yield texts.say("limit.alone", bounded=texts.say("limit.bounded" if is_checked else "limit.unbounded"))
     if document["time_basis"] == "microaggregated":
         yield texts.say("limit.microaggregated")
     if document["time_basis"] == "relative":
@@ -485,6 +489,10 @@ def _answers(
     noisy = family(evidence.document) == "noise"
     persons = evidence.parameters.get("cases_per_person", 1)
 
+    channels = "groups"
+    if noisy:
+        channels = "public_cut" if "public_cut" in evidence.document["promise"] else "noise"
+
     def part(number: int) -> str:
         return texts.say("page.part", number=number)
 
@@ -495,7 +503,7 @@ def _answers(
     yield "nist", "unit", texts.say("six.nist_unit_noise" if noisy else "six.nist_unit_groups", number=persons)
     yield "nist", "bounds", texts.say("six.nist_bounds_noise" if noisy else "six.nist_bounds_groups", number=persons)
     yield "nist", "parameters", part(4)
-    yield "nist", "side_channels", texts.say(f"six.nist_side_channels_{'noise' if noisy else 'groups'}")
+    yield "nist", "side_channels", texts.say(f"six.nist_side_channels_{channels}")
     yield "nist", "collection", texts.say("page.outside")
     yield "iso", "context", criteria.fact(facts, texts, "environment")
     yield "iso", "threats", parts(2, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,14 @@ def test_the_dossier_promises_no_more_than_the_manifest(tmp_path: Path, capfd: p
     assert "nothing: C is 1, so all cases that fit may share a sensitive value" in text
 
 
+def test_an_audit_of_other_knowledge_than_the_promise_says_so(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert "the audit assumes" not in written(capfd, str(folder), "steps")
+    output = replayed(tmp_path, small(least=1).replace("bk_length = 1", "bk_length = 2"))
+    assert "the audit assumes 2 known items, and the promise 1" in written(capfd, str(output), "steps")
+
+
 def test_releases_by_lcs_start_have_a_dossier(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The kind has no parameter for the knowledge: the order of items always counts as known."""
     mechanism = 'kind = "tlkc", knowledge = "set", attribute = "ac"'
@@ -222,6 +231,23 @@ def test_a_period_in_dutch_is_the_period(
     output = replayed(tmp_path, small().replace("{ new_cases = 10 }", f'{{ every = "{period}" }}'))
     text = written(capfd, str(output), "steps", "-c", str(tmp_path / "clinic.toml"), "--language", "nl")
     assert f"Een vrijgave volgt {words}." in text
+
+
+@pytest.mark.parametrize(("result", "is_first"), [("could not see", True), ("not seen", False)])
+def test_an_attack_without_power_is_said_first(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], result: str, is_first: bool
+) -> None:
+    manifest = (folder / "public" / "steps" / "release-000003" / "manifest.json").read_bytes()
+    digest = hashlib.sha256(manifest).hexdigest()
+    measure = {"attack": "membership", "how": "x", "result": result, "rate": 0.5, "control": 0.5, "risk": 0.0}
+    measure |= {"low": -0.9, "high": 0.9, "power": 0.9, "control_targets": 3}
+    entry = {"attacked": "release", "control_cases": 3, "profiles": [{"profile": "promised", "knows": "x"}]}
+    entry["profiles"][0]["measures"] = [measure]  # type: ignore[index]
+    release = {"publication": "steps", "sequence": 3, "manifest_sha256": digest}
+    path = tmp_path / "assessment.json"
+    path.write_text(json.dumps({"version": 1, "releases": [release], "assessments": [entry]}))
+    first = written(capfd, str(folder), "steps", "--assessment", str(path)).split("## 1. ")[0]
+    assert ("their failure shows nothing: presence in the data" in first) is is_first
 
 
 def test_a_new_page_is_for_the_operator_only(folder: Path, tmp_path: Path) -> None:

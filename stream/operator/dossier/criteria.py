@@ -207,6 +207,10 @@ def _audited(evidence: DossierEvidence, texts: DossierTexts, criterion: str, sco
             yield texts.say("measured.anonymity_off")
         else:
             yield texts.say("measured.ka", value=anonymity["ka"], bound=_bound(bounds, ["min_ka"], texts))
+            # A least group below K breaks no promise if the audit assumes more knowledge than the promise does.
+            length, promised = anonymity.get("bk_length"), evidence.parameters.get("L")
+            if promised is not None and length is not None and length != promised:
+                yield texts.say("measured.other_length", length=length, L=promised)
 
 
 def _bound(bounds: Mapping[str, float], names: Sequence[str], texts: DossierTexts) -> str:
@@ -319,7 +323,12 @@ def _pooled_remains(evidence: DossierEvidence, texts: DossierTexts, kind: Family
     exact = [other.name for other in evidence.others if other.exact]
     if kind == "noise" and exact:
         return texts.say("remains.noise_pooled_exact", others=texts.both(exact))
-    return texts.say("remains.pooled") if evidence.others else ""
+    if any(other.audience != evidence.audience for other in evidence.others):
+        return texts.say("remains.pooled")
+    noisy = [other.name for other in evidence.others if not other.exact]
+    if kind == "groups" and noisy:
+        return texts.say("remains.pooled_noise", others=texts.both(noisy))
+    return ""
 
 
 def _groups_remains(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> str:

@@ -99,6 +99,16 @@ class AssessmentFile:
         """Whether the attacks also ran on cases that did not enter the release."""
         return all(entry.get("control_cases") for entry in self.document["assessments"])
 
+    @property
+    def results(self) -> Mapping[str, set[str]]:
+        """Each attack with the words of all its results."""
+        words: dict[str, set[str]] = {}
+        for entry in self.document["assessments"]:
+            for profile in entry["profiles"]:
+                for measure in profile["measures"]:
+                    words.setdefault(measure["attack"], set()).add(measure["result"])
+        return words
+
     def attacks(self, attack: str, *, together: bool) -> Iterator[AssessedAttack]:
         """Yield the results of one kind of attack, those that could not be run among them.
 

@@ -161,15 +161,16 @@ def _weaknesses(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]
     if not files:
         yield texts.say("first.no_assessment")
         return
-    seen: dict[str, None] = {}
+    results: dict[str, set[str]] = {}
     for file in files:
-        for entry in file.document["assessments"]:
-            for profile in entry["profiles"]:
-                for measure in profile["measures"]:
-                    if measure.get("seen"):
-                        seen[texts.known("attack", measure["attack"])] = None
+        for attack, words in file.results.items():
+            results.setdefault(attack, set()).update(words)
+    seen = [texts.known("attack", attack) for attack, words in results.items() if "seen" in words]
     if seen:
-        yield texts.say("first.seen", attacks=texts.both(list(seen)))
+        yield texts.say("first.seen", attacks=texts.both(seen))
+    powerless = [attack for attack, words in results.items() if words - {"not run"} == {"could not see"}]
+    if powerless:
+        yield texts.say("first.no_power", attacks=texts.both([texts.known("attack", attack) for attack in powerless]))
     if not any(file.has_control for file in files):
         yield texts.say("first.no_control")
     for file in files:

@@ -88,6 +88,17 @@ ShowValues = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of simulations; released noise never takes one.")]
 
+PublishedFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="An output folder, or the public folder alone.", show_default=False)
+]
+ChosenPublication = Annotated[
+    str | None, typer.Argument(metavar="PUBLICATION", help="Needed if the folder holds several.", show_default=False)
+]
+Facts = Annotated[
+    Path | None,
+    typer.Option("--facts", metavar="FILE", help="Facts that only people know (dossier.toml).", show_default=False),
+]
+
 Transitions = Annotated[
     Lifecycle | None,
     typer.Option("--lifecycle", help="Transitions that are events (both: A+start, A+complete); all by default."),

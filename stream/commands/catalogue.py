@@ -8,28 +8,20 @@ from typing import Annotated
 import typer
 
 from models.errors import InputError
+from stream.commands import _options as options
 from stream.commands._output import emit_json
 
 PANEL = "Operate"
 
 
 def command(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="An output folder, or the public folder alone.", show_default=False),
-    ],
-    publication: Annotated[
-        str | None,
-        typer.Argument(metavar="PUBLICATION", help="Needed if the folder holds several.", show_default=False),
-    ] = None,
+    folder: options.PublishedFolder,
+    publication: options.ChosenPublication = None,
     url: Annotated[
         str | None,
         typer.Option("--url", metavar="URL", help="Address of the publication's folder.", show_default=False),
     ] = None,
-    facts: Annotated[
-        Path | None,
-        typer.Option("--facts", metavar="FILE", help="Facts that only people know (dossier.toml).", show_default=False),
-    ] = None,
+    facts: options.Facts = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="FILE.jsonld.", show_default=False),

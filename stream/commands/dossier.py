@@ -24,18 +24,12 @@ def command(
         Path | None,
         typer.Argument(metavar="DIR", help="The output folder of a replay or daemon.", show_default=False),
     ] = None,
-    publication: Annotated[
-        str | None,
-        typer.Argument(metavar="PUBLICATION", help="Needed if the folder holds several.", show_default=False),
-    ] = None,
+    publication: options.ChosenPublication = None,
     assessment: Annotated[
         list[Path] | None,
         typer.Option("--assessment", metavar="FILE", help="JSON of veilstream assess; repeatable.", show_default=False),
     ] = None,
-    facts: Annotated[
-        Path | None,
-        typer.Option("--facts", metavar="FILE", help="Facts that only people know (dossier.toml).", show_default=False),
-    ] = None,
+    facts: options.Facts = None,
     facts_template: Annotated[
         bool, typer.Option("--facts-template", help="Print an empty file of facts, and end.")
     ] = False,

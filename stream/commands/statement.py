@@ -15,14 +15,8 @@ PANEL = "Operate"
 
 
 def command(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="An output folder, or the public folder alone.", show_default=False),
-    ],
-    publication: Annotated[
-        str | None,
-        typer.Argument(metavar="PUBLICATION", help="Needed if the folder holds several.", show_default=False),
-    ] = None,
+    folder: options.PublishedFolder,
+    publication: options.ChosenPublication = None,
     number: Annotated[
         int | None, typer.Argument(metavar="N", help="One release; without it the whole series.", show_default=False)
     ] = None,

@@ -29,8 +29,8 @@ def command(
 ) -> None:
     """Describe a publication for a catalogue of data: DCAT-AP and PROV-O, as JSON-LD.
 
-    It is made from the public manifests alone, and from the facts. Without --url no file is listed, since a catalogue
-    needs an address for each.
+    It is made from the public manifests and the facts, and from nothing else. Without --url no file is listed, since a
+    catalogue needs an address for each.
     """
     from msgspec.json import encode
     from msgspec.json import format as indented

@@ -1,6 +1,7 @@
 """Describe a publication for a catalogue of data: DCAT-AP 3 and PROV-O, as JSON-LD.
 
-Everything comes from the public manifests and from the file of facts. The record may go wherever the releases go.
+Everything comes from the public manifests and from the file of facts. The record may go wherever the releases go, if
+the facts may: the controller is its publisher, and the purpose is part of the description.
 
 References
 ----------
@@ -102,7 +103,7 @@ def _series(
         f"Anonymized event logs of the process {manifest['process']}, for the audience {manifest['audience']}."
     ]
     if "purpose" in facts:
-        sentences.append(f"Purpose: {facts['purpose']}.")
+        sentences.append(f"Purpose: {facts['purpose'].removesuffix('.')}.")
     node = {
         "@id": f"{base}#series",
         "@type": "dcat:DatasetSeries",

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from models.errors import InputError
 
@@ -122,6 +122,64 @@ class Charge:
     def times(self, number: int) -> Charge:
         """So many of it."""
         return Charge(number * self.epsilon, number * self.delta, number * self.rho)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Noise that a release draws, as far as its privacy loss depends on it.
+
+    `laplace`: discrete Laplace noise on counts. `truncated`: that noise cut off, redrawn beyond its reach
+    (models.dp.truncated). `gaussian`: discrete Gaussian noise on counts. `pure`: any stage that is
+    (sensitivity / scale, 0)-DP, such as many draws of which the data decides the number.
+
+    Attributes
+    ----------
+    scale
+        Scale of the noise, exactly that of the draw.
+    sensitivity
+        The most that one person changes the noised numbers: in L1, for `gaussian` in L2.
+    delta
+        Chance with which the draw shows more than its scale says: of a threshold, or of the end of truncated noise.
+    times
+        How often a release draws it, each time on other numbers that the same person may change so.
+    """
+
+    kind: Literal["laplace", "truncated", "gaussian", "pure"]
+    scale: Fraction
+    sensitivity: Fraction
+    delta: Fraction = Fraction(0)
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the numbers; InputError if noise cannot have them."""
+        if self.scale <= 0 or self.sensitivity <= 0 or not 0 <= self.delta < 1 or self.times < 1:
+            raise InputError("a draw needs scale > 0, sensitivity > 0, 0 <= delta < 1 and times >= 1")
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Epsilon of one draw but for the chance `delta`. Gaussian noise has none: it is a ratio then."""
+        return self.sensitivity / self.scale
+
+
+def covers(paid: Sequence[Draw], asked: Sequence[Draw]) -> bool:
+    """Return whether a charge for the draws `paid` pays for those of `asked`, one by one.
+
+    Without draws a charge pays for all that is (epsilon, delta)-DP.
+    """
+    if not paid:
+        return True
+    if len(paid) != len(asked):
+        return False
+    return all(_covers(*pair) for pair in zip(paid, asked, strict=True))
+
+
+def _covers(paid: Draw, asked: Draw) -> bool:
+    """Return whether the noise asked for is wider; of Gaussian noise, its privacy loss depends on the scale too."""
+    if (paid.kind == "gaussian") != (asked.kind == "gaussian"):
+        return False
+    if asked.kind == "gaussian" and asked.scale < paid.scale:
+        return False
+    return asked.epsilon <= paid.epsilon and asked.delta <= paid.delta and asked.times <= paid.times
 
 
 def parallel(charges: Iterable[Charge]) -> Charge:

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
 from models.content_free import content_free
 from models.dp import truncated
+from models.dp.budget import Draw
 from models.dp.noise import NoiseSource, scale_for
 from models.dp.truncated import DIGITS
 from models.errors import InputError
@@ -93,6 +95,11 @@ class Rule:
         if self.reach is None:
             return draw.laplace(self.scale, size)
         return truncated.draw(draw, self.scale, self.reach, size)
+
+    def drawn(self, cases_per_person: int, delta: Fraction) -> Draw:
+        """Return the noise of all counts as the ledger keeps it; `delta` is that of the rule."""
+        kind: Literal["laplace", "truncated"] = "laplace" if self.reach is None else "truncated"
+        return Draw(kind, Fraction(self.scale), Fraction(cases_per_person), delta)
 
 
 def rule(scale: float, endless: int, delta: Fraction, cases: int, cells: int = 1) -> Rule:

@@ -47,7 +47,7 @@ from typing import Any
 
 import numpy as np
 
-from models.dp.budget import exact
+from models.dp.budget import Draw, exact
 from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
 from models.dp.privacy_loss import Composition, gaussian_distance
 from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, assembled
@@ -278,6 +278,24 @@ class StageBudget:
             distances.append(gaussian_distance(scale_of(self.rho("model"), sensitivity), sensitivity))
         return Composition.of(distances, [self.pure("weights"), self.pure("times")])
 
+    def draws(self, terms: Terms, design: Design) -> tuple[Draw, ...]:
+        """Return the noise of all stages, as `composition` counts it. All numbers are public."""
+        person = terms.cases_per_person
+        drawn = []
+        if self.labels:
+            rule = self.label_rule(terms, design)
+            drawn.append(Draw("gaussian", Fraction(rule.scale), Fraction(rule.sensitivity), self.delta_labels))
+        if self.variants:
+            scale = Fraction(self.frequent(terms).scale)
+            drawn.append(Draw("gaussian", scale, Fraction(person), self.delta_variants))
+        if self.model:
+            sensitivity = design.case_weight * contexts.UNIT * person
+            scale = Fraction(scale_of(self.rho("model"), sensitivity))
+            drawn.append(Draw("gaussian", scale, Fraction(sensitivity)))
+        pure = [self.pure(stage) for stage in ("weights", "times")]
+        drawn += [Draw("pure", Fraction(1), epsilon) for epsilon in pure if epsilon]
+        return tuple(drawn)
+
     def pure(self, stage: str) -> Fraction:
         """Return the epsilon of a stage that draws Laplace noise."""
         epsilon: Fraction = getattr(self, stage)
@@ -346,6 +364,24 @@ class StageBudget:
         if self.variants:
             thresholds["threshold"] = self.frequent(terms).threshold
         return thresholds
+
+
+def series_draws(budget: StageBudget, terms: Terms, design: Design) -> tuple[Draw, ...]:
+    """Return the noise of each release of a series, whether or not it selects labels; empty if not known exactly.
+
+    Releases before and after the selection of labels divide one rho and one delta, so that they count alike. The one
+    with the larger privacy loss stands for both.
+    """
+    try:
+        largest = budget
+        if budget.labels:
+            later = budget.after_labels()
+            if later.composition(terms, design).distance > budget.composition(terms, design).distance:
+                largest = later
+        largest.composition(terms, design)
+    except InputError:  # noise of so small a scale has no Gaussian pair
+        return ()
+    return largest.draws(terms, design)
 
 
 def release_synthetic(

@@ -5,13 +5,14 @@ Their JSON is a format of files and topics: fields are added with a default that
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal, TypedDict
 
 import msgspec
 
 from connectors.store.base import FileEntry
-from models.dp.budget import Charge
+from models.dp.budget import Charge, Draw
 from models.dp.zcdp import PURE, Accounting, Kind
 
 
@@ -51,6 +52,32 @@ CASES = "cases"
 """Scope of a charge for a release whose cases are in no other release of the publication under such a charge."""
 
 
+class DrawBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Noise that a charge pays for (models.dp.budget.Draw), in exact fractions as text: nothing of the data."""
+
+    kind: Literal["laplace", "truncated", "gaussian", "pure"]
+    scale: str
+    sensitivity: str
+    delta: str = "0"
+    times: int = 1
+
+    @classmethod
+    def of(cls, draw: Draw) -> DrawBody:
+        """Return the fields of a draw as the ledger keeps them."""
+        return cls(
+            kind=draw.kind,
+            scale=str(draw.scale),
+            sensitivity=str(draw.sensitivity),
+            delta=str(draw.delta),
+            times=draw.times,
+        )
+
+    @property
+    def draw(self) -> Draw:
+        """The exact draw."""
+        return Draw(self.kind, Fraction(self.scale), Fraction(self.sensitivity), Fraction(self.delta), self.times)
+
+
 class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """The cost of a draw: exact fractions as text. `redraw`: how many numbers of this cut were burned before.
 
@@ -60,6 +87,9 @@ class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
     `rho`, `tail`: of a charge that is added up as zCDP (models.dp.zcdp): rho, and the delta of thresholds. epsilon and
     delta are then what this draw alone is by the conversion of its time: an older program, which adds them up, counts
     too much.
+
+    `draws`: the noise that this pays for, so that any later account can be computed. Without it, in entries of earlier
+    programs, epsilon and delta are all that is known. An older program ignores it.
     """
 
     epsilon: str
@@ -70,6 +100,7 @@ class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
     enforced: bool = False
     rho: str = ""
     tail: str = ""
+    draws: tuple[DrawBody, ...] = ()
 
     @property
     def charge(self) -> Charge:
@@ -325,7 +356,9 @@ def key_of(entry: Entry) -> str | None:
             return None
 
 
-def charge_body(charge: Charge, redraw: int = 0, accounting: Accounting = PURE) -> ChargeBody:
+def charge_body(
+    charge: Charge, redraw: int = 0, accounting: Accounting = PURE, draws: Iterable[Draw] = ()
+) -> ChargeBody:
     """Return what the ledger keeps of a charge.
 
     Parameters
@@ -336,16 +369,28 @@ def charge_body(charge: Charge, redraw: int = 0, accounting: Accounting = PURE) 
         Number of the redraw; see `charge_key`.
     accounting
         How the charges of the ledger are added up.
+    draws
+        The noise that the charge pays for; empty if the mechanism does not state it.
     """
     alone = accounting.loss(charge)
-    body = ChargeBody(epsilon=str(alone.epsilon), delta=str(alone.delta), redraw=redraw)
+    body = ChargeBody(
+        epsilon=str(alone.epsilon),
+        delta=str(alone.delta),
+        redraw=redraw,
+        draws=tuple(DrawBody.of(draw) for draw in draws),
+    )
     if not charge.rho:
         return body
     return msgspec.structs.replace(body, rho=str(charge.rho), tail=str(charge.delta))
 
 
 def charge_entry(
-    publication: str, cut: str, charge: Charge, redraw: int = 0, accounting: Accounting = PURE
+    publication: str,
+    cut: str,
+    charge: Charge,
+    redraw: int = 0,
+    accounting: Accounting = PURE,
+    draws: Iterable[Draw] = (),
 ) -> ChargeEntry:
     """Return the entry that commits a charge before the draw.
 
@@ -359,5 +404,7 @@ def charge_entry(
         Number of the redraw; see `charge_key`.
     accounting
         How the charges of the ledger are added up.
+    draws
+        The noise that the charge pays for; empty if the mechanism does not state it.
     """
-    return ChargeEntry(publication=publication, cut=cut, body=charge_body(charge, redraw, accounting))
+    return ChargeEntry(publication=publication, cut=cut, body=charge_body(charge, redraw, accounting, draws))

@@ -19,7 +19,7 @@ from models.anonymize.hiding import Target
 from models.anonymize.repair import Banned
 from models.anonymize.shown import ShownItems
 from models.dp.accumulation import Shape
-from models.dp.budget import Charge
+from models.dp.budget import Charge, Draw
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
 from models.knowledge import Knowledge
@@ -264,6 +264,14 @@ class Mechanism(BaseModel, ABC):
     def charge(self) -> Charge:
         """Budget that one release spends, which is committed before the build. Zero: spends none."""
         return Charge()
+
+    def draws(self) -> tuple[Draw, ...]:
+        """Return the noise of one release, which the ledger keeps beside its charge; empty: not stated.
+
+        It is the same for all releases under one configuration, reads no data, and together it is (epsilon, delta)-DP
+        or less, those of `charge`. Of a charge without it, releases are composed by epsilon and delta alone.
+        """
+        return ()
 
     @abstractmethod
     def promise(self) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from models.dp.budget import Charge
+from models.dp.budget import Charge, Draw
 from models.dp.zcdp import PURE, Accounting
 from models.errors import RefusedError
 from stream.ledger.entries import CASES, ChargeBody, charge_body
@@ -44,7 +44,9 @@ class OncePerCase:
     enforced: bool
     accumulated: bool = False
 
-    def body(self, charge: Charge, redraw: int, accounting: Accounting = PURE) -> ChargeBody:
+    def body(
+        self, charge: Charge, redraw: int, accounting: Accounting = PURE, draws: Iterable[Draw] = ()
+    ) -> ChargeBody:
         """Return the body of a charge under these terms, for the ledger.
 
         Parameters
@@ -55,9 +57,11 @@ class OncePerCase:
             Number of the redraw; see `charge_key`.
         accounting
             How the charges of the ledger are added up.
+        draws
+            The noise that the charge pays for; empty if the mechanism does not state it.
         """
         return msgspec.structs.replace(
-            charge_body(charge, redraw, accounting),
+            charge_body(charge, redraw, accounting, draws),
             scope=CASES,
             cases_per_person=self.cases_per_person,
             enforced=self.enforced,

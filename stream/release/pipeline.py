@@ -27,7 +27,7 @@ import msgspec
 
 from connectors.store.base import Store, check_unfinished
 from models.anonymize.sensitive import refuse_identifying
-from models.dp.budget import Charge
+from models.dp.budget import Charge, covers
 from models.errors import BoundError, InputError, RefusedError, TooFewCasesError, UnavailableError, UnreadableError
 from stream.ledger import release_record
 from stream.ledger.entries import (
@@ -251,9 +251,10 @@ class Pipeline:
         if asked == Charge():
             return []
         once, redraw = self.spec.once, self.account.redraws[cut]
-        entry = charge_entry(self.name, cut, asked, redraw, self.spec.accounting)
+        entry = charge_entry(self.name, cut, asked, redraw, self.spec.accounting, self.spec.draws)
         if once is not None:
-            entry = msgspec.structs.replace(entry, body=once.body(asked, redraw, self.spec.accounting))
+            body = once.body(asked, redraw, self.spec.accounting, self.spec.draws)
+            entry = msgspec.structs.replace(entry, body=body)
         committed = self.ledger.append(entry).body
         if committed.scope and (once is None or not once.matches(committed)):
             text = f"{self.name}: an attempt under other terms has charged this cut; the next cut is charged anew"
@@ -272,6 +273,9 @@ class Pipeline:
                     f"cut {float(before):g}; the next cut is charged anew"
                 )
                 reasons.append(Reason(code, text, before, more))
+        if not reasons and not covers([kept.draw for kept in committed.draws], self.spec.draws):
+            text = f"{self.name}: an attempt with other noise has charged this cut; the next cut is charged anew"
+            reasons.append(Reason("mechanism", text))
         return reasons
 
     # build

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from models.dp.accumulation import Shape
+from models.dp.budget import Draw
 from models.dp.zcdp import PURE, Accounting
 from stream.fold.window import Window
 from stream.release.contract import AUDIENCE, Audit, Mechanism
@@ -62,3 +63,8 @@ class PublicationSpec:
     hold: Literal["block", "supersede"] = "block"
     accounting: Accounting = PURE
     intake: Intake = "log"
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        """Noise of one release, as the ledger keeps it; empty if releases add up, whose noise is drawn by levels."""
+        return () if self.accumulation is not None else self.mechanism.draws()

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from models.dp import strict
-from models.dp.budget import Charge
+from models.dp.budget import Charge, Draw
+from models.dp.counts import rule_of
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.dp_variants import large_delta, strict_build, strict_promise
 from stream.release.once import OncePerCase
@@ -70,6 +71,16 @@ class DpLog(Mechanism):
     def charge(self) -> Charge:
         """Return what one release costs."""
         return Charge(self.epsilon, self.delta_dp)
+
+    def draws(self) -> tuple[Draw, ...]:
+        """Return the noise of one release; see `Mechanism.draws`.
+
+        How many times a variant has, and so the scale of their noise, is read off the released variants. Only the
+        epsilon of all times is fixed.
+        """
+        counts = rule_of(self.epsilon * (1 - self.time_share), self.delta_dp, self.cases_per_person)
+        times = Draw("pure", Fraction(1), self.epsilon * self.time_share)
+        return counts.drawn(self.cases_per_person, self.delta_dp), times
 
     def promise(self) -> Mapping[str, Any]:
         """Return the promise in plain sentences; see `Mechanism.promise`."""

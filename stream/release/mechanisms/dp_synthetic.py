@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field, field_validator, model_validator
 
 from models.dp import synthetic
 from models.dp.accumulation import Shape
-from models.dp.budget import Charge
+from models.dp.budget import Charge, Draw
 from models.dp.strict import Terms
 from models.dp.synthesis import series
 from models.dp.synthesis.times import PublicTimeBounds
@@ -153,6 +153,10 @@ class DpSynthetic(Mechanism):
     def charge(self) -> Charge:
         """Return what one release costs."""
         return Charge(self.epsilon, self.delta_dp)
+
+    def draws(self) -> tuple[Draw, ...]:
+        """Return the noise of one release; see `Mechanism.draws`."""
+        return synthetic.series_draws(self.budget(), self.terms(), self.design())
 
     def promise(self) -> Mapping[str, Any]:
         """Return the promise in plain sentences; see `Mechanism.promise`."""

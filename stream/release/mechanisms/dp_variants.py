@@ -12,7 +12,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from models.dp import series, strict
 from models.dp.accumulation import Shape
-from models.dp.budget import Charge, format_amount
+from models.dp.budget import Charge, Draw, format_amount
+from models.dp.counts import rule_of
 from models.errors import InputError
 from models.knowledge import Knowledge
 from stream.release.contract import Applicability, Build, Exposure, Mechanism
@@ -80,6 +81,13 @@ class DpVariants(Mechanism):
         if self.rho is not None:
             return Charge(delta=self.delta_dp, rho=self.rho)
         return Charge(self._pure, self.delta_dp)
+
+    def draws(self) -> tuple[Draw, ...]:
+        """Return the noise of one release; see `Mechanism.draws`."""
+        if self.rho is not None:
+            scale = strict.gaussian(self.rho, self.delta_dp, self.cases_per_person).scale
+            return (Draw("gaussian", Fraction(scale), Fraction(self.cases_per_person), self.delta_dp),)
+        return (rule_of(self._pure, self.delta_dp, self.cases_per_person).drawn(self.cases_per_person, self.delta_dp),)
 
     def promise(self) -> Mapping[str, Any]:
         """Return the promise in plain sentences; see `Mechanism.promise`."""

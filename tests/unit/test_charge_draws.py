@@ -1,0 +1,148 @@
+"""The noise that a charge pays for is in the ledger: exactly, without content, and readable by earlier programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import msgspec
+import pytest
+
+from models.dp.budget import Charge, Draw, covers
+from models.dp.privacy_loss import Composition, gaussian_distance
+from models.errors import InputError
+from stream.ledger.entries import ChargeBody, charge_entry, read_entry, write_entry
+from stream.release.contract import Mechanism
+from stream.release.mechanisms.dp_log import DpLog
+from stream.release.mechanisms.dp_synthetic import DpSynthetic
+from stream.release.mechanisms.dp_variants import DpVariants
+
+DELTA = Fraction(1, 1_000_000)
+
+MECHANISMS = [
+    DpVariants(epsilon=Fraction(1, 52), delta_dp=DELTA),
+    DpVariants(epsilon=Fraction(1), delta_dp=DELTA, cases_per_person=3),
+    DpLog(epsilon=Fraction(1), delta_dp=DELTA, time_share=Fraction(1, 3)),
+    DpSynthetic(epsilon=Fraction(1), delta_dp=DELTA),
+    DpSynthetic(epsilon=Fraction(1, 10), delta_dp=DELTA, activities=("a", "b"), cases_per_person=2),
+    DpSynthetic(epsilon=Fraction(1), delta_dp=DELTA, max_duration="1d"),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
+def test_the_noise_of_a_release_keeps_its_epsilon_and_delta(mechanism: Mechanism) -> None:
+    """Composed by its own definition, it is the promise of the release, and not far from it."""
+    charge, draws = mechanism.charge(), mechanism.draws()
+    thresholds = sum(draw.delta * draw.times for draw in draws)
+    gaussian = [draw for draw in draws if draw.kind == "gaussian"]
+    distances = [gaussian_distance(float(draw.scale), int(draw.sensitivity)) for draw in gaussian]
+    composition = Composition.of(distances, [draw.epsilon for draw in draws if draw.kind != "gaussian"])
+    assert thresholds <= charge.delta
+    left = float(charge.delta - thresholds)
+    if gaussian:
+        assert composition.delta(charge.epsilon) <= left
+        assert composition.delta(charge.epsilon * Fraction(9, 10)) > left
+    else:
+        assert sum(composition.pure) == pytest.approx(float(charge.epsilon), abs=1e-12)
+        assert sum(composition.pure) <= charge.epsilon
+
+
+def test_releases_after_the_selection_of_labels_draw_no_less_noise_than_the_ledger_says() -> None:
+    """One entry stands for both: its privacy loss is the larger one."""
+    mechanism = DpSynthetic(epsilon=Fraction(1), delta_dp=DELTA)
+    kept = mechanism.draws()
+    budget, terms, design = mechanism.budget(), mechanism.terms(), mechanism.design()
+    assert kept in (budget.draws(terms, design), budget.after_labels().draws(terms, design))
+    distance = _distance(kept)
+    assert distance >= _distance(budget.draws(terms, design))
+    assert distance >= _distance(budget.after_labels().draws(terms, design))
+
+
+def _distance(draws: tuple[Draw, ...]) -> Fraction:
+    gaussian = [draw for draw in draws if draw.kind == "gaussian"]
+    return sum((gaussian_distance(float(draw.scale), int(draw.sensitivity)) for draw in gaussian), Fraction(0))
+
+
+def test_noise_that_has_no_exact_loss_is_not_stated() -> None:
+    """A scale of at most 3 has no Gaussian pair: the promise of the release counts."""
+    assert DpSynthetic(epsilon=Fraction(40), delta_dp=DELTA, activities=("a",)).draws() == ()
+
+
+def test_an_entry_returns_exactly_the_noise_that_was_drawn() -> None:
+    """No float in between: fractions come back as they were."""
+    draws = (
+        Draw("gaussian", Fraction(7130412523435329, 4294967296), Fraction(196608), Fraction(1, 10**7)),
+        Draw("pure", Fraction(1), Fraction(9729, 20480), times=4),
+    )
+    entry = charge_entry("p", "a", Charge(Fraction(1), DELTA), draws=draws)
+    line = write_entry(entry)
+    read = read_entry(line)
+    assert read == entry
+    assert tuple(draw.draw for draw in read.body.draws) == draws
+    assert b'"scale":"7130412523435329/4294967296"' in line
+    assert b'"times":4' in line
+
+
+def test_earlier_entries_have_no_draws_and_earlier_programs_ignore_them() -> None:
+    """An earlier program decodes the fields that it knows."""
+
+    class EarlierBody(msgspec.Struct, frozen=True):
+        epsilon: str
+        delta: str
+
+    earlier = charge_entry("p", "a", Charge(Fraction(1), DELTA))
+    assert b"draws" not in write_entry(earlier)
+    assert msgspec.json.decode(b'{"epsilon":"1","delta":"1/9"}', type=ChargeBody).draws == ()
+    body = charge_entry("p", "a", Charge(Fraction(1), DELTA), draws=(Draw("pure", Fraction(1), Fraction(1)),)).body
+    assert msgspec.json.decode(msgspec.json.encode(body), type=EarlierBody) == EarlierBody("1", "1/1000000")
+
+
+@pytest.mark.parametrize(
+    "numbers", [(0, 1, 0, 1), (1, 0, 0, 1), (1, 1, 1, 1), (1, 1, 0, 0), (-1, 1, 0, 1), (1, 1, -1, 1)]
+)
+def test_numbers_that_no_noise_has_are_refused(numbers: tuple[int, int, int, int]) -> None:
+    """A scale, a sensitivity and a number above 0, and a delta below 1."""
+    scale, sensitivity, delta, times = numbers
+    with pytest.raises(InputError, match="a draw needs"):
+        Draw("laplace", Fraction(scale), Fraction(sensitivity), Fraction(delta), times)
+
+
+PAID = Draw("laplace", Fraction(10), Fraction(2), Fraction(1, 100), 2)
+NORMAL = Draw("gaussian", Fraction(10), Fraction(2))
+
+
+@pytest.mark.parametrize(
+    ("asked", "paid_for"),
+    [
+        (PAID, True),
+        (replace(PAID, kind="truncated"), True),
+        (replace(PAID, scale=Fraction(11)), True),
+        (replace(PAID, scale=Fraction(9)), False),
+        (replace(PAID, sensitivity=Fraction(1)), True),
+        (replace(PAID, sensitivity=Fraction(3)), False),
+        (replace(PAID, delta=Fraction(1, 200)), True),
+        (replace(PAID, delta=Fraction(1, 50)), False),
+        (replace(PAID, times=1), True),
+        (replace(PAID, times=3), False),
+        (NORMAL, False),
+    ],
+)
+def test_a_charge_pays_for_wider_noise_only(asked: Draw, paid_for: bool) -> None:
+    """The noise of a crashed attempt, and that of the next attempt under a changed configuration."""
+    assert covers([PAID], [asked]) is paid_for
+
+
+def test_gaussian_noise_of_a_smaller_scale_is_not_paid_for() -> None:
+    """Its privacy loss is larger even if the ratio is the same."""
+    assert covers([NORMAL], [NORMAL])
+    assert covers([NORMAL], [Draw("gaussian", Fraction(20), Fraction(4))])
+    assert not covers([NORMAL], [Draw("gaussian", Fraction(5), Fraction(1))])
+    assert not covers([NORMAL], [PAID])
+
+
+def test_other_numbers_of_draws_are_not_paid_for_and_unknown_noise_pays_for_all() -> None:
+    """Entries of earlier programs state no noise: their epsilon and delta cover what the mechanism promises."""
+    assert not covers([PAID], [PAID, PAID])
+    assert not covers([PAID, PAID], [PAID])
+    assert covers([], [PAID, NORMAL])
+    assert not covers([PAID], [])

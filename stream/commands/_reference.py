@@ -24,6 +24,8 @@ the `--help` of each command.
 """
 
 SITUATIONS = {
+    "dlq list --reason": "Pass it when many letters have a known reason and you look for the others.",
+    "dlq replay --reason": "Pass it with the reasons whose cause you removed, such as a schema that is registered now.",
     "--assessment": "Pass it with every dossier: without it, nobody measured what attackers learn from the releases.",
     "dossier --config": "Pass it when the folder keeps no configuration, so that the dossier can name the window.",
     "catalogue --facts": "Pass it when the catalogue shows who publishes: the controller and the purpose come from it.",

@@ -11,7 +11,6 @@ at which its group continues.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -20,12 +19,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from connectors.kafka.faults import undecodable
 from connectors.kafka.lineage import Leader, Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
-from models.errors import RefusedError, UnavailableError, VeilstreamError
-from stream.daemon.aiokafka_records import ISOLATION
+from models.errors import RefusedError, VeilstreamError
+from stream.daemon.partition_reader import PartitionReader
 from stream.fold.records import READABLE, AnyRecord, Command, Config, Delta
 from stream.fold.rules import FoldRules
 from stream.fold.state import lost_from
@@ -34,83 +32,17 @@ from stream.ledger.sqlite import Ledger
 from stream.release.pipeline import Pipeline
 from stream.run.runner import Arrival
 
-PATIENCE_SECONDS = 60.0
-"""Longest wait for a record in a read before the end of the topic. After it the broker counts as away, and the process
-ends, to be started again."""
 
-
-def poll_records(consumer: Any, partition: Any) -> Any:
-    """Poll a kafka-python consumer of one partition.
-
-    Raises
-    ------
-    RefusedError
-        If the next record batch cannot be decoded: a restart would only read it again.
-    """
-    try:
-        return consumer.poll(timeout_ms=200)
-    except Exception as error:
-        if not undecodable(error):
-            raise
-        raise RefusedError(
-            f"{partition.topic}: the record batch at offset {consumer.position(partition)} cannot be decoded "
-            f"({type(error).__name__}); see docs/runbooks/VeilstreamUnreadableBatch.md"
-        ) from None
-
-
-class DeltaReader:
-    """A consumer without a group on the one partition of the delta topic."""
+class DeltaReader(PartitionReader):
+    """A reader of the one partition of the delta topic."""
 
     def __init__(self, process: str, source: Source) -> None:
-        from kafka import TopicPartition
-
-        self._source = source
-        self._partition = TopicPartition(topic(process, "delta"), 0)
-        self._consumer: Any = None
-
-    def _open(self) -> Any:
-        from kafka import KafkaConsumer
-
-        if self._consumer is None:
-            self._consumer = KafkaConsumer(
-                bootstrap_servers=self._source.servers,
-                enable_auto_commit=False,
-                auto_offset_reset="none",
-                max_partition_fetch_bytes=8 * 1024 * 1024,
-                isolation_level=ISOLATION,
-                **self._source.security.kafka_python(),
-            )
-            self._consumer.assign([self._partition])
-        return self._consumer
-
-    def begin(self) -> int:
-        """Return the first offset that the topic still has."""
-        return int(self._open().beginning_offsets([self._partition])[self._partition])
-
-    def end(self) -> int:
-        """Return the offset behind the last record."""
-        return int(self._open().end_offsets([self._partition])[self._partition])
+        super().__init__(topic(process, "delta"), 0, source)
 
     def read(self, first: int, until: int) -> Iterator[tuple[int, bytes | None, int]]:
         """Yield offset, value and leader epoch of the records from `first` up to `until` (exclusive), in order."""
-        consumer = self._open()
-        consumer.seek(self._partition, first)
-        last_answer = time.monotonic()
-        while consumer.position(self._partition) < until:
-            for records in poll_records(consumer, self._partition).values():
-                last_answer = time.monotonic()
-                for record in records:
-                    if record.offset >= until:
-                        return
-                    yield record.offset, record.value, int(record.leader_epoch)
-            if time.monotonic() - last_answer > PATIENCE_SECONDS:
-                raise UnavailableError(f"{self._partition.topic}: cannot be read up to offset {until}")
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._consumer is not None:
-            self._consumer.close(autocommit=False)
-            self._consumer = None
+        for record in self.records(first, until):
+            yield record.offset, record.value, int(record.leader_epoch)
 
 
 class _Subject(msgspec.Struct):

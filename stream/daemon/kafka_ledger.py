@@ -26,7 +26,7 @@ from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import RefusedError, TakenOverError, UnavailableError
 from stream.daemon.broker_clock import BrokerClock
-from stream.daemon.delta_topic import poll_records
+from stream.daemon.partition_reader import poll_records
 from stream.ledger.entries import Entry, key_of, read_entry, write_entry
 from stream.ledger.sqlite import Kind, SqliteLedger, unreadable, unwritable
 

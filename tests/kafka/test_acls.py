@@ -105,6 +105,7 @@ def test_the_printed_permissions_suffice(guarded: GuardedBroker, one: Site, tmp_
     one.command("release", "-c", str(one.config))
     one.wait(lambda: len(one.json("releases")) == 2, "a release after a restart")
     assert one.stop(ingest, coordinator) == [0, 0]
+    assert "2 records were sent again" in one.command("dlq", "replay", "-c", str(one.config), "--reason", "not_json")
     assert "uthorization" not in one.logs()
 
 

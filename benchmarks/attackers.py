@@ -33,6 +33,7 @@ from benchmarks.disclosure import FOLDER, SHARE, thirds
 from benchmarks.field.tools import ALONE, LENGTH, TOOLS, PeerError, Traces, ask, cases
 from connectors import read_log
 from models.disclosure.assessment import Attackers, HalvedLog, assess, assess_twice
+from models.disclosure.intervals import newcombe
 from models.disclosure.material import Profile, pooled
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
@@ -165,15 +166,20 @@ def anonymeter(original: EventLog, released: EventLog, control: EventLog, seed: 
     return found
 
 
-def planted(log: EventLog, runs: int, share: int) -> dict[str, Any]:
-    """Return how often a planted leak, and a release that cannot leak, are seen: here and by Anonymeter."""
+def planted(log: EventLog, runs: int, share: int, first_seed: int) -> dict[str, Any]:
+    """Return how often a planted leak, and a release that cannot leak, are seen: here and by Anonymeter.
+
+    `pairs` counts the runs of the planted leak by who saw it, and `difference` is that of the two shares with its 95 %
+    interval (Newcombe, as if the runs of both were independent, which makes it wider).
+    """
+    pairs: Counter[str] = Counter()
     seen: dict[str, Counter[str]] = {"veilstream": Counter(), "Anonymeter": Counter()}
     cpu: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     first = Profile(name=NAME)
     profiles = [first, first.stronger(())]
     for run in range(runs):
-        rng = np.random.default_rng(1000 + run)
+        rng = np.random.default_rng(first_seed + run)
         original, control, released = thirds(log, rng)
         leaked = rng.choice(original.n_cases, size=max(1, original.n_cases // share), replace=False)
         leaking = pooled([released, original.select_cases(np.sort(leaked))])
@@ -181,7 +187,8 @@ def planted(log: EventLog, runs: int, share: int) -> dict[str, Any]:
             begin = time.process_time()
             result = assess(original, release, control, Attackers(profiles, seed=run))
             cpu["veilstream"] += time.process_time() - begin  # type: ignore[assignment]
-            seen["veilstream"][kind] += any(profile.seen for profile in result.results)
+            is_seen = any(profile.seen for profile in result.results)
+            seen["veilstream"][kind] += is_seen
             answer = anonymeter(original, release, control, run)
             if "note" in answer:
                 notes[answer["note"]] += 1
@@ -189,14 +196,32 @@ def planted(log: EventLog, runs: int, share: int) -> dict[str, Any]:
             cpu["Anonymeter"] += answer["cpu"]
             seen["Anonymeter"][kind] += answer["seen"]
             seen["Anonymeter"][f"{kind}, single tests"] += answer["seen_single"]
+            if kind == "planted":
+                pairs[_seen_by(is_seen, answer["seen"])] += 1
+    compared = pairs.total()
+    difference = None
+    if compared:
+        rates = [(pairs["both"] + pairs[name]) / compared for name in ("veilstream alone", "Anonymeter alone")]
+        difference = [rates[0] - rates[1], *newcombe(rates[0], compared, rates[1], compared)]
     return {
         "runs": runs,
+        "first_seed": first_seed,
+        "pairs": dict(pairs),
+        "difference": difference,
         "cases_each": log.n_cases // 3,
         "share": 1 / share,
         "seen": {name: dict(counter) for name, counter in seen.items()},
         "cpu_each": {name: total / (2 * runs) for name, total in cpu.items()},
         "notes": dict(notes),
     }
+
+
+def _seen_by(veilstream: bool, anonymeter: bool) -> str:
+    if veilstream and anonymeter:
+        return "both"
+    if veilstream:
+        return "veilstream alone"
+    return "Anonymeter alone" if anonymeter else "neither"
 
 
 def _line(result: Mapping[str, Any], name: str) -> str:
@@ -247,6 +272,7 @@ def main() -> None:
     parser.add_argument("--tool", action="append")
     parser.add_argument("--divisions", type=int, default=2)
     parser.add_argument("--planted", type=int, default=0, metavar="RUNS")
+    parser.add_argument("--first-seed", type=int, default=1000, help="of the first division (--planted)")
     parser.add_argument("--share", type=int, default=SHARE, help="one of so many cases is leaked")
     parser.add_argument("--cases", type=int, default=0, help="at most so many random cases of the log (--planted)")
     parser.add_argument("--page", action="store_true", help="measure nothing: the tables of the results")
@@ -263,7 +289,7 @@ def main() -> None:
             if asked.cases and log.n_cases > asked.cases:
                 chosen = np.random.default_rng(0).choice(log.n_cases, size=asked.cases, replace=False)
                 log = log.select_cases(np.sort(chosen))
-            results = {f"planted {name} 1/{asked.share}": planted(log, asked.planted, asked.share)}
+            results = {f"planted {name} 1/{asked.share}": planted(log, asked.planted, asked.share, asked.first_seed)}
             print(json.dumps(results, indent=1))
             continue
         plain = activities_of(log)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from models.anonymize.view import TraceView
 from models.content_free import content_free
 from models.disclosure.inference import inference
 from models.disclosure.intervals import AttackRisk, BothWays, area_under_curve, crossed, crossed_area, targets_needed
@@ -23,6 +24,7 @@ from models.disclosure.reconstruction import reconstruction
 from models.disclosure.singling_out import singling_out
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
+from models.knowledge import NANOSECONDS, Knowledge, Unit, relative_times
 from models.utility.graphs import ordinal
 
 ATTACKS = ("singling out", "linkability", "inference", "membership", "reconstruction")
@@ -30,7 +32,7 @@ ATTACKS = ("singling out", "linkability", "inference", "membership", "reconstruc
 HALF_WIDTH = 0.03
 """Half-width of the interval of a rate near .5 that decides how many targets are drawn, unless they are given."""
 
-_MEASURES = 13
+_MEASURES = 15
 """Measures of a profile, at most, beside one for each sensitive attribute."""
 
 BLIND = 0.5
@@ -407,10 +409,31 @@ def _attacks(
         known = "all other cases" if score == LIKELIHOOD else "whole case"
         yield Measure(ATTACKS[3], f"{known}, {score}", result.risk, details=rates)
     say(f"{name}: {ATTACKS[4]}")
-    pieces = reconstruction(material, measures, draws[4])
-    counts = {"shown_traces": pieces.shown_traces, "shown_unique_traces": pieces.shown_unique_traces}
-    yield Measure(ATTACKS[4], "traces of one case", pieces.traces, details=counts)
-    yield Measure(ATTACKS[4], "pieces of one case", pieces.pieces, details={"longest": pieces.longest})
+    for suffix, view in _reconstructed_views(material).items():
+        pieces = reconstruction(material, view, measures, draws[4])
+        counts = {"shown_traces": pieces.shown_traces, "shown_unique_traces": pieces.shown_unique_traces}
+        yield Measure(ATTACKS[4], f"traces of one case{suffix}", pieces.traces, details=counts)
+        yield Measure(ATTACKS[4], f"pieces of one case{suffix}", pieces.pieces, details={"longest": pieces.longest})
+
+
+def _reconstructed_views(material: Material) -> dict[str, TraceView]:
+    """Return the traces that are looked for: activities, and activities with their times if the release shows any."""
+    views = {"": material.steps}
+    if not ordinal(material.released) and not ordinal(material.original):
+        timed = Profile(material.profile.m, Knowledge("rel", T=_shown_unit(material.released)))
+        control = material.control if material.n_control else None
+        views[" with times"] = Material.of(material.original, control, material.released, timed).traces
+    return views
+
+
+def _shown_unit(released: EventLog) -> Unit:
+    """Return the unit in which a release shows the time since the start of a case: the longest without a remainder."""
+    seconds = relative_times(released, "seconds")
+    shown: Unit = "seconds"
+    for unit, nanoseconds in NANOSECONDS.items():
+        if not (seconds % (nanoseconds // NANOSECONDS["seconds"])).any():
+            shown = unit  # type: ignore[assignment] # a key of NANOSECONDS
+    return shown
 
 
 def _predicates(material: Material) -> dict[str, Material]:

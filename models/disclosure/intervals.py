@@ -89,7 +89,8 @@ class TargetResults:
     Parameters
     ----------
     original, control
-        Success on cases of the original, and on those outside. For an area, the shares are scores.
+        Success on cases of the original, and on those outside. For an area: the share of the cases outside that score
+        lower, and the share of the members that score higher.
     reach
         Largest rate that the attack can have: a release with three telling records singles out three people at most.
     """
@@ -546,7 +547,55 @@ def area_under_curve(
     >>> area_under_curve(np.array([2.0, 3.0]), np.array([0.0, 1.0]), 1).rate
     1.0
     """
-    share_below, share_above = _placements(members, others)
+    return _area_of_placements(*_placements(members, others), measures, units=units, groups=groups)
+
+
+def area_over_folds(
+    members: Sequence[Floats],
+    others: Floats,
+    fold: Ints,
+    measures: int,
+    *,
+    units: tuple[Ints, Ints] | None = None,
+) -> AttackRisk:
+    """Return the area under the ROC curve if the others of each fold were scored by a model of their own.
+
+    Parameters
+    ----------
+    members
+        float64[N] for each fold, score of each target that was in the log, by the model of that fold.
+    others
+        float64[M], score of each target that was not, by the model of its fold.
+    fold
+        int64[M], fold of each of these. Folds without any are passed over.
+    measures, units
+        As for `area_under_curve`.
+
+    Notes
+    -----
+    The area is the mean of those of the folds, weighted by their others. A member adds the weighted mean of what it
+    adds in the folds (DeLong), so that its scores by several models are not taken for several members.
+    """
+    below = np.zeros(len(members[0]))
+    above = np.empty(len(others))
+    for number, scores in enumerate(members):
+        is_scored = fold == number
+        if is_scored.any():
+            share_below, above[is_scored] = _placements(scores, others[is_scored])
+            below += is_scored.mean() * share_below
+    return _area_of_placements(below, above, measures, units=units, groups=None)
+
+
+def _area_of_placements(
+    share_below: Floats,
+    share_above: Floats,
+    measures: int,
+    *,
+    units: tuple[Ints, Ints] | None,
+    groups: tuple[Ints, Ints] | None,
+) -> AttackRisk:
+    """Return the area from the share of the others below each member, and of the members above each other."""
+    sizes = (len(share_below), len(share_above))
     area = float(share_below.mean())
     influence = [_influence(share_below), _influence(share_above)]
     if groups is None:
@@ -555,11 +604,10 @@ def area_under_curve(
         _, group = np.unique(np.concatenate(groups), return_inverse=True)
         variance = float((np.bincount(group, weights=np.concatenate(influence)) ** 2).sum())
     # Scores without information; also used if there is no spread at all, where DeLong's variance is 0.
-    null_variance = (len(members) + len(others) + 1) / (12 * len(members) * len(others))
+    null_variance = (sum(sizes) + 1) / (12 * sizes[0] * sizes[1])
     evidence = None
     if units is not None:
-        evidence = TargetResults(Successes(units[0], members), Successes(units[1], others))
-    sizes = (len(members), len(others))
+        evidence = TargetResults(Successes(units[0], share_below), Successes(units[1], share_above))
     return _area(area, variance or null_variance, max(null_variance, variance), sizes, measures, evidence)
 
 
@@ -574,9 +622,8 @@ def crossed_area(divisions: Sequence[BothWays], measures: int) -> AttackRisk | N
             return None
         areas += [risk.rate for risk in division.risks]
         for run in runs:
-            share_below, share_above = _placements(run.original.share, run.control.share)
-            for side, share in ((run.original, share_below), (run.control, share_above)):
-                for unit, value in zip(side.unit.tolist(), _influence(share).tolist(), strict=True):
+            for side in (run.original, run.control):
+                for unit, value in zip(side.unit.tolist(), _influence(side.share).tolist(), strict=True):
                     added[unit] = added.get(unit, 0.0) + value / (2 * len(divisions))
     # The area of n pairs cannot be known better than that one of them may be the other way round.
     variance = max(sum(value**2 for value in added.values()), 1 / len(added) ** 2)

@@ -4,7 +4,8 @@ Two scores from the files alone:
 
 * distance: how near the nearest record is to the whole case of the target (normalised Levenshtein);
 * density: how much likelier the case is under a model of the release than under one of people who were not in the log
-  (DOMIAS, van Breugel et al. 2023), by the three items before each.
+  (DOMIAS, van Breugel et al. 2023), by the three items before each. The people outside are divided into two folds: a
+  case outside is scored by the model of the other fold, which has never seen it, as it has seen no case of the log.
 
 Neither is the best attack. Against noisy kinds both are weak (arXiv 2405.10994): their proven epsilon bounds every
 attack. If the counts of variants were released with noise of a known design, a third score is the likelihood ratio of
@@ -14,15 +15,15 @@ somebody who knows all other cases.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from models.anonymize.view import TraceView
-from models.disclosure.intervals import AttackRisk, Floats, area_under_curve
+from models.disclosure.intervals import AttackRisk, Floats, area_over_folds, area_under_curve
 from models.disclosure.material import Material
 from models.eventlog import Ints
 from models.utility.distance import distances
@@ -37,8 +38,14 @@ FALSE_POSITIVES = (0.01, 0.001)
 """Shares of false positives at which the share of true positives is reported."""
 
 
+FOLDS = 2
+"""Parts of the people outside: each is scored by a model of the others."""
+
 DISTANCE = "distance to the nearest record"
 """Name of the score by distance."""
+
+DENSITY = "density against people outside"
+"""Name of the score by density."""
 
 LIKELIHOOD = "likelihood ratio of the noise"
 """Name of the score that knows the design of the noise, and all other cases."""
@@ -89,57 +96,67 @@ def membership(
     measures
         Measures of the assessment (`AttackRisk.clear`).
     rng
-        Draws the case that the reference of a member lacks.
+        Divides the control into folds.
     noise
         Noise of the counts of variants, if its design is known: adds the likelihood ratio.
 
     Notes
     -----
-    The reference of the density score is all of the control, less the target itself. So that members are compared with
-    as many cases, their reference lacks one random case. Of two equal cases, the one outside then scores a little
-    higher. Where equal cases are many, the area is below .5 without a leak: too low and never too high.
+    A model of people outside that was fitted to a case scores it lower, although the release says nothing of it. So
+    no case is scored by a model of its own fold. Members are scored by the models of both folds, and compared with
+    the cases outside that the same model scores. Without a leak, members and these cases are drawn alike, and the
+    area has the expectation .5, whatever the models are.
     """
     if material.n_control < 4 or len(targets) < 2 or len(controls) < 2:
         return {}
     original, control, _ = material.rows(material.traces)
     rows, other_rows = original[targets], control[controls]
     weight = material.released_weight
-    reference_weight = np.bincount(control, minlength=len(weight))
-    shown = TraceModel(material.traces, weight)
-    expected = TraceModel(material.traces, reference_weight)
-    without = control[rng.integers(material.n_control, size=len(rows))]
-    scores = {
-        DISTANCE: [-_nearest_distance(material, some) for some in (rows, other_rows)],
-        "density against people outside": [
-            _density_ratio(shown, expected, rows, without),
-            _density_ratio(shown, expected, other_rows, other_rows),
-        ],
-    }
     units = (targets, controls)
-    risks = {
-        name: area_under_curve(members, outside, measures, units=units) for name, (members, outside) in scores.items()
+    near, near_outside = (-_nearest_distance(material, some) for some in (rows, other_rows))
+    results = {
+        DISTANCE: Membership(
+            area_under_curve(near, near_outside, measures, units=units),
+            _true_positives([(near, near_outside)]),
+        )
     }
+
+    fold_of_case = _folds(material.n_control, controls, rng)
+    shown = TraceModel(material.traces, weight)
+    members, outside = [], np.zeros(len(controls))
+    for fold in range(FOLDS):
+        reference = np.bincount(control[fold_of_case != fold], minlength=len(weight))
+        expected = TraceModel(material.traces, reference)
+        is_scored = fold_of_case[controls] == fold
+        members.append(_density_ratio(shown, expected, rows))
+        outside[is_scored] = _density_ratio(shown, expected, other_rows[is_scored])
+    fold_of_other = fold_of_case[controls]
+    scored = [(members[fold], outside[fold_of_other == fold]) for fold in range(FOLDS)]
+    area = area_over_folds(members, outside, fold_of_other, measures, units=units)
+    results[DENSITY] = Membership(area, _true_positives(scored))
+
     if noise is not None:
         pairs = _likelihood_ratios(material, targets, controls, noise)
         groups = _variants(material, targets, controls)
-        risks[LIKELIHOOD] = area_under_curve(*pairs, measures, units=units, groups=groups)
-        scores[LIKELIHOOD] = list(pairs)
-    results = {}
-    for name, risk in risks.items():
-        members, outside = scores[name]
-        rates = {share: _true_positives(members, outside, share) for share in FALSE_POSITIVES}
-        results[name] = Membership(risk, rates)
+        area = area_under_curve(*pairs, measures, units=units, groups=groups)
+        results[LIKELIHOOD] = Membership(area, _true_positives([pairs]))
     return results
 
 
-def _density_ratio(shown: TraceModel, expected: TraceModel, rows: Ints, without: Ints) -> Floats:
-    """Return the log ratio of the densities of each row; `without` is the row of a case that the reference lacks."""
-    return np.asarray(
-        [
-            shown.log_density(row) - expected.log_density(row, lacking)
-            for row, lacking in zip(rows.tolist(), without.tolist(), strict=True)
-        ]
-    )
+def _folds(n_control: int, controls: Ints, rng: np.random.Generator) -> Ints:
+    """Return the fold of each case of the control, int64[n_control]. Attacked cases are divided evenly."""
+    others = np.setdiff1d(np.arange(n_control), controls)
+    order = np.concatenate((rng.permutation(controls), rng.permutation(others)))
+    fold_of_case = np.empty(n_control, dtype=np.int64)
+    fold_of_case[order] = np.arange(n_control) % FOLDS
+    return fold_of_case
+
+
+def _density_ratio(shown: TraceModel, expected: TraceModel, rows: Ints) -> Floats:
+    """Return the log ratio of the densities of each row, float64[rows]."""
+    distinct, place = np.unique(rows, return_inverse=True)
+    ratios = [shown.log_density(row) - expected.log_density(row) for row in distinct.tolist()]
+    return np.asarray(ratios)[place]
 
 
 def _variants(material: Material, targets: Ints, controls: Ints) -> tuple[Ints, Ints]:
@@ -197,26 +214,12 @@ class TraceModel:
                 self._steps[step] += float(weight[row])
                 self._contexts[step[:-1]] += float(weight[row])
 
-    def log_density(self, row: int, lacking: int | None = None) -> float:
-        """Return the logarithm of the probability of a row's trace.
-
-        Parameters
-        ----------
-        row
-            The row.
-        lacking
-            Row of one case that is left out of the model, which was fitted to it.
-        """
-        left_out: Counter[tuple[int, ...]] = Counter()
-        if lacking is not None:
-            for step in self._steps_of(lacking):
-                left_out[step] += 1
-                left_out[step[:-1]] += 1
+    def log_density(self, row: int) -> float:
+        """Return the logarithm of the probability of a row's trace."""
         logarithm = 0.0
         for step in self._steps_of(row):
-            context = step[:-1]
-            likely = self._steps.get(step, 0.0) - left_out[step] + SMOOTHING
-            possible = self._contexts.get(context, 0.0) - left_out[context] + SMOOTHING * self._choices
+            likely = self._steps.get(step, 0.0) + SMOOTHING
+            possible = self._contexts.get(step[:-1], 0.0) + SMOOTHING * self._choices
             logarithm += math.log(likely / possible)
         return logarithm
 
@@ -228,10 +231,29 @@ class TraceModel:
             yield tuple(bordered[end - BEFORE - 1 : end])
 
 
-def _true_positives(members: Floats, outside: Floats, share: float) -> float | None:
-    """Return the share of members above the score that at most `share` of the others pass."""
+def _true_positives(scored: Sequence[tuple[Floats, Floats]]) -> dict[float, float | None]:
+    """Return the share of members above the score that at most a share of the others pass, for `FALSE_POSITIVES`.
+
+    Parameters
+    ----------
+    scored
+        Scores of members and others under each model; the result is the mean over the models.
+
+    Returns
+    -------
+    dict
+        None if so few others were scored that none of them may pass.
+    """
+    rates: dict[float, float | None] = {}
+    for share in FALSE_POSITIVES:
+        rates[share] = None
+        if all(int(share * len(outside)) for _, outside in scored):
+            passing = [_share_above(members, outside, share) for members, outside in scored]
+            rates[share] = float(np.mean(passing))
+    return rates
+
+
+def _share_above(members: Floats, outside: Floats, share: float) -> float:
     allowed = int(share * len(outside))
-    if not allowed:
-        return None
     threshold = np.sort(outside)[len(outside) - allowed - 1]
     return float((members > threshold).mean())

@@ -1,7 +1,10 @@
 """Reconstruction: what only one person has, and the release shows word for word.
 
 A trace that many people have gives nobody away, so only traces and pieces (consecutive events) count that one case of
-the log has and no other.
+original and control together has and no other. *Together*, as in singling out: a piece that the control shares with
+the original was released because of either, and is no evidence. Who has such a trace or piece then does not depend on
+how the cases are divided into original and control. Without a leak each of these people is as likely in the original
+as any other case is, and the exact test applies (`models.disclosure.intervals.compared_exactly`).
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models.disclosure.intervals import AttackRisk, Successes, TargetResults, compared, rate_alone
+from models.anonymize.view import TraceView
+from models.disclosure.intervals import AttackRisk, Floats, Successes, TargetResults, compared_exactly, rate_alone
 from models.disclosure.material import Material, drawn
 from models.eventlog import Ints
 
@@ -26,12 +30,12 @@ class Reconstruction:
     Parameters
     ----------
     traces
-        Share of the cases whose whole sequence of activities the release shows and no other case has.
+        Share of the cases whose whole trace the release shows and no other case has.
     pieces
         Share of the cases of which the release shows a piece that no other case has, longer than the m known items:
         somebody who knows the person learns more of them.
     shown_traces, shown_unique_traces
-        Cases of the original whose sequence is released, and those among them that no other case has.
+        Cases of the original whose trace is released, and those among them that no other case of the original has.
     longest
         Events of the longest released piece that only one case of the original has; 0 if there is none.
     """
@@ -43,38 +47,36 @@ class Reconstruction:
     longest: int
 
 
-def reconstruction(material: Material, measures: int, rng: np.random.Generator) -> Reconstruction:
+def reconstruction(material: Material, view: TraceView, measures: int, rng: np.random.Generator) -> Reconstruction:
     """Look for whole traces and for pieces of single cases in the release.
 
-    All cases are looked at. Whether another case has the same trace depends on how many there are: of the larger of
-    original and control, as many cases are drawn as the other one has.
+    All cases are looked at. Of the larger of original and control, as many cases are drawn as the other one has.
 
     Parameters
     ----------
     material
         The logs.
+    view
+        The traces that are looked for: `material.steps`, or the traces of another material of the same logs.
     measures
         Measures of the assessment (`AttackRisk.clear`).
     rng
         Draws the cases.
     """
-    original, control, released = material.rows(material.steps)
-    is_shown = np.bincount(released, minlength=len(material.steps.weight)) > 0
-    longest = _longest_unique_piece(material, original)
+    original, control, released = material.rows(view)
+    is_shown = np.bincount(released, minlength=len(view.weight)) > 0
+    longest = _longest_unique_piece(view, released, original)
     if not len(control):
         traces = rate_alone(float(_is_shown_alone(is_shown, original).sum()), len(original))
         pieces = rate_alone(float((longest > material.profile.m).sum()), len(original))
     else:
         size = min(len(original), len(control))
         cases, others = (drawn(len(rows), size, rng) for rows in (original, control))
-        sides = ((cases, original[cases]), (others, control[others]))
-        whole = [Successes(some, _is_shown_alone(is_shown, rows).astype(np.float64)) for some, rows in sides]
-        traces = compared(TargetResults(whole[0], whole[1]), measures)
-        longer = []
-        for some, rows in sides:
-            is_longer = _longest_unique_piece(material, rows) > material.profile.m
-            longer.append(Successes(some, is_longer.astype(np.float64)))
-        pieces = compared(TargetResults(longer[0], longer[1]), measures)
+        together = np.concatenate((original[cases], control[others]))
+        is_reconstructed = _is_shown_alone(is_shown, together)
+        has_piece = _longest_unique_piece(view, released, together) > material.profile.m
+        traces = _compared(cases, others, is_reconstructed, measures)
+        pieces = _compared(cases, others, has_piece, measures)
     return Reconstruction(
         traces,
         pieces,
@@ -84,24 +86,29 @@ def reconstruction(material: Material, measures: int, rng: np.random.Generator) 
     )
 
 
+def _compared(cases: Ints, others: Ints, succeeded: npt.NDArray[np.bool_], measures: int) -> AttackRisk:
+    """Return the risk from the success on the cases of the original, followed by those of the control."""
+    share: Floats = succeeded.astype(np.float64)
+    within, outside = np.split(share, [len(cases)])
+    return compared_exactly(TargetResults(Successes(cases, within), Successes(others, outside)), measures)
+
+
 def _is_shown_alone(is_shown: npt.NDArray[np.bool_], rows: Ints) -> npt.NDArray[np.bool_]:
     """Return whether the trace of each case is released and no other of these cases has it."""
     cases_of_row = np.bincount(rows, minlength=len(is_shown))
     return np.asarray((is_shown & (cases_of_row == 1))[rows])
 
 
-def _longest_unique_piece(material: Material, rows: Ints) -> Ints:
+def _longest_unique_piece(view: TraceView, released: Ints, rows: Ints) -> Ints:
     """Return for each case the length of its longest released piece that no other case has; 0 if there is none.
 
     Parameters
     ----------
-    material
-        The logs.
-    rows
-        int64[C], row of `material.steps` of each case.
+    view
+        Traces of all logs.
+    released, rows
+        int64[R] and int64[C], row of each released case, and of each case whose pieces are looked for.
     """
-    view = material.steps
-    released = material.rows(view)[2]
     is_released = np.bincount(released, minlength=len(view.weight)) > 0
     cases_of_row = np.bincount(rows, minlength=len(view.weight))
     is_single = cases_of_row == 1

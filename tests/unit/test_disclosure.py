@@ -591,7 +591,7 @@ def test_pieces_are_those_of_a_plain_search(original: list[str], released: list[
     if not set("".join(original)) & set("".join(released)):
         return
     material = Material.of(_log("o", original), None, _log("r", released), Profile(1))
-    result = reconstruction(material, 1, np.random.default_rng(0))
+    result = reconstruction(material, material.steps, 1, np.random.default_rng(0))
 
     def pieces(trace: str) -> set[str]:
         return {trace[i:j] for i in range(len(trace)) for j in range(i + 1, len(trace) + 1)}

@@ -5,7 +5,13 @@ release depends on the original, so whatever is seen is a false accusation. For 
 the original are added to it word for word. In the third kind the release is original and control together, word for
 word: the control was drawn from what was released, so nothing distinguishes the two, and nobody may be accused.
 
-`python -m benchmarks.disclosure [--runs 40] [--first-seed 1000] [--log sepsis.xes.gz] --json`; logs from
+`--controls` prints controls whose answer is known without the code, of each of the five attacks its strongest measure:
+a release that is the original (near 1, as far as the attacker can ask), and one of another process (the third part
+with its activities renamed at random; 0 within the interval). `membership_areas` is another one: the mean area of each
+score for the release that depends on nobody, which is .5 if the score is fair, with the standard error over the
+divisions.
+
+`python -m benchmarks.disclosure [--runs 40] [--first-seed 1000] [--log sepsis.xes.gz] [--controls] --json`; logs from
 VEILSTREAM_LOGS, else from `../shared/logs` beside the checkout. Reach (semantics of disclosure): a planted leak seen
 in 95 of 100 runs, a false accusation in at most 5 of 100; Sepsis in 60 CPU s, BPIC 2012 in 600.
 """
@@ -14,18 +20,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from connectors import read_log
-from models.disclosure.assessment import Assessment, Attackers, assess
+from models.disclosure.assessment import ATTACKS, Assessment, Attackers, Measure, assess
 from models.disclosure.material import Profile, pooled
-from models.eventlog import EventLog
+from models.eventlog import Column, EventLog
+from models.knowledge import Knowledge
 
 FOLDER = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
 SHARE = 20
@@ -42,6 +52,72 @@ def seen(assessment: Assessment) -> list[str]:
     return [f"{measure.attack}: {measure.how}" for result in assessment.results for measure in result.seen]
 
 
+def renamed(log: EventLog, rng: np.random.Generator) -> EventLog:
+    """Return a log of another process: each activity under the name of another one."""
+    names = np.asarray(log.activity.values, dtype=np.object_)
+    shift = rng.permutation(len(names))
+    return replace(log, activity=Column(log.activity.codes, tuple(names[shift])))
+
+
+def controls(log: EventLog, sensitive: Sequence[str], runs: int, first_seed: int) -> dict[str, Any]:
+    """Return the answers of controls that are known without the code.
+
+    Attackers know eight activities with their hours: fewer would leave it open whether the attack failed or the
+    attacker could not ask.
+    """
+    profile = Profile(8, Knowledge("rel", T="hours"), name="knows hours")
+    near_one: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    excluding = intervals = accused = 0
+    begin = time.process_time()
+    for run in range(runs):
+        rng = np.random.default_rng(first_seed + run)
+        original, control, third = thirds(log, rng)
+        attackers = Attackers([profile], sensitive, seed=run)
+        for attack, measure in strongest(assess(original, original, control, attackers)).items():
+            near_one[attack].append({"how": measure.how, "risk": measure.risk.risk if measure.risk else None})
+        (other_process,) = assess(original, renamed(third, rng), control, attackers).results
+        accused += bool(other_process.seen)
+        for measure in other_process.measures:
+            risk = measure.risk
+            if risk is not None and risk.low is not None and risk.high is not None:
+                intervals += 1
+                excluding += not risk.low <= 0 <= risk.high
+    return {
+        "runs": runs,
+        "first_seed": first_seed,
+        "cases_each": log.n_cases // 3,
+        "release_is_the_original": {
+            attack: {
+                "strongest": Counter(entry["how"] for entry in entries).most_common(1)[0][0],
+                "least_risk": min(entry["risk"] for entry in entries),
+                "mean_risk": float(np.mean([entry["risk"] for entry in entries])),
+            }
+            for attack, entries in near_one.items()
+        },
+        "another_process": {"accused": accused, "intervals": intervals, "without_0": excluding},
+        "cpu_seconds": time.process_time() - begin,
+    }
+
+
+def strongest(assessment: Assessment) -> dict[str, Measure]:
+    """Return the measure of each attack that has the largest risk."""
+    best: dict[str, Measure] = {}
+    for attack in ATTACKS:
+        run = [
+            measure
+            for result in assessment.results
+            for measure in result.measures
+            if measure.attack == attack and measure.risk is not None and measure.risk.risk is not None
+        ]
+        if run:
+            best[attack] = max(run, key=_risk_of)
+    return best
+
+
+def _risk_of(measure: Measure) -> float:
+    return measure.risk.risk or 0.0 if measure.risk is not None else 0.0
+
+
 def main() -> None:
     """Print the shares as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -49,13 +125,21 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--first-seed", type=int, default=1000, help="of the first division; the next ones follow")
     parser.add_argument("--json", action="store_true", help="accepted for all benchmarks; the output is JSON")
+    parser.add_argument("--controls", action="store_true", help="controls whose answer is known")
+    parser.add_argument(
+        "--sensitive", action="append", default=[], help="case attributes that are guessed (--controls)"
+    )
     arguments = parser.parse_args()
     log = read_log(FOLDER / arguments.log)
+    if arguments.controls:
+        print(json.dumps(controls(log, arguments.sensitive, arguments.runs, arguments.first_seed), indent=2))
+        return
     default = Profile(name="default")
     profiles = [default, default.stronger(())]
     kinds = ("independent", "planted", "control_was_released")
     counted: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     runs_with: Counter[str] = Counter()
+    areas: dict[str, list[float]] = defaultdict(list)
     seconds: list[float] = []
     for run in range(arguments.runs):
         rng = np.random.default_rng(arguments.first_seed + run)
@@ -65,7 +149,12 @@ def main() -> None:
         everybody = pooled([original, control])
         for kind, release in zip(kinds, (released, planted, everybody), strict=True):
             begin = time.process_time()
-            attacks = seen(assess(original, release, control, Attackers(profiles, seed=run)))
+            assessment = assess(original, release, control, Attackers(profiles, seed=run))
+            attacks = seen(assessment)
+            if kind == "independent":
+                for measure in assessment.results[0].measures:
+                    if measure.attack == "membership" and measure.risk is not None:
+                        areas[measure.how].append(measure.risk.rate)
             seconds.append(time.process_time() - begin)
             counted[kind].update(set(attacks))
             runs_with[kind] += bool(attacks)
@@ -78,6 +167,10 @@ def main() -> None:
         "planted_seen": runs_with["planted"],
         "accused_where_the_control_was_released": runs_with["control_was_released"],
         "by_attack": {kind: dict(counter.most_common()) for kind, counter in counted.items()},
+        "membership_areas": {
+            how: {"mean": float(np.mean(each)), "error": float(np.std(each) / math.sqrt(len(each)))}
+            for how, each in areas.items()
+        },
         "cpu_seconds_each": float(np.median(seconds)),
     }
     print(json.dumps(result, indent=2))

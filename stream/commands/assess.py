@@ -181,7 +181,16 @@ def _declared(attacker: AttackerOptions) -> Profile | None:
 
 
 def _print(assessments: Mapping[str, Assessment], pairs: Sequence[LinkedPair]) -> None:
-    from stream.operator.assessment import COLUMNS, LINK_COLUMNS, LINKED, READING, not_run, row, warnings
+    from stream.operator.assessment import (
+        COLUMNS,
+        LINK_COLUMNS,
+        LINKED,
+        READING,
+        further_figures,
+        not_run,
+        row,
+        warnings,
+    )
 
     console = tables()
     for name, assessment in assessments.items():
@@ -190,6 +199,8 @@ def _print(assessments: Mapping[str, Assessment], pairs: Sequence[LinkedPair]) -
             console.print(filled(COLUMNS, rows, title=f"{name}, {result.profile.name} attacker", left=2))
             console.print(f"The attacker knows {result.profile.sentence()}; for membership the whole case.")
             for line in not_run(result):
+                console.print(line)
+            for line in further_figures(result):
                 console.print(line)
             console.print()
     if pairs:

@@ -20,7 +20,7 @@ from connectors.reading import Reading
 from models.content_free import content_free
 from models.disclosure.assessment import ATTACKS, Assessment, Attackers, Measure, ProfileResult, assess
 from models.disclosure.material import Profile, pooled
-from models.disclosure.membership import DISTANCE
+from models.disclosure.membership import DISTANCE, FALSE_POSITIVES
 from models.disclosure.release_links import ReleaseLinks, release_links
 from models.errors import InputError
 from models.eventlog import EventLog
@@ -366,7 +366,7 @@ _FEW = 20
 
 
 def _is_backwards(measure: Measure) -> bool:
-    # The density of people outside is a little too high (`models.disclosure.membership`), so it shows nothing here.
+    # One score is enough for a warning. Each further one would warn by chance as well.
     if measure.attack != "membership" or not measure.how.endswith(DISTANCE) or measure.risk is None:
         return False
     is_known = min(measure.risk.targets, measure.risk.control_targets) >= _FEW
@@ -451,7 +451,38 @@ def _table(name: str, result: ProfileResult) -> Section:
     rows = tuple(row(measure) for measure in result.measures)
     title = f"{name}, {result.profile.name} attacker"
     knowledge = f"Knows {result.profile.sentence()}; for membership the whole case."
-    return Section(title, paragraphs=(knowledge,), points=tuple(not_run(result)), rows=(COLUMNS, *rows))
+    points = (*not_run(result), *further_figures(result))
+    return Section(title, paragraphs=(knowledge,), points=points, rows=(COLUMNS, *rows))
+
+
+def further_figures(result: ProfileResult) -> Iterator[str]:
+    """Yield the figures of the attacks that are no risks: true positives, and what is released word for word."""
+    for measure in result.measures:
+        if measure.risk is None:
+            continue
+        texts = [_FIGURES[name](value) for name, value in (measure.details or {}).items() if name in _FIGURES]
+        if texts:
+            yield f"{measure.attack}, {measure.how}: {'; '.join(texts)}"
+
+
+def _true_positives(share: float) -> Callable[[float | None], str]:
+    """Return how the true-positive rate at a share of false positives is written."""
+
+    def text(rate: float | None) -> str:
+        if rate is None:
+            return f"at {share:.1%} false positives unknown (too few cases outside)"
+        return f"{rate:.1%} true positives at {share:.1%} false positives"
+
+    return text
+
+
+_FIGURES: Mapping[str, Callable[[Any], str]] = {
+    **{f"true_positives_at_{share:g}": _true_positives(share) for share in FALSE_POSITIVES},
+    "shown_traces": lambda cases: f"the release shows the traces of {cases} cases of the original",
+    "shown_unique_traces": lambda cases: f"{cases} of them have a trace of their own",
+    "longest": lambda events: f"the longest released piece that one case alone has: {events} events",
+}
+"""How a further figure of a measure is written, by its public name."""
 
 
 def not_run(result: ProfileResult) -> Iterator[str]:

@@ -183,6 +183,24 @@ def test_a_mechanism_is_assessed_on_both_halves_of_the_log(capfd: pytest.Capture
     assert assessment["original_cases"] == assessment["control_cases"] == 2041
 
 
+def test_the_page_has_true_positives_and_what_was_reconstructed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    original = _write(tmp_path / "o.csv", ["a b c d", "b a c d", "c d a b"] * 40 + ["d c b a"], "o")
+    control = _write(tmp_path / "c.csv", ["a b d c", "b a d c", "d c a b"] * 40, "c")
+    page = tmp_path / "page.md"
+    words = [str(original), "--original", str(original), "--control", str(control), *COLUMNS]
+    assert execute(["assess", *words, "-o", str(page)]) == 0
+    printed = " ".join(capfd.readouterr().out.split())
+    for text in (" ".join(page.read_text(encoding="utf-8").split()), printed):
+        # 120 cases outside: 1 may pass at 1 %, none at .1 %. All records are at distance 0, and no case outside is.
+        nearest = "distance to the nearest record: 100.0% true positives at 1.0% false positives"
+        assert f"{nearest}; at 0.1% false positives unknown (too few cases outside)" in text
+        assert "traces of 121 cases of the original; 1 of them have a trace of their own" in text
+        # d c b a, as the only whole trace that one case alone has.
+        assert "the longest released piece that one case alone has: 4 events" in text
+
+
 def test_a_control_that_was_released_is_noticed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     letters = "abcdefghij"
     rng_traces = [

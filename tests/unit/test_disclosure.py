@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, norm
 
-from models.disclosure.assessment import ATTACKS, Assessment, Attackers, Measure, assess
+from models.disclosure.assessment import ATTACKS, Assessment, Attackers, Measure, _shown_unit, assess
 from models.disclosure.inference import inference
 from models.disclosure.intervals import (
     AttackRisk,
@@ -24,6 +24,7 @@ from models.disclosure.intervals import (
     TargetResults,
     against_control,
     against_guess,
+    area_over_folds,
     area_under_curve,
     compared,
     compared_exactly,
@@ -34,7 +35,7 @@ from models.disclosure.intervals import (
 )
 from models.disclosure.linkability import CANDIDATES, _agreement, _Candidates, linkability
 from models.disclosure.material import Material, Profile, drawn, pooled
-from models.disclosure.membership import LIKELIHOOD, membership
+from models.disclosure.membership import DENSITY, LIKELIHOOD, membership
 from models.disclosure.noise import LaplaceCounts
 from models.disclosure.reconstruction import reconstruction
 from models.disclosure.release_links import release_links
@@ -63,6 +64,10 @@ def _log(prefix: str, traces: list[str], attributes: dict[str, list[str]] | None
         for name, values in (attributes or {}).items()
     }
     return EventLog.from_events(case, activity, time, None, table)
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(0)
 
 
 def _random_traces(count: int, seed: int, length: int = 8, letters: str = "abcdefgh") -> list[str]:
@@ -272,6 +277,30 @@ def test_areas_over_both_roles_hold_the_true_area() -> None:
     assert np.mean([both for both, _ in half_widths if both]) < 0.7 * np.mean(
         [alone for _, alone in half_widths if alone]
     )
+
+
+def test_areas_over_folds_hold_the_true_area() -> None:
+    """Two models score the same members, and half of the others each. Their scores have scales of their own."""
+    rng = np.random.default_rng(8)
+    shift = 0.5
+    truth = 2 * float(norm.cdf(shift / 2)) - 1
+    fold = np.arange(120) % 2
+    covered = 0
+    for _ in range(400):
+        difficulty, other_difficulty = rng.normal(size=100), rng.normal(size=120)
+        # The second model adds 5 to all of its scores: only scores of one model may be compared.
+        members = [difficulty + shift + 5 * model + rng.normal(size=100) for model in range(2)]
+        others = other_difficulty + 5 * fold + rng.normal(size=120)
+        covered += _covers(area_over_folds(members, others, fold, 1), truth)
+    # 380 are expected, with a standard deviation of 4.4.
+    assert covered >= 362
+
+
+def test_one_fold_is_the_area_under_the_curve() -> None:
+    rng = np.random.default_rng(9)
+    members, others = rng.normal(size=30), rng.normal(size=40)
+    folded = area_over_folds([members], others, np.zeros(40, dtype=np.int64), 1)
+    assert folded == area_under_curve(members, others, 1)
 
 
 def test_the_lower_limit_of_the_risk_is_above_0_exactly_if_that_of_the_difference_is() -> None:
@@ -521,6 +550,35 @@ def test_the_likelihood_ratio_stays_within_epsilon_and_sees_little_noise() -> No
         assert least < np.mean(areas) <= most
 
 
+def test_equal_cases_outside_have_no_lower_density() -> None:
+    """A negative control: original, control and release are three samples of a process with few variants.
+
+    A model of the people outside that had seen the scored ones made the mean area .4.
+    """
+    variants = _random_traces(60, 12, length=6, letters="abcd")
+    areas = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        logs = [_log(name, rng.choice(variants, size=60).tolist()) for name in "ocr"]
+        material = Material.of(logs[0], logs[1], logs[2], Profile())
+        everybody = np.arange(60)
+        areas.append(membership(material, everybody, everybody, 1, rng)[DENSITY].risk.rate)
+    error = np.std(areas) / math.sqrt(len(areas))
+    # The mean of a fair score lies within 3.3 standard errors with probability .999.
+    assert abs(np.mean(areas) - 0.5) < 3.3 * error
+    assert error < 0.01
+
+
+def test_true_positives_are_counted_above_the_others_of_the_same_model() -> None:
+    """Cases of the release have letters of their own, so all pass the score that 1 % of the others pass."""
+    original = _log("o", _random_traces(200, 13, length=8, letters="abcd"))
+    control = _log("c", _random_traces(200, 14, length=8, letters="efgh"))
+    everybody = np.arange(200)
+    results = membership(Material.of(original, control, original, Profile()), everybody, everybody, 1, _rng())
+    for result in results.values():
+        assert result.true_positives == {0.01: 1.0, 0.001: None}
+
+
 # Absolute times
 
 
@@ -605,6 +663,41 @@ def test_pieces_are_those_of_a_plain_search(original: list[str], released: list[
     assert result.pieces.rate == pytest.approx(np.mean([length > 1 for length in longest]))
     assert result.shown_traces == sum(trace in released for trace in original)
     assert result.shown_unique_traces == sum(original.count(trace) == 1 and trace in released for trace in original)
+
+
+def test_a_trace_that_both_sides_have_is_evidence_for_neither() -> None:
+    original, control = _log("o", ["abc", "acb", "bca"]), _log("c", ["abc", "cab", "cba"])
+    released = _log("r", ["abc", "acb", "cab"])
+    material = Material.of(original, control, released, Profile(2))
+    result = reconstruction(material, material.steps, 1, _rng())
+    # Of the original only acb, of the control only cab is released and one person's.
+    assert (result.traces.rate, result.traces.control) == pytest.approx((1 / 3, 1 / 3))
+    assert (result.pieces.rate, result.pieces.control) == pytest.approx((1 / 3, 1 / 3))
+    # Within the original alone, abc and acb are traces of one case.
+    assert (result.shown_traces, result.shown_unique_traces) == (2, 2)
+
+
+def test_times_reconstruct_cases_whose_activities_are_common() -> None:
+    """All cases have one trace of activities. Each case of the original and its record have a pace of their own."""
+    original, control = (_log(name, ["abcd"] * 60, hours=pace) for name, pace in (("o", 2), ("c", 7)))
+    assessment = assess(original, original, control, Attackers([Profile(3)]))
+    without_times = _found(assessment, "reconstruction", "traces of one case").risk
+    with_times = _found(assessment, "reconstruction", "traces of one case with times").risk
+    assert without_times is not None
+    assert without_times.rate == 0
+    assert with_times is not None
+    # Paces 2 n and 7 n: every seventh case of the original has a twin in the control.
+    assert with_times.rate > 0.7
+    assert with_times.clear
+
+
+@pytest.mark.parametrize(
+    ("seconds", "unit"), [([0, 61], "seconds"), ([0, 120], "minutes"), ([0, 7200], "hours"), ([0, 172800], "days")]
+)
+def test_the_unit_of_shown_times_is_the_longest_without_a_remainder(seconds: list[int], unit: str) -> None:
+    moments = [START + timedelta(seconds=second) for second in seconds]
+    log = EventLog.from_events(["1"] * len(seconds), ["a"] * len(seconds), moments, None, {})
+    assert _shown_unit(log) == unit
 
 
 # The whole

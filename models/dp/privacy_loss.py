@@ -21,8 +21,8 @@ Gaussian's probabilities but for a factor in [exp(-3k), exp(k)] for each coordin
 adds at most 4 k d < `ROUNDED_EPSILON` to epsilon and multiplies delta by at most exp(k d) (Peikert 2010, theorem 3.1).
 
 **The number.** delta(e) = E over the losses l of the pure stages of delta_G(e - l), with that of the Gaussian pair
-(Balle and Wang 2018, theorem 8): delta_G(e) = Phi(m/2 - e/m) - exp(e) Phi(-m/2 - e/m). Losses are only ever rounded up,
-and the error of floats is added with a wide margin (`_FLOAT_ERROR`), so delta is never below the true one.
+(Balle and Wang 2018, theorem 8): delta_G(e) = Phi(m/2 - e/m) - exp(e) Phi(-m/2 - e/m). Losses are only ever moved
+upwards, and the error of floats is added with a wide margin (`_FLOAT_ERROR`), so delta is never below the true one.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ ROUNDED_EPSILON = 1e-6
 STEPS = 10**9
 """An epsilon is rounded up to so many parts of 1."""
 
-MAX_ATOMS = 1 << 18
-"""Losses that are kept apart. More of them are rounded up to a grid of so many steps."""
+MAX_ATOMS = 1 << 14
+"""Losses that are kept apart. More of them are spread over a grid of so many steps."""
 
 _LEAST_WEIGHT = 1e-40
 """Losses of a smaller probability count as infinite: their probability is added to delta, which is above 0 by it."""
@@ -65,7 +65,7 @@ _SUM_ERROR = 1e-9
 """Relative error of weights and of their sum: 100 times what floats have."""
 
 
-def gaussian_distance(scale: float, sensitivity: int) -> Fraction:
+def gaussian_distance(scale: Fraction | float, sensitivity: Fraction | int) -> Fraction:
     """Return m^2 of the Gaussian pair that dominates discrete Gaussian noise.
 
     Parameters
@@ -83,7 +83,7 @@ def gaussian_distance(scale: float, sensitivity: int) -> Fraction:
     square = Fraction(scale) ** 2
     if square <= 4 * SMOOTHING**2:
         raise InputError("noise of so small a scale has no Gaussian pair; lower epsilon")
-    return Fraction(sensitivity**2) / (square - SMOOTHING**2)
+    return Fraction(sensitivity) ** 2 / (square - SMOOTHING**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +94,18 @@ class Composition:
     ----------
     distance : Fraction
         Sum of m^2 of all Gaussian stages (`gaussian_distance`).
-    pure : tuple of Fraction
-        Epsilon of each pure stage, sorted.
+    pure : tuple of (Fraction, int)
+        Epsilons of the pure stages, sorted, and how many stages have each.
     """
 
     distance: Fraction = Fraction(0)
-    pure: tuple[Fraction, ...] = ()
+    pure: tuple[tuple[Fraction, int], ...] = ()
 
     @classmethod
     def of(cls, distances: Iterable[Fraction], pure: Iterable[Fraction]) -> Composition:
         """Compose stages; a stage of epsilon 0 releases nothing and is left out."""
-        return cls(sum(distances, Fraction(0)), tuple(sorted(epsilon for epsilon in pure if epsilon)))
+        numbers = Counter(epsilon for epsilon in pure if epsilon)
+        return cls(sum(distances, Fraction(0)), tuple(sorted(numbers.items())))
 
     def delta(self, epsilon: Fraction | float) -> float:
         """Return a delta such that the stages are (epsilon, delta)-DP together, rounded up."""
@@ -131,7 +132,8 @@ class Composition:
         if not 0 < delta < 1:
             raise InputError("an epsilon needs a delta between 0 and 1")
         allowed = float(delta) * (1.0 - _SUM_ERROR)
-        most = math.ceil((sum(self.pure, Fraction(0)) + _gaussian_most(self.distance, delta)) * STEPS) + 1
+        summed = sum((epsilon * number for epsilon, number in self.pure), Fraction(0))
+        most = math.ceil((summed + _gaussian_most(self.distance, delta)) * STEPS) + 1
         steps = bisect_left(range(most), True, key=lambda step: self.delta(Fraction(step, STEPS)) <= allowed)
         return Fraction(steps, STEPS)
 
@@ -157,9 +159,9 @@ def _gaussian_delta(m: float, epsilon: Floats) -> Floats:
 
 
 @lru_cache(maxsize=256)
-def _pure_losses(epsilons: tuple[Fraction, ...]) -> tuple[Floats, Floats, float]:
+def _pure_losses(pure: tuple[tuple[Fraction, int], ...]) -> tuple[Floats, Floats, float]:
     """Losses of all pure stages together, float64[n], their probabilities, float64[n], and that of an infinite loss."""
-    stages = [_repeated(epsilon, number) for epsilon, number in sorted(Counter(epsilons).items())]
+    stages = [_repeated(epsilon, number) for epsilon, number in pure]
     infinite = sum(stage_infinite for _, _, stage_infinite in stages) * (1.0 + _SUM_ERROR)
     if math.prod(len(losses) for losses, _, _ in stages) > MAX_ATOMS:
         return *_composed_on_grid([(losses, weights) for losses, weights, _ in stages]), infinite
@@ -187,15 +189,24 @@ def _repeated(epsilon: Fraction, number: int) -> tuple[Floats, Floats, float]:
 
 
 def _composed_on_grid(stages: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """Compose losses on one grid of at most `MAX_ATOMS` steps; each loss is rounded up to the grid."""
+    """Compose losses on one grid of at most `MAX_ATOMS` steps.
+
+    A loss between two places of the grid is divided between them, so that the probability under both distributions of
+    the pair stays what it is. 1 - exp(e - loss) is a convex function of exp(-loss), so no delta becomes smaller, and
+    none grows by more than the square of a step (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022).
+    """
     widths = [losses[-1] - losses[0] for losses, _ in stages]
     step = sum(widths) / (MAX_ATOMS - 2 * len(stages))
     least, composed = 0.0, np.ones(1)
     for losses, weights in stages:
-        places = np.ceil((losses - losses[0]) / step).astype(np.int64)
-        longer = np.zeros(len(composed) + places[-1])
-        for place, weight in zip(places.tolist(), weights.tolist(), strict=True):
-            longer[place : place + len(composed)] += weight * composed
+        positions = (losses - losses[0]) / step
+        places = np.floor(positions).astype(np.int64)
+        upper = weights * (np.expm1(-step * (positions - places)) / np.expm1(-step))
+        lower = np.maximum(weights - upper, 0.0)
+        longer = np.zeros(len(composed) + int(places[-1]) + 1)
+        for place, below, above in zip(places.tolist(), lower.tolist(), upper.tolist(), strict=True):
+            longer[place : place + len(composed)] += below * composed
+            longer[place + 1 : place + 1 + len(composed)] += above * composed
         least += losses[0]
         composed = longer
     occupied = np.flatnonzero(composed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, TypedDict
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from connectors.store.base import FileEntry
 from models.dp.budget import Charge, Draw
 from models.dp.zcdp import PURE, Accounting, Kind
+from models.errors import InputError
 
 
 class CutPosition(TypedDict, total=False):
@@ -103,6 +105,16 @@ class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
     draws: tuple[DrawBody, ...] = ()
 
     @property
+    def noise(self) -> tuple[Draw, ...]:
+        """The exact draws; none if one of them has numbers that no noise has (`has_damaged_draws`)."""
+        return _noise(self.draws)
+
+    @property
+    def has_damaged_draws(self) -> bool:
+        """Whether the draws of the entry cannot be noise: it was edited or damaged."""
+        return bool(self.draws) and not self.noise
+
+    @property
     def charge(self) -> Charge:
         """The exact charge."""
         return charge_of(self.epsilon, self.delta, self.rho, self.tail)
@@ -111,6 +123,15 @@ class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
     def accounting(self) -> Kind:
         """The accounting by which this charge is added up; entries of earlier programs are `pure`."""
         return "zcdp" if self.rho else "pure"
+
+
+@lru_cache(maxsize=256)
+def _noise(bodies: tuple[DrawBody, ...]) -> tuple[Draw, ...]:
+    # Ten thousand charges of one configuration share their draws: they are parsed once.
+    try:
+        return tuple(body.draw for body in bodies)
+    except (InputError, ValueError, ZeroDivisionError):
+        return ()
 
 
 def charge_of(epsilon: str, delta: str, rho: str = "", tail: str = "") -> Charge:

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from models.dp.budget import Charge, parallel
+from models.dp.budget import Charge, Draw, parallel
+from models.dp.spending import Spending
 from models.dp.zcdp import PURE, Accounting
 from models.dp.zcdp import Kind as AccountingKind
 from stream.ledger.entries import (
@@ -57,7 +58,9 @@ class SpentAtSeal(NamedTuple):
     Attributes
     ----------
     spent, process_spent
-        Charges of the publication and of the whole process.
+        Charges of the publication and of the whole process, added up.
+    spending, process_spending
+        The same charges with their noise, for `models.dp.account`.
     process_seals
         Numbers that the process had sealed, this one included.
     charged_seals
@@ -68,6 +71,8 @@ class SpentAtSeal(NamedTuple):
     process_spent: Charge
     process_seals: int
     charged_seals: int
+    spending: Spending
+    process_spending: Spending
 
 
 class Account:
@@ -79,6 +84,8 @@ class Account:
         Charge of each draw and its entry, by `stream.ledger.entries.charge_key`, in ledger order.
     charge_of_cut
         Charge of the last draw of each charged cut.
+    spending
+        The charges in ledger order with their noise, also those of withheld and burned attempts.
     accounting
         How the charges are added up, according to the last one.
     redraws
@@ -125,6 +132,7 @@ class Account:
         self.first_seen: int | None = None
         self.gaps: set[int] = set()
         # Kept with every entry, so that neither a charge nor a seal adds up all earlier ones.
+        self.spending = Spending()
         self._added = Charge()
         self._largest: Charge | None = None
         self._released: set[int] = set()
@@ -167,6 +175,22 @@ class Account:
         else:
             after = before + asked
         return before, after - before
+
+    def spending_with(
+        self, cut: str, asked: Charge, draws: tuple[Draw, ...], *, once: bool
+    ) -> tuple[Spending, Spending]:
+        """Return the spending without the next draw of a cut, and with it; parameters as of `cost`."""
+        key = charge_key(cut, self.redraws[cut])
+        before = self.spending
+        if key in self.charges:
+            before = Spending()
+            for name, entry in self.charge_entries.items():
+                if name != key:
+                    before = _spending_after(before, entry.body)
+        if asked == Charge():
+            return before, before
+        after = before.with_disjoint(asked) if once else before.with_charge(asked, draws)
+        return before, after
 
     def paid(self, cut: str) -> Charge:
         """Return what a crashed attempt paid for the next draw of a cut.
@@ -268,6 +292,7 @@ class Account:
         self.charge_entries[key] = entry
         self.charge_of_cut[entry.cut] = charge
         self._added, self._largest = _with_charge(self._added, self._largest, entry.body, charge)
+        self.spending = _spending_after(self.spending, entry.body)
         if entry.body.rho:
             conversion_delta = Fraction(entry.body.delta) - Fraction(entry.body.tail)
             self.accounting = Accounting("zcdp", conversion_delta)
@@ -373,6 +398,19 @@ class LedgerView:
         """Charges of all publications together."""
         largest = [account._largest for account in self.accounts.values() if account._largest is not None]
         return sum(largest, self._added)
+
+    @property
+    def spending(self) -> Spending:
+        """Charges of all publications with their noise."""
+        return self.spending_elsewhere(None)
+
+    def spending_elsewhere(self, publication: str | None) -> Spending:
+        """Return the charges of all other publications with their noise, former ones included."""
+        total = Spending()
+        for name, account in self.accounts.items():
+            if name != publication and account.charges:
+                total = total.together(account.spending)
+        return total
 
     def spent_elsewhere(self, publication: str) -> Charge:
         """Return the charges of all other publications, former ones included.
@@ -487,6 +525,8 @@ class LedgerView:
         totals = SpentAtSeal(
             spent=account.spent,
             process_spent=self.spent,
+            spending=account.spending,
+            process_spending=self.spending,
             process_seals=len(self.seals),
             charged_seals=len(account.seals) + 1 + charged_elsewhere,
         )
@@ -537,6 +577,13 @@ def _with_charge(
     if body.scope == CASES:
         return added, _largest_of(largest, charge)
     return added + charge, largest
+
+
+def _spending_after(spending: Spending, body: ChargeBody) -> Spending:
+    """Return the spending of a publication after one more charge."""
+    if body.scope == CASES:
+        return spending.with_disjoint(body.charge)
+    return spending.with_charge(body.charge, body.noise)
 
 
 def _largest_of(largest: Charge | None, charge: Charge) -> Charge:

@@ -273,7 +273,7 @@ class Pipeline:
                     f"cut {float(before):g}; the next cut is charged anew"
                 )
                 reasons.append(Reason(code, text, before, more))
-        if not reasons and not covers([kept.draw for kept in committed.draws], self.spec.draws):
+        if not reasons and not covers(committed.noise, self.spec.draws):
             text = f"{self.name}: an attempt with other noise has charged this cut; the next cut is charged anew"
             reasons.append(Reason("mechanism", text))
         return reasons

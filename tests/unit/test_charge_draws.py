@@ -43,8 +43,9 @@ def test_the_noise_of_a_release_keeps_its_epsilon_and_delta(mechanism: Mechanism
         assert composition.delta(charge.epsilon) <= left
         assert composition.delta(charge.epsilon * Fraction(9, 10)) > left
     else:
-        assert sum(composition.pure) == pytest.approx(float(charge.epsilon), abs=1e-12)
-        assert sum(composition.pure) <= charge.epsilon
+        total = sum((epsilon * number for epsilon, number in composition.pure), Fraction(0))
+        assert float(total) == pytest.approx(float(charge.epsilon), abs=1e-12)
+        assert total <= charge.epsilon
 
 
 def test_releases_after_the_selection_of_labels_draw_no_less_noise_than_the_ledger_says() -> None:

@@ -20,6 +20,7 @@ from fsspec.core import url_to_fs
 
 from connectors.store.base import HELD, MANIFEST, FileEntry, digest, release_name, release_number
 from connectors.store.reached import ReachedFileSystem, reaching
+from models.dp.account import agrees
 from models.dp.budget import Charge, exact, shown
 from models.dp.zcdp import Accounting
 from models.errors import RefusedError
@@ -135,7 +136,15 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
 
 
 def _check_entries(result: VerifyResult, account: Account) -> None:
-    """Report entries about numbers that were never sealed, and publications without an approval."""
+    """Report entries about numbers that were never sealed, publications without an approval, and noise not paid for."""
+    for charge in account.charge_entries.values():
+        body = charge.body
+        if body.has_damaged_draws or not agrees(body.charge, body.noise):
+            text = (
+                f"the charge of cut {charge.cut} states noise that does not cost its epsilon and delta: the entry was "
+                "changed or damaged; restore the ledger from a backup. Until then its epsilon and delta count"
+            )
+            result.problems.append(VerifyProblem("ledger", text, account.publication))
     for number in sorted((account.published | account.burned.keys() | account.rulings.keys()) - account.seals.keys()):
         text = "is published, burned or decided on, and was never sealed"
         result.problems.append(VerifyProblem("ledger", text, account.publication, number))

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from models.dp.budget import Charge, Draw, covers
 from models.dp.privacy_loss import Composition, gaussian_distance
+from models.dp.spending import Spending
 from models.errors import InputError
-from stream.ledger.entries import ChargeBody, charge_entry, read_entry, write_entry
+from stream.ledger.entries import ChargeBody, ChargeEntry, DrawBody, charge_entry, read_entry, write_entry
+from stream.ledger.layout import OperatorLayout
+from stream.ledger.sqlite import SqliteLedger
+from stream.ledger.view import LedgerView
+from stream.operator.verify import verify
 from stream.release.contract import Mechanism
 from stream.release.mechanisms.dp_log import DpLog
 from stream.release.mechanisms.dp_synthetic import DpSynthetic
 from stream.release.mechanisms.dp_variants import DpVariants
+from tests.entries import entry
 
 DELTA = Fraction(1, 1_000_000)
 
@@ -147,3 +155,119 @@ def test_other_numbers_of_draws_are_not_paid_for_and_unknown_noise_pays_for_all(
     assert not covers([PAID, PAID], [PAID])
     assert covers([], [PAID, NORMAL])
     assert not covers([PAID], [])
+
+
+# the ledger
+
+
+def charged(cut: str, mechanism: Mechanism, redraw: int = 0) -> ChargeEntry:
+    """The entry of a charge."""
+    return charge_entry("p", cut, mechanism.charge(), redraw, draws=mechanism.draws())
+
+
+def test_the_view_keeps_every_charge_with_its_noise() -> None:
+    """Withheld and burned attempts count like releases: their noise was, or may have been, drawn."""
+    mechanism = MECHANISMS[0]
+    entries = [
+        charged("a", mechanism),
+        entry("withheld", publication="p", cut="a"),
+        charged("b", mechanism),
+        entry("seal", publication="p", cut="b", sequence=1),
+        entry("burned", publication="p", cut="b", sequence=1),
+        charged("b", mechanism, redraw=1),
+        charged("b", mechanism, redraw=1),
+        charge_entry("q", "c", Charge(Fraction(1), DELTA)),
+    ]
+    view = LedgerView(entries)
+    account = view.account("p")
+    assert account.spending == Spending().with_charge(mechanism.charge(), mechanism.draws(), 3)
+    assert account.spending.summed == account.spent
+    elsewhere = Spending().with_charge(Charge(Fraction(1), DELTA))
+    assert view.spending_elsewhere("p") == elsewhere
+    assert view.spending == account.spending.together(elsewhere)
+    assert view.spending.summed == view.spent
+
+
+def test_a_next_draw_is_added_and_a_paid_one_is_not_counted_twice() -> None:
+    """With and without the charge that a crashed attempt of the same cut left, in either scope."""
+    mechanism = MECHANISMS[0]
+    account = LedgerView([charged("a", mechanism), charged("b", mechanism)]).account("p")
+    charge, draws = mechanism.charge(), mechanism.draws()
+    alone, both = Spending().with_charge(charge, draws), Spending().with_charge(charge, draws, 2)
+    assert account.spending_with("c", charge, draws, once=False) == (both, both.with_charge(charge, draws))
+    assert account.spending_with("a", charge, draws, once=False) == (alone, both)
+    assert account.spending_with("c", Charge(), (), once=False) == (both, both)
+    assert account.spending_with("c", charge, draws, once=True) == (both, both.with_disjoint(charge))
+
+
+def test_charges_of_disjoint_cases_are_no_stretch() -> None:
+    """The largest one counts, with any noise."""
+    first = charged("a", MECHANISMS[0])
+    body = msgspec.structs.replace(first.body, scope="cases")
+    view = LedgerView([msgspec.structs.replace(first, body=body)])
+    assert view.account("p").spending == Spending().with_disjoint(MECHANISMS[0].charge())
+
+
+def test_totals_at_a_seal_keep_the_noise() -> None:
+    """What a manifest states can be computed again."""
+    entries = [
+        charged("a", MECHANISMS[0]),
+        entry("seal", publication="p", cut="a", sequence=1),
+        charged("b", MECHANISMS[0]),
+    ]
+    account = LedgerView(entries).account("p")
+    at_seal = Spending().with_charge(MECHANISMS[0].charge(), MECHANISMS[0].draws())
+    assert account.at_seal[1].spending == account.at_seal[1].process_spending == at_seal
+    assert account.spending != at_seal
+
+
+WRONG = {
+    "wider": {"scale": "53"},
+    "narrower": {"scale": "51"},
+    "no scale": {"scale": "0"},
+    "no number": {"scale": "x"},
+    "no fraction": {"sensitivity": "1/0"},
+    "repeated": {"times": 2},
+    "a larger threshold": {"delta": "1/100"},
+}
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
+def test_verify_names_noise_that_does_not_agree_with_its_charge(tmp_path: Path, change: dict[str, Any]) -> None:
+    """An entry that was edited or damaged; the account counts its epsilon and delta."""
+    right = charged("a", MECHANISMS[0])
+    draws = (msgspec.structs.replace(right.body.draws[0], **change),)
+    wrong = msgspec.structs.replace(right, cut="b", body=msgspec.structs.replace(right.body, draws=draws))
+    path = OperatorLayout(tmp_path).ledger
+    path.parent.mkdir(parents=True)
+    ledger = SqliteLedger(path, "demo")
+    ledger.append(right)
+    assert verify(tmp_path).holds
+    ledger.append(wrong)
+    ledger.close()
+    (problem,) = verify(tmp_path).problems
+    assert (problem.kind, problem.publication) == ("ledger", "p")
+    assert "cut b states noise" in problem.text
+    assert "restore the ledger" in problem.text
+
+
+def test_verify_accepts_every_mechanism_and_charges_without_noise(tmp_path: Path) -> None:
+    """Of this program and of earlier ones, and of rho."""
+    path = OperatorLayout(tmp_path).ledger
+    path.parent.mkdir(parents=True)
+    ledger = SqliteLedger(path, "demo")
+    for place, mechanism in enumerate(MECHANISMS):
+        ledger.append(charged(str(place), mechanism))
+    ledger.append(charge_entry("p", "earlier", Charge(Fraction(1), DELTA)))
+    ledger.close()
+    assert verify(tmp_path).holds
+
+
+def test_a_body_of_a_draw_is_parsed_once() -> None:
+    """Ten thousand entries of one configuration share their draws."""
+    first, second = charged("a", MECHANISMS[0]).body, charged("b", MECHANISMS[0]).body
+    assert first.noise is second.noise
+    damaged = msgspec.structs.replace(first, draws=(DrawBody(kind="pure", scale="0", sensitivity="1"),))
+    assert (damaged.noise, damaged.has_damaged_draws) == ((), True)
+    assert not first.has_damaged_draws
+    assert not ChargeBody(epsilon="1", delta="0").has_damaged_draws

@@ -69,6 +69,30 @@ def test_a_cut_that_was_charged_less_is_not_drawn(tmp_path: Path, epsilon: str, 
     assert not list((tmp_path / "out" / "public").glob("*/release-*"))
 
 
+def test_a_cut_that_was_charged_for_other_noise_is_not_drawn(tmp_path: Path) -> None:
+    """A crash after the charge, then the same epsilon divided in another way: the ledger states noise that would not be
+    the noise that was drawn."""
+
+    def decide(time_share: str, at: Callable[[str], None] = lambda _name: None) -> Decision:
+        config = tmp_path / "config.toml"
+        config.write_text(
+            '[[publication]]\nname = "p"\nwindow = { manual = true }\naudit = { risk = false, utility = false }\n'
+            f'mechanism = {{ kind = "dp-log", epsilon = 1, delta_dp = 1e-6, time_share = {time_share} }}\n'
+        )
+        service = ReleaseService(sources.load(config), tmp_path / "out", at=at, clock=SimulatedClock())
+        try:
+            return service.pipelines["p"].attempt(_attempt("p@1.0.0"))
+        finally:
+            service.close()
+
+    with pytest.raises(Aborted):
+        decide("0.5", at=at_nth("charged", 1, abort))
+    decision = decide("0.25")
+    assert decision.status == "withheld"
+    assert "an attempt with other noise has charged this cut" in decision.reasons[0]
+    assert not list((tmp_path / "out" / "public").glob("*/release-*"))
+
+
 @pytest.mark.parametrize("epsilon", ["1", "0.5"])
 def test_a_cut_that_was_charged_enough_is_drawn(tmp_path: Path, epsilon: str) -> None:
     """The same crash, and terms that ask for as much or less: the charge stays and is reused."""

@@ -20,7 +20,10 @@ import numpy.typing as npt
 from stream.fold.records import without_cases
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.state import PENDING, RETIRED, Batch, ColumnTable, State, digest
-from stream.fold.triggers import NEVER, Clocks, Publications, TriggerClock
+from stream.fold.triggers import NEVER, Clocks, PendingGrowth, Publications, TriggerClock
+
+NO_CASE = -1
+"""In place of a case code: no case will be completed by silence."""
 
 
 def complete_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) -> npt.NDArray[np.bool_]:
@@ -92,15 +95,15 @@ class Inactivity:
         heapq.heappush(self._event, (deadline, case))
         heapq.heappush(self._wall, (deadline, case))
 
-    def next_event(self, cases: ColumnTable) -> tuple[int, int] | None:
-        """Return (deadline in event time, case) of the next completion, if a case is open."""
+    def next_event(self, cases: ColumnTable) -> tuple[int, int]:
+        """Return (deadline in event time, case) of the next completion; (NEVER, NO_CASE) if no case is open."""
         return self._top(self._event, cases, wall=False)
 
-    def next_wall(self, cases: ColumnTable) -> tuple[int, int] | None:
-        """Return (deadline by ticks, case) of the next completion, if a case is open."""
+    def next_wall(self, cases: ColumnTable) -> tuple[int, int]:
+        """Return (deadline by ticks, case) of the next completion; (NEVER, NO_CASE) if no case is open."""
         return self._top(self._wall, cases, wall=True)
 
-    def _top(self, heap: list[tuple[int, int]], cases: ColumnTable, *, wall: bool) -> tuple[int, int] | None:
+    def _top(self, heap: list[tuple[int, int]], cases: ColumnTable, *, wall: bool) -> tuple[int, int]:
         while heap:
             deadline, case = heap[0]
             if cases["closed"][case]:
@@ -112,14 +115,14 @@ class Inactivity:
             if present == deadline:
                 return deadline, case
             heapq.heapreplace(heap, (present, case))
-        return None
+        return NEVER, NO_CASE
 
 
 class Completions:
     """Complete cases (column `closed`), and the next case that silence completes.
 
-    Both are kept up to date only if a trigger counts completions (`exact`). If the state is `restored`, it contains the
-    closed cases, and they are not computed again.
+    Both are kept up to date only if a trigger counts completions (`exact`); otherwise no case is ever due. If the state
+    is `restored`, it contains the closed cases, and they are not computed again.
     """
 
     def __init__(self, rules: FoldRules, cases: ColumnTable, clocks: Clocks, *, restored: bool = False) -> None:
@@ -145,7 +148,96 @@ class Completions:
         """Return, by case code, whether a case is complete at `clock`: bool[C]."""
         return complete_now(self._cases, self.silence, clock)
 
-    def after_row(self, batch: Batch, row: int) -> bool:
+    def next_silence(self) -> tuple[int, int]:
+        """Return the event time (ns) at which the next case falls silent, and the case.
+
+        (NEVER, NO_CASE): no case will, or completions are not counted (`exact`).
+        """
+        return self.deadlines.next_event(self._cases)
+
+    def next_by_watermark(self) -> int | None:
+        """Return the next case that the watermark completes by silence, if there is one."""
+        deadline, case = self.next_silence()
+        if case == NO_CASE:
+            return None
+        watermark = self._clocks.read().watermark
+        return case if watermark is not None and deadline <= watermark else None
+
+    def next_by_clock(self) -> int | None:
+        """Return the next case that the clock of ticks completes by silence, if there is one."""
+        deadline, case = self.deadlines.next_wall(self._cases)
+        now = self._clocks.now
+        is_due = case != NO_CASE and now is not None and deadline <= now
+        return case if is_due else None
+
+    def next_deadline(self) -> int:
+        """Return the next moment (ns) at which the clock alone completes a case, or NEVER."""
+        deadline, _ = self.deadlines.next_wall(self._cases)
+        return deadline
+
+    def count(
+        self, batch: Batch, begin: int, end: int, goal: int, growths: Sequence[PendingGrowth]
+    ) -> tuple[int, int, dict[int, bool]]:
+        """Count completions and pending events row by row, before the rows are admitted.
+
+        It stops behind the row at which a trigger that counts them may hold, and before a row at whose time a case of
+        these rows falls silent. If completions are not counted (`exact`), it passes over the rows.
+
+        Parameters
+        ----------
+        batch
+            The staged rows.
+        begin, end
+            First row, and the row after the last.
+        goal
+            Number of completions at which a trigger may hold.
+        growths
+            Pending events of the publications with `events_per_case`.
+
+        Returns
+        -------
+        stop : int
+            The row before which counting stopped.
+        completed : int
+            How many cases the rows complete.
+        closed : dict of int to bool
+            Whether each case of the rows is complete after them, by its code.
+        """
+        completed, closed = 0, dict[int, bool]()
+        if not self.exact:
+            return end, completed, closed
+        was_closed, deadlines, silence = self._cases["closed"], self.deadlines, self.silence
+        rows = slice(begin, end)
+        cases, times, fresh_rows = batch.cases[rows].tolist(), batch.times[rows].tolist(), batch.fresh[rows].tolist()
+        closes = batch.ends[rows].tolist()
+        if end == begin + 1:
+            # A single row may come in any order: its case may have later events, or be silent all the same.
+            closes = [self._after_row(batch, begin)]
+        next_silence = NEVER
+        stop = begin
+        for case, time, closing, fresh in zip(cases, times, closes, fresh_rows, strict=True):
+            if time >= next_silence:
+                break
+            before = closed.get(case)
+            if before is None and not fresh:
+                before = bool(was_closed[case])
+            fires = False
+            for growth in growths:
+                growth.count(case, time >= growth.first_time, before=before, closed=closing)
+                fires = fires or growth.fires
+            closed[case] = closing
+            stop += 1
+            # Deadlines contain every open case. Those that were complete or unseen before this row are added.
+            if not closing and before is not False and silence is not None:
+                deadlines.push(case, time + silence)
+                next_silence = min(next_silence, time + silence)
+            if closing and not before:
+                completed += 1
+            if fires or completed >= goal:
+                break
+        return stop, completed, closed
+
+    def _after_row(self, batch: Batch, row: int) -> bool:
         """Return whether a case is complete once it has this row, also if it has had later events."""
         case, last, arrival = int(batch.cases[row]), int(batch.times[row]), self._clocks.arrival
         ends = bool(batch.ends[row])
@@ -155,7 +247,8 @@ class Completions:
                 ends = bool(self._cases["ended"][case]) or (batch.met is not None and bool(batch.met[row]))
             last = max(last, int(self._cases["last"][case]))
             arrival = int(self._cases["arrival"][case]) if arrival is None else arrival
-        return ends or self._silent(last, last if arrival is None else max(last, arrival))
+        recorded = last if arrival is None else max(last, arrival)
+        return ends or self._silent(last, recorded)
 
     def _silent(self, last: int, recorded: int) -> bool:
         """Return whether a case is silent, by the time of its last event or by when it was recorded."""
@@ -165,34 +258,6 @@ class Completions:
         if clock.watermark is not None and last + self.silence <= clock.watermark:
             return True
         return clock.now is not None and recorded + self.silence <= clock.now
-
-    def next_by_watermark(self) -> int | None:
-        """Return the next case that the watermark completes by silence.
-
-        None: there is none, or completions are not counted (`exact`).
-        """
-        watermark = self._clocks.read().watermark if self.exact else None
-        if watermark is None:
-            return None
-        return _due(self.deadlines.next_event(self._cases), watermark)
-
-    def next_by_clock(self) -> int | None:
-        """Return the next case that the clock of ticks completes by silence.
-
-        None: there is none, or completions are not counted (`exact`).
-        """
-        now = self._clocks.now if self.exact else None
-        return None if now is None else _due(self.deadlines.next_wall(self._cases), now)
-
-    def next_silence(self) -> int:
-        """Return the event time (ns) at which the next case falls silent, or NEVER."""
-        top = self.deadlines.next_event(self._cases) if self.exact else None
-        return NEVER if top is None else top[0]
-
-    def next_deadline(self) -> int:
-        """Return the next moment (ns) at which the clock alone completes a case, or NEVER."""
-        top = self.deadlines.next_wall(self._cases) if self.exact else None
-        return NEVER if top is None else top[0]
 
     def close(self, case: int) -> None:
         """Complete an open case."""
@@ -285,11 +350,3 @@ class Retention:
         self._state.remove(keep)
         self._completions.rebuild()
         self._publications.recount()
-
-
-def _due(next_completion: tuple[int, int] | None, moment: int) -> int | None:
-    """Return the case of a (deadline, case), if its deadline is reached."""
-    if next_completion is None:
-        return None
-    deadline, case = next_completion
-    return case if deadline <= moment else None

@@ -32,7 +32,7 @@ from stream.fold.snapshot import (
     update_patch,
 )
 from stream.fold.state import Batch, Partition, State
-from stream.fold.triggers import NEVER, Clocks, PendingGrowth, Publications, PublicationState
+from stream.fold.triggers import NEVER, Clocks, Publications, PublicationState
 
 __all__ = ["Cut", "Fold"]
 
@@ -203,42 +203,63 @@ class Fold:
     def _accept(self, position: int, batch: Batch, partition: Partition) -> Iterator[Cut]:
         """Accept the staged rows: all at once up to the next one that could bring a cut, and that one alone.
 
-        It stops early if a cut removed cases: the rows behind the cut must then be staged again.
+        If completions are counted, it stops earlier: behind a row at which a trigger that counts them may hold, and
+        before a row at whose time a case falls silent. It ends early if a cut removed cases: the rows behind the cut
+        must then be staged again.
         """
         # Removing cases assigns new codes, and the staged rows still carry the old ones.
         recoded_when_staged = self.state.recoded
         while batch.accepted < len(batch) and self.state.recoded == recoded_when_staged:
-            row = batch.accepted
-            stop = self._next_stop(batch, row)
-            may_fire = stop == row or self._completions.exact
-            if stop == row:
+            begin = batch.accepted
+            end = self._next_stop(batch, begin)
+            may_fire = self._completions.exact
+            if end == begin:
                 # The time of this row may bring cuts, which come before the row is accepted.
-                self._cutter.place = position, int(batch.rows[row])
-                yield from self._reach(partition, int(batch.times[row]))
+                self._cutter.place = position, int(batch.rows[begin])
+                yield from self._reach(partition, int(batch.times[begin]))
                 if self.state.recoded != recoded_when_staged:
                     return
-                stop = row + 1
-            self._take(batch, row, stop, partition)
+                end, may_fire = begin + 1, True
+            goal = self._publications.missing_completions()
+            growths = self._publications.growths()
+            end, completed, closed = self._completions.count(batch, begin, end, goal, growths)
+            self.state.admit(batch, begin, end, self.clocks.arrival, closed)
+            time = int(batch.running[end - 1])
+            partition.reach_time(time)
+            partition.hwm = int(batch.offsets[end - 1])
+            if self.rules.embedded:
+                self.clocks.tick(time)
+            partition.active = self.clocks.now
+            self._publications.count(batch, begin, end, partition, completed)
+            for growth in growths:
+                growth.flush(self.state.cases)
+            batch.accepted = end
             if may_fire:
-                self._cutter.place = position, int(batch.rows[batch.accepted - 1])
+                self._cutter.place = position, int(batch.rows[end - 1])
                 yield from self._cutter.evaluate()
 
     def _next_stop(self, batch: Batch, row: int) -> int:
         """Return the first row from `row` on that could bring a cut, or that must be accepted alone."""
         exact = self._completions.exact
-        if self.state.earliest is None or (exact and not self._in_order(batch, row)):
+        if exact and not self._in_order(batch, row):
+            return row
+        if self.state.earliest is None:
             return row
         stop = len(batch)
+        # The least event time at which a window closes, a case falls silent, or (embedded) the clock brings a cut.
+        bound = NEVER
         for rules, counters in self._publications:
             if counters.window_end is None and rules.window.every is not None:
                 return row
             unseen = self._publications.rows_with_unseen_case(rules, counters, batch, row)
             stop = min(stop, row + counters.rows_until(rules, unseen, len(batch) - row))
-            stop = min(stop, batch.first_at(counters.window_bound(rules)))
+            bound = min(bound, counters.window_bound(rules))
         if exact:
-            stop = min(stop, batch.first_at(self._completions.next_silence()))
+            next_silence, _ = self._completions.next_silence()
+            bound = min(bound, next_silence)
         if self.rules.embedded and (deadline := self.next_deadline()) is not None:
-            stop = min(stop, batch.first_at(deadline))
+            bound = min(bound, deadline)
+        stop = min(stop, batch.first_at(bound))
         return max(stop, row)
 
     def _in_order(self, batch: Batch, row: int) -> bool:
@@ -254,81 +275,6 @@ class Fold:
         if not every_wait_has_begun or not one_ordered_partition:
             return False
         return batch.ordered and bool(batch.times[row] >= self.state.latest)
-
-    def _take(self, batch: Batch, begin: int, end: int, partition: Partition) -> None:
-        """Accept rows from `begin` on, up to `end` at most.
-
-        It stops earlier behind a row at which a trigger that counts completions may hold, and before a row at whose
-        time a case falls silent.
-        """
-        cases, closed = self.state.cases, dict[int, bool]()
-        growths = self._growths()
-        if self._completions.exact:
-            end = self._count_completions(batch, begin, end, growths, closed)
-        self.state.admit(batch, begin, end, self.clocks.arrival)
-        time = int(batch.running[end - 1])
-        partition.reach_time(time)
-        partition.hwm = int(batch.offsets[end - 1])
-        if self.rules.embedded:
-            self.clocks.tick(time)
-        partition.active = self.clocks.now
-        self._publications.count(batch, begin, end, partition)
-        batch.accepted = end
-        if closed:
-            cases["closed"][list(closed)] = list(closed.values())
-        for growth in growths:
-            growth.flush(cases)
-
-    def _growths(self) -> list[PendingGrowth]:
-        growths, cases = [], self.state.cases
-        for rules, counters in self._publications:
-            rule = rules.window.events_per_case
-            if rule is not None and rules.window.alone:
-                pending_of_case = cases[f"pending:{rules.name}"]
-                first_time = counters.first_kept_time(rules)
-                growths.append(PendingGrowth(counters, rule.x, rule.fraction, pending_of_case, first_time))
-        return growths
-
-    def _count_completions(
-        self, batch: Batch, begin: int, end: int, growths: list[PendingGrowth], closed: dict[int, bool]
-    ) -> int:
-        """Count completions and pending events row by row, and return the row before which `_take` stops.
-
-        `closed` receives, for each case of these rows, whether it is complete after them.
-        """
-        was_closed, deadlines = self.state.cases["closed"], self._completions.deadlines
-        silence = deadlines.inactivity
-        rows = slice(begin, end)
-        cases, times, fresh_rows = batch.cases[rows].tolist(), batch.times[rows].tolist(), batch.fresh[rows].tolist()
-        closes = batch.ends[rows].tolist()
-        if end == begin + 1:
-            # A single row may come in any order: its case may have later events, or be silent all the same.
-            closes = [self._completions.after_row(batch, begin)]
-        goal = self._publications.missing_completions()
-        next_silence = NEVER
-        completed, row = 0, begin
-        for case, time, closing, fresh in zip(cases, times, closes, fresh_rows, strict=True):
-            if time >= next_silence:
-                break
-            before = closed.get(case)
-            if before is None and not fresh:
-                before = bool(was_closed[case])
-            fires = False
-            for growth in growths:
-                growth.count(case, time >= growth.first_time, before=before, closed=closing)
-                fires = fires or growth.fires
-            closed[case] = closing
-            row += 1
-            # Deadlines contain every open case. Those that were complete or unseen before this row are added.
-            if not closing and before is not False and silence is not None:
-                deadlines.push(case, time + silence)
-                next_silence = min(next_silence, time + silence)
-            if closing and not before:
-                completed += 1
-            if fires or completed >= goal:
-                break
-        self._publications.completed(completed)
-        return row
 
     def _detect_lost_delta(self, position: int, idle: Heartbeat, partition: Partition) -> None:
         """Open a gap if an idle partition reports a higher last offset than the state has.
@@ -384,11 +330,11 @@ class Fold:
 
     def _close(self, case: int) -> None:
         """Complete an open case that has become silent."""
-        for growth in self._growths():
+        for growth in self._publications.growths():
             growth.count(case, 0, before=False, closed=True)
             growth.flush(self.state.cases)
         self._completions.close(case)
-        self._publications.completed(1)
+        self._publications.count_completed(1)
 
     # commands
 

@@ -765,7 +765,7 @@ class State:
         self._ending = np.zeros(0, dtype=np.bool_)
         self.end_all = EndAll(self.end_all.activities)
 
-    def admit(self, batch: Batch, begin: int, end: int, arrival: int | None) -> None:
+    def admit(self, batch: Batch, begin: int, end: int, arrival: int | None, closed: Mapping[int, bool]) -> None:
         """Put the staged rows begin .. end-1 into use, and update the last time and the end of their cases.
 
         Parameters
@@ -776,6 +776,8 @@ class State:
             Range of rows.
         arrival
             Clock (ns) at which they were recorded; None if event time is the clock.
+        closed
+            Whether a case is complete after the rows, by its code; empty if no trigger counts completions.
         """
         cases, times = batch.cases[begin:end], batch.times[begin:end]
         fresh = int(np.count_nonzero(batch.fresh[begin:end]))
@@ -797,6 +799,8 @@ class State:
             self.reach_back(int(times.min()))
         self.latest = max(self.latest, int(times.max()))
         last, ended = self.cases["last"], self.cases["ended"]
+        if closed:
+            self.cases["closed"][list(closed)] = list(closed.values())
         if arrival is not None:
             self.cases["arrival"][cases] = arrival
         if self.ordered:

@@ -483,8 +483,19 @@ class Publications:
 
     # events
 
-    def count(self, batch: Batch, begin: int, end: int, partition: Partition) -> None:
-        """Count the rows begin .. end-1, which the state has just admitted.
+    def growths(self) -> list[PendingGrowth]:
+        """Return the pending events by case of each publication that only events_per_case fires."""
+        growths = []
+        for rules, counters in self:
+            rule = rules.window.events_per_case
+            if rule is not None and rules.window.alone:
+                pending_of_case = self._state.cases[f"pending:{rules.name}"]
+                first_time = counters.first_kept_time(rules)
+                growths.append(PendingGrowth(counters, rule.x, rule.fraction, pending_of_case, first_time))
+        return growths
+
+    def count(self, batch: Batch, begin: int, end: int, partition: Partition, completed: int) -> None:
+        """Count the rows begin .. end-1, which the state has just admitted, and the cases that they complete.
 
         Parameters
         ----------
@@ -494,7 +505,10 @@ class Publications:
             First row, and the row after the last.
         partition
             The source partition.
+        completed
+            How many cases the rows complete.
         """
+        self.count_completed(completed)
         cases, times = batch.cases[begin:end], batch.times[begin:end]
         fresh = int(np.count_nonzero(batch.fresh[begin:end]))
         dead_rows: list[tuple[int, str]] = []
@@ -562,7 +576,7 @@ class Publications:
                 missing = min(missing, max(1, rules.window.completed_cases - counters.completed))
         return missing
 
-    def completed(self, number: int) -> None:
+    def count_completed(self, number: int) -> None:
         """Count cases that have completed."""
         for counters in self.states.values():
             counters.completed += number

@@ -443,13 +443,6 @@ class AuditContext:
     previous_audit: AuditDocument = field(default_factory=AuditDocument)
     """audit.json of the last sealed release, {} for the first: where an audit finds the state that it keeps."""
 
-    def inapplicable(self, audit: str) -> Mapping[str, Any] | None:
-        """Return the result of an audit that means nothing for the build, with the reason; None if it applies."""
-        applies = self.build.applies.get(audit)
-        if applies is None or applies.status == "ok":
-            return None
-        return {"status": applies.status, "reason": applies.reason}
-
 
 class Audit(BaseModel, ABC):
     """A measure of a candidate. Subclass in `stream/release/audits/<name>.py`.

@@ -1,5 +1,5 @@
 """Benchmarks over time: `keep NAME` runs one and stores its JSON in benchmarks/history, `compare` sets the last two of
-each side by side. Figures of different machines or loads are no comparison: both are kept with the figures."""
+each side by side. Figures of different machines or loads cannot be compared: both are kept with the figures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def keep(name: str) -> Path:
 
 
 def compared() -> list[dict[str, Any]]:
-    """Each figure of the last two runs of each benchmark: {benchmark, figure, before, after, ratio}."""
+    """Return each figure of the last two runs of each benchmark: {benchmark, figure, before, after, ratio}."""
     rows = []
     for name in sorted({path.name.rpartition("-")[0] for path in FOLDER.glob("*.json")}):
         runs = [json.loads(path.read_text()) for path in sorted(FOLDER.glob(f"{name}-*.json"))[-2:]]
@@ -72,7 +72,7 @@ def compared() -> list[dict[str, Any]]:
 
 
 def show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    """JSON, or one line a figure."""
+    """Print JSON, or one line for each figure."""
     if as_json:
         print(json.dumps(rows, indent=1))
         return

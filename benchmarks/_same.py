@@ -1,11 +1,10 @@
-"""Whether two checkouts release the same and audit the same: `run` writes what one of them did, `compare` sets two side
-by side.
+"""Compare the releases and audits of two checkouts: `run` writes the results of one of them, `compare` compares two.
 
 `PYTHONPATH=CHECKOUT python benchmarks/_same.py run LOG OUT.json [--every N] [--sensitive A]` in each checkout, then
-`python benchmarks/_same.py compare ONE.json OTHER.json`. What is drawn at random (case ids, order of cases, which
-case shows which mean time) is drawn from one seed, what is measured (seconds, digests, times of publication) is left
-out; all else must be equal (floats to 12 digits, as some are sums in no order), the least n of no linker apart, which
-audits search on request only. Each log goes through cohorts, plain TLKC and identity, ten cuts each.
+`python benchmarks/_same.py compare FIRST.json SECOND.json`. Random choices (case ids, order of cases, which case shows
+which mean time) come from one seed. Measurements (seconds, digests, times of publication) are left out, and so is the
+least n without a linker, which audits search on request only. Everything else must be equal, floats to 12 digits, since
+the order of some sums differs. Each log goes through cohorts, plain TLKC and identity, with ten cuts each.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ DRAWN = {
 
 
 def run(path: Path, every: int, sensitive: list[str]) -> dict[str, Any]:
-    """All releases, decisions and audits of one log under three mechanisms."""
+    """Return all releases, decisions and audits of one log under three mechanisms."""
     import numpy as np
 
     from connectors.logs import read_log
@@ -44,7 +43,7 @@ def run(path: Path, every: int, sensitive: list[str]) -> dict[str, Any]:
     share = 0.5 if sensitive else 1.0
     tlkc = {"kind": "tlkc", "knowledge": "seq", "attribute": "ac", "L": 2, "K": 5, "C": share}
     window = {"new_cases": max(2, log.n_cases // 10)}
-    found = {}
+    results = {}
     for name, mechanism in (("cohorts", None), ("tlkc", tlkc), ("identity", {"kind": "identity"})):
         if mechanism is None:
             settings = with_default(Settings.model_validate({"process": table}), log)
@@ -58,7 +57,7 @@ def run(path: Path, every: int, sensitive: list[str]) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             outcome = Replay(settings, Path(folder) / "out").run(log, final=True)
             files = sorted((Path(folder) / "out" / "public").glob("*/release-*/log.xes.gz"))
-            found[name] = {
+            results[name] = {
                 "decisions": [
                     [decision.status, decision.sequence, list(decision.reasons), _plain(decision.audit)]
                     for _, decision in outcome.decisions
@@ -66,11 +65,11 @@ def run(path: Path, every: int, sensitive: list[str]) -> dict[str, Any]:
                 "contents": [_content(read_log(file)) for file in files],
                 "tail": outcome.tail,
             }
-    return found
+    return results
 
 
 def _content(log: Any) -> dict[str, Any]:
-    """The cases of a release as a bag, whatever their ids and order."""
+    """Return the cases of a release as a bag, without their ids and order."""
     resource = log.resource.decode()
     attributes = {name: column.decode() for name, column in sorted(log.case_attributes.items())}
     activity = log.activity.decode()
@@ -84,26 +83,30 @@ def _content(log: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(own) for key, own in value.items() if key not in DRAWN}
+        return {str(key): _plain(item) for key, item in value.items() if key not in DRAWN}
     if isinstance(value, (list, tuple)):
-        return [_plain(own) for own in value]
+        return [_plain(item) for item in value]
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
 
 
-def differences(one: Any, other: Any, place: str = "") -> list[str]:
+def differences(first: Any, second: Any, place: str = "") -> list[str]:
     """Return the places at which two documents differ."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = sorted(one.keys() | other.keys())
-        return [line for key in keys for line in differences(one.get(key), other.get(key), f"{place}.{key}")]
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+    if isinstance(first, dict) and isinstance(second, dict):
+        keys = sorted(first.keys() | second.keys())
+        return [line for key in keys for line in differences(first.get(key), second.get(key), f"{place}.{key}")]
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
         return [
             line
-            for at, pair in enumerate(zip(one, other, strict=True))
+            for at, pair in enumerate(zip(first, second, strict=True))
             for line in differences(*pair, f"{place}[{at}]")
         ]
-    if isinstance(one, float) and isinstance(other, float) and math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-15):
+    if (
+        isinstance(first, float)
+        and isinstance(second, float)
+        and math.isclose(first, second, rel_tol=1e-12, abs_tol=1e-15)
+    ):
         return []
-    return [] if one == other else [f"{place}: {str(one)[:80]} / {str(other)[:80]}"]
+    return [] if first == second else [f"{place}: {str(first)[:80]} / {str(second)[:80]}"]
 
 
 def main() -> None:
@@ -122,12 +125,14 @@ def main() -> None:
         names = [name for name in chosen.sensitive.split(",") if name]
         chosen.out.write_text(json.dumps(run(chosen.log, chosen.every, names)))
         return
-    one, other = (json.loads(path.read_text()) for path in (chosen.one, chosen.other))
-    found = differences(one, other)
-    releases = {name: len(own["contents"]) for name, own in one.items()}
-    audits = {name: len(own["decisions"]) for name, own in one.items()}
-    print(json.dumps({"releases": releases, "decisions": audits, "differences": found[:20], "count": len(found)}))
-    raise SystemExit(1 if found else 0)
+    first, second = (json.loads(path.read_text()) for path in (chosen.one, chosen.other))
+    different = differences(first, second)
+    releases = {name: len(item["contents"]) for name, item in first.items()}
+    audits = {name: len(item["decisions"]) for name, item in first.items()}
+    print(
+        json.dumps({"releases": releases, "decisions": audits, "differences": different[:20], "count": len(different)})
+    )
+    raise SystemExit(1 if different else 0)
 
 
 if __name__ == "__main__":

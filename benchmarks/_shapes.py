@@ -1,4 +1,4 @@
-"""Made-up logs in the shape of four that are often published: nothing in them is of a real person."""
+"""Synthetic logs in the shape of four logs that are often published. They contain no data of a real person."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TICKET_EXTRAS = (
 
 
 def _log(traces: list[list[str]], generator: np.random.Generator) -> EventLog:
-    """A log in which a case begins every few hours, and an event follows another after hours to days."""
+    """Return a log in which a case begins every few hours, and an event follows another after hours to days."""
     ids, names, times = [], [], []
     begin = 1_700_000_000_000_000_000
     for case, trace in enumerate(traces):

@@ -30,23 +30,23 @@ from stream.run.replay import Replay
 
 
 def measure(log: EventLog, sensitive: tuple[str, ...], folder: Path, goal: Goal) -> dict[str, Any]:
-    """One log."""
+    """Measure one log."""
     started, K = time.process_time(), int(BOUNDS["K"])
     settings = Settings.model_validate({"process": {"name": "process", "sensitive": list(sensitive)}})
     settings = settings.model_copy(update={"process": with_completion(settings.process)})
     trials, best = propose(log, settings, K, folder / "trials", goal=goal)
-    default = next(one for one in trials if one.candidate.publication.name == f"cohorts-local-{K}")
+    default = next(trial for trial in trials if trial.candidate.publication.name == f"cohorts-local-{K}")
     near = None if best is not None else nearest(trials, K)
     return {
         "proposed": None if best is None else shown(best),
         "nearest": None if near is None else shown(near),
         "default": {**shown(default), "holds": default.holds},
-        "frontier": [shown(one) for one in frontier(trials)],
+        "frontier": [shown(trial) for trial in frontier(trials)],
         "again": None if best is None else again(log, settings, best, folder / "again"),
         "refused": {
-            one.candidate.publication.name: one.refused or next(iter(one.reasons), "")
-            for one in trials
-            if one.series and not one.holds
+            trial.candidate.publication.name: trial.refused or next(iter(trial.reasons), "")
+            for trial in trials
+            if trial.series and not trial.holds
         },
         "seconds": time.process_time() - started,
     }
@@ -57,12 +57,12 @@ def shown(trial: CandidateTrial) -> dict[str, Any]:
 
 
 def again(log: EventLog, settings: Settings, best: CandidateTrial, folder: Path) -> dict[str, Any]:
-    """The proposal alone."""
+    """Replay the proposal alone."""
     chosen = settings.model_copy(update={"publication": (best.candidate.publication,)})
     outcome = Replay(chosen, folder).run(log, final=True)
     audits = [decision.audit["anonymity"] or {} for _, decision in outcome.decisions if decision.status == "sealed"]
-    worst = {name: [worst_anonymity(one, name) for one in audits] for name in MEASURES}
-    least = {name: min((one for one in values if one), default=None) for name, values in worst.items()}
+    worst = {name: [worst_anonymity(audit, name) for audit in audits] for name in MEASURES}
+    least = {name: min((value for value in values if value), default=None) for name, values in worst.items()}
     return {"releases": len(audits), "withheld": len(outcome.decisions) - len(audits), "least": least}
 
 
@@ -73,16 +73,16 @@ def main() -> None:
     parser.add_argument("--cases", type=int, help="only the first N cases of each")
     parser.add_argument("--goal", choices=GOALS, default="utility")
     parser.add_argument("--json", action="store_true", help="as without: all is JSON")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     place = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
-    found = {}
-    for name in asked.logs or LOGS:
+    results = {}
+    for name in arguments.logs or LOGS:
         file, sensitive = LOGS[name]
         log = read_log(place / file)
-        log = log if asked.cases is None else log.select_cases(np.arange(min(asked.cases, log.n_cases)))
+        log = log if arguments.cases is None else log.select_cases(np.arange(min(arguments.cases, log.n_cases)))
         with tempfile.TemporaryDirectory() as folder:
-            found[name] = measure(log, sensitive, Path(folder), asked.goal)
-    print(json.dumps({**BOUNDS, "goal": asked.goal, "cases": asked.cases, "logs": found}, indent=1))
+            results[name] = measure(log, sensitive, Path(folder), arguments.goal)
+    print(json.dumps({**BOUNDS, "goal": arguments.goal, "cases": arguments.cases, "logs": results}, indent=1))
 
 
 if __name__ == "__main__":

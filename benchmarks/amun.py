@@ -1,4 +1,4 @@
-"""Amun: time and utility of every design beside the paper's Table 6.
+"""Amun: time and utility of every design, compared with Table 6 of the paper.
 
 Run `python -m benchmarks.amun --json`. CPU seconds of the mechanism only (the log is read before), least of `--rounds`
 after a first run that compiles: `cpu_released` with noise from the cryptographic source, `cpu_seeded` with seeded
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measure(names: list[str], rounds: int) -> dict[str, Any]:
-    """All figures by log, design and delta."""
+    """Return all figures by log, design and delta."""
     folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
     table = PRINTED["table6"]
     results: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def _figures(log: EventLog, design: amun.Design, delta: float, rounds: int) -> d
 
 
 def _least_seconds(log: EventLog, design: amun.Design, delta: float, rounds: int) -> float | None:
-    """CPU seconds of a release with noise from the cryptographic source; None if every round was refused."""
+    """Return CPU seconds of a release with cryptographic noise; None if every round was refused."""
     seconds = []
     for _ in range(rounds):
         begin = time.process_time()
@@ -117,7 +117,7 @@ def _least_seconds(log: EventLog, design: amun.Design, delta: float, rounds: int
 
 
 def _released(log: EventLog, design: amun.Design, delta: float, rounds: int, **options: Any) -> dict[str, Any]:
-    """Means over seeded releases and the least times; {"refused": reason} where the mechanism refuses."""
+    """Return means over seeded releases and the least times; {"refused": reason} if the mechanism refuses."""
     seconds: list[tuple[float, float]] = []
     rows: list[dict[str, float]] = []
     for seed in range(rounds):
@@ -127,8 +127,8 @@ def _released(log: EventLog, design: amun.Design, delta: float, rounds: int, **o
             release = amun.release(log, delta=delta, variant=design, draw=draw, **options)
         except BoundError as error:
             return {"refused": str(error)}
-        whole = time.process_time() - begin
-        seconds.append((whole, whole - draw.spent))
+        total = time.process_time() - begin
+        seconds.append((total, total - draw.spent))
         distance = edge_distance(directly_follows(log), directly_follows(release.log))
         changes = variant_changes(log, release.log)
         rows.append(

@@ -1,9 +1,9 @@
 """Figures of the correspondence attacks (DESIGN section 7): `python -m benchmarks.attacks --json`.
 
 CPU seconds of one process, kernels compiled before. `preparation` is what all n share (numbering, tables, linkable
-pairs), `search` the minima of all n. Side by side with them is what the independent oracle (two integer programs by
-HiGHS, tests/oracles/attacks.py) takes for one candidate of the same pair, that times the number of candidates, and
-whether it agrees on those it was asked. `peak_memory_mb`: the largest resident size of the process so far, with logs.
+pairs), `search` the minima of all n. Beside them are the seconds of the independent oracle (two integer programs by
+HiGHS, tests/oracles/attacks.py) for one candidate of the same pair, the same times the number of candidates, and
+whether its values agree on a sample. `peak_memory_mb`: the largest resident size of the process so far, with logs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOGS = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2
 
 
 def cut(log: EventLog, started: int) -> EventLog:
-    """Cases started up to the given start, events cut at that instant."""
+    """Return the cases that started up to a start, with their events up to that moment."""
     begun = log.time[log.starts[:-1]]
     instant = np.sort(begun)[started - 1]
     kept = log.select_cases(begun <= instant)
@@ -42,29 +42,29 @@ def cut(log: EventLog, started: int) -> EventLog:
 
 
 def thinned(log: EventLog, share: float) -> EventLog:
-    """A share of all events removed, the same ones in every release that holds them (drawn by row of the file)."""
+    """Remove a share of all events, the same ones in every release (drawn by row of the file)."""
     draw = np.random.default_rng(1).random(int(log.row.max()) + 1)
     return log.select_events(draw[log.row] >= share)
 
 
 def measure(earlier: SimpleLog, later: SimpleLog, bk_length: int, ns: list[int]) -> dict[str, Any]:
-    """Preparation and search of one pair, with the values found."""
+    """Measure preparation and search of one pair."""
     begin = time.process_time()
     audit = PairAttack(join_releases(earlier, later), bk_length, ns, "exact", "realisable")
     prepared = time.process_time()
-    found = audit.run().results
+    results = audit.run().results
     done = time.process_time()
     return {
         "variants": [len(earlier.variants), len(later.variants)],
         "links": len(audit.linkable.later),
         "preparation": prepared - begin,
         "search": done - prepared,
-        "values": {one.n: one.values if one.linker == "exists" else "none" for one in found},
+        "values": {row.n: row.values if row.linker == "exists" else "none" for row in results},
     }
 
 
-def enumeration(earlier: SimpleLog, later: SimpleLog, bk_length: int, n: int, asked: int = 12) -> dict[str, Any]:
-    """Every candidate at one n; `asked` of them also by the oracle, whose values must be the same."""
+def enumeration(earlier: SimpleLog, later: SimpleLog, bk_length: int, n: int, sample_size: int = 12) -> dict[str, Any]:
+    """Every candidate at one n; `sample_size` of them are compared with the oracle."""
     audit = PairAttack(join_releases(earlier, later), bk_length, [n], "exact", "realisable")
     (base,) = base_linkers(audit.pair, audit.linkable, [n])
     judge = audit.valuer(base)
@@ -72,16 +72,16 @@ def enumeration(earlier: SimpleLog, later: SimpleLog, bk_length: int, n: int, as
     begin = time.process_time()
     blocks = list(enumerate_all(judge, bk_length))
     seconds = time.process_time() - begin
-    codes, found = np.concatenate([one[0] for one in blocks]), np.concatenate([one[1] for one in blocks])
-    sample = np.random.default_rng(0).choice(len(codes), asked, replace=False)
+    codes, counts = np.concatenate([block[0] for block in blocks]), np.concatenate([block[1] for block in blocks])
+    sample = np.random.default_rng(0).choice(len(codes), sample_size, replace=False)
     rows = np.repeat(np.arange(len(audit.linkable.start) - 1), np.diff(audit.linkable.start))
     links = np.column_stack((rows, audit.linkable.later))[(audit.linkable.least & LEAST) <= n]
     begin, agree = time.process_time(), 0
     for row in sample:
         in1, in2 = matching_rows(judge, codes[row][codes[row] >= 0])
         expected = oracle.by_program(audit.pair.earlier.count, audit.pair.later.count, links, in1, in2)
-        agree += expected == (found[row, 0] - found[row, 2], found[row, 1] - found[row, 4])
-    single = (time.process_time() - begin) / asked
+        agree += expected == (counts[row, 0] - counts[row, 2], counts[row, 1] - counts[row, 4])
+    single = (time.process_time() - begin) / sample_size
     begin = time.process_time()
     for row in sample:
         candidate_values(judge, codes[row][codes[row] >= 0])
@@ -89,10 +89,10 @@ def enumeration(earlier: SimpleLog, later: SimpleLog, bk_length: int, n: int, as
         "candidates": len(codes),
         "seconds": seconds,
         "per_candidate": seconds / len(codes),
-        "one_at_a_time": (time.process_time() - begin) / asked,
+        "one_at_a_time": (time.process_time() - begin) / sample_size,
         "oracle_per_candidate": single,
         "oracle_for_all": single * len(codes),
-        "oracle_agrees": f"{agree} of {asked}",
+        "oracle_agrees": f"{agree} of {sample_size}",
     }
 
 
@@ -114,16 +114,16 @@ OTHERS = (
 
 
 def runs() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each measurement by its name, the cheap ones first."""
+    """Yield each measurement with its name, the cheap ones first."""
     sepsis = read_log(LOGS / "sepsis.xes.gz")
-    pair_of = [SimpleLog.from_log(one, ["Diagnose"]) for one in (cut(sepsis, 1040), sepsis)]
+    pair_of = [SimpleLog.from_log(release, ["Diagnose"]) for release in (cut(sepsis, 1040), sepsis)]
     measure(*pair_of, 5, [1, 2, 3, 4, 5])  # every kernel of it compiled or loaded before anything is timed
     yield "sepsis n=1..5", measure(*pair_of, 5, [1, 2, 3, 4, 5])
     for name, sensitive, ns in OTHERS:
         log = read_log(LOGS / f"{name}.xes.gz")
         before = cut(log, log.n_cases * 99 // 100)
         yield name, measure(SimpleLog.from_log(before, sensitive), SimpleLog.from_log(log, sensitive), 5, ns)
-    thin = [SimpleLog.from_log(thinned(one, 0.1)) for one in (before, log)]
+    thin = [SimpleLog.from_log(thinned(release, 0.1)) for release in (before, log)]
     yield "bpic2012, a tenth of the events dropped", measure(*thin, 5, ns)
     yield "sepsis, every candidate, n=2", enumeration(*pair_of, 5, 2)
 
@@ -133,10 +133,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     report: dict[str, Any] = {}
-    for name, found in runs():
+    for name, result in runs():
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        report[name] = {**found, "target": TARGETS[name], "peak_memory_mb": peak}
-        print(f"{name}: {[found[key] for key in TARGETS[name]]} CPU s", file=sys.stderr, flush=True)
+        report[name] = {**result, "target": TARGETS[name], "peak_memory_mb": peak}
+        print(f"{name}: {[result[key] for key in TARGETS[name]]} CPU s", file=sys.stderr, flush=True)
     print(json.dumps(report, indent=None if options.json else 2))
 
 

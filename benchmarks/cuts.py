@@ -2,10 +2,10 @@
 
 `python -m benchmarks.cuts [--cuts N] [--log FILE] [--cases 100] [--first N] [--json]`. The log is BPIC 2012 (131 cuts
 of 100 new cases) by default; `--one-by-one` is Sepsis, whose last 200 cases come one a release. Plain
-TLKC-privacy is published whatever the gate says (`warn`), so that every cut is a release that all later ones are
-compared with. The process measures itself: CPU seconds of all cuts, of each tenth of them and of the last, the seconds
-of each stage, the exponent with which a cut's cost grows with its number, and the slope: CPU seconds that each further
-release adds to a cut, with its standard error. A cut also grows with the log, so `anonymity_slope` is that of the audit
+TLKC-privacy is published although the gate may refuse it (`warn`), so that every cut is a release that all later ones
+are compared with. The process measures itself: CPU seconds of all cuts, of each tenth of them and of the last, the
+seconds of each stage, the exponent with which a cut's cost grows with its number, and the slope: CPU seconds that
+each further release adds to a cut, with its standard error. A cut also grows with the log, so `anonymity_slope` is that of the audit
 that looks back at all releases, alone.
 """
 
@@ -45,11 +45,11 @@ class Timed(Replay):
         self.most, self.spent, self.decisions = most, [], []  # type: list[float], list[Decision]
         decide = self.service.decide
 
-        def timed(*given: Any) -> Decision:
+        def timed(*arguments: Any) -> Decision:
             if len(self.decisions) == self.most:
                 raise EnoughError
             began = time.process_time()
-            decision = decide(*given)
+            decision = decide(*arguments)
             self.spent.append(time.process_time() - began)
             self.decisions.append(decision)
             return decision
@@ -58,7 +58,7 @@ class Timed(Replay):
 
 
 class EnoughError(Exception):
-    """All cuts that were asked for are decided."""
+    """End of a replay: the last cut to measure is decided."""
 
 
 def settings(cases: int, sensitive: Sequence[str] = (), first: int | None = None) -> Settings:
@@ -87,7 +87,7 @@ def settings(cases: int, sensitive: Sequence[str] = (), first: int | None = None
 def measure(
     log: Path, cases: int, most: int, sensitive: Sequence[str] = (), first: int | None = None
 ) -> dict[str, Any]:
-    """The cuts of one log."""
+    """Measure the cuts of one log."""
     began = time.process_time()
     given = read_log(log)
     reading = time.process_time() - began
@@ -108,15 +108,15 @@ def measure(
         "reading": round(reading, 2),
         "cuts_cpu": round(sum(spent), 1),
         "last": round(spent[-1], 2),
-        "each": [round(one, 3) for one in spent],
+        "each": [round(seconds, 3) for seconds in spent],
         "tenths": [round(sum(spent[at : at + tenth]), 2) for at in range(0, len(spent), tenth)],
-        "stages": {name: round(own, 1) for name, own in stages.most_common()},
+        "stages": {name: round(seconds, 1) for name, seconds in stages.most_common()},
         "last_stages": {k: round(v, 3) for k, v in (replay.decisions[-1].audit.get("seconds") or {}).items()},
         "exponent": exponent(spent),
         "slope": slope(spent[1:]),
         "anonymity_slope": slope(audits[1:]),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "load": [round(one, 1) for one in os.getloadavg()],
+        "load": [round(average, 1) for average in os.getloadavg()],
     }
 
 
@@ -125,11 +125,11 @@ def looking_back(spent: list[float]) -> Iterator[None]:
     """Note the CPU seconds of each audit `anonymity`."""
     measured = CorrespondenceAudit.measure
 
-    def timed(*given: Any) -> Any:
+    def timed(*call_arguments: Any) -> Any:
         began = time.process_time()
-        found = measured(*given)
+        result = measured(*call_arguments)
         spent.append(time.process_time() - began)
-        return found
+        return result
 
     CorrespondenceAudit.measure = timed  # type: ignore[method-assign]
     try:
@@ -139,7 +139,7 @@ def looking_back(spent: list[float]) -> Iterator[None]:
 
 
 def exponent(spent: Sequence[float]) -> float | None:
-    """Slope of log(cost) over log(number of the cut), by the last half of the cuts against the half before."""
+    """Return the slope of log(cost) over log(number of the cut): the last half of the cuts against the half before."""
     quarter = len(spent) // 4
     if not quarter:
         return None
@@ -153,8 +153,8 @@ def slope(spent: Sequence[float]) -> list[float] | None:
     come one by one, so it is the cost of one more release to look back at."""
     if len(spent) < 3:
         return None
-    found, spread = np.polyfit(np.arange(len(spent)), spent, 1, cov=True)
-    return [round(float(found[0]), 6), round(math.sqrt(float(spread[0][0])), 6)]
+    coefficients, spread = np.polyfit(np.arange(len(spent)), spent, 1, cov=True)
+    return [round(float(coefficients[0]), 6), round(math.sqrt(float(spread[0][0])), 6)]
 
 
 def main() -> None:
@@ -173,13 +173,13 @@ def main() -> None:
         chosen = parser.parse_args()
     log = chosen.log or folder / "bpic2012.xes.gz"
     names = [name for name in chosen.sensitive.split(",") if name]
-    found = measure(log, chosen.cases, chosen.cuts, names, chosen.first) | {"target": TARGET}
+    result = measure(log, chosen.cases, chosen.cuts, names, chosen.first) | {"target": TARGET}
     if chosen.json:
-        print(json.dumps(found))
+        print(json.dumps(result))
     print(
-        f"{found['log']}: {found['cuts']} cuts, {found['cuts_cpu']} CPU s, the last {found['last']} s, "
-        f"{found['peak_mb']} MB; {found['slope']} s (slope, error) a release more, "
-        f"{found['anonymity_slope']} s of it in the audit `anonymity`",
+        f"{result['log']}: {result['cuts']} cuts, {result['cuts_cpu']} CPU s, the last {result['last']} s, "
+        f"{result['peak_mb']} MB; {result['slope']} s (slope, error) a release more, "
+        f"{result['anonymity_slope']} s of it in the audit `anonymity`",
         file=sys.stderr,
     )
 

@@ -74,13 +74,13 @@ def exposures(log: EventLog, sensitive: tuple[str, ...]) -> Iterator[Exposure]:
         yield from fold.finish(final=True, holding=["cuts"])
 
     for cut in cuts():
-        seen = fold.exposed(cut)
-        yield Exposure(seen.log, seen.complete, sensitive, cut.time_ns, last=cut.trigger == "final")
+        projection = fold.exposed(cut)
+        yield Exposure(projection.log, projection.complete, sensitive, cut.time_ns, last=cut.trigger == "final")
         fold.decided(cut, released=True)
 
 
-def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: TlkcCohorts, asked: argparse.Namespace) -> Any:
-    """One log."""
+def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: TlkcCohorts, arguments: argparse.Namespace) -> Any:
+    """Measure one log."""
     started = time.process_time()
     memory, build = None, None
     ready: dict[str, int] = {}
@@ -105,17 +105,17 @@ def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: TlkcCohorts, a
             out.setdefault(name, number)
         series.append(dict(zip(names, build.log.traces(), strict=True)))
     cohorts = time.process_time() - started
-    whole = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), sensitive, 0)
-    plain = Tlkc(**BOUNDS).build(whole).log.n_events / log.n_events
+    full_log = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), sensitive, 0)
+    plain = Tlkc(**BOUNDS).build(full_log).log.n_events / log.n_events
     waits = [out[name] - ready[name] for name in out]
     shown = set(build.log.activity.values) if build else set[str]()
     holders = {name: sum(name in set(trace) for trace in log.traces()) for name in log.activity.values}
     kept = build.log.n_events / log.n_events if build else 0.0
     more: dict[str, Any] = {}
-    if asked.attacks:
+    if arguments.attacks:
         more["attacks"] = {f"n = {n}": smallest(series, 2, n) for n in (0, 1)}
-    if asked.discovery and build:
-        more["discovery"] = discovery(log, build.log, asked.discovery)
+    if arguments.discovery and build:
+        more["discovery"] = discovery(log, build.log, arguments.discovery)
     return {
         "kept": kept,
         "plain": plain,
@@ -144,24 +144,24 @@ def verdict(log: EventLog, sensitive: tuple[str, ...], *, bounded: bool) -> dict
     started = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         outcome = Replay(settings, Path(folder)).run(log, final=True)
-    (found,) = outcome.verdicts()
+    (verdict,) = outcome.verdicts()
     sealed = [decision.audit for _, decision in outcome.decisions if decision.status == "sealed"]
     return {
-        "verdict": found.verdict,
+        "verdict": verdict.verdict,
         "exit_code": outcome.exit_code,
         "kept": sealed[-1]["counts"]["released"] / log.n_events if sealed else 0.0,
-        "released": found.released,
-        "withheld": found.withheld,
-        "waiting": found.waiting,
-        "sentence": found.sentence,
-        "rules": found.rules,
+        "released": verdict.released,
+        "withheld": verdict.withheld,
+        "waiting": verdict.waiting,
+        "sentence": verdict.sentence,
+        "rules": verdict.rules,
         "seconds": time.process_time() - started,
     }
 
 
 def verdicts(names: list[str], folder: Path) -> dict[str, Any]:
-    """The default and the same without the bound, by log."""
-    found = {}
+    """Return the verdicts with and without the bound, by log."""
+    results = {}
     for name in names:
         sensitive: tuple[str, ...] = ()
         if name in SHAPES:
@@ -170,14 +170,14 @@ def verdicts(names: list[str], folder: Path) -> dict[str, Any]:
             file, sensitive = LOGS[name]
             log = read_log(folder / file)
         unbounded = verdict(log, sensitive, bounded=False)
-        found[name] = {**verdict(log, sensitive, bounded=True), "unbounded": unbounded}
-    return found
+        results[name] = {**verdict(log, sensitive, bounded=True), "unbounded": unbounded}
+    return results
 
 
 def discovery(log: EventLog, released: EventLog, method: Method) -> dict[str, Any]:
     """Return the quality of the discovered model of the release, and that of the source."""
-    found = {"released": discovery_quality(log, released, method), "source": discovery_quality(log, log, method)}
-    return {name: {"fitness": one.fitness, "precision": one.precision} for name, one in found.items()}
+    quality = {"released": discovery_quality(log, released, method), "source": discovery_quality(log, log, method)}
+    return {name: {"fitness": measured.fitness, "precision": measured.precision} for name, measured in quality.items()}
 
 
 def main() -> None:
@@ -190,19 +190,19 @@ def main() -> None:
     parser.add_argument("--discovery", choices=("replay", "alignment"))
     parser.add_argument("--json", action="store_true", help="as without: all is JSON")
     parser.add_argument("--verdicts", action="store_true", help="what the default ends with")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
-    if asked.verdicts:
-        print(json.dumps(verdicts(asked.logs or [*LOGS, *SHAPES], folder), indent=1))
+    if arguments.verdicts:
+        print(json.dumps(verdicts(arguments.logs or [*LOGS, *SHAPES], folder), indent=1))
         return
-    mechanism = TlkcCohorts(**BOUNDS, max_minimality=0, times=asked.times, patience=asked.patience)
-    found = {}
-    for name in asked.logs or LOGS:
+    mechanism = TlkcCohorts(**BOUNDS, max_minimality=0, times=arguments.times, patience=arguments.patience)
+    results = {}
+    for name in arguments.logs or LOGS:
         if name in SHAPES:
             parser.error(f"{name} is for --verdicts")
         file, sensitive = LOGS[name]
-        found[name] = measure(read_log(folder / file), sensitive, mechanism, asked)
-    print(json.dumps({**BOUNDS, "parts": presets.RELEASES, "patience": asked.patience, "logs": found}, indent=1))
+        results[name] = measure(read_log(folder / file), sensitive, mechanism, arguments)
+    print(json.dumps({**BOUNDS, "parts": presets.RELEASES, "patience": arguments.patience, "logs": results}, indent=1))
 
 
 if __name__ == "__main__":

@@ -42,21 +42,21 @@ def measured(log: Path, engine: str, memory: str, out: Path) -> dict[str, Any]:
     with contextlib.suppress(ChildProcessError):
         while True:
             os.wait()
-    after, found = resource.getrusage(resource.RUSAGE_CHILDREN), json.loads(done.stdout)
+    after, result = resource.getrusage(resource.RUSAGE_CHILDREN), json.loads(done.stdout)
     return {
         "engine": engine,
-        "events": found["events"],
-        "variants": found["variants"],
+        "events": result["events"],
+        "variants": result["variants"],
         "cpu": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
         "wall": round(time.monotonic() - begin, 1),
-        "mechanism": round(found["seconds"], 1),
+        "mechanism": round(result["seconds"], 1),
         "peak_mb": after.ru_maxrss >> 10,
         "load": round(os.getloadavg()[0], 1),
     }
 
 
 def main() -> None:
-    """Each k and engine in a process of its own, so that peaks are their own."""
+    """Measure each k and engine in a separate process, so that peaks are separate."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", default="1,4")
     parser.add_argument("--engines", default="embedded,duckdb")
@@ -69,7 +69,7 @@ def main() -> None:
         return
     logs = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
     source, rows = read_log(logs / "bpic2012.xes.gz"), []
-    for times in sorted({int(one) for one in chosen.times.split(",")}):
+    for times in sorted({int(text) for text in chosen.times.split(",")}):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "grown.parquet"
             parquet.write(grown(source, times), path)

@@ -1,8 +1,8 @@
-"""Whether the engines agree on public logs: table of variants, plan, cases, counts and audits of each log by each.
+"""Compare the answers of the engines on public logs: table of variants, plan, cases, counts and audits.
 
 `python -m benchmarks.engines_agree [--logs sepsis,bpic2012] [--engines duckdb,spark] [--json]`. Each log is written as
-Parquet, and once more with the events of its earlier half, as an earlier release; what the engines find is compared
-with what `embedded` finds. Exit code 1 where anything differs. The logs are those of VEILSTREAM_LOGS.
+Parquet, and once more with the events of its earlier half, as an earlier release; the answers of the engines are
+compared with those of `embedded`. The exit code is 1 if anything differs. The logs are those of VEILSTREAM_LOGS.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Pair:
 
 
 def names(folder: Path) -> Iterator[str]:
-    """The public logs, the smallest first."""
+    """Return the names of the public logs, the smallest log first."""
     for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_size):
         if path.name.endswith((".xes.gz", ".csv")):
             yield path.name.partition(".")[0]
 
 
 def prepared(folder: Path, name: str, work: Path) -> Pair:
-    """The log of a name as Parquet files in `work`."""
+    """Write the log of a name as Parquet files into `work`."""
     source = next(path for path in sorted(folder.iterdir()) if path.name.startswith(f"{name}."))
     log = read_log(source, reading=Reading(timezone="UTC"))
     pair = Pair(work / f"{name}.parquet", work / f"{name}-earlier.parquet", SENSITIVE.get(name, ()))
@@ -70,8 +70,8 @@ def _earlier(log: EventLog) -> EventLog:
     return log.select_events(log.time <= np.sort(log.time)[log.n_events // 2], drop_empty=True)
 
 
-def found(kind: str, pair: Pair, work: Path) -> dict[str, Any]:
-    """By part, what an engine finds: all of it is to be equal."""
+def answers_of(kind: str, pair: Pair, work: Path) -> dict[str, Any]:
+    """Return the answers of an engine by part; they must be equal for all engines."""
     work.mkdir(exist_ok=True)
     engine = open_engine(kind, pair.whole, Reading(), work)
     try:
@@ -99,7 +99,7 @@ def _released(engine: Engine, pair: Pair) -> dict[str, Any]:
 
 
 def _audits(kind: str, pair: Pair) -> Any:
-    """The attack on the two releases."""
+    """Return the attack on the two releases."""
     arguments = ["attack", str(pair.earlier), str(pair.whole), "--n", "0..2", "--engine", kind, "--json"]
     if pair.sensitive:
         arguments += ["--sensitive", ",".join(pair.sensitive)]
@@ -111,7 +111,7 @@ def _audits(kind: str, pair: Pair) -> Any:
 
 
 def main() -> None:
-    """One line for each log and engine."""
+    """Compare, and print one line for each log and engine."""
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", default=",".join(names(folder)))
@@ -123,10 +123,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as text:
             work = Path(text)
             pair = prepared(folder, name, work)
-            wanted = found("embedded", pair, work / "embedded")
+            wanted = answers_of("embedded", pair, work / "embedded")
             for kind in chosen.engines.split(","):
-                begin, own = time.monotonic(), found(kind, pair, work / kind)
-                equal = {part: own[part] == wanted[part] for part in wanted}
+                begin, answers = time.monotonic(), answers_of(kind, pair, work / kind)
+                equal = {part: answers[part] == wanted[part] for part in wanted}
                 rows.append({"log": name, "engine": kind, **equal, "seconds": round(time.monotonic() - begin, 1)})
                 print(rows[-1], file=sys.stderr)
     if chosen.json:

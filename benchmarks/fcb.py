@@ -1,4 +1,4 @@
-"""FCB-safe publishing: what cohorts and repair keep, and what attacks leave, over every pair of releases.
+"""FCB-safe publishing: events that cohorts and repair keep, and anonymity under attacks, over every pair of releases.
 
 Run `python -m benchmarks.fcb --json` (`--quick`: without the attacks). K = 20, seq L = 2, C = 0.5. A log is cut after
 every tenth (twentieth, ...) part of its cases has started; the last cut is the end of the log. Complete: on Sepsis the
@@ -48,7 +48,7 @@ MEASURES = ("fa", "ca", "ba")
 
 @dataclass(frozen=True)
 class Source:
-    """A log, its sensitive attribute, its rules of completion, and what cohorts see as sensitive values."""
+    """A log, its sensitive attribute, its rules of completion, and the sensitive values that cohorts see."""
 
     log: EventLog
     sensitive: str
@@ -61,8 +61,8 @@ class Source:
         fold = Fold(FoldRules((window,), embedded=True, **self.completion))
         for cut in self._cuts(fold, log):
             if cut.trigger == "final" or cut.ordinal * step < log.n_cases:
-                seen = fold.exposed(cut)
-                yield Exposure(seen.log, seen.complete, (self.sensitive,), cut.time_ns)
+                projection = fold.exposed(cut)
+                yield Exposure(projection.log, projection.complete, (self.sensitive,), cut.time_ns)
             fold.decided(cut, released=True)
 
     def _cuts(self, fold: Fold, log: EventLog) -> Iterator[Cut]:
@@ -120,7 +120,7 @@ def bpic2012_app(folder: Path) -> Source:
 def cohorts(source: Source, step: int) -> Series:
     """`tlkc-cohorts` with its defaults."""
     series, memory = Series(), None
-    known: set[str] = set()
+    counted_cases: set[str] = set()
     for exposure in source.exposures(step, source.classes):
         try:
             build = TlkcCohorts().build(exposure, memory)
@@ -130,8 +130,10 @@ def cohorts(source: Source, step: int) -> Series:
         memory = build.memory
         record = series.add(build, exposure)
         starts = dict(zip(exposure.log.case_ids, exposure.log.time[exposure.log.starts[:-1]].tolist(), strict=True))
-        series.waits += [(exposure.time_ns - starts[name]) / DAY for name in record.log.case_ids if name not in known]
-        known.update(record.log.case_ids)
+        series.waits += [
+            (exposure.time_ns - starts[name]) / DAY for name in record.log.case_ids if name not in counted_cases
+        ]
+        counted_cases.update(record.log.case_ids)
     return series
 
 
@@ -175,16 +177,16 @@ def attacked(series: Series, deepest: int, *, exact: bool) -> dict[str, Any]:
         for earlier in series.records[:place]:
             partner = partners(earlier, later)
             for n in range(deepest + 1):
-                asked: dict[str, Any] = {"bk_length": L + n, "n": (n,)}
-                found = {"true": true_linker(simple(earlier), simple(later), partner, **asked).results[0]}
+                knowledge: dict[str, Any] = {"bk_length": L + n, "n": (n,)}
+                attacks = {"true": true_linker(simple(earlier), simple(later), partner, **knowledge).results[0]}
                 if exact and np.all(partner >= 0):
-                    found["exact"] = anonymity(simple(earlier), simple(later), **asked).results[0]
-                for way, one in found.items():
+                    attacks["exact"] = anonymity(simple(earlier), simple(later), **knowledge).results[0]
+                for way, attack in attacks.items():
                     for name in MEASURES:
-                        value, counted = one.values[name], way
+                        value, counted = attack.values[name], way
                         if value is None:
                             continue
-                        if way == "exact" and value < K and not _real(earlier, later, one, name, n):
+                        if way == "exact" and value < K and not _real(earlier, later, attack, name, n):
                             counted = "exact_without_victim"
                         old = least[counted][name]
                         least[counted][name] = value if old is None else min(old, value)
@@ -203,9 +205,9 @@ def counted(source: Source, series: Series) -> dict[str, int]:
     for later in series.records:
         now = np.zeros((len(rank), len(code) * (len(code) + 1)), dtype=np.bool_)
         for name, trace in zip(later.log.case_ids, later.log.traces(), strict=True):
-            own = [code[activity] for activity in trace]
-            pairs = [len(code) * (1 + first) + then for place, first in enumerate(own) for then in own[place + 1 :]]
-            now[rank[name], own + pairs] = True
+            codes = [code[activity] for activity in trace]
+            pairs = [len(code) * (1 + first) + then for place, first in enumerate(codes) for then in codes[place + 1 :]]
+            now[rank[name], codes + pairs] = True
         for before, cases in zip(shows, inside, strict=True):
             for measure, counts in (("fa", (before & now).sum(axis=0)), ("ba", now[~cases].sum(axis=0))):
                 least[measure] = min(least[measure], int(counts[counts > 0].min(initial=len(rank))))
@@ -214,15 +216,15 @@ def counted(source: Source, series: Series) -> dict[str, int]:
     return least
 
 
-def _real(earlier: ReleaseRecord, later: ReleaseRecord, one: Any, name: str, n: int) -> bool:
-    given = join_releases(simple(earlier), simple(later))
-    return true_counts(given, next_occurrences(given), partners(earlier, later), one.worst[name], n)[name] > 0
+def _real(earlier: ReleaseRecord, later: ReleaseRecord, result: Any, name: str, n: int) -> bool:
+    pair = join_releases(simple(earlier), simple(later))
+    return true_counts(pair, next_occurrences(pair), partners(earlier, later), result.worst[name], n)[name] > 0
 
 
 def measure(
     source: Source, step: int, targets: dict[str, Any], mode: Mode, way: Suppression, *, attacks: bool
 ) -> dict[str, Any]:
-    """Cohorts, re-anonymization and repair on the same cuts, beside what is to be reached."""
+    """Measure cohorts, re-anonymization and repair on the same cuts, with the targets."""
     body: dict[str, Any] = {"cuts": -(-source.log.n_cases // step)}
     again = plain(source, step)
     if "cohorts" in targets:
@@ -285,16 +287,18 @@ def main() -> None:
     parser.add_argument("--log", choices=("sepsis", "bpic2012-app"), help="one log only")
     parser.add_argument("--repair-by", choices=("events", "items"), default="events", help="tlkc's option")
     parser.add_argument("--suppression", choices=("exact", "local"), default="exact", help="of what is repaired")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
     sources = {"sepsis": sepsis, "bpic2012-app": bpic2012_app}
-    loaded = {name: make(folder) for name, make in sources.items() if asked.log in (None, name)}
+    loaded = {name: make(folder) for name, make in sources.items() if arguments.log in (None, name)}
     results = []
     for name, step, targets in PLAN:
         if name in loaded:
             started = time.process_time()
-            found = measure(loaded[name], step, targets, asked.repair_by, asked.suppression, attacks=not asked.quick)
-            results.append({"log": name, "cut_every_cases": step, **found, "seconds": time.process_time() - started})
+            result = measure(
+                loaded[name], step, targets, arguments.repair_by, arguments.suppression, attacks=not arguments.quick
+            )
+            results.append({"log": name, "cut_every_cases": step, **result, "seconds": time.process_time() - started})
     print(json.dumps({"K": K, "L": L, "C": 0.5, "n": list(range(DEEPEST + 1)), "results": results}, indent=1))
 
 

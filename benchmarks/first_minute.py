@@ -68,7 +68,7 @@ def measure(program: str, commands: Sequence[str], folder: Path) -> dict[str, ob
         total = {name: sum(part[name] for part in parts) for name in ("seconds", "cpu_seconds")}
         figures[run] = rounded({**parts[0], **total})
     helps = [timed([program, "--help"], folder, cache) for _ in range(5)]
-    figures["help"] = rounded(min(helps, key=lambda one: one["cpu_seconds"]))
+    figures["help"] = rounded(min(helps, key=lambda attempt: attempt["cpu_seconds"]))
     return figures
 
 

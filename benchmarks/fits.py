@@ -46,20 +46,20 @@ def main() -> None:
     parser.add_argument("--epsilon", action="append", help="only this epsilon; repeatable")
     parser.add_argument("--order", action="append", type=int, help="only this order; repeatable")
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
-    found: dict[str, Any] = {}
-    for name in asked.log or LOGS:
+    results: dict[str, Any] = {}
+    for name in arguments.log or LOGS:
         log = read_log(folder / f"{name}.xes.gz")
         table = VariantCounts.of(log, sorted(map(str, log.activity.values)))
-        for epsilon in asked.epsilon or ("1", "0.1"):
-            for order in asked.order or (1, 2):
-                rows = [_round(table, epsilon, order) for _ in range(asked.rounds)]
-                found[f"{name}, epsilon {epsilon}, order {order}"] = {
-                    step: [round(fmean(one), 4) for one in zip(*(row[step] for row in rows), strict=True)]
+        for epsilon in arguments.epsilon or ("1", "0.1"):
+            for order in arguments.order or (1, 2):
+                rows = [_round(table, epsilon, order) for _ in range(arguments.rounds)]
+                results[f"{name}, epsilon {epsilon}, order {order}"] = {
+                    step: [round(fmean(values), 4) for values in zip(*(row[step] for row in rows), strict=True)]
                     for step in rows[0]
                 }
-    print(json.dumps(found, indent=1))
+    print(json.dumps(results, indent=1))
 
 
 def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[float, ...]]:
@@ -124,8 +124,8 @@ def _level_error(
 
 def _near(table: VariantCounts, shown: list[tuple[Variant, int]]) -> tuple[float, float]:
     """Similarity and DFG error."""
-    true, there = Counter(dict(zip(table.variants, table.counts.tolist(), strict=True))), Counter(dict(shown))
-    return (similarity(true, there), dfg_error(true, there)) if there else (0.0, 1.0)
+    true, released = Counter(dict(zip(table.variants, table.counts.tolist(), strict=True))), Counter(dict(shown))
+    return (similarity(true, released), dfg_error(true, released)) if released else (0.0, 1.0)
 
 
 if __name__ == "__main__":

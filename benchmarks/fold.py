@@ -62,23 +62,23 @@ def measure(path: Path, batch: int, rounds: int) -> dict[str, Any]:
     gc.collect()
     gc.freeze()  # objects made before the stream begins are no garbage
     decode = min(cpu(lambda: decode_all(decoder, blobs)) for _ in range(rounds))
-    whole = min(cpu(lambda: fold_all(rules, blobs)) for _ in range(rounds))
+    total = min(cpu(lambda: fold_all(rules, blobs)) for _ in range(rounds))
     counting = {
         key: min(cpu(lambda: fold_all(other, blobs)) for _ in range(rounds))  # noqa: B023
         for key, other in counting_rules(max(1, cases // 10)).items()
     }
-    held = state_bytes(rules, blobs)
+    n_bytes = state_bytes(rules, blobs)
     return {
         "log": name_of_log,
         "events": events,
         "cases": cases,
         "batch": batch,
-        "events_per_cpu_second": round(events / whole),
+        "events_per_cpu_second": round(events / total),
         "counting": {key: round(events / seconds) for key, seconds in counting.items()},
-        "decode_share": round(decode / whole, 2),
-        "state_bytes": held,
-        "bytes_per_event_after_192_a_case": round((held - 192 * cases) / events, 1),
-        "bytes_per_event_in_all": round(held / events, 1),
+        "decode_share": round(decode / total, 2),
+        "state_bytes": n_bytes,
+        "bytes_per_event_after_192_a_case": round((n_bytes - 192 * cases) / events, 1),
+        "bytes_per_event_in_all": round(n_bytes / events, 1),
     }
 
 
@@ -131,9 +131,9 @@ def state_bytes(rules: FoldRules, blobs: list[tuple[int, bytes]]) -> int:
     before = tracemalloc.get_traced_memory()[0]
     fold = fold_all(rules, blobs)
     gc.collect()
-    held = tracemalloc.get_traced_memory()[0] - before
+    n_bytes = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    return held if fold.position >= 0 else 0
+    return n_bytes if fold.position >= 0 else 0
 
 
 if __name__ == "__main__":

@@ -192,10 +192,10 @@ def _coordinate(config: Path, output: Path, meter: Meter) -> None:
         if not events:
             return
         now = time.time()
-        found = [decode_record(offset, value) for offset, value, _ in records] if meter.total < 0 else []
-        for one in found:
-            if isinstance(one, Delta):
-                print(json.dumps({"p": one.p, "last": one.last, "at": now}), flush=True)
+        records_read = [decode_record(offset, value) for offset, value, _ in records] if meter.total < 0 else []
+        for record in records_read:
+            if isinstance(record, Delta):
+                print(json.dumps({"p": record.p, "last": record.last, "at": now}), flush=True)
         meter.count(0)
 
     Coordinator._fold = folded  # type: ignore[method-assign]
@@ -282,25 +282,25 @@ class Bench:
 
     def pairs(self, kind: str, pairs: int) -> dict[str, Any]:
         """Interleaved pairs of a worker and the bare client: the ratio of each pair, and the median ratio."""
-        bare, found = "bare" if kind == "ingest" else "bare-publish", []
+        bare, pairs_run = "bare" if kind == "ingest" else "bare-publish", []
         for pair in range(pairs):
             done = {}
-            for one in (bare, kind) if pair % 2 else (kind, bare):
+            for variant in (bare, kind) if pair % 2 else (kind, bare):
                 if kind == "ingest":
-                    done[one] = self.worker(one, self.folder / f"pair-{pair}", self.events)
-                    self._rewind(one)
+                    done[variant] = self.worker(variant, self.folder / f"pair-{pair}", self.events)
+                    self._rewind(variant)
                 else:
-                    done[one] = self.worker(one, self.log, self.repeat)
-            found.append({"ours": done[kind], "bare": done[bare]})
-            print(json.dumps({kind: found[-1]}), file=sys.stderr, flush=True)
-        speeds = [{who: one["events"] / one["cpu"] for who, one in pair.items()} for pair in found]
+                    done[variant] = self.worker(variant, self.log, self.repeat)
+            pairs_run.append({"ours": done[kind], "bare": done[bare]})
+            print(json.dumps({kind: pairs_run[-1]}), file=sys.stderr, flush=True)
+        speeds = [{who: run["events"] / run["cpu"] for who, run in pair.items()} for pair in pairs_run]
         ratios = [pair["ours"] / pair["bare"] for pair in speeds]
         return {
-            "events": int(found[0]["ours"]["events"]),
+            "events": int(pairs_run[0]["ours"]["events"]),
             "bare_events_per_cpu_second": statistics.median(pair["bare"] for pair in speeds),
             f"{kind}_events_per_cpu_second": statistics.median(pair["ours"] for pair in speeds),
             "ratios_cpu": ratios,
-            "ratios_wall": [pair["bare"]["wall"] / pair["ours"]["wall"] for pair in found],
+            "ratios_wall": [pair["bare"]["wall"] / pair["ours"]["wall"] for pair in pairs_run],
             "median_ratio_cpu": statistics.median(ratios),
         }
 
@@ -322,29 +322,29 @@ class Bench:
         """Events in the delta topic."""
         from stream.fold.records import Delta
 
-        return sum(one.n for one in self.records() if isinstance(one, Delta))
+        return sum(record.n for record in self.records() if isinstance(record, Delta))
 
     def scaling(self, rounds: int) -> dict[str, Any]:
         """Two workers on four partitions against one."""
-        found = []
+        pairs = []
         for _ in range(rounds):
-            (one,), two = self.together(["ingest"]), self.together(["ingest", "ingest"])
-            found.append({"one": one, "two": two})
-            print(json.dumps({"two workers": found[-1]}), file=sys.stderr, flush=True)
-        ratios = [pair["one"]["cpu"] / max(one["cpu"] for one in pair["two"]) for pair in found]
-        return {"ratios_cpu": ratios, "median": statistics.median(ratios), "runs": found}
+            (alone,), two = self.together(["ingest"]), self.together(["ingest", "ingest"])
+            pairs.append({"one": alone, "two": two})
+            print(json.dumps({"two workers": pairs[-1]}), file=sys.stderr, flush=True)
+        ratios = [pair["one"]["cpu"] / max(run["cpu"] for run in pair["two"]) for pair in pairs]
+        return {"ratios_cpu": ratios, "median": statistics.median(ratios), "runs": pairs}
 
     def end_to_end(self, rounds: int) -> dict[str, Any]:
         """Ingest and coordinator at once, and the bare consumer on the same topic."""
-        found = []
+        runs = []
         for _ in range(rounds):
             ingest, coordinator = self.together(["ingest", "coordinator"])
             bare = self.worker("bare", self.folder, self.events)
             cpu = ingest["cpu"] + coordinator["cpu"]
             speeds = {"bare": self.events / bare["cpu"], "ours": self.events / cpu}
-            found.append(speeds | {"ratio": speeds["ours"] / speeds["bare"], "coordinator_cpu": coordinator["cpu"]})
-            print(json.dumps({"end to end": found[-1]}), file=sys.stderr, flush=True)
-        return {"runs": found, "median_ratio_cpu": statistics.median(one["ratio"] for one in found)}
+            runs.append(speeds | {"ratio": speeds["ours"] / speeds["bare"], "coordinator_cpu": coordinator["cpu"]})
+            print(json.dumps({"end to end": runs[-1]}), file=sys.stderr, flush=True)
+        return {"runs": runs, "median_ratio_cpu": statistics.median(run["ratio"] for run in runs)}
 
     def latency(self, rate: int, seconds: int) -> dict[str, float]:
         """Seconds from the acknowledgement of an event to the end of its fold."""
@@ -366,7 +366,7 @@ class Bench:
             client.flush()
         time.sleep(5)
         lines = [self.outcome(process, stop=True) for process in running][1]
-        folded = sorted((one["p"], one["last"], one["at"]) for one in lines if "last" in one)
+        folded = sorted((line["p"], line["last"], line["at"]) for line in lines if "last" in line)
         waits = []
         for (partition, offset), at in sent.items():
             waits.append(next(when for p, last, when in folded if p == partition and last >= offset) - at)
@@ -404,8 +404,8 @@ class Bench:
             for cut in fold.apply(offset, decode_record(offset, value)):
                 fold.decided(cut, released=True)
         seconds = time.process_time() - begin
-        seen = fold.accounting("research")["seen"]
-        return {"events": seen, "cpu": seconds, "events_per_cpu_second": seen / seconds}
+        n_events = fold.accounting("research")["seen"]
+        return {"events": n_events, "cpu": seconds, "events_per_cpu_second": n_events / seconds}
 
     def cut_to_published(self, rounds: int) -> dict[str, Any]:
         """A coordinator with the whole log in its state; from `release` to the record on the releases topic."""
@@ -457,25 +457,25 @@ def bench(options: argparse.Namespace, log: Path) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     parts = options.part or PARTS
     with tempfile.TemporaryDirectory() as folder:
-        one = Bench(shared_broker().bootstrap, Path(folder), log, options.repeat)
-        one.prepare()
-        one.send()
-        found: dict[str, Any] = {"log": log.name, "repeat": options.repeat, "load": os.getloadavg()}
+        bench = Bench(shared_broker().bootstrap, Path(folder), log, options.repeat)
+        bench.prepare()
+        bench.send()
+        results: dict[str, Any] = {"log": log.name, "repeat": options.repeat, "load": os.getloadavg()}
         if "ingest" in parts or "fold" in parts or "cut" in parts:
-            found["ingest"] = one.pairs("ingest", options.pairs)
+            results["ingest"] = bench.pairs("ingest", options.pairs)
         if "fold" in parts:
-            found["fold"] = one.fold()
+            results["fold"] = bench.fold()
         if "cut" in parts:
-            found["cut_to_published"] = one.cut_to_published(4)
+            results["cut_to_published"] = bench.cut_to_published(4)
         if "publish" in parts:
-            found["publish"] = one.pairs("publish", options.pairs)
+            results["publish"] = bench.pairs("publish", options.pairs)
         if "scaling" in parts:
-            found["two_workers"] = one.scaling(options.rounds)
+            results["two_workers"] = bench.scaling(options.rounds)
         if "end" in parts:
-            found["end_to_end"] = one.end_to_end(options.rounds)
+            results["end_to_end"] = bench.end_to_end(options.rounds)
         if "latency" in parts:
-            found["latency_seconds"] = one.latency(options.rate, 20)
-        return found | {"load_after": os.getloadavg()}
+            results["latency_seconds"] = bench.latency(options.rate, 20)
+        return results | {"load_after": os.getloadavg()}
 
 
 def main() -> None:

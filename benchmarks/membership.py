@@ -65,19 +65,19 @@ def released(members: EventLog, table: Mapping[str, Any]) -> list[tuple[str, ...
     return traces
 
 
-def scores(asked: Sequence[tuple[str, ...]], shown: Sequence[tuple[str, ...]]) -> np.ndarray[Any, Any]:
+def scores(traces: Sequence[tuple[str, ...]], shown: Sequence[tuple[str, ...]]) -> np.ndarray[Any, Any]:
     """float64[asked]: 1 - the least normalised Levenshtein distance to a released trace; 0 if nothing was released."""
     letters: dict[str, str] = {}
 
     def text(trace: tuple[str, ...]) -> str:
         return "".join(letters.setdefault(name, chr(0x4E00 + len(letters))) for name in trace)
 
-    rows = sorted({text(trace) for trace in asked})
+    rows = sorted({text(trace) for trace in traces})
     columns = sorted({text(trace) for trace in shown})
     if not columns:
-        return np.zeros(len(asked))
+        return np.zeros(len(traces))
     nearest = dict(zip(rows, distances(rows, columns).min(axis=1).tolist(), strict=True))
-    return np.asarray([1 - nearest[text(trace)] for trace in asked])
+    return np.asarray([1 - nearest[text(trace)] for trace in traces])
 
 
 def area(members: np.ndarray[Any, Any], others: np.ndarray[Any, Any]) -> float:
@@ -101,15 +101,15 @@ def measure(log: EventLog, table: Mapping[str, Any], splits: int) -> dict[str, A
         inside, outside = ([tuple(trace) for trace in part.traces()] for part in (members, others))
         shown = released(members, table)
         areas.append(area(scores(inside, shown), scores(outside, shown)))
-        counts, whole = Counter(inside), set(shown)
+        counts, traces_shown = Counter(inside), set(shown)
         unique = [trace for trace, count in counts.items() if count == 1]
-        unchanged.append(sum(trace in whole for trace in unique) / max(1, len(unique)))
+        unchanged.append(sum(trace in traces_shown for trace in unique) / max(1, len(unique)))
     mean, sd = float(np.mean(areas)), float(np.std(areas, ddof=1))
     reach = float(stats.t.ppf(0.975, splits - 1)) * sd / splits**0.5
     return {
         "auc": round(mean, 4),
         "interval": [round(mean - reach, 4), round(mean + reach, 4)],
-        "splits": [round(one, 4) for one in areas],
+        "splits": [round(split, 4) for split in areas],
         "unique_unchanged": round(float(np.mean(unchanged)), 4),
     }
 
@@ -120,10 +120,10 @@ def main() -> None:
     parser.add_argument("logs", nargs="*", default=["sepsis"])
     parser.add_argument("--splits", type=int, default=5, help="at least 2")
     parser.add_argument("--json", action="store_true", help="as always: nothing else is printed")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
-    found: dict[str, Any] = {}
-    for name in asked.logs:
+    results: dict[str, Any] = {}
+    for name in arguments.logs:
         path = Path(name) if Path(name).is_file() else folder / f"{name}.xes.gz"
         log = read_log(path)
         cases = {"members": log.n_cases // 2, "others": log.n_cases - log.n_cases // 2}
@@ -133,11 +133,11 @@ def main() -> None:
             **MECHANISMS["dp-synthetic (epsilon 1)"],
             "activities": tuple(labels),
         }
-        found[path.name] = {
+        results[path.name] = {
             **cases,
-            "mechanisms": {title: measure(log, table, asked.splits) for title, table in tables.items()},
+            "mechanisms": {title: measure(log, table, arguments.splits) for title, table in tables.items()},
         }
-    print(json.dumps(found, indent=2))
+    print(json.dumps(results, indent=2))
 
 
 if __name__ == "__main__":

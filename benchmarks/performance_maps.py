@@ -1,4 +1,4 @@
-"""Performance maps of default releases: mean elapsed time by directly-follows pair, published beside true.
+"""Performance maps of default releases: mean elapsed time by directly-follows pair, as published and as it is.
 
 Run `python -m benchmarks.performance_maps [LOG ...]` (sepsis, bpic2012 without). The cuts are those of
 `benchmarks.defaults`. Compared are the released steps themselves: the mean of their published times and the mean of
@@ -29,25 +29,25 @@ NEAR, FAIR = 0.01, 0.05
 
 
 def passed(log: EventLog) -> Passed:
-    """(case, elapsed nanoseconds) of each directly-follows step, by pair."""
-    found: Passed = defaultdict(list)
+    """Return (case, elapsed nanoseconds) of each directly-follows step, by pair."""
+    passed: Passed = defaultdict(list)
     activity = log.activity.decode()
     for case, (a, b) in zip(log.case_ids, itertools.pairwise(log.starts.tolist()), strict=True):
         for place in range(a + 1, b):
             step = int(log.time[place] - log.time[place - 1])
-            found[activity[place - 1], activity[place]].append((case, step))
-    return found
+            passed[activity[place - 1], activity[place]].append((case, step))
+    return passed
 
 
 def series(log: EventLog, sensitive: tuple[str, ...]) -> tuple[Build | None, Passed]:
-    """The last release of the default, and the true times of every step that the cohorts released."""
+    """Return the last release of the default, and the true times of every step that the cohorts released."""
     true: Passed = defaultdict(list)
     drawn = cohorts.microaggregated_after
 
-    def watched(fresh: EventLog, *rest: Any) -> Any:
+    def watched(fresh: EventLog, *arguments: Any) -> Any:
         for pair, steps in passed(fresh).items():
             true[pair] += steps
-        return drawn(fresh, *rest)
+        return drawn(fresh, *arguments)
 
     cohorts.microaggregated_after = watched  # the only place where a cohort still has its true times
     try:
@@ -65,9 +65,9 @@ def series(log: EventLog, sensitive: tuple[str, ...]) -> tuple[Build | None, Pas
 
 
 def compared(build: Build, true: Passed, K: int) -> dict[str, Any]:
-    """Published beside true means."""
+    """Compare published with true means."""
     shown = passed(build.log)
-    pending = {(one, two): cases for one, two, cases, *_ in build.memory["pending"]}
+    pending = {(source, target): cases for source, target, cases, *_ in build.memory["pending"]}
     rows = []
     for pair, steps in true.items():
         bearers, total = len({case for case, _ in steps}), sum(time for _, time in steps)
@@ -79,8 +79,8 @@ def compared(build: Build, true: Passed, K: int) -> dict[str, Any]:
         )
     settled = [row for row in rows if not row["pending"]]
 
-    def near(found: list[dict[str, Any]], share: float) -> list[dict[str, Any]]:
-        return [row for row in found if abs(row["error"]) <= share]
+    def near(maps: list[dict[str, Any]], share: float) -> list[dict[str, Any]]:
+        return [row for row in maps if abs(row["error"]) <= share]
 
     return {
         "pairs": len(rows),
@@ -96,14 +96,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="*", choices=[[], *LOGS], help="names of shared logs")
     parser.add_argument("--json", action="store_true", help="as without: all is JSON")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
-    found = {}
-    for name in asked.logs or ("sepsis", "bpic2012"):
+    results = {}
+    for name in arguments.logs or ("sepsis", "bpic2012"):
         file, sensitive = LOGS[name]
         build, true = series(read_log(folder / file), sensitive)
-        found[name] = None if build is None else compared(build, true, BOUNDS["K"])
-    print(json.dumps(found, indent=1))
+        results[name] = None if build is None else compared(build, true, BOUNDS["K"])
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

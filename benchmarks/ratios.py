@@ -1,7 +1,8 @@
 """Speed as ratios of two things measured in turn, in one run, each with the bound that it should keep.
 
-`python -m benchmarks.ratios [--json]`; exit 1 where a bound is broken. These were tests once: on a loaded machine a
-ratio of times says more of the load than of the program. The figures themselves are in the other benchmarks.
+`python -m benchmarks.ratios [--json]`; exit code 1 if a bound is broken. These are no tests, since on a
+loaded machine a ratio of times depends more on the load than on the program. The figures themselves are in the other
+benchmarks.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ interpreter."""
 
 
 def main() -> None:
-    """Measure, print, and say whether every bound holds."""
+    """Measure, print, and exit with 1 if a bound is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="JSON on stdout (always on)")
     parser.parse_args()
@@ -47,24 +48,26 @@ def main() -> None:
         "help_to_bare_python": {"ratio": _help(), "bound": HELP},
     }
     print(json.dumps({"benchmark": "ratios", "results": results}, indent=2))
-    broken = [name for name, one in results.items() if one["ratio"] is not None and one["ratio"] > one["bound"]]
+    broken = [
+        name for name, result in results.items() if result["ratio"] is not None and result["ratio"] > result["bound"]
+    ]
     sys.exit(f"above its bound: {', '.join(broken)}" if broken else 0)
 
 
 def least(*works: Callable[[], object], clock: Callable[[], float] = time.process_time) -> list[float]:
-    """CPU seconds of each, the least of several rounds in turn: other work on the machine only ever adds."""
-    found = [float("inf")] * len(works)
+    """Return the least CPU seconds of each over several rounds in turn: other work on the machine only adds to them."""
+    least_seconds = [float("inf")] * len(works)
     for _ in range(ROUNDS):
         for place, work in enumerate(works):
             gc.collect()
             begin = clock()
             work()
-            found[place] = min(found[place], clock() - begin)
-    return found
+            least_seconds[place] = min(least_seconds[place], clock() - begin)
+    return least_seconds
 
 
 def _reader() -> float | None:
-    """Sepsis, against the faster of pm4py's fastest variants; None without the public logs."""
+    """Compare reading Sepsis with the faster of pm4py's fastest variants; None without the public logs."""
     log = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs")) / "sepsis.xes.gz"
     if not log.exists():
         return None
@@ -82,14 +85,14 @@ def _reader() -> float | None:
 
 
 def _fold() -> float:
-    """Strings to codes, cases, completion and S1 cuts beside msgspec's work on the same bytes: ten samples in a row."""
+    """Compare the fold of ten samples in a row with the decoding of the same bytes by msgspec."""
     log = read_log(SAMPLE)
     (_, record), *_ = records_from_log(log, pseudonym=fold_benchmark.name, batch=log.n_events)
     span = record.rows[-1][3] - record.rows[0][3] + 1
     rows = [
-        (offset + copy * log.n_events, f"{copy}{case[1:]}", activity, time_ns + copy * span, *rest)
+        (offset + copy * log.n_events, f"{copy}{case[1:]}", activity, time_ns + copy * span, *remaining)
         for copy in range(10)
-        for offset, case, activity, time_ns, *rest in record.rows
+        for offset, case, activity, time_ns, *remaining in record.rows
     ]
     blobs = [
         (
@@ -102,10 +105,10 @@ def _fold() -> float:
         for part in [rows[begin : begin + 2000]]
     ]
     rules, decoder = fold_benchmark.rules_of(log.n_cases), msgspec.json.Decoder(Delta)
-    whole, decoding = least(
+    total, decoding = least(
         lambda: fold_benchmark.fold_all(rules, blobs), lambda: fold_benchmark.decode_all(decoder, blobs)
     )
-    return round(whole / decoding, 3)
+    return round(total / decoding, 3)
 
 
 def _help() -> float:
@@ -119,8 +122,8 @@ def _help() -> float:
         command = [sys.executable, "-c", program]
         return lambda: subprocess.run(command, stdout=subprocess.DEVNULL, cwd=ROOT, check=True)
 
-    asked, bare = least(run("from stream.commands import execute; execute(['--help'])"), run(""), clock=children)
-    return round(asked / max(bare, 0.01), 3)
+    help_seconds, bare = least(run("from stream.commands import execute; execute(['--help'])"), run(""), clock=children)
+    return round(help_seconds / max(bare, 0.01), 3)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.read_back [--json]`. Ten audited releases of whole public logs by the default of `veilstream
 replay` (tlkc) and by cohorts, once for each format; `share` is the time of reading and checking as a part of the whole
-release (build, audits, files, read_back), all of one run. Reach: a tenth. It ends with an error above it.
+release (build, audits, files, read_back), all of one run. Reach: a tenth. Above that it ends with an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REACH = 0.1
 
 
 def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: dict[str, Any], format_: str) -> dict[str, Any]:
-    """Seconds of each stage over all releases, and the share of reading back."""
+    """Return the seconds of each stage over all releases, and the share of reading back."""
     publication = {
         "name": "research",
         "window": {"new_cases": -(-log.n_cases // 10)},
@@ -48,12 +48,12 @@ def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: dict[str, Any]
     seconds: Counter[str] = Counter()
     for audit in released:
         seconds.update(audit["seconds"])
-    whole = sum(seconds.values())
-    stages = {name: round(own, 3) for name, own in seconds.items()}
+    total = sum(seconds.values())
+    stages = {name: round(spent, 3) for name, spent in seconds.items()}
     return {
         "releases": len(released),
         "stages": stages,
-        "share": round(seconds["read_back"] / whole, 4) if whole else None,
+        "share": round(seconds["read_back"] / total, 4) if total else None,
     }
 
 
@@ -74,9 +74,9 @@ def main() -> None:
                 results[f"{name} {kind} {format_}"] = measure(log, sensitive, mechanism, format_)
     if chosen.json:
         print(json.dumps({"reach": REACH, "results": results}))
-    for name, found in results.items():
-        print(f"{name}: {found['releases']} releases, {found['share']:.1%} to read back", file=sys.stderr)
-    if any(found["share"] is None or found["share"] > REACH for found in results.values()):
+    for name, result in results.items():
+        print(f"{name}: {result['releases']} releases, {result['share']:.1%} to read back", file=sys.stderr)
+    if any(result["share"] is None or result["share"] > REACH for result in results.values()):
         raise SystemExit(f"reading back takes more than {REACH:.0%} of a release")
 
 

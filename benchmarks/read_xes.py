@@ -51,11 +51,11 @@ READERS = {
 
 
 FAILED = (float("inf"), 0.0)
-"""pm4py's chunk_regex cannot read every public log; a reader that fails is no yardstick, and is printed as null."""
+"""Readers of pm4py. Its chunk_regex cannot read every public log; the figures of a reader that fails are null."""
 
 
 def measure(reader: str, log: Path) -> tuple[float, float]:
-    """CPU seconds and MiB of one reading in a fresh process."""
+    """Return CPU seconds and MiB of one reading in a fresh process."""
     setup, read = READERS[reader]
     program = _MEASURE.format(setup=setup.replace("{{", "{").replace("}}", "}"), read=read)
     done = subprocess.run(
@@ -72,7 +72,7 @@ def measure(reader: str, log: Path) -> tuple[float, float]:
 
 
 def compare(log: Path, repeat: int) -> dict[str, Any]:
-    """All readers on one log."""
+    """Measure all readers on one log."""
     runs = {reader: [measure(reader, log)] for reader in READERS}
     for _ in range(repeat - 1):
         for reader, results in runs.items():
@@ -90,11 +90,11 @@ def compare(log: Path, repeat: int) -> dict[str, Any]:
     }
 
 
-def found(given: list[Path]) -> list[Path]:
-    """The logs named, else the public logs that are here, else the bundled sample."""
+def chosen_logs(paths: list[Path]) -> list[Path]:
+    """Return the named logs; without names the public logs that exist, or else the bundled sample."""
     folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
     public = [folder / f"{name}.xes.gz" for name in LOGS]
-    return given or [path for path in public if path.exists()] or [ROOT / "examples" / "hospital.xes.gz"]
+    return paths or [path for path in public if path.exists()] or [ROOT / "examples" / "hospital.xes.gz"]
 
 
 def main() -> None:
@@ -103,7 +103,7 @@ def main() -> None:
     arguments.add_argument("--json", action="store_true")
     arguments.add_argument("--repeat", type=int, default=2)
     chosen = arguments.parse_args()
-    results = [compare(log, chosen.repeat) for log in found(chosen.logs)]
+    results = [compare(log, chosen.repeat) for log in chosen_logs(chosen.logs)]
     report = {"benchmark": "read_xes", "target_ratio": 0.9, "results": results}
     if chosen.json:
         print(json.dumps(report, indent=2))

@@ -1,10 +1,10 @@
-"""The main job as an analyst starts it: `veilstream replay` of whole public logs with nothing configured: cuts by
-completed cases, cohorts with TLKC-privacy, and every audit.
+"""Measure `veilstream replay` of whole public logs without a configuration: cuts by completed cases, cohorts with
+TLKC-privacy, and every audit.
 
-`python -m benchmarks.replay [--json]`. Each replay is a process of its own, from the log file to sealed releases: wall
-and CPU seconds, releases, what became of the events, and the seconds of each audit over all releases. It ends with an
-error where an event is not accounted for. pm4py reads the last release back (`iterparse`, warnings as errors) and
-mines it, outside the time.
+`python -m benchmarks.replay [--json]`. Each replay is a process of its own, from the log file to sealed releases:
+wall and CPU seconds, releases, how many events were released, suppressed or are pending, and the seconds of each
+audit over all releases. It ends with an error if an event is not accounted for. pm4py reads the last release back
+(`iterparse`, warnings as errors) and mines it, outside the time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TARGET = {"bpic2012": {"wall": 60.0}}
 
 
 def measure(log: Path, arguments: list[str], *, mine: bool = True) -> dict[str, Any]:
-    """One replay into a folder of its own; `mine`: pm4py mines the last release as well."""
+    """Measure one replay into a separate folder; `mine`: pm4py mines the last release as well."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out"
         command = [sys.executable, "-m", "stream.commands", "replay", str(log), "-o", str(output), "--json", *arguments]
@@ -59,7 +59,7 @@ def measure(log: Path, arguments: list[str], *, mine: bool = True) -> dict[str, 
 
 
 def accounted(counts: dict[str, int]) -> None:
-    """Every event of the log was released, suppressed, is pending, or came too late."""
+    """Return whether every event of the log was released or suppressed, is pending, or came too late."""
     parts = sum(counts[name] for name in ("released", "suppressed_events", "pending", "late"))
     if counts["seen"] != parts:
         raise SystemExit(f"{counts['seen']} events were seen, {parts} are accounted for")
@@ -97,8 +97,8 @@ def main() -> None:
     }
     if chosen.json:
         print(json.dumps(results))
-    for name, found in results.items():
-        print(f"{name}: {found['releases']} releases, {found['wall']} s wall, {found['cpu']} CPU s", file=sys.stderr)
+    for name, result in results.items():
+        print(f"{name}: {result['releases']} releases, {result['wall']} s wall, {result['cpu']} CPU s", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -62,26 +62,29 @@ class Listed:
     def __init__(self) -> None:
         self.pairs, self.cpu, self._edges = 0, 0.0, linkability.edges
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
         began = time.process_time()
-        found = self._edges(*given)
+        edges = self._edges(*arguments)
         self.cpu += time.process_time() - began
-        self.pairs += len(found.later)
-        return found
+        self.pairs += len(edges.later)
+        return edges
 
 
 def grown(log: EventLog, times: int, seed: int = 0) -> EventLog:
-    """The log `times` over: fresh case ids, shifted arrivals, and mutated traces for the variants that it lacks."""
+    """Return a log that is `times` as large.
+
+    The copies have fresh case ids, shifted arrivals, and mutated traces for the variants that a larger log would have.
+    """
     rng = np.random.default_rng(seed)
     start = log.time[log.starts[:-1]]
     span = int(log.time.max() - log.time.min())
-    seen = {log.activity.codes[a:b].tobytes() for a, b in pairwise(log.starts.tolist())}
-    first = len(seen)
+    variants = {log.activity.codes[a:b].tobytes() for a, b in pairwise(log.starts.tolist())}
+    first = len(variants)
     codes, moments = [log.activity.codes], [log.time]
     for copy in range(2, times + 1):
-        own = log.activity.codes.copy()
-        _mutate(own, log, seen, round(first * copy**GROWTH), rng)
-        codes.append(own)
+        copied_codes = log.activity.codes.copy()
+        _mutate(copied_codes, log, variants, round(first * copy**GROWTH), rng)
+        codes.append(copied_codes)
         arrival = log.time.min() + rng.integers(0, span, log.n_cases)
         moments.append(log.time + np.repeat(arrival - start, log.lengths))
     starts = np.concatenate([log.starts[:-1] + copy * log.n_events for copy in range(times)] + [[times * log.n_events]])
@@ -95,23 +98,23 @@ def grown(log: EventLog, times: int, seed: int = 0) -> EventLog:
     )
 
 
-def _mutate(codes: Any, log: EventLog, seen: set[bytes], wanted: int, rng: np.random.Generator) -> None:
+def _mutate(codes: Any, log: EventLog, variants: set[bytes], wanted: int, rng: np.random.Generator) -> None:
     """Swap neighbours in some traces, until so many variants were seen."""
     for case in rng.permutation(log.n_cases).tolist():
         begin, end = int(log.starts[case]), int(log.starts[case + 1])
         trace = codes[begin:end]
-        if len(seen) >= wanted:
+        if len(variants) >= wanted:
             return
         for _ in range(50):
-            if len(trace) < 2 or trace.tobytes() not in seen:
+            if len(trace) < 2 or trace.tobytes() not in variants:
                 break
             at = int(rng.integers(0, len(trace) - 1))
             trace[at], trace[at + 1] = trace[at + 1], trace[at]
-        seen.add(trace.tobytes())
+        variants.add(trace.tobytes())
 
 
 def settings(mechanism: str, cases: int) -> Settings:
-    """Two releases: a cut when half of the cases have begun, and the last one brings the other half."""
+    """Return settings of two releases: a cut when half of the cases have begun, and one at the end."""
     kinds: dict[str, dict[str, Any]] = {
         "identity": {"kind": "identity"},
         "tlkc": {"kind": "tlkc", "knowledge": "seq", "attribute": "ac", "L": 2, "K": 20, "C": 1.0},
@@ -128,7 +131,7 @@ def settings(mechanism: str, cases: int) -> Settings:
 
 
 def measured(path: Path, mechanism: str) -> dict[str, Any]:
-    """Return the cost of one log; the peak is that of this process."""
+    """Return the cost of one log; the peak of memory is that of this process."""
     give_back()
     began, wall = time.process_time(), time.monotonic()
     log = read_log(path)
@@ -144,17 +147,17 @@ def measured(path: Path, mechanism: str) -> dict[str, Any]:
     stages: Counter[str] = Counter()
     for _, decision in outcome.decisions:
         stages.update(decision.audit.get("seconds") or {})
-    whole = time.process_time() - began
+    total = time.process_time() - began
     counts = [decision.audit.get("counts") or {} for _, decision in outcome.decisions]
     return {
         "events": events,
         "cases": cases,
         "releases": sum(decision.status == "sealed" for _, decision in outcome.decisions),
         "released": [count.get("released") for count in counts],
-        "cpu": round(whole, 1),
+        "cpu": round(total, 1),
         "wall": round(time.monotonic() - wall, 1),
         "reading": round(reading, 1),
-        "stages": {name: round(own, 2) for name, own in stages.most_common()},
+        "stages": {name: round(copied_codes, 2) for name, copied_codes in stages.most_common()},
         "linkable_pairs": listed.pairs,
         "listing_cpu": round(listed.cpu, 2),
         "checkpoint_bytes": sum(checkpoints),
@@ -170,15 +173,18 @@ def _peak() -> int:
 
 
 def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Slope of each figure over the number of events, in logarithms, between one log and the next."""
+    """Return the exponent of each figure in the number of events, between each log and the next."""
     found = []
-    for one, other in pairwise(rows):
-        wide = math.log(other["events"] / one["events"])
+    for smaller, larger in pairwise(rows):
+        wide = math.log(larger["events"] / smaller["events"])
         names = ("cpu", "reading", "checkpoint_bytes", "checkpoint_written", "linkable_pairs", "listing_cpu")
-        figures = {name: (one[name], other[name]) for name in names}
-        figures |= {f"stage {name}": (own, other["stages"].get(name, 0)) for name, own in one["stages"].items()}
+        figures = {name: (smaller[name], larger[name]) for name in names}
+        figures |= {
+            f"stage {name}": (copied_codes, larger["stages"].get(name, 0))
+            for name, copied_codes in smaller["stages"].items()
+        }
         slopes = {name: round(math.log(b / a) / wide, 2) for name, (a, b) in figures.items() if a > 0.05 and b > 0.05}
-        found.append({"from": one["k"], "to": other["k"], **slopes})
+        found.append({"from": smaller["k"], "to": larger["k"], **slopes})
     return found
 
 
@@ -196,7 +202,7 @@ def main() -> None:
     folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
     source = read_log(chosen.log or folder / "bpic2012.xes.gz")
     rows = []
-    for times in sorted({int(one) for one in chosen.times.split(",")}):
+    for times in sorted({int(text) for text in chosen.times.split(",")}):
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / "grown.parquet"
             log = grown(source, times)
@@ -212,9 +218,9 @@ def main() -> None:
             f"k = {times}: {row['events']} events, {variants} variants, {row['cpu']} CPU s, {row['peak_mb']} MB",
             file=sys.stderr,
         )
-    found = {"mechanism": chosen.mechanism, "logs": rows, "exponents": exponents(rows), "target": TARGET}
+    results = {"mechanism": chosen.mechanism, "logs": rows, "exponents": exponents(rows), "target": TARGET}
     if chosen.json:
-        print(json.dumps(found))
+        print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Series in which each case counts once: what 24 weekly and 260 releases of BPIC 2012 show at epsilon 1 in all.
+"""Series in which each case counts once: 24 weekly and 260 releases of BPIC 2012 at a total epsilon of 1.
 
 Run `python -m benchmarks.series --json`. Each case is in the release of the window in which its last event is; noise
 from the cryptographic source, delta_dp 1e-6. `accumulated`: the log over all releases, beside the last one; `last`: the
-last release against its own cases. `covered`: share of all cases whose variant is in the accumulated log. `whole`: what
-24 releases of everything so far leave at epsilon 1 in all, the last one of them. `spent`: epsilon by the composition
+last release against its own cases. `covered`: share of all cases whose variant is in the accumulated log. `whole`: the
+last of 24 releases of everything so far at a total epsilon of 1. `spent`: epsilon by the composition
 that the ledger uses. Reach (issue 21): weekly, accumulated: similarity >= .72, DFG error <= .20; 260 releases: covered
 >= .45; spent 1. Log: the folder VEILSTREAM_LOGS.
 """
@@ -53,19 +53,19 @@ def main() -> None:
 
 
 def measure(log: EventLog, releases: list[int], rounds: int) -> dict[str, Any]:
-    """All figures by number of releases."""
-    found: dict[str, Any] = {}
+    """Return all figures by number of releases."""
+    results: dict[str, Any] = {}
     for number in releases:
         parts = windows(log, number)
-        found[str(number)] = {
+        results[str(number)] = {
             name: _mean([_run(log, parts, step) for _ in range(rounds)]) for name, step in _steps(log, number).items()
         }
-        found[str(number)]["whole"] = _mean([_whole(log, number) for _ in range(rounds)])
-    return found
+        results[str(number)]["whole"] = _mean([_whole(log, number) for _ in range(rounds)])
+    return results
 
 
 def windows(log: EventLog, releases: int) -> list[EventLog]:
-    """The cases by the window in which their last event is, so many windows of equal length."""
+    """Return the cases by the window of their last event; all windows have the same length."""
     ends = log.time[log.starts[1:] - 1]
     place = (ends - ends.min()) * releases // (ends.max() - ends.min() + 1)
     return [log.select_cases(np.flatnonzero(place == window)) for window in range(releases)]
@@ -95,7 +95,7 @@ def _synthetic(design: Design, shape: Shape) -> Step:
 
 
 def _run(log: EventLog, parts: list[EventLog], step: Step) -> dict[str, float]:
-    """One series."""
+    """Release one series."""
     state, charges, begun, last = None, [], time.process_time(), None
     for number, part in enumerate(parts, start=1):
         last = step(part, number, state)
@@ -113,16 +113,21 @@ def _run(log: EventLog, parts: list[EventLog], step: Step) -> dict[str, float]:
 
 
 def _whole(log: EventLog, releases: int) -> dict[str, float]:
-    """Everything so far each time: the last release has its part of epsilon and delta."""
+    """Release everything so far at the last of the releases, with its part of epsilon and delta."""
     each = {"epsilon": Fraction(1, releases), "delta_dp": TERMS.delta_dp / releases}
     released = strict.release_variants(log, **each).log
     return {**_shown(log, released), "spent": float(sum((each["epsilon"] for _ in range(releases)), Fraction(0)))}
 
 
 def _shown(log: EventLog, released: EventLog) -> dict[str, float]:
-    found, there = likeness(log, released), set(released.traces())
-    covered = sum(trace in there for trace in log.traces()) / log.n_cases
-    return {"similarity": found.similarity, "dfg_error": found.dfg_error, "covered": covered, "variants": len(there)}
+    figures, released_traces = likeness(log, released), set(released.traces())
+    covered = sum(trace in released_traces for trace in log.traces()) / log.n_cases
+    return {
+        "similarity": figures.similarity,
+        "dfg_error": figures.dfg_error,
+        "covered": covered,
+        "variants": len(released_traces),
+    }
 
 
 def _mean(rows: list[dict[str, float]]) -> dict[str, float]:

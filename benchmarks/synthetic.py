@@ -1,4 +1,4 @@
-"""dp-synthetic beside dp-variants: likeness of the release to its log, and the time of the mechanism.
+"""Compare dp-synthetic with dp-variants: likeness of the release to its log, and the time of the mechanism.
 
 Run `python -m benchmarks.synthetic --json`. Means and extremes over `--rounds` releases with noise from the
 cryptographic source, delta_dp 1e-6, activities declared, everything else by default. `similarity` and `dfg_error` as
@@ -6,7 +6,8 @@ in models.utility.similarity; `itself`: the log against itself, which is what a 
 `support`: the control, the log's own list of variants, each once, which no promise covers and no noise touches. A
 generative tool whose support leaks looks like it. `medians`: of the pairs with at least 200 cases, the share whose
 median duration is within a fifth of the truth, with three tenths of epsilon for times of at most 30 days. `labels`: how
-many labels left, where they are selected. `--kind` names rows of the table, such as "dp-synthetic, labels selected".
+many labels were released, if they are selected. `--kind` names rows of the table, such as "dp-synthetic, labels
+selected".
 Reach with selected labels (issue 39): epsilon 1: BPIC 2012 .88 / .08, Sepsis .70 / .22, BPIC 2013 .96 / .016; epsilon
 .1: BPIC 2013 .89 / .06. Reach with declared labels (issue 21): epsilon 1: BPIC 2012 >= .875 / <= .08, BPIC 2013
 incidents >= .96 / <= .016, Sepsis >= .67 / <= .27; epsilon .1: BPIC 2013 >= .89 / <= .075; at most 30 CPU s at the size
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def measure(names: Sequence[str], epsilons: Sequence[str], rounds: int, kinds: Sequence[str]) -> dict[str, Any]:
-    """All figures by log, epsilon and kind of release."""
+    """Return all figures by log, epsilon and kind of release."""
     folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
     results: dict[str, Any] = {}
     for name in names:
@@ -125,8 +126,8 @@ def _mean(log: EventLog, release: Release, rounds: int, *, times: bool = False) 
 
 
 def _shown(log: EventLog, released: EventLog) -> dict[str, float]:
-    found = likeness(log, released)
-    return {"similarity": found.similarity, "dfg_error": found.dfg_error}
+    figures = likeness(log, released)
+    return {"similarity": figures.similarity, "dfg_error": figures.dfg_error}
 
 
 def _support(log: EventLog) -> EventLog:
@@ -136,19 +137,19 @@ def _support(log: EventLog) -> EventLog:
 def _medians(log: EventLog, released: EventLog, least: int = 200) -> float:
     """Of the pairs that at least so many cases take, the share whose median is within a fifth of the truth (or, where
     that is below a second, below a second too)."""
-    true, there = _durations(log), _durations(released)
-    asked = [pair for pair, (cases, _) in true.items() if cases >= least]
+    true, released_durations = _durations(log), _durations(released)
+    frequent_pairs = [pair for pair, (cases, _) in true.items() if cases >= least]
     near = 0
-    for pair in asked:
+    for pair in frequent_pairs:
         here = float(np.median(true[pair][1]))
-        if pair in there:
-            found = float(np.median(there[pair][1]))
-            near += abs(found - here) <= max(here / 5, 1.0)
-    return near / len(asked) if asked else 1.0
+        if pair in released_durations:
+            median = float(np.median(released_durations[pair][1]))
+            near += abs(median - here) <= max(here / 5, 1.0)
+    return near / len(frequent_pairs) if frequent_pairs else 1.0
 
 
 def _durations(log: EventLog) -> dict[tuple[str, str], tuple[int, list[float]]]:
-    """By pair: how many cases have it, and all its durations in seconds."""
+    """Return, by pair, how many cases have it, and all its durations in seconds."""
     cases: dict[tuple[str, str], set[int]] = defaultdict(set)
     took: dict[tuple[str, str], list[float]] = defaultdict(list)
     names = log.activity.decode()
@@ -158,7 +159,7 @@ def _durations(log: EventLog) -> dict[tuple[str, str], tuple[int, list[float]]]:
             pair = names[event - 1], names[event]
             cases[pair].add(int(owner[event]))
             took[pair].append((int(log.time[event]) - int(log.time[event - 1])) / 1e9)
-    return {pair: (len(found), took[pair]) for pair, found in cases.items()}
+    return {pair: (len(case_codes), took[pair]) for pair, case_codes in cases.items()}
 
 
 if __name__ == "__main__":

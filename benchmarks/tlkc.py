@@ -1,4 +1,4 @@
-"""TLKC-privacy: time, memory, events kept, data utility and discovery quality, beside the authors' figures.
+"""TLKC-privacy: time, memory, events kept, data utility and discovery quality, compared with the authors' figures.
 
 Run `python -m benchmarks.tlkc --json`. `--fitness replay` leaves out the slow fitness by alignments, `--effort N` adds
 the search of `local`, `--log NAME` takes one log. Weak: L = 2, K = 20, C = 0.5; strong: L = 6, K = 60, C = 0.2;
@@ -61,14 +61,14 @@ def main() -> None:
     parser.add_argument("--fitness", choices=("both", *METHODS), default="both")
     parser.add_argument("--effort", type=int, default=0, help="proposals of the search of local suppression")
     parser.add_argument("--no-quality", action="store_true", help="leave out data utility and discovery")
-    asked = parser.parse_args()
-    methods = () if asked.no_quality else METHODS if asked.fitness == "both" else (asked.fitness,)
-    names = [asked.log] if asked.log else list(LOGS)
-    print(json.dumps(measure({name: read(name) for name in names}, methods, asked.effort), indent=2))
+    arguments = parser.parse_args()
+    methods = () if arguments.no_quality else METHODS if arguments.fitness == "both" else (arguments.fitness,)
+    names = [arguments.log] if arguments.log else list(LOGS)
+    print(json.dumps(measure({name: read(name) for name in names}, methods, arguments.effort), indent=2))
 
 
 def measure(logs: dict[str, EventLog], fitness: Sequence[Method] = METHODS, effort: int = 0) -> dict[str, Any]:
-    """All figures; `fitness`: the methods of discovery quality, none for no utility at all."""
+    """Return all figures; `fitness`: the methods of discovery quality, none to leave out utility."""
     _warm_up()
     result: dict[str, Any] = {"exact": {}}
     if "sepsis" in logs:
@@ -98,13 +98,13 @@ def measure(logs: dict[str, EventLog], fitness: Sequence[Method] = METHODS, effo
 
 
 def read(name: str) -> EventLog:
-    """A log of the log folder (VEILSTREAM_LOGS)."""
+    """Read a log of the log folder (VEILSTREAM_LOGS)."""
     root = Path(__file__).resolve().parent.parent
     return read_log(Path(os.environ.get("VEILSTREAM_LOGS", root.parent / "shared" / "logs")) / f"{name}.xes.gz")
 
 
 def run(log: EventLog, sensitive: list[str], parameters: dict[str, Any], fitness: Sequence[Method]) -> dict[str, Any]:
-    """One release and its price. The memory is that of a second, traced run."""
+    """Measure one release and its price. The memory is that of a second, traced run."""
     print(parameters, file=sys.stderr)
     begin = time.process_time()
     released = anonymize(log, sensitive=sensitive, T="minutes", **parameters)
@@ -126,7 +126,7 @@ def run(log: EventLog, sensitive: list[str], parameters: dict[str, Any], fitness
 
 
 def price(log: EventLog, released: Anonymized, fitness: Sequence[Method]) -> dict[str, Any]:
-    """Data utility of the control flow, and the quality of the model discovered from the release by each method."""
+    """Return data utility of the control flow, and the quality of the discovered model by each method."""
     begin = time.process_time()
     models = {method: discovery_quality(log, released.log, method) for method in fitness}
     return {
@@ -144,14 +144,18 @@ def price(log: EventLog, released: Anonymized, fitness: Sequence[Method]) -> dic
 
 
 def _search(log: EventLog, structure: Any, bounds: TlkcBounds) -> dict[str, Any]:
-    seen = view(log, Knowledge(structure, "ac", "minutes"), {"Diagnose": log.case_values("Diagnose")})
+    trace_view = view(log, Knowledge(structure, "ac", "minutes"), {"Diagnose": log.case_values("Diagnose")})
     begin = time.process_time()
-    found = minimal_violations(seen, bounds)
-    return {"cpu_seconds": round(time.process_time() - begin, 3), "minimal": len(found), "counted": found.counted}
+    violations = minimal_violations(trace_view, bounds)
+    return {
+        "cpu_seconds": round(time.process_time() - begin, 3),
+        "minimal": len(violations),
+        "counted": violations.counted,
+    }
 
 
 def _warm_up() -> None:
-    """Load the compiled loops, so that the first figure is not that of the compiler."""
+    """Load the compiled loops, so that the first figure does not include the compiler."""
     log = EventLog.from_traces([("ab", "x"), ("ba", "y"), ("ab", "z")])
     classes = {"sensitive": log.case_values("sensitive")}
     for suppression in ("exact", "local"):

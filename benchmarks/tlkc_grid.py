@@ -46,29 +46,29 @@ def main() -> None:
     parser.add_argument("--fitness", choices=("replay", "alignment"), default="replay")
     parser.add_argument("--json", action="store_true", help="print the grid and draw nothing")
     parser.add_argument("-o", "--output", type=Path, default=Path("grid-out"))
-    asked = parser.parse_args()
-    log, sensitive = read(asked.log), LOGS[asked.log]
+    arguments = parser.parse_args()
+    log, sensitive = read(arguments.log), LOGS[arguments.log]
     result: dict[str, Any] = {
-        "log": asked.log,
-        "fitness": asked.fitness,
-        "grid": grid(log, sensitive, asked.suppression),
+        "log": arguments.log,
+        "fitness": arguments.fitness,
+        "grid": grid(log, sensitive, arguments.suppression),
     }
-    if asked.json:
+    if arguments.json:
         print(json.dumps(result))
         return
-    result["settings"] = settings(log, sensitive, asked.fitness)
+    result["settings"] = settings(log, sensitive, arguments.fitness)
     result["baselines"] = {
-        name: {str(K): _priced(log, lambda K=K, method=method: method(log, K), asked.fitness) for K in (20, 60)}
+        name: {str(K): _priced(log, lambda K=K, method=method: method(log, K), arguments.fitness) for K in (20, 60)}
         for name, method in BASELINES.items()
     }
-    result["original"] = _priced(log, lambda: baseline_1(log, 1), asked.fitness)
-    asked.output.mkdir(parents=True, exist_ok=True)
-    (asked.output / "grid.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
-    draw(result, asked.output)
+    result["original"] = _priced(log, lambda: baseline_1(log, 1), arguments.fitness)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / "grid.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    draw(result, arguments.output)
 
 
 def grid(log: EventLog, sensitive: list[str], suppression: Any) -> list[dict[str, Any]]:
-    """Events kept in every setting, one row each."""
+    """Return the events kept in every setting, one row for each."""
     rows = []
     for each, L, K, C in itertools.product(TYPES, L_, K_, C_):
         for T in ("minutes", "hours") if each == "rel" else ("minutes",):
@@ -86,7 +86,7 @@ def grid(log: EventLog, sensitive: list[str], suppression: Any) -> list[dict[str
 
 
 def settings(log: EventLog, sensitive: list[str], fitness: Any) -> dict[str, Any]:
-    """Price of the weak and the strong setting, by method and type."""
+    """Return the price of the weak and the strong setting, by method and type."""
     return {
         name: {
             method: {
@@ -114,7 +114,7 @@ def _priced(log: EventLog, make: Callable[[], Anonymized], fitness: Any) -> dict
 
 
 def draw(result: dict[str, Any], folder: Path) -> None:
-    """The figures, as PNG."""
+    """Draw the figures as PNG."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -30,16 +30,16 @@ REPEATS = 5
 
 
 def cpu(function: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds of a call, and what it returned."""
+    """Return the CPU seconds of a call, and its result."""
     begin = time.process_time()
     value = function()
     return time.process_time() - begin, value
 
 
-def projection_row(log: EventLog, seen: KnownColumns) -> dict[str, Any]:
-    """One projection: time to build the index and to follow one more tenth, and each query's share and time."""
-    TraceIndex.build(log, seen)
-    build, index = cpu(lambda: TraceIndex.build(log, seen))
+def projection_row(log: EventLog, columns: KnownColumns) -> dict[str, Any]:
+    """Measure one projection: time to build the index and to follow one more tenth, and each query's share and time."""
+    TraceIndex.build(log, columns)
+    build, index = cpu(lambda: TraceIndex.build(log, columns))
     rng = np.random.default_rng(0)
     queries = []
     for amount in AMOUNTS:
@@ -48,12 +48,12 @@ def projection_row(log: EventLog, seen: KnownColumns) -> dict[str, Any]:
         queries.append(
             {
                 "m": amount,
-                "unique_mean": float(np.mean([found.mean() for _, found in runs])),
+                "unique_mean": float(np.mean([unique.mean() for _, unique in runs])),
                 "milliseconds": 1000 * min(seconds for seconds, _ in runs),
             }
         )
     greedy, _ = cpu(lambda: greedy_points(index))
-    part = TraceIndex.build(log.select_cases(np.arange(log.n_cases * 8 // 10)), seen)
+    part = TraceIndex.build(log.select_cases(np.arange(log.n_cases * 8 // 10)), columns)
     part.update(log.select_cases(np.arange(log.n_cases * 9 // 10)))  # the first update also fills the dictionary
     follow, changed = cpu(lambda: part.update(log))
     return {
@@ -66,17 +66,17 @@ def projection_row(log: EventLog, seen: KnownColumns) -> dict[str, Any]:
 
 
 def measure(path: Path) -> dict[str, Any]:
-    """The table of one log."""
+    """Return the table of one log."""
     log = read_log(path, timezone="UTC")
     events, cases = default_event_attributes(log), default_case_attributes(log)
     rows: dict[str, Any] = {}
     for projection in get_args(Projection)[:-1]:
         try:
-            seen = view(projection, events, cases, "seconds")
+            known_points = view(projection, events, cases, "seconds")
         except InputError as error:
             rows[projection] = {"status": "not available", "reason": str(error)}
             continue
-        rows[projection] = projection_row(log, seen)
+        rows[projection] = projection_row(log, known_points)
     slowest = max(query["milliseconds"] for row in rows.values() for query in row.get("queries", []))
     return {
         "log": path.name,
@@ -92,9 +92,9 @@ def measure(path: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     results = [measure(path) for path in sorted((*FOLDER.glob("*.xes.gz"), *FOLDER.glob("*.csv")))]
-    if asked.json:
+    if arguments.json:
         print(json.dumps(results, indent=1))
         return
     for result in results:

@@ -3,13 +3,13 @@
 `python -m benchmarks.years [--releases 10000] [--folder DIR] [--json]`. Half of the releases are of a publication by
 TLKC (audited against the last one), half of one by differential privacy with its leakage, of a log of 60 cases. The
 first of each is built and audited; the others are the same build again, through the rest of the pipeline as it is:
-charge, manifest, files, fsync, seal, rename, publication, and what shortens old audits. Only what is drawn, measured
-and read back is left out, which the folder does not show.
+charge, manifest, files, fsync, seal, rename, publication, and what shortens old audits. Only drawing, measuring and
+reading back are left out, which leave nothing in the folder.
 
 The targets are issue 26's, for 10,000 releases: start-up and each command below 10 s, and the operator's folder below
 1 MB for 100 releases, beyond the files that a release itself has there (`audit.json`, `variants.parquet`,
-`memory.json`); `operator_kb_a_release` counts these too. Wall time is what a person waits; on a machine that does much
-else look at `cpu`.
+`memory.json`); `operator_kb_a_release` counts these too. Wall time is how long a person waits; on a loaded machine
+use `cpu`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ COMMANDS = {
 
 
 def settings() -> Settings:
-    """A publication by TLKC and one by differential privacy, with what both measure by default."""
+    """Return settings of a publication by TLKC and one by differential privacy, with their default measures."""
     return Settings.model_validate(
         {
             "process": {"name": "years"},
@@ -83,13 +83,13 @@ def settings() -> Settings:
 
 
 def log() -> EventLog:
-    """Cases of five events, of six variants."""
+    """Return a log of cases with five events each, of six variants."""
     kinds = ["abcde", "abdce", "abcce", "acbde", "abcdd", "accde"]
     return EventLog.from_traces([(tuple(kinds[number % 6]), None) for number in range(60)])
 
 
 def release(service: ReleaseService, exposed: EventLog, number: int) -> None:
-    """Decide one cut: of each publication in turn."""
+    """Decide one cut of each publication in turn."""
     name = ("research", "statistics")[number % 2]
     exposure = Exposure(exposed, np.ones(exposed.n_cases, dtype=np.bool_), (), number * HOUR)
     counts = {"seen": len(exposed.time), "pending": 0, "late": 0, "new_cases": 0, "new_events": 0}
@@ -99,18 +99,18 @@ def release(service: ReleaseService, exposed: EventLog, number: int) -> None:
 
 
 def sizes(output: Path) -> dict[str, float]:
-    """Megabytes of the operator's folder by kind of file, and of the releases."""
-    found: Counter[str] = Counter()
+    """Return the megabytes of the operator's folder by kind of file, and of the releases."""
+    totals: Counter[str] = Counter()
     for path in output.rglob("*"):
         if path.is_file():
             inside = path.relative_to(output).parts
-            own = inside[0] == "operator" and len(inside) == 4
-            found["public" if inside[0] == "public" else path.name if own else "beside"] += path.stat().st_size
-    return {name: round(size / 1e6, 3) for name, size in sorted(found.items())}
+            of_release = inside[0] == "operator" and len(inside) == 4
+            totals["public" if inside[0] == "public" else path.name if of_release else "beside"] += path.stat().st_size
+    return {name: round(size / 1e6, 3) for name, size in sorted(totals.items())}
 
 
 def timed(output: Path, arguments: tuple[str, ...]) -> dict[str, float]:
-    """Seconds, CPU seconds and megabytes of a command in a process of its own."""
+    """Return seconds, CPU seconds and megabytes of a command in a separate process."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     words = [word.format(output) for word in arguments]
     done = subprocess.run(
@@ -123,7 +123,7 @@ def timed(output: Path, arguments: tuple[str, ...]) -> dict[str, float]:
 
 
 def start(output: Path) -> dict[str, float]:
-    """Opening the folder as a run does: ledger, recovery, earlier releases."""
+    """Open the folder as a run does: ledger, recovery, earlier releases."""
     began, cpu = time.monotonic(), time.process_time()
     ReleaseService(settings(), output).close()
     return {"seconds": round(time.monotonic() - began, 2), "cpu": round(time.process_time() - cpu, 2)}
@@ -154,7 +154,7 @@ def again(pipeline: Pipeline) -> None:
 
 
 def made(releases: int, output: Path) -> list[float]:
-    """Make the releases; CPU seconds of each."""
+    """Make the releases, and return the CPU seconds of each."""
     service, exposed, spent = ReleaseService(settings(), output, clock=Now()), log(), []
     for pipeline in service.pipelines.values():
         again(pipeline)
@@ -172,18 +172,18 @@ def made(releases: int, output: Path) -> list[float]:
 
 
 class Now(RealClock):
-    """Nothing waits for its moment."""
+    """A clock for which no release waits for its moment."""
 
     def slot(self, cut: int | None, delay: int) -> Slot:
         return None  # type: ignore[return-value]
 
 
 def measure(releases: int, output: Path) -> dict[str, Any]:
-    """Make the releases if there are none, then look at what they left."""
+    """Make the releases if there are none, then measure the folder."""
     spent = [] if output.exists() else made(releases, output)
-    found = sizes(output)
+    file_sizes = sizes(output)
     tenth = max(1, releases // 10)
-    own = sum(found.get(name, 0) for name in ("audit.json", "variants.parquet", "memory.json"))
+    operator_bytes = sum(file_sizes.get(name, 0) for name in ("audit.json", "variants.parquet", "memory.json"))
     result = {
         "benchmark": "years",
         "releases": releases,
@@ -191,9 +191,9 @@ def measure(releases: int, output: Path) -> dict[str, Any]:
         "cpu_a_release": {
             name: round(sum(part) / tenth, 4) for name, part in (("first", spent[:tenth]), ("last", spent[-tenth:]))
         },
-        "megabytes": found,
-        "beside_kb_a_release": round(1000 * found.get("beside", 0) / releases, 2),
-        "operator_kb_a_release": round(1000 * (found.get("beside", 0) + own) / releases, 2),
+        "megabytes": file_sizes,
+        "beside_kb_a_release": round(1000 * file_sizes.get("beside", 0) / releases, 2),
+        "operator_kb_a_release": round(1000 * (file_sizes.get("beside", 0) + operator_bytes) / releases, 2),
         "start": start(output),
         **{name: timed(output, arguments) for name, arguments in COMMANDS.items()},
     }
@@ -208,11 +208,11 @@ def main() -> None:
     parser.add_argument("--releases", type=int, default=10_000)
     parser.add_argument("--folder", type=Path, help="keep it here; what a run before has made here is measured")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with contextlib.ExitStack() as opened:
-        folder = given.folder or Path(opened.enter_context(tempfile.TemporaryDirectory()))
-        result = measure(given.releases, folder / "out")
-    print(json.dumps(result, indent=None if given.json else 2))
+        folder = arguments.folder or Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        result = measure(arguments.releases, folder / "out")
+    print(json.dumps(result, indent=None if arguments.json else 2))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The field, side by side: differentially private release of variants by other programs and by ours, on public logs."""
+"""Differentially private release of variants by this program and by others, on public logs."""

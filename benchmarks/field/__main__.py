@@ -1,11 +1,11 @@
 """Measure the field and write docs/papers/field.md.
 
 `python -m benchmarks.field` (`make papers`). `--log`, `--epsilon`, `--tool` compute a part and keep it in `--results`;
-`--page` writes the page from what is there. Every figure is of that file.
+`--page` writes the page from that file alone.
 
 Peers of pm4py run as shipped in an interpreter of their own (VEILSTREAM_FIELD_PYTHON; extra `field`), within `LIMIT`
 CPU seconds; without it their rows say so. All logs are read by activity alone. Means over `ROUNDS` releases, fewer
-where a peer has no time for more; own noise.
+if a peer is too slow for more; each release has fresh noise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RESULTS = ROOT / "out" / "field.json"
 
 
 def main() -> None:
-    """Measure what was asked for, and write the page."""
+    """Measure the chosen part, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--log", action="append", choices=LOGS)
     parser.add_argument("--epsilon", action="append", type=float, choices=EPSILONS)
@@ -38,41 +38,41 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="measure nothing: the page from the results")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--resume", action="store_true", help="leave out what the results have")
-    asked = parser.parse_args()
-    tools = [TOOLS[number] for number in asked.tool] if asked.tool is not None else list(TOOLS)
-    part = asked.log or asked.epsilon or asked.tool is not None or asked.guarantees
-    if not asked.page:
-        have = json.loads(asked.results.read_text()) if asked.resume and asked.results.exists() else {}
-        for key, measure in _measurements(asked, tools, all_of=not part):
+    arguments = parser.parse_args()
+    tools = [TOOLS[number] for number in arguments.tool] if arguments.tool is not None else list(TOOLS)
+    part = arguments.log or arguments.epsilon or arguments.tool is not None or arguments.guarantees
+    if not arguments.page:
+        have = json.loads(arguments.results.read_text()) if arguments.resume and arguments.results.exists() else {}
+        for key, measure in _measurements(arguments, tools, all_of=not part):
             if key not in have:
-                found = measure()
-                print(key, json.dumps(found), file=sys.stderr, flush=True)
-                _keep(asked.results, key, found)
-    if asked.page or not part:
-        DOCS.write_text(page(json.loads(asked.results.read_text())), encoding="utf-8")
+                result = measure()
+                print(key, json.dumps(result), file=sys.stderr, flush=True)
+                _keep(arguments.results, key, result)
+    if arguments.page or not part:
+        DOCS.write_text(page(json.loads(arguments.results.read_text())), encoding="utf-8")
 
 
-def _measurements(asked: argparse.Namespace, tools: list[Tool], *, all_of: bool) -> Iterator[tuple[str, Any]]:
+def _measurements(arguments: argparse.Namespace, tools: list[Tool], *, all_of: bool) -> Iterator[tuple[str, Any]]:
     """Return the measurements: the key of the result, and the function that computes it."""
-    if not asked.guarantees:
-        for name in asked.log or LOGS:
+    if not arguments.guarantees:
+        for name in arguments.log or LOGS:
             log = held(name)
             for tool in tools if log is not None else ():
-                for epsilon in (asked.epsilon or EPSILONS) if tool.claims else EPSILONS[:1]:
+                for epsilon in (arguments.epsilon or EPSILONS) if tool.claims else EPSILONS[:1]:
                     yield (
                         result_key(name, epsilon, tool),
                         partial(measured, log, tool, epsilon, model=name != "bpic2012"),
                     )
-    if asked.guarantees or all_of:
+    if arguments.guarantees or all_of:
         for tool in tools:
             if "over its levels" not in tool.name and tool.claims:
                 yield f"guarantee {tool.name}", partial(guarantees, tool)
 
 
-def _keep(path: Path, key: str, found: Any) -> None:
+def _keep(path: Path, key: str, result: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     held_so_far = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({**held_so_far, key: found}, indent=1), encoding="utf-8")
+    path.write_text(json.dumps({**held_so_far, key: result}, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -28,15 +28,15 @@ def main() -> None:
     """Answer one request."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    asked = json.load(sys.stdin)
-    tables = {name: pd.DataFrame(asked[name]) for name in ("original", "released", "control")}
-    np.random.seed(asked["seed"])
+    question = json.load(sys.stdin)
+    tables = {name: pd.DataFrame(question[name]) for name in ("original", "released", "control")}
+    np.random.seed(question["seed"])
     begin = time.process_time()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        evaluators = dict(_evaluators(tables, asked["seed"]))
+        evaluators = dict(_evaluators(tables, question["seed"]))
     level = 1 - 0.05 / len(evaluators)
     risks: dict[str, Any] = {}
-    seen = seen_single = False
+    detected = seen_single = False
     for name, evaluator in evaluators.items():
         if isinstance(evaluator, str):
             risks[name] = evaluator
@@ -44,9 +44,9 @@ def main() -> None:
         single, together = evaluator.risk(confidence_level=0.95), evaluator.risk(confidence_level=level)
         risks[name] = {"risk": single.value, "low": single.ci[0], "high": single.ci[1]}
         seen_single |= bool(single.ci[0] > 0)
-        seen |= bool(together.ci[0] > 0)
+        detected |= bool(together.ci[0] > 0)
     json.dump(
-        {"seen": seen, "seen_single": seen_single, "risks": risks, "cpu": time.process_time() - begin}, sys.stdout
+        {"seen": detected, "seen_single": seen_single, "risks": risks, "cpu": time.process_time() - begin}, sys.stdout
     )
 
 

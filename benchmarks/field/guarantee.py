@@ -1,4 +1,4 @@
-"""The epsilon that each program keeps: lower bounds on small neighbouring logs."""
+"""Lower bounds of the epsilon of each program, on small neighbouring logs."""
 
 from __future__ import annotations
 
@@ -43,22 +43,24 @@ NEIGHBOURS: Mapping[str, tuple[Scene, Scene, int]] = {
 def guarantees(tool: Tool, epsilon: float = 1.0) -> list[dict[str, Any]]:
     """Lower bounds of the epsilon of a tool at the parameter 1 on neighbouring logs, as `audit-epsilon` finds them."""
     rows = []
-    for name, (one, other, steps) in NEIGHBOURS.items():
+    for name, (first, second, steps) in NEIGHBOURS.items():
         timed = name == "a time of one case"
         if timed != (tool.peer == "pripel"):  # its variants are those of its query
             continue
         runs = AUDIT_RUNS // SLOW.get(tool.name, 1)
         try:
             pair = NeighbourPair(
-                name, _outcomes(tool, one, epsilon, runs), _outcomes(tool, other, epsilon, runs), steps
+                name, _outcomes(tool, first, epsilon, runs), _outcomes(tool, second, epsilon, runs), steps
             )
             claimed = 0.0 if "delta" not in tool.claim else AUDIT_DELTA
-            found = audit(pair, runs, delta=claimed, alpha=ALPHA / len(NEIGHBOURS))
+            outcome = audit(pair, runs, delta=claimed, alpha=ALPHA / len(NEIGHBOURS))
         except PeerError as error:
             rows.append({"pair": name, "note": str(error)})
             continue
-        alone = _support_differs(tool, one, other, epsilon, runs, claimed)
-        rows.append({"pair": name, "epsilon": found.epsilon / steps, "witness": found.witness, "runs": runs, **alone})
+        alone = _support_differs(tool, first, second, epsilon, runs, claimed)
+        rows.append(
+            {"pair": name, "epsilon": outcome.epsilon / steps, "witness": outcome.witness, "runs": runs, **alone}
+        )
     return rows
 
 
@@ -80,8 +82,8 @@ def _releases(tool: Tool, scene: Scene, epsilon: float, runs: int) -> Iterator[l
 @cache
 def _asked(peer: str, scene: str, epsilon: float, runs: int) -> list[Any]:
     """One answer a log: which pair it is looked at in does not change its draws."""
-    found = ask(peer, json.loads(scene), epsilon, 4, runs=runs, pruning=math.ceil(ALONE / epsilon))
-    runs_of_it: list[Any] = found["runs"]
+    answer = ask(peer, json.loads(scene), epsilon, 4, runs=runs, pruning=math.ceil(ALONE / epsilon))
+    runs_of_it: list[Any] = answer["runs"]
     return runs_of_it
 
 
@@ -117,11 +119,13 @@ def _seen(release: list[Any]) -> Iterator[Any]:
         yield ("a case takes more than 20 days",)
 
 
-def _support_differs(tool: Tool, one: Scene, other: Scene, epsilon: float, runs: int, delta: float) -> dict[str, Any]:
+def _support_differs(
+    tool: Tool, first: Scene, second: Scene, epsilon: float, runs: int, delta: float
+) -> dict[str, Any]:
     """Whether an activity that only one log has, or a duration, leaves at all: no finite epsilon then."""
     if tool.peer in ("laplace", "sacofa", "pripel") or not tool.claims:
-        here = Counter(event for release in _releases(tool, other, epsilon, runs) for event in set(_seen(release)))
-        alone = [(n, e) for e, n in here.items() if _impossible(e, one)]
+        here = Counter(event for release in _releases(tool, second, epsilon, runs) for event in set(_seen(release)))
+        alone = [(n, e) for e, n in here.items() if _impossible(e, first)]
         if alone:
             return {"unbounded": True, "how": f"{max(alone)[1]!r} in {max(alone)[0] / runs:.1%} of the releases"}
     return {"unbounded": False, "how": ""}

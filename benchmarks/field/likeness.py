@@ -31,11 +31,11 @@ def measured(log: EventLog, tool: Tool, epsilon: float, *, model: bool) -> dict[
             note = str(error)
             break
         released = EventLog.from_traces([(v, None) for v, count in last.items() for _ in range(count) if v])
-        found = likeness(log, released) if released.n_cases else None
+        figures = likeness(log, released) if released.n_cases else None
         rows.append(
             {
-                "similarity": 0.0 if found is None else found.similarity,
-                "dfg_error": 1.0 if found is None else found.dfg_error,
+                "similarity": 0.0 if figures is None else figures.similarity,
+                "dfg_error": 1.0 if figures is None else figures.dfg_error,
                 "covered": sum(true[v] for v in last) / log.n_cases,
                 "true": sum(v in true for v in last),
                 "invented": sum(v not in true for v in last),
@@ -60,11 +60,11 @@ def _f1(log: EventLog, released: Traces) -> float | None:
         return 0.0
     try:
         with _Within(LIMIT // 2):
-            found = discovery_quality(log, made, "replay")
+            quality = discovery_quality(log, made, "replay")
     except TimeoutError:
         return None
-    both = found.fitness + found.precision
-    return 2 * found.fitness * found.precision / both if both else 0.0
+    both = quality.fitness + quality.precision
+    return 2 * quality.fitness * quality.precision / both if both else 0.0
 
 
 class _Within:

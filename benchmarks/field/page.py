@@ -53,14 +53,14 @@ KEYS = ("rounds", "similarity", "dfg_error", "covered", "true", "invented", "f1"
 def _table(results: Mapping[str, Any], log: str, epsilon: float, tools: Sequence[Tool]) -> list[str]:
     rows = []
     for tool in tools:
-        found = results.get(result_key(log, epsilon, tool))
-        if found is None:
+        result = results.get(result_key(log, epsilon, tool))
+        if result is None:
             rows.append([tool.name, "not run", *[""] * 7])
-        elif not found["rounds"]:
-            rows.append([tool.name, f"none: {found['note']}", *[""] * 7])
+        elif not result["rounds"]:
+            rows.append([tool.name, f"none: {result['note']}", *[""] * 7])
         else:
-            whole = ("rounds", "true", "invented")
-            shown = [round(found[key]) if key in whole else found.get(key) for key in KEYS]
+            counted = ("rounds", "true", "invented")
+            shown = [round(result[key]) if key in counted else result.get(key) for key in KEYS]
             rows.append([tool.name, *shown])
     return _markdown(HEAD, rows)
 
@@ -93,10 +93,10 @@ def _nearer(results: Mapping[str, Any]) -> list[str]:
                 continue
             beaten, nearer = [], []
             for tool in TOOLS:
-                found = results.get(result_key(log, epsilon if tool.claims else EPSILONS[0], tool))
-                if tool.name == OURS or found is None or not found["rounds"]:
+                result = results.get(result_key(log, epsilon if tool.claims else EPSILONS[0], tool))
+                if tool.name == OURS or result is None or not result["rounds"]:
                     continue
-                better, claim = _better(found, ours), _claim(results, tool)
+                better, claim = _better(result, ours), _claim(results, tool)
                 if better:
                     nearer.append(f"{tool.name}: {better} ({claim})")
                 elif claim == "not refuted":
@@ -109,9 +109,9 @@ def _tool(name: str) -> Tool:
     return next(tool for tool in TOOLS if tool.name == name)
 
 
-def _better(found: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+def _better(result: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
     """On which measures: both, one by its name, or none."""
-    similar, follows = found["similarity"] > ours["similarity"], found["dfg_error"] < ours["dfg_error"]
+    similar, follows = result["similarity"] > ours["similarity"], result["dfg_error"] < ours["dfg_error"]
     if similar and follows:
         return "both"
     return "similarity" if similar else "DFG error" if follows else ""

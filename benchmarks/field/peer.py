@@ -23,34 +23,36 @@ from typing import Any
 def main() -> None:
     """Answer one request."""
     warnings.simplefilter("ignore")
-    asked = json.load(sys.stdin)
-    resource.setrlimit(resource.RLIMIT_CPU, (asked["limit"], asked["limit"] + 5))
+    question = json.load(sys.stdin)
+    resource.setrlimit(resource.RLIMIT_CPU, (question["limit"], question["limit"] + 5))
     out, sys.stdout = sys.stdout, io.StringIO()  # pm4py greets
     with contextlib.redirect_stderr(io.StringIO()):
-        tool = _tool(asked)
+        tool = _tool(question)
         begin = time.process_time()
-        runs = [tool() for _ in range(asked["runs"])]
+        runs = [tool() for _ in range(question["runs"])]
         cpu = time.process_time() - begin
     json.dump({"runs": runs, "cpu": cpu}, out)
 
 
-def _tool(asked: dict[str, Any]) -> Any:
+def _tool(question: dict[str, Any]) -> Any:
     from pm4py.algo.anonymization.trace_variant_query.variants import laplace, sacofa
 
     # What `apply` calls behind a look for a progress bar, which fails in Laplace (importlib.util has no find_loader).
-    query = sacofa if asked["tool"] == "sacofa" else laplace
-    terms = (asked["epsilon"], asked["p"], asked["k"], None)
-    if asked["tool"] != "pripel":
-        source = _log(asked["cases"])
+    query = sacofa if question["tool"] == "sacofa" else laplace
+    terms = (question["epsilon"], question["p"], question["k"], None)
+    if question["tool"] != "pripel":
+        source = _log(question["cases"])
         return lambda: _shown(query.privatize_tracevariants(source, *terms))
     from pm4py.algo.anonymization.pripel.variants import pripel
     from pm4py.objects.conversion.log import converter
 
     def run() -> list[Any]:
-        source = _log(asked["cases"])  # it writes into its argument
-        frame = pripel.apply(source, laplace.privatize_tracevariants(_log(asked["cases"]), *terms), asked["epsilon"])
+        source = _log(question["cases"])  # it writes into its argument
+        frame = pripel.apply(
+            source, laplace.privatize_tracevariants(_log(question["cases"]), *terms), question["epsilon"]
+        )
         log = converter.apply(frame, variant=converter.Variants.TO_EVENT_LOG)
-        return _timed(log) if asked.get("times") else _shown(log)
+        return _timed(log) if question.get("times") else _shown(log)
 
     return run
 
@@ -76,12 +78,12 @@ def _timed(log: Any) -> list[Any]:
 
 def _shown(log: Any) -> list[Any]:
     """[variant, count, durations]."""
-    found: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    times: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for trace in log:
         variant = tuple(event["concept:name"] for event in trace)
         moments = [event["time:timestamp"] for event in trace]
-        found[variant].append((moments[-1] - moments[0]).total_seconds() if moments else 0.0)
-    return [[list(variant), len(took), took] for variant, took in found.items()]
+        times[variant].append((moments[-1] - moments[0]).total_seconds() if moments else 0.0)
+    return [[list(variant), len(took), took] for variant, took in times.items()]
 
 
 if __name__ == "__main__":

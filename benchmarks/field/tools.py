@@ -69,8 +69,8 @@ def travas(log: EventLog, epsilon: float, delta: float = DELTA) -> Traces:
 def _timed(run: Callable[[EventLog, float], Traces]) -> Callable[[EventLog, float], tuple[Traces, float]]:
     def release(log: EventLog, epsilon: float) -> tuple[Traces, float]:
         begin = time.process_time()
-        found = run(log, epsilon)
-        return found, time.process_time() - begin
+        result = run(log, epsilon)
+        return result, time.process_time() - begin
 
     return release
 
@@ -99,12 +99,12 @@ def ask(
 ) -> dict[str, Any]:
     """Return the answer of a program of pm4py. PeerError: not installed, failed, or more than `limit` CPU s."""
     python = os.environ.get("VEILSTREAM_FIELD_PYTHON", sys.executable)
-    asked = {"tool": tool, "epsilon": epsilon, "k": length, "p": pruning, "runs": runs, "cases": log, "limit": limit}
-    asked["times"] = times
+    question = {"tool": tool, "epsilon": epsilon, "k": length, "p": pruning, "runs": runs, "cases": log, "limit": limit}
+    question["times"] = times
     script = Path(__file__).with_name("peer.py")
     try:
         done = subprocess.run(
-            [python, str(script)], input=json.dumps(asked), capture_output=True, text=True, check=False
+            [python, str(script)], input=json.dumps(question), capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
         raise PeerError("not installed") from None
@@ -114,8 +114,8 @@ def ask(
         last = (done.stderr.strip().splitlines() or ["killed"])[-1]
         missing = "ModuleNotFoundError" in last or "cannot import name" in last
         raise PeerError("not installed" if missing else last[:80])
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 def cases(log: EventLog) -> list[list[list[Any]]]:

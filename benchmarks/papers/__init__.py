@@ -1,1 +1,1 @@
-"""The five papers, recomputed: one module per paper, each a page of tables beside the printed values."""
+"""The five papers, recomputed: one module per paper, each of which makes a page of tables with the printed values."""

@@ -43,14 +43,14 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="small logs only; compare with the committed pages")
     parser.add_argument("--json", action="store_true", help="JSON on stdout instead of pages")
     parser.add_argument("--only", choices=sorted(PAGES), action="append", help="this paper; repeatable")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     old: list[str] = []
-    for name in asked.only or PAGES:
+    for name in arguments.only or PAGES:
         print(name, file=sys.stderr)
-        made = PAGES[name](small=asked.small)
-        if asked.json:
+        made = PAGES[name](small=arguments.small)
+        if arguments.json:
             print(json.dumps(made.as_json()))
-        elif asked.small:
+        elif arguments.small:
             old += [f"{name}: {title}" for title in stale(made)]
         else:
             write(made)

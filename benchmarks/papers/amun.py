@@ -143,7 +143,7 @@ def _table_2(annotated: AnnotatedLog) -> Table:
 
 def _table_3(kept: AnnotatedLog, mask: Any, settings: AmunSettings) -> Table:
     gone = {str(int(case) + 1) for case in np.flatnonzero(~mask)}
-    left = [row for row in EXAMPLE["rows"] if row["case"] not in gone]
+    remaining = [row for row in EXAMPLE["rows"] if row["case"] not in gone]
     priors = prior_probabilities(kept, EXAMPLE["delta"], "paper-tables")
     epsilons = event_epsilons(kept, settings)
     rows = [
@@ -155,7 +155,7 @@ def _table_3(kept: AnnotatedLog, mask: Any, settings: AmunSettings) -> Table:
             round(float(e), 2),
             row["printed_table3"][1],
         ]
-        for row, p, e in zip(left, priors, epsilons, strict=True)
+        for row, p, e in zip(remaining, priors, epsilons, strict=True)
     ]
     header = ["case", "activity", "P_k", "printed", "eps_t", "printed"]
     return Table(f"Table 3: after the filter (dropped: case {', '.join(sorted(gone))})", header, rows)

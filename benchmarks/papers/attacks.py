@@ -43,7 +43,7 @@ class Setting(NamedTuple):
 
 
 CHOSEN = Setting("seq", 5, 1, "exact")
-TRIED = [Setting(*one) for one in product(("set", "mult", "seq", "rel"), (2, 3, 5), (0.5, 1), tuple(SUPPRESSIONS))]
+TRIED = [Setting(*terms) for terms in product(("set", "mult", "seq", "rel"), (2, 3, 5), (0.5, 1), tuple(SUPPRESSIONS))]
 SHOWN = 12
 GOLDEN = ROOT / "tests" / "golden"
 PRINTED = json.loads((GOLDEN / "attacks_paper_figures.json").read_text(encoding="utf-8"))
@@ -91,12 +91,14 @@ def page(*, small: bool = False) -> Page:
 
 
 def _example() -> Table:
-    logs = [EventLog.from_traces([(tuple(trace), own) for trace, own in FIGURE_2[name]]) for name in ("L1", "L2")]
+    logs = [
+        EventLog.from_traces([(tuple(trace), classes) for trace, classes in FIGURE_2[name]]) for name in ("L1", "L2")
+    ]
     earlier, later = (SimpleLog.from_log(log, ("sensitive",)) for log in logs)
-    found = anonymity(earlier, later, bk_length=2, n=[1], candidates=[("d", "e"), ("d", "c")])
+    attack = anonymity(earlier, later, bk_length=2, n=[1], candidates=[("d", "e"), ("d", "c")])
     rows = [
-        [" ".join(one["bk"]), one["ms1"], one["ms2"], one["f"], one["c"], one["b"]]
-        for one in found.json()["candidates"]
+        [" ".join(candidate["bk"]), candidate["ms1"], candidate["ms2"], candidate["f"], candidate["c"], candidate["b"]]
+        for candidate in attack.json()["candidates"]
     ]
     printed = {"d e": "F = 1, C = 1 (Examples 4, 5)", "d c": "B = 1 (Example 6)"}
     header = ["bk", "ms1", "ms2", "F", "C", "B", "printed"]
@@ -105,11 +107,11 @@ def _example() -> Table:
 
 @cache
 def _release(cases: int, setting: Setting) -> SimpleLog | None:
-    whole = held("sepsis")
-    if whole is None:
+    log = held("sepsis")
+    if log is None:
         return None
     made = anonymize(
-        cut(whole, cases),
+        cut(log, cases),
         sensitive=("Diagnose",),
         knowledge=setting.knowledge,
         attribute="ac",
@@ -127,8 +129,8 @@ def _results(first: int, second: int, method: Any, setting: Setting = CHOSEN) ->
     earlier, later = _release(first, setting), _release(second, setting)
     if earlier is None or later is None:
         return None
-    found = anonymity(earlier, later, bk_length=BK_LENGTH, n=NS, method=method, minimum="realisable")
-    return {one.n: one for one in found.results}
+    attack = anonymity(earlier, later, bk_length=BK_LENGTH, n=NS, method=method, minimum="realisable")
+    return {result.n: result for result in attack.results}
 
 
 def _values(scenario: str) -> Table:
@@ -177,7 +179,7 @@ def _search() -> Table:
     """The settings by their distance to the printed KA1 and KA2 of n = 1..4 (sum of |log ratio|), nearest first."""
     gap = "10%"
     printed = [_printed("I", gap, n)[:3:2] for n in NS]
-    found: dict[Any, tuple[float, Setting, list[Any]]] = {}
+    by_distance: dict[Any, tuple[float, Setting, list[Any]]] = {}
     for setting in TRIED if held("sepsis") is not None else []:
         try:
             results = _results(*SCENARIOS["I"][gap], "exact", setting)
@@ -187,12 +189,12 @@ def _search() -> Table:
         if any(not isinstance(cell, int) or not cell for pair in values for cell in pair):
             continue
         distance = sum(
-            abs(log(one / other))
+            abs(log(row / printed_row))
             for ours, theirs in zip(values[:-1], printed, strict=False)
-            for one, other in zip(ours, theirs, strict=True)
+            for row, printed_row in zip(ours, theirs, strict=True)
         )
-        found.setdefault(str(values), (distance, setting, values))
-    nearest = sorted(found.values(), key=lambda one: one[0])[:SHOWN]
+        by_distance.setdefault(str(values), (distance, setting, values))
+    nearest = sorted(by_distance.values(), key=lambda entry: entry[0])[:SHOWN]
     rows = [
         [*setting, round(far, 2), *(" / ".join(map(str, pair)) for pair in values)] for far, setting, values in nearest
     ]

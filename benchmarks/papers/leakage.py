@@ -83,9 +83,11 @@ def _window(log: EventLog | None, scenario: Scenario, x: int) -> list[list[Any]]
     if log is None:
         return [[x, "all", *[NOT_HELD] * 6, "-"]]
     ours, theirs = _run(log, scenario, x, "definition"), _run(log, scenario, x, "reference")
-    one, two = ours.chains["activity"], theirs.chains["activity"]
+    our_chain, their_chain = ours.chains["activity"], theirs.chains["activity"]
     rows = []
-    for k, values in enumerate(zip(one.bpl, one.fpl, one.tpl, two.bpl, two.fpl, two.tpl, strict=True)):
+    for k, values in enumerate(
+        zip(our_chain.bpl, our_chain.fpl, our_chain.tpl, their_chain.bpl, their_chain.fpl, their_chain.tpl, strict=True)
+    ):
         printed = (
             "0.01 each"
             if k == 0

@@ -13,7 +13,7 @@ from connectors import read_log
 from models.eventlog import EventLog
 
 NOT_HELD = "not held"
-"""Content of a cell whose log is not at hand. A value of the paper is never copied as ours."""
+"""Content of a cell whose log is missing. A value of the paper is never copied as ours."""
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("sepsis", "urineweginfectie", "ccc19")

@@ -84,13 +84,13 @@ def _example() -> list[Table]:
     printed = EXAMPLE["variant_case5_disease_new"]
     rows = []
     for label, mend in (("as printed", False), ("mended", True)):
-        chosen_, left = _algorithm_1(mend=mend)
-        rows.append([label, "; ".join(chosen_), sum(map(len, left)), "(VI,D1,5); (RE,E4,1)", 24])
+        chosen_, traces = _algorithm_1(mend=mend)
+        rows.append([label, "; ".join(chosen_), sum(map(len, traces)), "(VI,D1,5); (RE,E4,1)", 24])
     table = Table(
         "Tables 3, 6, 7, 8: Algorithm 1", ["Table 3", "suppressed", "events left", "printed", "printed"], rows
     )
-    _, left = _algorithm_1(mend=True)
-    lines = [[n + 1, " ".join(one), " ".join(printed["anonymized"][str(n + 1)])] for n, one in enumerate(left)]
+    _, traces = _algorithm_1(mend=True)
+    lines = [[n + 1, " ".join(trace), " ".join(printed["anonymized"][str(n + 1)])] for n, trace in enumerate(traces)]
     return [table, Table("Table 8, mended", ["case", "ours", "printed"], lines), _tables_4_5()]
 
 
@@ -103,8 +103,8 @@ def _algorithm_1(*, mend: bool) -> tuple[list[str], list[list[str]]]:
     items = Column.encode(tuple(_part(text)) for trace in traces for text in trace)
     starts = EventLog.from_traces([(trace, None) for trace in traces]).starts
     view = view_of_items(starts, items, "rel", {"Disease": Column.encode(diseases)})
-    found = minimal_violations(view, TlkcBounds.of(bounds["L"], bounds["K"], bounds["C"])).candidates()
-    codes = algorithm_1(found, maximal_frequent(view, bounds["theta"]), len(view.alphabet))
+    violations = minimal_violations(view, TlkcBounds.of(bounds["L"], bounds["K"], bounds["C"])).candidates()
+    codes = algorithm_1(violations, maximal_frequent(view, bounds["theta"]), len(view.alphabet))
     gone = [f"({','.join(map(str, item))})" for item in view.decode(codes)]
     return gone, [[text for text in trace if text not in gone] for trace in traces]
 
@@ -162,8 +162,8 @@ def _prices(name: str, *, small: bool) -> Table:
 
 
 def _authors(name: str, setting: str, each: str) -> str | None:
-    found: Any = AUTHORS.get((name, setting), {}).get(each)
-    return f"{found['events']} / {found['data_utility']}" if isinstance(found, dict) else found
+    printed: Any = AUTHORS.get((name, setting), {}).get(each)
+    return f"{printed['events']} / {printed['data_utility']}" if isinstance(printed, dict) else printed
 
 
 def _price(name: str, setting: str, each: Structure, method: str) -> list[Any]:

@@ -63,8 +63,8 @@ def page(*, small: bool = False) -> Page:
 
 
 def _shares(log: EventLog, projection: Any, resolution: Unit, amounts: Any, semantics: Semantics) -> list[Any]:
-    found = trace_uniqueness(log, projection, amounts, resolution=resolution, draws=5, semantics=semantics)
-    return ["n/a"] * len(amounts) if found.status != "ok" else [round(p.unique_mean, 3) for p in found.points]
+    runs = trace_uniqueness(log, projection, amounts, resolution=resolution, draws=5, semantics=semantics)
+    return ["n/a"] * len(amounts) if runs.status != "ok" else [round(p.unique_mean, 3) for p in runs.points]
 
 
 def _figure_1(log: EventLog | None) -> Table:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines_agree import found, names, prepared
+from benchmarks.engines_agree import answers_of, names, prepared
 
 ALL = (
     "amun-paper-example", "bpic2012", "bpic2012-app", "bpic2013-incidents", "ccc19", "sepsis", "urineweginfectie",
@@ -16,12 +16,13 @@ ALL = (
 def agree(kind: str, name: str, logs: Path, work: Path) -> None:
     """Check that the engine and `embedded` give the same, part by part."""
     pair = prepared(logs, name, work)
-    wanted, own = found("embedded", pair, work / "embedded"), found(kind, pair, work / kind)
-    assert own.keys() == wanted.keys() >= {"table", "plan", "cases", "counts", "audits"}
-    for part in wanted:
-        assert own[part] == wanted[part], part
-    assert len(wanted["table"]) > 1
-    assert wanted["audits"]["results"]
+    expected = answers_of("embedded", pair, work / "embedded")
+    actual = answers_of(kind, pair, work / kind)
+    assert actual.keys() == expected.keys() >= {"table", "plan", "cases", "counts", "audits"}
+    for part in expected:
+        assert actual[part] == expected[part], part
+    assert len(expected["table"]) > 1
+    assert expected["audits"]["results"]
 
 
 @pytest.mark.parametrize("name", ALL)

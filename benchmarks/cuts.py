@@ -1,12 +1,12 @@
 """A release every so many cases, each audited exactly against all earlier ones: the cost of each cut.
 
 `python -m benchmarks.cuts [--cuts N] [--log FILE] [--cases 100] [--first N] [--json]`. The log is BPIC 2012 (131 cuts
-of 100 new cases) by default; `--one-by-one` is Sepsis, whose last 200 cases come one a release. Plain
-TLKC-privacy is published although the gate may refuse it (`warn`), so that every cut is a release that all later ones
-are compared with. The process measures itself: CPU seconds of all cuts, of each tenth of them and of the last, the
-seconds of each stage, the exponent with which a cut's cost grows with its number, and the slope: CPU seconds that
-each further release adds to a cut, with its standard error. A cut also grows with the log, so `anonymity_slope` is that of the audit
-that looks back at all releases, alone.
+of 100 new cases) by default; `--one-by-one` is Sepsis, whose last 200 cases come one a release. Plain TLKC-privacy is
+published although the gate may refuse it (`warn`), so that every cut is a release that all later ones are compared
+with. The process measures itself: CPU seconds of all cuts, of each tenth of them and of the last, the seconds of each
+stage, the exponent with which a cut's cost grows with its number, and the slope: CPU seconds that each further
+release adds to a cut, with its standard error. A cut also grows with the log, so `anonymity_slope` is that of the
+audit that looks back at all releases, alone.
 """
 
 from __future__ import annotations

@@ -189,7 +189,10 @@ def _missing(header: list[str], names: ColumnNames) -> dict[str, str]:
 def _check_header(header: list[str], source: str) -> None:
     """Raise InputError if the first line holds values and no names. The message shows their shapes only."""
     shapes = ", ".join(repr(shape(name)) for name in header[:8])
-    if any(sum(letter.isdigit() for letter in name) * 2 > len(name) for name in header):
+    for name in header:
+        n_digits = sum(letter.isdigit() for letter in name)
+        if 2 * n_digits <= len(name):
+            continue
         raise InputError(f"{source}: line 1 looks like values ({shapes}); add a line before it that names the columns")
 
 

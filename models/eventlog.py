@@ -279,8 +279,9 @@ class EventLog:
         if len(names) == 1:
             return self.case_values(names[0])
         parts = [self.case_values(name).decode() for name in names]
+        all_missing = (None,) * len(parts)
         joint_values = zip(*parts, strict=True)
-        return Column.encode(None if all(part is None for part in joint) else joint for joint in joint_values)
+        return Column.encode(None if joint == all_missing else joint for joint in joint_values)
 
     def select_cases(self, cases: npt.NDArray[Any]) -> EventLog:
         """Return the chosen cases with all their events.

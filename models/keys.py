@@ -146,9 +146,14 @@ class KeyTotals:
         if not self._blocks:
             distinct_keys = np.flatnonzero(self._occurs)
             return distinct_keys, self._count[distinct_keys], self._sum[distinct_keys]
-        keys, values = (np.concatenate([block[place] for block in self._blocks]) for place in (0, 2))
-        counted = [np.ones(len(keys), dtype=np.int64) if times is None else times for keys, times, _ in self._blocks]
-        times = np.concatenate(counted)
+        keys = np.concatenate([keys_of_block for keys_of_block, _, _ in self._blocks])
+        values = np.concatenate([values_of_block for _, _, values_of_block in self._blocks])
+        counts_of_blocks = []
+        for keys_of_block, times_of_block, _ in self._blocks:
+            if times_of_block is None:
+                times_of_block = np.ones(len(keys_of_block), dtype=np.int64)
+            counts_of_blocks.append(times_of_block)
+        times = np.concatenate(counts_of_blocks)
         distinct_keys, place = grouped(keys, self._size)
         # floats hold whole numbers up to 2^53, more than any log has cases
         count = np.bincount(place, times, minlength=len(distinct_keys)).astype(np.int64)

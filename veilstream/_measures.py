@@ -133,12 +133,16 @@ def _attack_rows(pairs: Sequence[AttackedPair], body: Mapping[str, Any]) -> list
     for pair in pairs:
         answer = pair.answer.json()
         between = f"{pair.earlier + 1}, {pair.later + 1}"
-        rows += [{"releases": between, **{name: row[name] for name in _SHOWN_OF_PAIR}} for row in answer["results"]]
-        rows += [{"releases": between, **row, "bk": ", ".join(row["bk"])} for row in answer.get("candidates", ())]
+        for row in answer["results"]:
+            figures = {name: row[name] for name in _SHOWN_OF_PAIR}
+            rows.append({"releases": between, **figures})
+        candidates = answer.get("candidates", ())
+        rows += [{"releases": between, **candidate, "bk": ", ".join(candidate["bk"])} for candidate in candidates]
     if "series" in body:
         over_all = f"1..{body['series']['releases']}"
-        measured = ("n", "fa", "ca", "ba")
-        rows += [{"releases": over_all, **{name: row[name] for name in measured}} for row in body["series"]["results"]]
+        for row in body["series"]["results"]:
+            figures = {name: row[name] for name in ("n", "fa", "ca", "ba")}
+            rows.append({"releases": over_all, **figures})
     return rows
 
 

@@ -133,7 +133,9 @@ class MappedRecord(NamedTuple):
             return ABSENT if value is None else value.decode("utf-8", "replace")
         if root == "key":
             value = self.key()
-            return ABSENT if value is None else find(value, path_below) if path_below else value
+            if value is None:
+                return ABSENT
+            return find(value, path_below) if path_below else value
         if path == "topic":
             return self.message.topic
         if path == "timestamp" and self.message.timestamp is not None:

@@ -57,10 +57,8 @@ def compiled(schema: str, references: Mapping[str, str]) -> Callable[[bytes], An
         for file in files.file:
             pool.Add(file)
         messages = pool.FindFileByName(MAIN)
-        names = [
-            message_type.name for message_type in next(file for file in files.file if file.name == MAIN).message_type
-        ]
-        kinds = [messages.message_types_by_name[name] for name in names]
+        main_file = next(file for file in files.file if file.name == MAIN)
+        kinds = [messages.message_types_by_name[message_type.name] for message_type in main_file.message_type]
     except (KeyError, TypeError, ValueError):
         raise Poison("bad_schema") from None
     classes: dict[tuple[int, ...], Any] = {}

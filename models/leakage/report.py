@@ -211,12 +211,11 @@ def _allocation(last: Sequence[tuple[Any, Any]], alpha: Fraction, releases: int)
     since less epsilon never leaks more.
     """
     allocations = [allocate(*steps, alpha) for steps in last]
+    budgets_by_release = zip(*(allocation.series(releases) for allocation in allocations), strict=True)
     return {
         "alpha": float(alpha),
         "unknown_horizon": _down(min(allocation.constant for allocation in allocations)),
-        "known_horizon": [
-            _down(min(e)) for e in zip(*(allocation.series(releases) for allocation in allocations), strict=True)
-        ],
+        "known_horizon": [_down(min(budgets)) for budgets in budgets_by_release],
         "geometric": [_down(geometric(alpha, Fraction(1, 2), i)) for i in range(1, releases + 1)],
     }
 

@@ -83,7 +83,7 @@ def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, l
     table = grid(*(names[column] for column in kept), title=title, left=kept_left)
     for row in rows:
         cells = [row[column] for column in kept]
-        table.add_row(*("" if cell is None else str(cell) for cell in cells))
+        table.add_row(*["" if cell is None else str(cell) for cell in cells])
     return fitted(table)
 
 

@@ -63,14 +63,15 @@ def command(
 
     A bound below the claim proves nothing. A bound above it, or an output that the neighbour cannot have, refutes it.
     """
-    runs = (200 if pipeline else 1000) if runs is None else runs
+    default_runs, default_epsilon = (200, "0.1") if pipeline else (1000, "1")
+    runs = default_runs if runs is None else runs
     if runs < 20 or not 0 < alpha < 1:
         raise InputError("--runs must be at least 20 and --alpha between 0 and 1")
     if rho is not None and (mechanism != "dp-variants" or epsilon is not None or pipeline):
         raise InputError("--rho needs dp-variants, replaces --epsilon, and excludes --pipeline")
     if counts and (mechanism != "dp-variants" or pipeline):
         raise InputError("--counts needs dp-variants, and excludes --pipeline")
-    epsilon = ("0.1" if pipeline else "1") if epsilon is None else epsilon
+    epsilon = default_epsilon if epsilon is None else epsilon
     parameters: dict[str, Any] = {"epsilon": epsilon, "delta_dp": delta_dp, "delta": delta, "variant": variant}
     built = _mechanism(mechanism, parameters if rho is None else parameters | {"rho": rho})
     if cases not in ("all", "completed"):

@@ -54,12 +54,16 @@ def command(
         console.print(f"[+] HOLDS: {total} releases, {files} files, as the ledger sealed them", style="green")
     else:
         count = len(result.problems)
-        console.print(f"[x] DOES NOT HOLD: {count} problem{'s' * (count != 1)}", style="red")
+        problems = "1 problem" if count == 1 else f"{count} problems"
+        console.print(f"[x] DOES NOT HOLD: {problems}", style="red")
         wrong = grid("publication", "number", "kind", "what does not hold", left=4)
         for problem in result.problems:
             wrong.add_row(problem.publication, str(problem.sequence or ""), problem.kind, problem.text)
         console.print(wrong)
-    rows = [[row.name, *(_amount_or_none(getattr(row, name)) for name in COUNTS)] for row in result.publications]
+    rows: list[list[str | None]] = []
+    for row in result.publications:
+        counts = [_amount_or_none(getattr(row, name)) for name in COUNTS]
+        rows.append([row.name, *counts])
     console.print(filled(("publication", *COUNTS), rows, title="", left=1))
     for row in result.publications:
         if row.waited:

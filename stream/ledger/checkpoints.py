@@ -268,7 +268,11 @@ class Checkpoints:
             return None
         if self._log is None and (self._seen is None or self._seen[0] != whole_state.st_mtime_ns):
             self._seen = whole_state.st_mtime_ns, self._log_of(CURRENT)
-        path = self._log.path if self._log is not None else self._seen[1] if self._seen is not None else None
+        path = None
+        if self._log is not None:
+            path = self._log.path
+        elif self._seen is not None:
+            path = self._seen[1]
         if path is None or not path.exists():
             return Newest(whole_state.st_size, whole_state.st_mtime)
         log = path.stat()

@@ -90,11 +90,20 @@ def apply_tombstones(service: AffectedReleases, fold: Fold) -> None:
 def finish(service: AffectedReleases) -> None:
     """Take erased cases out of what is kept of earlier releases, as far as that is not done yet; the mirror last."""
     gone = tombstones(service)
-    for pipeline in service.pipelines.values() if gone else ():
+    if gone:
+        _take_out(service, gone)
+    if service.mirror is not None:
+        for pipeline in service.pipelines.values():
+            service.mirror.renew(pipeline.name, pipeline.account, service.folder)
+
+
+def _take_out(service: AffectedReleases, gone: set[bytes]) -> None:
+    """Take the cases with these digests out of held releases, and of what audits and builds read."""
+    for pipeline in service.pipelines.values():
         reject_erased(pipeline)
-    for former in _former(service) if gone else ():
+    for former in _former(service):
         _reject_former(former)
-    for audience in service.audiences if gone else ():
+    for audience in service.audiences:
         held = [{case for case in record.case_ids if case and digest(case) in gone} for record in audience.earlier]
         known_cases = set().union(*held)
         if known_cases:
@@ -105,9 +114,6 @@ def finish(service: AffectedReleases) -> None:
         for place, cases in enumerate(held):
             if cases:
                 audience.earlier[place] = _rewritten(service, audience.earlier[place], cases)
-    if service.mirror is not None:
-        for pipeline in service.pipelines.values():
-            service.mirror.renew(pipeline.name, pipeline.account, service.folder)
 
 
 @dataclass(slots=True)

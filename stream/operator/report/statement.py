@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +228,7 @@ def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequen
 
 
 def _text(section: Section) -> str:
-    cells = (cell for row in (*section.facts, *section.rows) for cell in row)
+    cells = chain.from_iterable((*section.facts, *section.rows))
     return "\n".join((*section.paragraphs, *section.points, *cells))
 
 

@@ -45,12 +45,16 @@ def audits(table: Mapping[str, Any]) -> tuple[Audit, ...]:
             continue
         if not isinstance(asked, bool | Mapping):
             raise InputError(f"audit.{name}: must be a table of its keys, true or false")
-        parameters = {k: v for k, v in main_table.items() if k != MAIN} if name == MAIN else asked
+        parameters = asked if isinstance(asked, Mapping) else {}
+        if name == MAIN:
+            parameters = {key: value for key, value in main_table.items() if key != MAIN}
         try:
-            chosen[name] = kind.model_validate(parameters if isinstance(parameters, Mapping) else {})
+            chosen[name] = kind.model_validate(parameters)
         except ValidationError as error:
             if name != MAIN:
                 error.add_note(name)  # the table of the keys that are at fault
             raise
-    order = TopologicalSorter({name: [a for a in audit.after if a in chosen] for name, audit in chosen.items()})
+    order = TopologicalSorter[str]()
+    for name, audit in chosen.items():
+        order.add(name, *(predecessor for predecessor in audit.after if predecessor in chosen))
     return tuple(chosen[name] for name in order.static_order())

@@ -240,10 +240,10 @@ def pairs_in_series(
         Columns of the background knowledge.
     """
     for record in records:
-        before = record.cache.get(SERIES, {})
-        record.cache[SERIES] = {
-            key: entry for key, entry in before.items() if any(entry[0] is record for record in records)
-        }
+        earlier_entries = record.cache.get(SERIES, {})
+        # Two records may be equal, but each entry belongs to one object.
+        members = {id(member) for member in records}
+        record.cache[SERIES] = {key: entry for key, entry in earlier_entries.items() if id(entry[0]) in members}
     alphabets, logs = _over_all(records, known_part)
     shared: Comparison | None = records[-1].cache.pop(COMPARISON, None)
     question = (bk_length, tuple(ns), tuple(about))

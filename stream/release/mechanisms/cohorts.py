@@ -335,8 +335,10 @@ class PublishedCohorts:
 
     def cohort_of(self, exposure: Exposure, origin: Ints) -> Ints:
         """Return the number of the cohort of each published case, int64[len(origin)]."""
-        number = {name: k for k, cohort in enumerate(self.cohorts) for name in cohort.cases}
-        return np.asarray([number[exposure.log.case_ids[case]] for case in origin], dtype=np.int64)
+        number_of_case: dict[str, int] = {}
+        for number, published in enumerate(self.cohorts):
+            number_of_case.update(dict.fromkeys(published.cases, number))
+        return np.asarray([number_of_case[exposure.log.case_ids[case]] for case in origin], dtype=np.int64)
 
     def held(self, exposure: Exposure) -> tuple[int, int]:
         """Count the cases and events of the exposed log that are not published: open, or waiting for their cohort."""

@@ -69,6 +69,12 @@ def command(
         if row.waited:
             cuts = "1 cut" if row.waited == 1 else f"{row.waited} cuts"
             console.print(f"note: {cuts} of {row.name} waited and released nothing")
+        if row.account and row.account["rule"] in ("composed", "parts"):
+            # The columns hold the sums, which gates and manifests state.
+            console.print(
+                f"note: the noise of {row.name} costs epsilon {row.account['epsilon']:.6g}, delta "
+                f"{row.account['delta']:.6g} in all; epsilon and delta of the table are sums of its charges"
+            )
     for note in result.notes:
         console.print(f"note: {note}")
     return 3 if nothing or not result.holds else 0

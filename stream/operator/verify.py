@@ -20,7 +20,7 @@ from fsspec.core import url_to_fs
 
 from connectors.store.base import HELD, MANIFEST, FileEntry, digest, release_name, release_number
 from connectors.store.reached import ReachedFileSystem, reaching
-from models.dp.account import agrees
+from models.dp.account import agrees, loss
 from models.dp.budget import Charge, exact, shown
 from models.dp.zcdp import Accounting
 from models.errors import RefusedError
@@ -66,6 +66,8 @@ class Checked:
     bytes: int = 0
     epsilon: float = 0.0
     delta: float = 0.0
+    account: dict[str, float | str] = field(default_factory=dict)
+    """Epsilon and delta of all charges composed (`models.dp.account`), and the `rule` by which; empty without any."""
 
 
 @dataclass(slots=True)
@@ -199,6 +201,13 @@ class _Publication:
         )
         spent = account.accounting.loss(account.spent)
         self.checked.epsilon, self.checked.delta = shown(spent.epsilon), shown(spent.delta)
+        if account.charges:
+            composed, rule = loss(account.accounting, account.spending)
+            self.checked.account = {
+                "epsilon": shown(composed.epsilon),
+                "delta": shown(composed.delta),
+                "rule": rule,
+            }
         self.chained = self.last_released = 0
 
     def check(self) -> None:
@@ -339,8 +348,8 @@ class _Publication:
             stated, true = (budget.get("zcdp") or {}).get(name), shown((charged or Charge()).rho)
             if stated != true:
                 self._wrong("budget", f"says rho {stated} ({name}), the ledger {true}", number)
-        loss = self._accounting(budget).loss
-        paid, spent, process = loss(paid or Charge()), loss(spent), loss(process)
+        accounting = self._accounting(budget)
+        paid, spent, process = accounting.loss(paid or Charge()), accounting.loss(spent), accounting.loss(process)
         amounts = [(budget, paid, "costs"), (budget["spent"], spent, "says as spent")]
         if "process" in budget:  # not in manifests of programs before
             amounts.append((budget["process"]["spent"], process, "says as spent by the process"))

@@ -10,10 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from models.dp.account import loss
 from models.dp.budget import Charge, Draw, covers
 from models.dp.privacy_loss import Composition, gaussian_distance
 from models.dp.spending import Spending
+from models.dp.zcdp import PURE
 from models.errors import InputError
+from stream.commands.verify import command as verify_command
 from stream.ledger.entries import ChargeBody, ChargeEntry, DrawBody, charge_entry, read_entry, write_entry
 from stream.ledger.layout import OperatorLayout
 from stream.ledger.sqlite import SqliteLedger
@@ -271,3 +274,38 @@ def test_a_body_of_a_draw_is_parsed_once() -> None:
     assert (damaged.noise, damaged.has_damaged_draws) == ((), True)
     assert not first.has_damaged_draws
     assert not ChargeBody(epsilon="1", delta="0").has_damaged_draws
+
+
+def test_verify_states_the_exact_account_beside_the_sums(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """52 weekly releases of 1/52, some of them withheld: every one of them counts."""
+    mechanism = DpVariants(epsilon=Fraction(1, 52), delta_dp="5e-7")
+    path = OperatorLayout(tmp_path).ledger
+    path.parent.mkdir(parents=True)
+    ledger = SqliteLedger(path, "demo")
+    for week in range(52):
+        ledger.append(charged(f"week {week}", mechanism))
+        if week % 3 == 0:
+            ledger.append(entry("withheld", publication="p", cut=f"week {week}"))
+    ledger.close()
+    (publication,) = verify(tmp_path).publications
+    assert publication.epsilon == pytest.approx(1)
+    assert publication.account["rule"] == "composed"
+    assert 0.567 < float(publication.account["epsilon"]) <= 0.57
+    assert publication.account["delta"] == 53 * 5e-7
+    # An account that forgets what was withheld says less.
+    published = Spending().with_charge(mechanism.charge(), mechanism.draws(), 34)
+    assert loss(PURE, published).charge.epsilon < 0.5
+    verify_command(tmp_path)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "the noise of p costs epsilon 0.568321, delta 2.65e-05 in all" in printed
+
+
+def test_verify_states_no_account_without_charges(tmp_path: Path) -> None:
+    """A publication of groups spends nothing."""
+    path = OperatorLayout(tmp_path).ledger
+    path.parent.mkdir(parents=True)
+    ledger = SqliteLedger(path, "demo")
+    ledger.append(entry("withheld", publication="p", cut="a"))
+    ledger.close()
+    (publication,) = verify(tmp_path).publications
+    assert publication.account == {}

@@ -349,7 +349,9 @@ def _operator(process: str, source: Source) -> Iterator[Permission]:
     # Read and the group: `gap rewind` sets the group of ingest back.
     yield Permission("topic", source.topics, ("Create", "Read", "Write", *CHECKED))
     yield Permission("topic", (topic(process, "delta"),), ("Create", "Read", "Write", *CHECKED))
-    yield Permission("topic", _names(process, "ledger", "releases", "released-events"), ("Create", *CHECKED))
+    # Read: `release --wait` follows the ledger.
+    yield Permission("topic", (topic(process, "ledger"),), ("Create", "Read", *CHECKED))
+    yield Permission("topic", _names(process, "releases", "released-events"), ("Create", *CHECKED))
     # `dlq list` reads the letters; `dlq replay` sends records and its notes in one transaction.
     yield Permission("topic", (topic(process, "dlq"),), ("Create", "Read", "Write", *CHECKED))
     yield Permission("transactional-id", (topic(process, "dlq"),), ("Write", "Describe"))

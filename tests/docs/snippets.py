@@ -69,7 +69,7 @@ NOT_RUN = {
     r"ssh ": "needs another host",
     r"kafka-console-consumer\.sh |curl ": "needs a running daemon and its broker",
     r"PYSPARK_SUBMIT_ARGS|spark-submit ": "needs a cluster: tests/unit and tests/replay run Spark in one process",
-    r"veilstream (run|topics|publish|status) ": "needs a broker: tests/kafka/test_newcomer.py walks the first pages",
+    r"veilstream (run|topics|publish|status|dlq) ": "needs a broker: tests/kafka walks the pages",
     r"veilstream serve ": "serves until it is stopped: tests/deploy/test_console_browser.py",
     r"veilstream (approve|reject) ": "needs a release that waits: tests/replay/test_approval.py",
     r"veilstream audit-epsilon --pipeline ": "takes minutes: tests/replay/test_pipeline_audit_bytes.py",

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.kafka import scenario
+from tests.kafka import scenario, surgery
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.scenario import Keeper
-from tests.kafka.site import PATIENCE, Site
+from tests.kafka.site import PATIENCE, Site, publication
 from tests.ports import free_ports
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
@@ -160,3 +160,38 @@ def _rewound(one: Site) -> bool:
     """Try `gap rewind`: Kafka sets back only a group without members."""
     program = [sys.executable, "-m", "stream.commands", "gap", "rewind", "-c", str(one.config), "-o"]
     return subprocess.run([*program, str(one.output())], cwd=ROOT, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("recreated", [False, True])
+def test_an_ordered_release_is_awaited(broker: AnyBroker, name: str, tmp_path: Path, recreated: bool) -> None:
+    """`release --wait` ends when the release can be read, with 3 if one publication is withheld, and says so if nobody
+    decides; also after the delta topic was created again, whose offsets are no positions any more."""
+    strict = publication("strict", "{ new_cases = 1000 }", 'mechanism = { kind = "tlkc", K = 500 }\n')
+    plain = publication("plain", "{ new_cases = 1000 }")
+    one = Site(broker.bootstrap, name, tmp_path, plain + strict)
+    values = [value for value in scenario.events(cases=20) if value not in scenario.BAD]
+    command = ("release", "-c", str(one.config), "--json")
+    try:
+        ingest, coordinator = one.start("ingest"), one.start("coordinator")
+        one.send(values, 0)
+        one.wait(lambda: one.covered() == len(values), "every event")
+        if recreated:
+            one.command("release", "-c", str(one.config), "plain", "--wait", "10m")
+            assert one.stop(ingest, coordinator) == [0, 0]
+            surgery.recreate(one.bootstrap, f"veilstream.{name}.delta")
+            assert one.start("coordinator").wait(PATIENCE) == 4
+            one.command("gap", "accept", "-c", str(one.config), "-o", str(one.output()))
+            ingest, coordinator = one.start("ingest"), one.start("coordinator")
+        told = json.loads(one.command(*command, "--wait", "10m", expect=3, stdout=True))
+        published, withheld = told["decisions"]
+        assert (published["publication"], published["outcome"]) == ("plain", "published")
+        assert (one.output() / "public" / "plain" / f"release-{published['release']:06d}").is_dir()
+        assert (withheld["publication"], withheld["outcome"], withheld["release"]) == ("strict", "withheld", None)
+        assert withheld["reasons"]
+        assert "plain: published, release" in one.command("release", "-c", str(one.config), "plain", "--wait", "10m")
+        assert one.stop(coordinator) == [0]
+        message = one.command("release", "-c", str(one.config), "plain", "--wait", "1s", expect=1)
+        assert "plain: no decision; a pause, a gap or a coordinator that does not run" in message
+        assert one.stop(ingest) == [0]
+    finally:
+        one.close()

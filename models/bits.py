@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.compiled import part
+from models.compiled import part, wraps_around
 
 
 @part
+@wraps_around
 def count_ones(word):  # type: ignore[no-untyped-def]
     """Return how many bits of a uint64 are set, int64.
 

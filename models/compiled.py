@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+import numpy as np
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -149,12 +150,30 @@ def part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
     return _plain(function) if _is_plain(function) else _compiled(function, no_cpython_wrapper=True)
 
 
+def wraps_around(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Declare that the unsigned integers of a kernel wrap around on purpose; below `kernel` or `part`.
+
+    Compiled code wraps silently. As plain Python, NumPy would warn of an overflow at each scalar that wraps.
+    """
+    _WRAPPING.add(f"{function.__module__}.{function.__name__}")
+    return function
+
+
+_WRAPPING: set[str] = set()
+
+
 def _plain(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Return the function as it is. A kernel that is compiled all the same can call it, and compiles its own copy."""
-    from numba.extending import register_jitable
+    from numba.extending import overload, register_jitable
 
     registered: Any = register_jitable
-    return cast("Callable[Parameters, Result]", registered(function))
+    plain: Callable[Parameters, Result] = registered(function)
+    if f"{function.__module__}.{function.__name__}" not in _WRAPPING:
+        return plain
+    quiet = np.errstate(over="ignore")(function)
+    overloading: Any = overload
+    overloading(quiet, strict=False)(lambda *_arguments, **_keywords: function)
+    return quiet
 
 
 def _is_plain(function: Callable[..., Any]) -> bool:

@@ -33,7 +33,7 @@ import numpy as np
 from models.attacks.linker import UNREACHED, BaseLinker, Flags
 from models.attacks.pairs import NextOccurrences, PartOfTables, ReleasePair, advance, is_in
 from models.attacks.totals import SharedTotals, add_leaving, column_starts
-from models.compiled import kernel, part
+from models.compiled import kernel, part, wraps_around
 from models.eventlog import Codes, Ints
 
 MEASURES = ("ka1", "ka2", "ka1_common", "ka2_common", "fa", "ca", "ba")
@@ -767,6 +767,7 @@ def _add_loose(first, after, loose, positions, missing, threshold, leaving):  # 
 
 
 @part
+@wraps_around
 def _advance_all(first, after, positions, missing, active, sizes, seen, n, depth, a):  # type: ignore[no-untyped-def]
     """Set the positions of the next depth after symbol a. Returns whether this state is new.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from models.compiled import kernel
+from models.compiled import kernel, wraps_around
 from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, EventLog, Ints
@@ -351,6 +351,7 @@ def place_cases(
 
 
 @kernel
+@wraps_around
 def digests(points: Codes, starts: Ints, group: Ints, digest: Words) -> None:
     """Return a number for each case that is equal for equal points in equal order and group.
 

@@ -32,6 +32,9 @@ DECIDED = (
 )
 """Sentence on what a dp promise does not cover if releases need an approval."""
 
+PUBLIC_CUT = "the moment of each release is treated as public and is not protected"
+"""Sentence of a dp promise whose releases leave at a moment that depends on the data (`gate.public_cut`)."""
+
 _ROWS = (
     "the promise begins at the rows (XES: events) of the file: each is read by itself, as declared, and rows that "
     "cannot be read are left out one by one; a file that is damaged as a whole is refused, which is not covered"
@@ -90,7 +93,7 @@ def manifest(
     if not mechanism.reads_data_in_gate:
         promised["intake"] = INTAKE_STATEMENTS[spec.intake]
     if spec.gate.public_cut:
-        promised["public_cut"] = "the moment of each release is treated as public and is not protected"
+        promised["public_cut"] = PUBLIC_CUT
     if spec.approval and not mechanism.reads_data_in_gate:
         promised["not_guaranteed"] += f"; {DECIDED}"
     body: Manifest = {
@@ -104,7 +107,7 @@ def manifest(
         "published": published,
         "mechanism": cast(MechanismSection, {"kind": mechanism.kind, "parameters": parameters, **build.public}),
         "promise": promised,
-        "budget": _budget(spec, charged),
+        "budget": budget_section(spec, charged.spent, charged.spent + inputs.spent_elsewhere),
         "time_basis": build.time_basis,
         "reading": reading_notes(build),
         "carries": [*build.carries, *build.attributes],
@@ -218,13 +221,20 @@ def public_counts(build: Build) -> dict[str, int]:
     return {"cases": log.n_cases, "events": log.n_events, "variants": len(variants)}
 
 
-def _budget(spec: PublicationSpec, charged: Charged) -> Budget | None:
-    """Return what the release spends, and what was spent with it; None if it spends nothing."""
+def budget_section(spec: PublicationSpec, spent: Charge, process_spent: Charge) -> Budget | None:
+    """Return what a release spends, and what was spent with it; None if it spends nothing.
+
+    Parameters
+    ----------
+    spec
+        Configuration of the publication.
+    spent, process_spent
+        Charges of the publication and of the whole process.
+    """
     charge = spec.mechanism.charge()
     if charge == Charge():
         return None
-    accounting, spent = spec.accounting, charged.spent
-    process_spent = spent + charged.inputs.spent_elsewhere
+    accounting = spec.accounting
     alone = accounting.loss(charge)
     budget: Budget = {
         "epsilon": shown(alone.epsilon),

@@ -55,6 +55,12 @@ def as_duration(value: Any) -> int:
     return length
 
 
+def as_text(length: int) -> str:
+    """Return nanoseconds in the largest unit that divides them, up to days: `30d`."""
+    unit = next(name for name in ("d", "h", "m", "s", "ms") if length % UNITS[name] == 0 or name == "ms")
+    return f"{length // UNITS[unit]}{unit}"
+
+
 AS_WRITTEN = {"durations": "as written"}
 """Context of a dump that shall be read again as a configuration; without it durations are nanoseconds."""
 

@@ -17,6 +17,11 @@ def _part_5(capfd: pytest.CaptureFixture[str], *words: str) -> str:
     return capfd.readouterr().out.split("## 5. ")[1].split("## 6. ")[0]
 
 
+def _part_3(capfd: pytest.CaptureFixture[str], *words: str) -> str:
+    assert execute(["dossier", *words]) == 0
+    return capfd.readouterr().out.split("## 3. ")[1].split("## 4. ")[0]
+
+
 @pytest.fixture
 def approved(tmp_path: Path) -> Path:
     """One release approved, the next one rejected."""
@@ -43,6 +48,24 @@ def test_an_erasure_is_in_the_history(
     part = _part_5(capfd, str(output), "steps")
     assert "1 case; in releases 1 to 3." in part
     assert "A published release cannot be called back" in part
+    part_3 = _part_3(capfd, str(output), "steps")
+    assert "1 erased case is missing from later releases, and recipients still have it in releases 1 to 3" in part_3
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_retention_of_cases_is_a_limit_where_one_is_set(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], language: str
+) -> None:
+    configuration = small().replace('name = "clinic"', 'name = "clinic"\nretention = "30d"')
+    completion = '[process.completion]\nend_activities = ["c"]\n[[publication]]'
+    output = replayed(tmp_path, configuration.replace("[[publication]]", completion), code=(0, 3))
+    words = [str(output), "steps", "-c", str(tmp_path / "clinic.toml"), "--language", language]
+    sentence = {"en": "complete for 30 days", "de": "seit 30 Tagen", "nl": "30 dagen geleden is afgerond"}[language]
+    assert sentence in _part_3(capfd, *words)
+    (tmp_path / "without").mkdir()
+    output = replayed(tmp_path / "without", small())
+    words = [str(output), "steps", "-c", str(tmp_path / "without" / "clinic.toml"), "--language", language]
+    assert "30" not in _part_3(capfd, *words)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

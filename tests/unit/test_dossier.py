@@ -117,6 +117,70 @@ def test_a_publication_without_a_release_has_no_dossier(tmp_path: Path, capfd: p
     assert "a dossier is about releases" in capfd.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def withheld(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A publication with a bound that no group of the log reaches: every attempt was withheld."""
+    folder = tmp_path_factory.mktemp("withheld")
+    replayed(folder, small(least=31), code=(3,))
+    return folder
+
+
+def test_attempts_that_were_all_withheld_have_a_dossier(withheld: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The terms come from the configuration, the reasons from the ledger; nothing was measured on a release."""
+    words = [str(withheld / "out"), "steps", "-c", str(withheld / "clinic.toml")]
+    text = written(capfd, *words)
+    first, part_1 = text.split("## 1. ")[0], text.split("## 1. ")[1].split("## 2. ")[0]
+    assert "WITHHELD" in first
+    assert "3 attempts to release were withheld" in first
+    assert "No release exists" in first
+    assert "no attempt led to a release" in part_1
+    assert "finds no case or at least 5 that fit" in part_1
+    assert "no release exists, so nothing was measured" in text
+    part_5 = text.split("## 5. ")[1].split("## 6. ")[0]
+    assert "ka: 9 is below 31; ka: 19 is below 31; ka: 29 is below 31" in part_5
+    assert "Manifest" not in part_5
+    found = data(capfd, *words)
+    assert (found["release"], found["releases"], found["withheld"]) == (None, [], 3)
+    assert found["manifest_sha256"] is None
+
+
+def test_the_terms_of_withheld_attempts_need_their_configuration(
+    withheld: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert execute(["dossier", str(withheld / "out"), "steps"]) == 2
+    assert "no manifest states what was promised; give the configuration with -c FILE" in capfd.readouterr().err
+    (tmp_path / "other.toml").write_text(small(least=32))
+    assert execute(["dossier", str(withheld / "out"), "steps", "-c", str(tmp_path / "other.toml")]) == 2
+    assert "is not the configuration of this folder" in capfd.readouterr().err
+
+
+def test_the_table_of_alternatives_shows_what_would_have_been_released(
+    withheld: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(withheld / "out"), "steps", "-c", str(withheld / "clinic.toml")]
+    found = data(capfd, *words, "--original", str(withheld / "clinic.csv"))["alternatives"]
+    assert {row["value"]: row["released"] for row in found["rows"] if row["name"] == "K"}[5] == 0, "as it was"
+    assert next(row for row in found["rows"] if row["name"] == "kind")["released"] == 3
+
+
+def test_what_was_spent_is_what_the_ledger_has_now(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The last manifest of `counts` is older than the releases of `more`, which spend epsilon of the same process."""
+    second = NOISE.split("[[publication]]")[1].replace('"counts"', '"more"\naudience = "others"')
+    second = second.replace("TRIGGER", "new_cases = 10")
+    first = NOISE.replace("TRIGGER", "new_cases = 30")
+    output = replayed(tmp_path, first + "[[publication]]" + second)
+    manifests = sorted(output.glob("public/*/*/manifest.json"))
+    charged = sum(json.loads(path.read_text())["budget"]["epsilon"] for path in manifests)
+    (stated,) = output.glob("public/counts/*/manifest.json")
+    text = written(capfd, str(output), "counts")
+    assert f"all publications of the process with noise together: epsilon {charged:g}" in text
+    # Negative control: the manifest alone would have said less, or as much if it is the last one of the process.
+    more = json.loads(max(output.glob("public/more/*/manifest.json")).read_text())
+    assert (
+        max(one["budget"]["process"]["spent"]["epsilon"] for one in (more, json.loads(stated.read_text()))) == charged
+    )
+
+
 def test_a_held_release_is_what_the_officer_reads_before_deciding(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -127,3 +127,41 @@ def test_an_alternative_differs_in_its_value_alone(tmp_path: Path) -> None:
     assert found["L", 1]["audit"]["n"] == [0]
     assert found["suppression", "exact"]["gate"] == {"min_ka": 20, "min_ba": 30}
     assert found["suppression", "exact"]["mechanism"]["suppression"] == "exact"
+
+
+def test_a_bound_on_uniqueness_or_utility_is_kept_with_its_audit(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each alternative of groups is possible; only audits without a bound are left out."""
+    bounds = "min_ka = 5, max_uniqueness = 0.9, min_utility = 0.1"
+    configuration = small().replace("min_ka = 5", bounds).replace(", risk = false, utility = false", "")
+    replayed(tmp_path, configuration)
+    capfd.readouterr()
+    words = ["-c", str(tmp_path / "clinic.toml"), "--original", str(tmp_path / "clinic.csv")]
+    figures = _figures(tmp_path, capfd, "steps", *words)
+    assert figures is not None
+    assert [row["refused"] for row in figures["rows"]] == [""] * len(figures["rows"])
+    settings = sources.load(tmp_path / "clinic.toml", {})
+    (publication,) = settings.publication
+    tables = {(one.name, one.value): one.table for one in alternatives(publication, settings, None)}  # type: ignore[arg-type]
+    assert tables["K", 20]["gate"]["max_uniqueness"] == 0.9
+    assert not {"risk", "utility"} & {name for name, value in tables["K", 20]["audit"].items() if value is False}
+    # Noise is compared without the bounds of groups, so that its audits are not needed.
+    assert tables["kind", "dp-variants"]["audit"]["utility"] is False
+
+
+def test_each_alternative_has_a_risk_that_was_measured(world: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """K = 5 and 10, one item more, and noise: both halves of 30 cases are released and attacked. K = 20 and 50 are
+    more than a half has."""
+    words = ["-c", str(world / "clinic.toml"), "--original", str(world / "clinic.csv")]
+    figures = _figures(world, capfd, "steps", *words)
+    assert figures is not None
+    risks = {(row["name"], row["value"]): row["risk"] for row in figures["rows"]}
+    for key in (("K", 5), ("K", 10), ("L", 2)):
+        assert risks[key]["low"] <= risks[key]["risk"] <= risks[key]["high"], key
+        # All cases have the same three steps: nobody differs from anybody.
+        assert risks[key]["low"] <= 0 <= risks[key]["high"], key
+    reasons = {(row["name"], row["value"]): row["no_risk"] for row in figures["rows"]}
+    for key in (("K", 20), ("K", 50)):
+        assert risks[key] is None
+        assert "the log has 15 cases" in reasons[key], key

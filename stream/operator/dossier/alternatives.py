@@ -1,8 +1,8 @@
 """Figures of part 4: the results of other values of the parameters on this log.
 
 Each alternative is replayed through the whole release life into a folder that is removed afterwards. So the share that
-is kept, the least group and the verdict are those that the publication would have had. Its risk is measured on one
-release of a random half of the log, which is attacked beside the other half.
+is kept, the least group and the verdict are those that the publication would have had. Its risk is measured on
+releases of two random halves of the log, each attacked beside the other half.
 
 The original log is read, and the figures are for the operator. Those of mechanisms with noise are not private: they
 compare releases that were never paid for.
@@ -20,8 +20,9 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from models.disclosure.assessment import Assessment, Attackers, Measure, assess
+from models.disclosure.assessment import Assessment, Attackers, Measure
 from models.disclosure.material import Profile
+from models.disclosure.membership import LIKELIHOOD
 from models.errors import InputError, VeilstreamError
 from models.eventlog import EventLog
 from stream.config.faults import explain
@@ -29,16 +30,18 @@ from stream.config.settings import Publication, Settings
 from stream.ledger.layout import OperatorLayout
 from stream.ledger.view import LedgerView
 from stream.operator.history import read_json
+from stream.release.contract import Build, Exposure
 from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, least_of_series
-from stream.release.held_out import halves, promised_profile
+from stream.release.held_out import assess_mechanism, promised_profile
 from stream.release.manifest import software
-from stream.release.public_files import public_log
-from stream.release.single import exposure_of, release_once
+from stream.release.public_view import with_attributes
+from stream.release.single import exposure_of, without_resource_names
 from stream.run import presets
 from stream.run.replay import Replay, ReplayOutcome, digest, within
 
-VERSION = 1
+VERSION = 2
+"""1: the risk was that of one release, of one half."""
 
 LEAST_GROUPS = (5, 10, 20, 50)
 """Values of K that are compared."""
@@ -46,8 +49,8 @@ LEAST_GROUPS = (5, 10, 20, 50)
 EPSILONS = (0.1, 0.5, 1.0)
 """Values of epsilon that are compared."""
 
-UNASKED = {"risk": False, "utility": False}
-"""Audits that no gate of an alternative asks for."""
+AUDIT_OF_BOUND = {"max_uniqueness": "risk", "min_utility": "utility"}
+"""Audits that an alternative needs only if its gate has a bound on their figures."""
 
 FOLLOWING = ("min_ka", "min_fa", "min_ca", "min_ba", "min_series")
 """Bounds of the gate that follow K if they have its value."""
@@ -143,7 +146,11 @@ def _table(publication: Publication, **changed: Any) -> dict[str, Any]:
     table = publication.model_dump(mode="json", exclude_unset=True)
     table.pop("approval", None)
     table.pop("hold", None)
-    audit = {**dict(changed.pop("audit", publication.audit)), **UNASKED}
+    gate = changed.get("gate", table.get("gate", {}))
+    audit = dict(changed.pop("audit", publication.audit))
+    for bound, name in AUDIT_OF_BOUND.items():
+        if bound not in gate:
+            audit[name] = False
     return {**table, "audit": audit, **changed}
 
 
@@ -182,10 +189,9 @@ def compute(
         Date of the figures.
     """
     rows = []
-    half, control = (log.select_cases(cases) for cases in halves(log.n_cases, seed=0))
     for alternative in alternatives(publication, settings, log):
         step(f"{alternative.name} = {alternative.value}")
-        rows.append(_row(alternative, settings, (log, half, control), publication, final=final))
+        rows.append(_row(alternative, settings, log, publication, final=final))
     return {
         "version": VERSION,
         "software": software(),
@@ -200,17 +206,12 @@ def compute(
 
 
 def _row(
-    alternative: Alternative,
-    settings: Settings,
-    logs: tuple[EventLog, EventLog, EventLog],
-    configured: Publication,
-    *,
-    final: bool,
+    alternative: Alternative, settings: Settings, log: EventLog, configured: Publication, *, final: bool
 ) -> dict[str, Any]:
-    """Return the figures of one alternative. `logs`: the original, the half that is released, and the control."""
-    log, half, control = logs
+    """Return the figures of one alternative."""
     row: dict[str, Any] = {"name": alternative.name, "value": alternative.value, "chosen": alternative.chosen}
-    empty = {"released": 0, "cuts": 0, "kept": None, "least": None, "epsilon": None, "verdict": None, "risk": None}
+    empty: dict[str, Any] = {"released": 0, "cuts": 0, "kept": None, "least": None, "epsilon": None}
+    empty |= {"verdict": None, "risk": None, "no_risk": ""}
     try:
         tried = Publication.model_validate(dict(alternative.table))
         replayed = _replayed(tried, settings, log, final=final)
@@ -218,11 +219,12 @@ def _row(
         return {**row, **empty, "refused": "; ".join(explain(error))}
     except VeilstreamError as error:
         return {**row, **empty, "refused": str(error)}
+    risk, no_risk = None, ""
     try:
-        risk = _risk(tried, settings, half, control, configured)
-    except VeilstreamError:  # half of the log is too small for it, or nothing of it is left to attack
-        risk = None
-    return {**row, **replayed, "risk": risk, "refused": ""}
+        risk = _risk(tried, settings, log, configured)
+    except VeilstreamError as error:  # half of the log is too small for it, or nothing of it is left to attack
+        no_risk = str(error)
+    return {**row, **replayed, "risk": risk, "no_risk": no_risk, "refused": ""}
 
 
 def _replayed(tried: Publication, settings: Settings, log: EventLog, *, final: bool) -> dict[str, Any]:
@@ -264,22 +266,21 @@ def _verdict(outcome: ReplayOutcome) -> str | None:
     return next((verdict.verdict for verdict in outcome.verdicts()), None)
 
 
-def _risk(
-    tried: Publication, settings: Settings, half: EventLog, control: EventLog, configured: Publication
-) -> dict[str, Any] | None:
-    """Attack one release of a random half beside the other half.
+def _risk(tried: Publication, settings: Settings, log: EventLog, configured: Publication) -> dict[str, Any] | None:
+    """Release two random halves of the log, and attack each release beside the other half.
 
     The attacker is the same for all alternatives: the one of the configured promise.
     """
     mechanism, sensitive = tried.build_mechanism, settings.process.sensitive
     released = [name for name in tried.release_attributes if mechanism.releases_attributes]
-    build, _ = release_once(
-        mechanism, exposure_of(half, sensitive, released, mechanism), keep_resources=False, released=released
-    )
+    exposure = exposure_of(log, sensitive, released, mechanism)
+
+    def finish(build: Build, part: Exposure) -> Build:
+        return with_attributes(without_resource_names(build), released, part, mechanism)
+
     promise = {"mechanism": configured.build_mechanism.model_dump(mode="json")}
-    profile = promised_profile(promise) or Profile(name="default")
-    found = assess(half, public_log(build), control, Attackers([profile], sensitive))
-    strongest = _strongest(found)
+    declared = promised_profile(promise) or Profile(name="default")
+    strongest = _strongest(assess_mechanism(mechanism, exposure, finish, Attackers((), sensitive), declared=declared))
     if strongest is None or strongest.risk is None:
         return None
     return {
@@ -295,9 +296,15 @@ def _risk(
 def _strongest(found: Assessment) -> Measure | None:
     """Return the leak that is clearest; without any, the best guess at who is in the data.
 
-    Membership can be attacked in every release, so the alternatives can be compared by it.
+    Membership can be attacked in every release, so the alternatives can be compared by it. The attacker who knows all
+    other cases is left out: only noisy counts are tried by that attack, and would look worse than groups.
     """
-    measures = [measure for result in found.results for measure in result.measures if measure.risk is not None]
+    measures = [
+        measure
+        for result in found.results
+        for measure in result.measures
+        if measure.risk is not None and not measure.how.endswith(LIKELIHOOD)
+    ]
     chosen = [measure for measure in measures if measure.result == "seen"]
     if not chosen:
         chosen = [measure for measure in measures if measure.attack == "membership"]

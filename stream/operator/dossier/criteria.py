@@ -13,6 +13,7 @@ from typing import Any, Literal
 from stream.operator.dossier.evidence import AssessedAttack, AssessmentFile, DossierEvidence
 from stream.operator.dossier.texts import DossierTexts
 from stream.release.documents import AuditDocument
+from stream.release.gate import Measure
 
 Family = Literal["groups", "noise", "nothing", "other"]
 """How a mechanism protects: groups of cases that fit, noise with an epsilon, not at all, or in another way."""
@@ -30,6 +31,9 @@ CRITERIA: Mapping[str, str] = {
 
 BESIDE = ("membership", "reconstruction")
 """Attacks of an assessment beyond the three criteria."""
+
+COMPARED: tuple[Measure, ...] = ("fa", "ca", "ba")
+"""Counts of somebody who compares two releases."""
 
 SERIES_BOUNDS = ("min_fa", "min_ca", "min_ba")
 
@@ -53,6 +57,11 @@ def unbounded_comparisons(document: AuditDocument) -> list[str]:
     """Return FA, CA and BA, as far as the gate has no bound for them."""
     bounds = document.get("bounds") or {}
     return [name.removeprefix("min_").upper() for name in SERIES_BOUNDS if name not in bounds]
+
+
+def persons(evidence: DossierEvidence, texts: DossierTexts) -> str:
+    """Return how many cases of a person the promise covers."""
+    return texts.count("cases", int(evidence.parameters.get("cases_per_person", 1)))
 
 
 def rows(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTexts) -> list[tuple[str, ...]]:
@@ -181,6 +190,10 @@ def _measured(evidence: DossierEvidence, texts: DossierTexts, criterion: str, sc
 
 def _audited(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> Iterator[str]:
     """Yield what the audits of the releases measured for a criterion."""
+    if not evidence.has_release:
+        if scope == "one":
+            yield texts.say("measured.no_release")
+        return
     kind, document = family(evidence.document), evidence.document
     if kind == "noise" and criterion == "singling_out" and scope == "one":
         yield texts.say("measured.noise")
@@ -228,6 +241,8 @@ def _attacked(evidence: DossierEvidence, texts: DossierTexts, criterion: str, sc
     found = strongest(evidence, CRITERIA[criterion], scope)
     if found is not None:
         yield attack_line(*found, texts)
+    elif not evidence.has_release:
+        return
     elif scope == "pooled":
         yield texts.say("measured.no_pooled")
     elif _was_tried(evidence, CRITERIA[criterion], scope):
@@ -293,7 +308,8 @@ def _beside(evidence: DossierEvidence, texts: DossierTexts) -> tuple[str, ...]:
         found = strongest(evidence, attack, "one")
         if found is not None:
             lines.append(attack_line(*found, texts))
-    measured = "\n".join(lines) or texts.say("measured.no_assessment")
+    nothing = texts.say("measured.no_assessment" if evidence.has_release else "measured.no_release")
+    measured = "\n".join(lines) or nothing
     noisy = family(evidence.document) == "noise"
     promise = texts.say("promise.see_above" if noisy else "promise.nothing")
     remains = texts.say("remains.beside_noise" if noisy else "remains.beside")
@@ -342,6 +358,9 @@ def _groups_remains(evidence: DossierEvidence, texts: DossierTexts, criterion: s
     if criterion == "linkability":
         if scope == "one":
             return texts.say("remains.groups_linking_one")
+        fewest = min((evidence.least[name] or 0 for name in COMPARED if evidence.least[name] is not None), default=None)
+        if fewest is not None and fewest < evidence.parameters["K"]:
+            return texts.say("remains.groups_linking_fewer", number=fewest, K=texts.number(evidence.parameters["K"]))
         bound = (evidence.document.get("bounds") or {}).get("min_series")
         if bound is None:
             return texts.say("remains.groups_linking_series")

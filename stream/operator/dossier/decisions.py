@@ -55,8 +55,9 @@ def _decisions(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[tuple
             yield texts.say("four.suppression"), suppression, texts.say(f"four.suppression_{way}")
     if kind == "noise":
         yield from _spending(evidence, texts)
-    basis = str(evidence.document["time_basis"])
-    yield texts.say("four.times"), str(parameters.get("times", basis)), texts.known("times", basis)
+    basis = evidence.document.get("time_basis")
+    if basis is not None:
+        yield texts.say("four.times"), str(parameters.get("times", basis)), texts.known("times", basis)
     yield from _process(evidence, texts)
 
 
@@ -91,14 +92,20 @@ def _alternative(row: Mapping[str, Any], texts: DossierTexts) -> tuple[str, ...]
     if row["refused"]:
         return name, "", "", "", "", English(texts.say("four.refused", reason=row["refused"]))
     released = texts.say("four.released", released=row["released"], cuts=row["cuts"])
-    kept = "" if row["kept"] is None else texts.share(row["kept"])
+    kept = texts.say("four.no_risk") if row["released"] else ""
+    if row["kept"] is not None:
+        kept = texts.share(row["kept"])
     least = "" if row["least"] is None else str(row["least"])
     if row["epsilon"] is not None:
         least = texts.say("four.alternative_epsilon", value=texts.amount(row["epsilon"]))
-    return name, released, kept, least, _risk(row["risk"], texts), str(row["verdict"])
+    return name, released, kept, least, _risk(row, texts), str(row["verdict"])
 
 
-def _risk(risk: Mapping[str, Any] | None, texts: DossierTexts) -> str:
+def _risk(row: Mapping[str, Any], texts: DossierTexts) -> str:
+    """Return the risk of an alternative in words, or why it could not be measured."""
+    risk = row["risk"]
+    if risk is None and row["no_risk"]:
+        return English(texts.say("four.no_risk_because", reason=row["no_risk"]))
     if risk is None:
         return texts.say("four.no_risk")
     attack, result = texts.known("attack", risk["attack"]), texts.known("result", risk["result"])

@@ -14,6 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from connectors.store.base import MANIFEST, release_name
+from models.dp.budget import shown
 from models.errors import BoundError, InputError
 from stream.config import sources
 from stream.config.settings import Publication, Settings
@@ -26,6 +27,7 @@ from stream.operator.report.document import AttemptRow, BudgetAnswer
 from stream.release.contract import AUDIENCE
 from stream.release.documents import AuditDocument, Budget
 from stream.release.gate import MEASURES, Measure, least_of_series
+from stream.release.manifest import PUBLIC_CUT, budget_section, public_parameters
 from stream.release.verdict import Verdict
 
 ASSESSMENT_VERSION = 1
@@ -139,9 +141,10 @@ class DossierEvidence:
     verdict
         The verdict on its releases together.
     document
-        Manifest and audit of the last release; of the last held one if nothing is public yet.
+        Manifest and audit of the last release; of the last held one if nothing is public yet. If every attempt was
+        withheld, the terms of the configuration (`withheld_document`).
     manifest_digest
-        sha256 of the manifest of that release, as the ledger has it.
+        sha256 of the manifest of that release, as the ledger has it; empty without a release.
     rows
         Every attempt, in the order of the ledger.
     account
@@ -154,6 +157,8 @@ class DossierEvidence:
         Other publications of the process.
     changes
         Configurations of the releases, in order.
+    budget
+        Spending by the ledger as it is now, with the limits of the document; empty without noise.
     left
         The rest of the budget; None without noise.
     settings, publication
@@ -174,6 +179,7 @@ class DossierEvidence:
     gaps: int
     others: tuple[OtherPublication, ...]
     changes: tuple[ConfigurationChange, ...]
+    budget: Budget
     left: BudgetAnswer | None
     settings: Settings | None
     publication: Publication | None
@@ -195,9 +201,9 @@ class DossierEvidence:
         return self.document["mechanism"]["parameters"]
 
     @property
-    def budget(self) -> Budget:
-        """Spending as the manifest states it; empty without noise."""
-        return self.document.get("budget") or Budget()
+    def has_release(self) -> bool:
+        """Whether a release was made, even one that is only held."""
+        return bool(self.manifest_digest)
 
     @property
     def is_once(self) -> bool:
@@ -235,7 +241,7 @@ def collect(
     InputError
         If there is no such publication, or a file is damaged or about something else.
     BoundError
-        If the publication has no release, not even a held one.
+        If nothing was released, held or withheld yet.
     """
     view = ledger_view(output)
     history = read_from(output, view)
@@ -244,34 +250,122 @@ def collect(
     rows = [row for row in history.rows if row["publication"] == name]
     account = view.account(name)
     number = _last_number(account)
-    if number is None:
+    settings: Settings | None
+    if number is None and not any(row["status"] == "withheld" for row in rows):
         raise BoundError(f"{output}: a dossier is about releases. {verdicts[name].line()}")
-    document = _document(output, name, number)
-    settings = _settings(output, config, document)
+    if number is None:
+        settings = _settings_of_attempts(output, config, name, view)
+        document = withheld_document(settings, name, view)
+    else:
+        document = _document(output, name, number)
+        settings = _settings(output, config, document)
+    budget_now = _budget_now(document, view, account)
     publication = None if settings is None else _of_name(settings, name)
     released = [row["sequence"] for row in rows if row["status"] in RELEASED]
     labelled = [{**row, "label": str(row["sequence"])} for row in rows if row["status"] in RELEASED]
+    before_release = () if number is None else _before_release(output, name, number)
     return DossierEvidence(
         process=str(document["process"]),
         name=name,
         audience=str(document.get("audience", AUDIENCE)),
         verdict=verdicts[name],
         document=document,
-        manifest_digest=account.seals[number].body.manifest,
+        manifest_digest="" if number is None else account.seals[number].body.manifest,
         rows=rows,
         account=account,
-        least=_least(history, name, released or [number]),
+        least=_least(history, name, released or [number or 0]),
         gaps=len(account.gaps),
         others=tuple(_others(view, history, name)),
         changes=tuple(_changes(history, name, account)),
-        left=budget(cast(Sequence[AttemptRow], labelled), document),
+        budget=budget_now,
+        left=budget(cast(Sequence[AttemptRow], labelled), {**document, "budget": budget_now or None}),
         settings=settings,
         publication=publication,
         assessments=(
             *(read_assessment(path, name, view, document["mechanism"]) for path in assessments),
-            *_before_release(output, name, number),
+            *before_release,
         ),
     )
+
+
+def _budget_now(document: AuditDocument, view: LedgerView, account: Account) -> Budget:
+    """Return the budget of a document with what the ledger has by now.
+
+    A manifest states what was spent when its release was sealed. Later attempts of this publication and of others may
+    have spent more since.
+    """
+    stated = document.get("budget")
+    if not stated:
+        return Budget()
+    loss, process_loss = account.accounting.loss(account.spent), account.accounting.loss(view.spent)
+    now: Budget = {
+        **stated,
+        "spent": {"epsilon": shown(loss.epsilon), "delta": shown(loss.delta)},
+        "process": {
+            **stated["process"],
+            "spent": {"epsilon": shown(process_loss.epsilon), "delta": shown(process_loss.delta)},
+        },
+    }
+    if "zcdp" in stated:
+        spent, process = shown(account.spent.rho), shown(view.spent.rho)
+        now["zcdp"] = {**stated["zcdp"], "spent": spent, "process": process}
+    return now
+
+
+# a publication whose attempts were all withheld
+
+
+def _settings_of_attempts(output: Path, config: Path | None, name: str, view: LedgerView) -> Settings:
+    """Return the configuration of attempts that made no release.
+
+    Raises
+    ------
+    InputError
+        If it is not at hand, or the given one is not the configuration of the folder.
+    """
+    if config is not None:
+        settings = sources.load(config, {})
+        claim = view.claim
+        if claim is not None and claim.config not in (None, settings.digest):
+            raise InputError(f"{config}: is not the configuration of this folder; give the one that was in force")
+    else:
+        try:
+            settings = sources.of_folder(output)
+        except InputError:
+            raise InputError(
+                f"{output}: no release of {name} exists, so no manifest states what was promised; give the "
+                "configuration with -c FILE"
+            ) from None
+    if _of_name(settings, name) is None:
+        raise InputError(f"{config or output}: the configuration has no publication {name!r}")
+    return settings
+
+
+def withheld_document(settings: Settings, name: str, view: LedgerView) -> AuditDocument:
+    """Return what a manifest would have stated, as far as the configuration alone determines it.
+
+    Columns, times and every figure depend on a release, so their keys are absent.
+    """
+    publication = next(publication for publication in settings.publication if publication.name == name)
+    spec = settings.spec(publication)
+    mechanism = spec.mechanism
+    promised = dict(mechanism.promise() if spec.once is None else mechanism.promise_once(spec.once))
+    if spec.gate.public_cut:
+        promised["public_cut"] = PUBLIC_CUT
+    document: AuditDocument = {
+        "process": spec.process,
+        "publication": name,
+        "audience": spec.audience,
+        "sequence": 0,
+        "mechanism": {"kind": mechanism.kind, "parameters": public_parameters(mechanism, spec.attributes)},
+        "promise": promised,
+        "budget": budget_section(spec, view.account(name).spent, view.spent),
+        "config_digest": spec.config_digest,
+        "bounds": dict(spec.gate.bounds),
+    }
+    if spec.approval:
+        document["approval"] = "required"
+    return document
 
 
 def _chosen(output: Path, names: Sequence[str], name: str | None) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stream.operator.dossier import criteria, decisions
 from stream.operator.dossier.criteria import Family, family
@@ -17,12 +17,16 @@ from stream.operator.report.document import BudgetAnswer
 from stream.operator.report.statement import Section, Statement
 from stream.release.manifest import software
 from stream.release.verdict import LOOKS
+from stream.values.duration import as_text
 
 PEOPLE_FACTS = ("controller", "officer", "purpose", "legal_basis", "people", "recipients", "storage_period")
 """Facts of part 1."""
 
 MOST_REASONS = 2
 """Reasons of withheld attempts that are printed; the report has all of them."""
+
+MOST_REASONS_ALONE = 6
+"""Reasons that are printed if every attempt was withheld."""
 
 MOST_CHANGES = 3
 """Changes of the configuration that are printed, the newest; the report has all of them."""
@@ -57,7 +61,7 @@ def dossier(
     """
     parts = (
         _what(evidence, facts, texts),
-        *_criteria(evidence, facts, texts),
+        _criteria(evidence, facts, texts),
         _learned(evidence, texts),
         *decisions.sections(evidence, alternatives, texts),
         _history(evidence, facts, texts),
@@ -96,8 +100,8 @@ def _data(
         "audience": evidence.audience,
         "language": texts.language,
         "verdict": evidence.verdict.as_json(),
-        "release": document["sequence"],
-        "manifest_sha256": evidence.manifest_digest,
+        "release": document["sequence"] or None,
+        "manifest_sha256": evidence.manifest_digest or None,
         "config_digest": document["config_digest"],
         "releases": [row["sequence"] for row in evidence.released],
         "withheld": len(evidence.with_status("withheld")),
@@ -130,7 +134,9 @@ def _first(evidence: DossierEvidence, texts: DossierTexts, questions: int) -> It
     refused = len(evidence.with_status("withheld"))
     if refused:
         yield texts.count("first.refused", refused)
-    if not evidence.released:
+    if not evidence.has_release:
+        yield texts.say("first.nothing_released")
+    elif not evidence.released:
         yield texts.count("first.held", len(evidence.account.held), release=evidence.document["sequence"])
     yield from _weaknesses(evidence, texts)
     if evidence.document.get("clock") == "simulated":
@@ -159,7 +165,8 @@ def _weaknesses(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]
     """Yield what an assessment saw, and why its figures are weak."""
     files = evidence.assessments
     if not files:
-        yield texts.say("first.no_assessment")
+        if evidence.has_release:
+            yield texts.say("first.no_assessment")
         return
     results: dict[str, set[str]] = {}
     for file in files:
@@ -171,8 +178,13 @@ def _weaknesses(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]
     powerless = [attack for attack, words in results.items() if words - {"not run"} == {"could not see"}]
     if powerless:
         yield texts.say("first.no_power", attacks=texts.both([texts.known("attack", attack) for attack in powerless]))
-    if not any(file.has_control for file in files):
+    with_control = [file for file in files if file.has_control]
+    if not with_control:
         yield texts.say("first.no_control")
+    elif all(file.is_trial for file in files):
+        yield texts.say("first.trial_only")
+    elif all(file.is_trial for file in with_control):
+        yield texts.say("first.trial_control")
     for file in files:
         drift = file.document["assessments"][0].get("drift")
         if drift is not None and drift.get("clear"):
@@ -186,7 +198,11 @@ def _weaknesses(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]
 
 
 def _what(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTexts) -> Section:
-    sentences = [_extent(evidence, texts), _frequency(evidence, texts), _contents(evidence, texts)]
+    sentences = [_extent(evidence, texts), _frequency(evidence, texts)]
+    if evidence.has_release:
+        sentences.append(_contents(evidence, texts))
+    if evidence.has_release and family(evidence.document) == "noise":
+        sentences.append(texts.say("one.artificial"))
     if evidence.is_once:
         sentences.append(texts.say("one.once"))
     sentences.append(_promise(evidence, texts))
@@ -197,6 +213,8 @@ def _what(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTex
 def _extent(evidence: DossierEvidence, texts: DossierTexts) -> str:
     named = {"process": evidence.process, "audience": evidence.audience}
     released = evidence.released
+    if not evidence.has_release:
+        return texts.say("one.withheld", **named)
     if not released:
         return texts.say("one.released_none", release=evidence.document["sequence"], **named)
     first, last = day(released[0]["time"]), day(released[-1]["time"])
@@ -213,13 +231,15 @@ def _frequency(evidence: DossierEvidence, texts: DossierTexts) -> str:
 
 def _trigger(name: str, value: Any, texts: DossierTexts) -> str:
     if name == "every":
-        match = DURATION.fullmatch(str(value))
-        period = str(value)
-        if match is not None:
-            period = texts.count(f"unit.{match[2]}", int(match[1]))
-        return texts.say("window.every", period=period)
+        return texts.say("window.every", period=_duration(str(value), "unit", texts))
     number = value.get("x") if isinstance(value, Mapping) else value
     return texts.say(f"window.{name}", number=number)
+
+
+def _duration(written: str, form: Literal["unit", "span"], texts: DossierTexts) -> str:
+    """Return a duration of the configuration (`7d`) in words: a period that repeats (`unit`), or a span."""
+    match = DURATION.fullmatch(written)
+    return written if match is None else texts.count(f"{form}.{match[2]}", int(match[1]))
 
 
 def _contents(evidence: DossierEvidence, texts: DossierTexts) -> str:
@@ -249,7 +269,7 @@ def _promise(evidence: DossierEvidence, texts: DossierTexts) -> str:
         spent = budget["spent"]
         return texts.say(
             "one.promise_noise_once" if evidence.is_once else "one.promise_noise",
-            number=parameters.get("cases_per_person", 1),
+            cases=criteria.persons(evidence, texts),
             epsilon=texts.amount(budget["epsilon"]),
             delta=texts.amount(budget["delta"]),
             spent=texts.amount(spent["epsilon"] or 0.0),
@@ -263,9 +283,12 @@ def _promise(evidence: DossierEvidence, texts: DossierTexts) -> str:
 # part 2
 
 
-def _criteria(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTexts) -> Iterator[Section]:
-    yield Section(texts.say("two.title"), rows=tuple(criteria.rows(evidence, facts, texts)))
-    yield Section("", paragraphs=(texts.say("two.note"),))
+def _criteria(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierTexts) -> Section:
+    table = tuple(criteria.rows(evidence, facts, texts))
+    notes = [texts.say("two.note")]
+    if family(evidence.document) == "groups":
+        notes.insert(0, texts.say("two.note_groups"))
+    return Section(texts.say("two.title"), paragraphs=(" ".join(notes),), rows=table)
 
 
 # part 3
@@ -287,7 +310,7 @@ def _learned(evidence: DossierEvidence, texts: DossierTexts) -> Section:
 
 def _families(evidence: DossierEvidence, kind: Family, texts: DossierTexts) -> str:
     if kind == "noise":
-        return texts.say("three.families_noise", number=evidence.parameters.get("cases_per_person", 1))
+        return texts.say("three.families_noise", cases=criteria.persons(evidence, texts))
     return texts.say("three.families_groups")
 
 
@@ -302,6 +325,8 @@ def _rare(evidence: DossierEvidence, kind: Family, texts: DossierTexts) -> str:
 
 
 def _employees(evidence: DossierEvidence, texts: DossierTexts) -> str:
+    if not evidence.has_release:
+        return ""
     if "resource" not in evidence.document["carries"]:
         return texts.say("three.employees_none")
     resources = evidence.document.get("resources") or {"named_by": "process"}
@@ -316,13 +341,13 @@ def _small_groups(evidence: DossierEvidence, kind: Family, texts: DossierTexts) 
 
 def _limits(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
     """Yield the limitations that are true of this configuration, and no others."""
-    kind, document, parameters = family(evidence.document), evidence.document, evidence.parameters
+    kind, document = family(evidence.document), evidence.document
     if kind == "groups":
         yield from _limits_of_groups(evidence, texts)
     if kind == "noise":
         yield texts.say("limit.labels")
         yield texts.say("limit.once" if evidence.is_once else "limit.adds_up")
-        yield texts.say("limit.persons", number=parameters.get("cases_per_person", 1))
+        yield texts.say("limit.persons", cases=criteria.persons(evidence, texts))
         if document.get("approval"):
             yield texts.say("limit.approval")
         if "public_cut" in document["promise"]:
@@ -333,13 +358,15 @@ def _limits(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
         yield texts.say("limit.amun")
     elif kind == "other":
         yield texts.say("limit.trace")
-    released = [column for column in document["carries"] if column not in ("activity", "resource", "relative_time")]
+    carried = document.get("carries") or []
+    released = [column for column in carried if column not in ("activity", "resource", "relative_time")]
     if released:
         yield texts.say("limit.attributes", attributes=texts.both(released))
     resources = document.get("resources")
     has_pseudonyms = resources is None or resources["named_by"] != "roles"
-    if "resource" in document["carries"] and has_pseudonyms:
+    if "resource" in carried and has_pseudonyms:
         yield texts.say("limit.pseudonyms")
+    yield from _limits_of_departures(evidence, texts)
     if evidence.gaps:
         yield texts.say("limit.gaps", number=evidence.gaps)
     if evidence.publication is not None and evidence.publication.gate.on_violation == "warn":
@@ -357,10 +384,24 @@ def _limits_of_groups(evidence: DossierEvidence, texts: DossierTexts) -> Iterato
     if not criteria.compares_releases(evidence):
         is_checked = not criteria.unbounded_comparisons(document)
         yield texts.say("limit.alone", bounded=texts.say("limit.bounded" if is_checked else "limit.unbounded"))
-    if document["time_basis"] == "microaggregated":
-        yield texts.say("limit.microaggregated")
-    if document["time_basis"] == "relative":
+    if document.get("time_basis") == "microaggregated":
+        yield texts.say("limit.microaggregated", K=texts.number(parameters["K"]))
+    if document.get("time_basis") == "relative":
         yield texts.say("limit.relative", T=texts.known("accuracy", str(parameters["T"])))
+
+
+def _limits_of_departures(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
+    """Yield what erasures and the retention of cases leave with recipients."""
+    account = evidence.account
+    if account.erased_releases:
+        releases = ranges(sorted(account.erased_releases), texts)
+        yield texts.count("limit.erased", account.erased, releases=releases)
+    settings = evidence.settings
+    # With noise each case counts in sums alone, and no two releases show that one of them is gone.
+    if settings is None or settings.process.retention is None or family(evidence.document) == "noise":
+        return
+    period = _duration(as_text(settings.process.retention), "span", texts)
+    yield texts.say("limit.retention", period=period)
 
 
 # part 5
@@ -370,8 +411,9 @@ def _history(evidence: DossierEvidence, facts: Mapping[str, str], texts: Dossier
     lines = [(texts.say(f"five.{name}"), text) for name, text in _events(evidence, texts)]
     lines.append((texts.say("five.incidents"), criteria.fact(facts, texts, "incidents")))
     lines += [(texts.say(f"five.{name}"), text) for name, text in _configurations(evidence, texts)]
-    number = evidence.document["sequence"]
-    lines.append((texts.say("five.manifest", number=number), evidence.manifest_digest))
+    if evidence.has_release:
+        number = evidence.document["sequence"]
+        lines.append((texts.say("five.manifest", number=number), evidence.manifest_digest))
     lines += [(texts.say("five.assessment"), file.digest) for file in evidence.assessments]
     if evidence.left is not None:
         lines.append((texts.say("five.budget"), _budget(evidence.left, texts)))
@@ -393,7 +435,9 @@ def _events(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[tuple[st
     refused = evidence.with_status("withheld")
     if refused:
         reasons = dict.fromkeys(reason for row in refused for reason in row["reasons"])
-        shown = "; ".join([*reasons][:MOST_REASONS]) + (" ..." if len(reasons) > MOST_REASONS else "")
+        # Without a release the reasons are all that the history has.
+        most = MOST_REASONS if evidence.has_release else MOST_REASONS_ALONE
+        shown = "; ".join([*reasons][:most]) + (" ..." if len(reasons) > most else "")
         yield "withheld", texts.say("five.reasons", number=len(refused), reasons=shown)
     waiting = evidence.with_status("waiting")
     if waiting:
@@ -489,6 +533,7 @@ def _answers(
     """Yield framework, what it asks, and where the answer is."""
     noisy = family(evidence.document) == "noise"
     persons = evidence.parameters.get("cases_per_person", 1)
+    cases = criteria.persons(evidence, texts)
 
     channels = "groups"
     if noisy:
@@ -501,7 +546,7 @@ def _answers(
         return texts.say("six.parts", first=first, second=second)
 
     yield "nist", "claim", parts(1, 2)
-    yield "nist", "unit", texts.say("six.nist_unit_noise" if noisy else "six.nist_unit_groups", number=persons)
+    yield "nist", "unit", texts.say("six.nist_unit_noise" if noisy else "six.nist_unit_groups", cases=cases)
     yield "nist", "bounds", texts.say("six.nist_bounds_noise" if noisy else "six.nist_bounds_groups", number=persons)
     yield "nist", "parameters", part(4)
     yield "nist", "side_channels", texts.say(f"six.nist_side_channels_{channels}")

@@ -30,13 +30,14 @@ def command(
     """Describe a publication for a catalogue of data: DCAT-AP and PROV-O, as JSON-LD.
 
     It is made from the public manifests and the facts, and from nothing else. Without --url no file is listed, since a
-    catalogue needs an address for each.
+    catalogue needs an address for each. A table [catalogue] in the facts makes it a record of HealthDCAT-AP.
     """
     from msgspec.json import encode
     from msgspec.json import format as indented
 
     from stream.operator.catalogue import record
     from stream.operator.dossier.facts import read_facts
+    from stream.operator.health_profile import read_health_facts
     from stream.operator.report.statement import releases_of
 
     if output is not None and output.suffix not in (".jsonld", ".json"):
@@ -44,7 +45,8 @@ def command(
     if url is not None and not url.startswith(("https://", "http://")):
         raise InputError(f"--url {url}: give the address that recipients use, such as https://data.example.org/weekly")
     known = {} if facts is None else read_facts(facts)
-    document = record(releases_of(folder, publication, None), url=url, facts=known)
+    health = None if facts is None else read_health_facts(facts)
+    document = record(releases_of(folder, publication, None), url=url, facts=known, health=health)
     if output is None:
         emit_json(document)
         return

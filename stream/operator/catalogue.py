@@ -15,6 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from models.errors import InputError
+from stream.operator import health_profile
+from stream.operator.health_profile import HealthFacts
 from stream.operator.report.statement import PublishedRelease
 
 CONTEXT: Mapping[str, Any] = {
@@ -47,7 +50,9 @@ PROMISED = {
 """Parts of a promise in the description of a dataset, with their headings."""
 
 
-def record(series: Sequence[PublishedRelease], *, url: str | None, facts: Mapping[str, str]) -> Mapping[str, Any]:
+def record(
+    series: Sequence[PublishedRelease], *, url: str | None, facts: Mapping[str, str], health: HealthFacts | None = None
+) -> Mapping[str, Any]:
     """Return the record of a publication as a JSON-LD document.
 
     Parameters
@@ -59,34 +64,48 @@ def record(series: Sequence[PublishedRelease], *, url: str | None, facts: Mappin
         need an address.
     facts
         Of dossier.toml: the controller is the publisher; the purpose is part of the description.
+    health
+        Facts for HealthDCAT-AP; if not set, the record is one of DCAT-AP alone.
+
+    Raises
+    ------
+    InputError
+        If HealthDCAT-AP asks for a controller or an address that is missing.
     """
+    if health is not None and (url is None or "controller" not in facts):
+        lacking = "--url, since each dataset needs a file" if url is None else "controller in the file of facts"
+        raise InputError(f"HealthDCAT-AP also asks for {lacking}")
     last = series[-1].manifest
     process, publication = str(last["process"]), str(last["publication"])
     base = url.rstrip("/") if url else f"urn:veilstream:{quote(process, safe='')}:{quote(publication, safe='')}"
     publisher = _publisher(base, facts)
-    source = {
+    source: dict[str, Any] = {
         "@id": f"{base}#source",
         "@type": "prov:Entity",
         "dct:title": _english(f"Event log of the process {process}"),
         "dct:description": _english("Personal data. It is held by the controller and not described here."),
     }
-    nodes: list[Mapping[str, Any]] = [_catalogue_record(base, last), _series(base, last, publisher, facts), source]
+    nodes: list[dict[str, Any]] = [_catalogue_record(base, last), _series(base, last, publisher, facts), source]
     if publisher is not None:
         nodes.append(publisher)
     earlier: str | None = None
     for release in series:
         nodes += _release(base, release, earlier, publisher, has_address=url is not None)
         earlier = _iri(base, release.number)
-    return {"@context": CONTEXT, "@graph": nodes}
+    if health is None:
+        return {"@context": CONTEXT, "@graph": nodes}
+    manifests = {_iri(base, release.number): release.manifest for release in series}
+    health_profile.extend(nodes, health, base, manifests)
+    return {"@context": {**CONTEXT, **health_profile.PREFIXES}, "@graph": nodes}
 
 
-def _publisher(base: str, facts: Mapping[str, str]) -> Mapping[str, Any] | None:
+def _publisher(base: str, facts: Mapping[str, str]) -> dict[str, Any] | None:
     if "controller" not in facts:
         return None
     return {"@id": f"{base}#controller", "@type": ["foaf:Agent", "prov:Agent"], "foaf:name": facts["controller"]}
 
 
-def _catalogue_record(base: str, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+def _catalogue_record(base: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "@id": f"{base}#record",
         "@type": "dcat:CatalogRecord",
@@ -97,7 +116,7 @@ def _catalogue_record(base: str, manifest: Mapping[str, Any]) -> Mapping[str, An
 
 def _series(
     base: str, manifest: Mapping[str, Any], publisher: Mapping[str, Any] | None, facts: Mapping[str, str]
-) -> Mapping[str, Any]:
+) -> dict[str, Any]:
     """Return the dataset series: the publication as a whole."""
     sentences = [
         f"Anonymized event logs of the process {manifest['process']}, for the audience {manifest['audience']}."
@@ -116,7 +135,7 @@ def _series(
 
 def _release(
     base: str, release: PublishedRelease, earlier: str | None, publisher: Mapping[str, Any] | None, *, has_address: bool
-) -> list[Mapping[str, Any]]:
+) -> list[dict[str, Any]]:
     """Return the dataset of a release with its distributions, the activity that made it, and the program."""
     manifest, iri = release.manifest, _iri(base, release.number)
     software, mechanism = manifest["software"], manifest["mechanism"]
@@ -166,7 +185,7 @@ def _description(manifest: Mapping[str, Any]) -> str:
     return " ".join([*sentences, *manifest["reading"]])
 
 
-def _distribution(iri: str, entry: Mapping[str, Any], manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+def _distribution(iri: str, entry: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the distribution of a file, with its size and checksum, so that a copy can be checked."""
     name = str(entry["path"])
     address = f"{iri}/{quote(name)}"

@@ -47,11 +47,15 @@ def graph(path: Path) -> rdflib.Graph:
     return rdflib.Graph().parse(data=path.read_text(encoding="utf-8"), format="json-ld")
 
 
-def problems(data: rdflib.Graph) -> str:
-    """Return the faults of a record by the shapes of DCAT-AP 3: all constraints, and the classes of values."""
+DCAT_AP = ("dcat-ap-3.0.0-shapes", "dcat-ap-3.0.0-range")
+HEALTH = (*DCAT_AP, "healthdcat-ap-8-mandatory")
+
+
+def problems(data: rdflib.Graph, names: tuple[str, ...] = DCAT_AP) -> str:
+    """Return the faults of a record by shapes: all constraints, and the classes of values."""
     shapes = rdflib.Graph()
-    for name in ("shapes", "range"):
-        shapes.parse(SHAPES / f"dcat-ap-3.0.0-{name}.ttl", format="turtle")
+    for name in names:
+        shapes.parse(SHAPES / f"{name}.ttl", format="turtle")
     conforms, _, text = pyshacl.validate(data, shacl_graph=shapes, advanced=True)
     return "" if conforms else str(text)
 
@@ -130,3 +134,98 @@ def test_what_cannot_be_recorded(
     """One line with the remedy."""
     assert execute(["catalogue", str(folder), *words]) == 2
     assert message in capfd.readouterr().err
+
+
+HEALTH_FACTS = {
+    "health_category": "EHRS",
+    "access_rights": "NON_PUBLIC",
+    "hdab": "Health Data Access Body of <the state>",
+    "hdab_contact": "access@hdab.example.org",
+    "contact": "https://hospital.example.org/data",
+    "keywords": "emergency, waiting times",
+    "dataset_type": "STATISTICAL",
+}
+
+
+def write_health_facts(path: Path, **changed: str) -> Path:
+    """A file of facts with a table for a catalogue of health data; an empty value leaves its key out."""
+    lines = ['controller = "St. Elsewhere"', 'purpose = "Research"', "[catalogue]"]
+    lines += [f'{key} = "{value}"' for key, value in {**HEALTH_FACTS, **changed}.items() if value]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("publication", "rights"), [("research", "NON_PUBLIC"), ("research", "RESTRICTED"), ("statistics", "PUBLIC")]
+)
+def test_facts_for_a_health_catalogue_make_a_record_of_its_profile(
+    folder: Path, tmp_path: Path, publication: str, rights: str
+) -> None:
+    """Valid by DCAT-AP and by what HealthDCAT-AP makes mandatory, for groups and noise."""
+    facts = write_health_facts(tmp_path / "dossier.toml", access_rights=rights)
+    data = graph(record(folder, tmp_path, publication, "--facts", str(facts), "--url", URL))
+    assert problems(data, HEALTH) == ""
+    health = rdflib.Namespace("http://healthdataportal.eu/ns/health#")
+    names = {str(data.value(body, FOAF.name)) for body in data.objects(None, health.hdab)}
+    assert names == {HEALTH_FACTS["hdab"]}
+    manifest = json.loads((folder / "public" / publication / "release-000001" / "manifest.json").read_text())
+    group = data.value(rdflib.URIRef(f"{URL}/release-000001"), health.hasVariables)
+    csvw = rdflib.Namespace("http://www.w3.org/ns/csvw#")
+    columns = data.objects(data.value(group, csvw.table), csvw.column)
+    assert {str(data.value(column, csvw.name)) for column in columns} == set(manifest["carries"])
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "http://healthdataportal.eu/ns/health#hdab",
+        "http://healthdataportal.eu/ns/health#healthCategory",
+        "http://healthdataportal.eu/ns/health#hasVariables",
+        "http://data.europa.eu/r5r/applicableLegislation",
+        "http://data.europa.eu/m8g/contactPoint",
+        "http://purl.org/dc/terms/provenance",
+        "http://www.w3.org/ns/dcat#keyword",
+        "http://www.w3.org/ns/csvw#datatype",
+    ],
+)
+def test_a_health_record_that_lacks_something_is_refused(folder: Path, tmp_path: Path, missing: str) -> None:
+    """Negative control of the mandatory properties."""
+    facts = write_health_facts(tmp_path / "dossier.toml")
+    data = graph(record(folder, tmp_path, "research", "--facts", str(facts), "--url", URL))
+    data.remove((None, rdflib.URIRef(missing), None))
+    assert "Constraint" in problems(data, HEALTH[2:])
+
+
+def test_a_record_without_health_facts_is_none_of_the_profile(folder: Path, tmp_path: Path) -> None:
+    assert "Constraint" in problems(graph(record(folder, tmp_path, "research", "--url", URL)), HEALTH[2:])
+
+
+@pytest.mark.parametrize(
+    ("changed", "url", "message"),
+    [
+        ({"hdab": ""}, True, "HealthDCAT-AP also asks for hdab"),
+        ({"keywords": "", "dataset_type": ""}, True, "HealthDCAT-AP also asks for keywords, dataset_type"),
+        ({"access_rights": "SECRET"}, True, "access_rights must be PUBLIC, RESTRICTED, NON_PUBLIC"),
+        ({"contact": "the IT department"}, True, "contact: must be an e-mail address or the address of a page"),
+        ({"health_category": "electronic records"}, True, "must be a code of the EU vocabulary such as EHRS"),
+        ({"hdap": "x"}, True, "unknown key 'hdap'"),
+        ({}, False, "HealthDCAT-AP also asks for --url"),
+    ],
+)
+def test_health_facts_that_do_not_suffice(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], changed: dict[str, str], url: bool, message: str
+) -> None:
+    facts = write_health_facts(tmp_path / "dossier.toml", **changed)
+    words = ["catalogue", str(folder), "research", "--facts", str(facts), *(["--url", URL] if url else [])]
+    assert execute(words) == 2
+    assert message in capfd.readouterr().err
+
+
+def test_the_dossier_does_not_print_facts_for_a_catalogue(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    facts = write_health_facts(tmp_path / "dossier.toml")
+    assert execute(["dossier", str(folder), "research", "--facts", str(facts)]) == 0
+    text = capfd.readouterr().out
+    assert "St. Elsewhere" in text
+    assert "Health Data Access Body of" not in text

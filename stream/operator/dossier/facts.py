@@ -30,12 +30,17 @@ KEYS = (
 )
 """In the order of the file. Each has a label and a question in the texts."""
 
+CATALOGUE = "catalogue"
+"""Table with facts for a catalogue of health data, which the dossier does not print."""
+
 LONGEST = 600
 """Characters of one fact. The dossier has two pages, and longer facts belong into a document that a fact names."""
 
 
 def read_facts(path: Path) -> dict[str, str]:
     """Read the facts of a file; keys without a value, or with an empty one, are left out.
+
+    The table `[catalogue]` is for `veilstream catalogue` (`stream.operator.health_profile`).
 
     Raises
     ------
@@ -49,7 +54,7 @@ def read_facts(path: Path) -> dict[str, str]:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid TOML: {error}") from None
-    return checked(table, str(path))
+    return checked({key: value for key, value in table.items() if key != CATALOGUE}, str(path))
 
 
 def checked(table: Mapping[str, object], where: str) -> dict[str, str]:

@@ -49,28 +49,51 @@ EXACT_SCALE = 300.0
 MARGIN = 1e-6
 """By so much of itself a bound in floats is made stricter: far above all rounding."""
 
+How = Literal["sum", "tree", "factorized"]
+
 Floats = npt.NDArray[np.float64]
 Whole = TypeVar("Whole", int, Ints)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Layout of kept counts: `levels` (1: a sum), `arity` children a node; `horizon`: declared number of releases."""
+    """Layout of kept counts: `levels` (1: a sum), `arity` children a node; `horizon`: declared number of releases.
+
+    `factorized`: noise is correlated over the releases (`models.dp.factorization`), and there are no levels.
+    """
 
     levels: int = 1
     arity: int = 0
     horizon: int | None = None
+    factorized: bool = False
 
     @classmethod
-    def of(cls, how: Literal["sum", "tree"], horizon: int | None) -> Shape:
-        """InputError for a tree without a horizon, or one that no series has."""
+    def of(cls, how: How, horizon: int | None) -> Shape:
+        """InputError for a tree or a factorization without a horizon, or one that no series has."""
         if horizon is not None and not 1 <= horizon <= MOST_RELEASES:
             raise InputError(f"horizon must lie between 1 and {MOST_RELEASES} releases")
         if how == "sum":
             return cls(horizon=horizon)
         if horizon is None:
-            raise InputError('accumulate = "tree" divides epsilon by how many releases are to come: declare horizon')
+            what = "divides epsilon by" if how == "tree" else "chooses its noise by"
+            raise InputError(f'accumulate = "{how}" {what} how many releases are to come: declare horizon')
+        if how == "factorized":
+            return cls(horizon=horizon, factorized=True)
         return _best(horizon)
+
+    @property
+    def how(self) -> How:
+        """The way in which releases add up, as it is declared."""
+        if self.factorized:
+            return "factorized"
+        return "sum" if self.levels == 1 else "tree"
+
+    @property
+    def declared_horizon(self) -> int:
+        """The horizon of a shape that needs one."""
+        if self.horizon is None:
+            raise InputError("declare horizon")
+        return self.horizon
 
     def digits(self, number: Whole) -> list[Whole]:
         """Return the nodes of each level that the count over releases 1 .. number adds up.
@@ -205,6 +228,32 @@ class Counts:
         """Number of draws that each of them holds, int64[keys]."""
         return np.asarray(self.noises.sum(axis=0), dtype=np.int64)
 
+    @property
+    def total_scale(self) -> Floats:
+        """Scale of Laplace noise with the deviation of each total, float64[keys]."""
+        return self.scale * np.sqrt(self.draws)
+
+    @property
+    def release_scale(self) -> Floats:
+        """Scale of the noise of the counts of a release, float64[keys]."""
+        return np.full(len(self.keys), self.scale)
+
+    @property
+    def next_scale(self) -> float:
+        """`total_scale` of a key of the beginning after one more release."""
+        return self.scale * math.sqrt(sum(self.nodes) + 1)
+
+    def section(self) -> dict[str, Any]:
+        """Describe the counts for a manifest: releases, levels, and the noise in a count of the first release."""
+        return {
+            "how": self.shape.how,
+            "since": self.since,
+            "levels": self.shape.levels,
+            "arity": self.shape.arity or None,
+            "horizon": self.shape.horizon,
+            "noise": {"draws": sum(self.nodes), "scale": self.scale},
+        }
+
     def to_state(self) -> dict[str, Any]:
         """JSON-able, without the keys."""
         tables = {name: getattr(self, name).tolist() for name in ("sums", "noises", "open")}
@@ -218,7 +267,7 @@ class Counts:
         A state cannot go on if it was kept in another shape or under other noise. Nor can it under another horizon:
         the parts of delta that its releases spent and those to come would add up to more than delta.
         """
-        if any(state[name] != value for name, value in {**_shaped(shape), "scale": scale}.items()):
+        if any(state.get(name, "") != value for name, value in {**_shaped(shape), "scale": scale}.items()):
             return None
         size = (shape.levels, len(keys))
         sums, noises, open_nodes = (

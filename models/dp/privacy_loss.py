@@ -39,6 +39,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, log_ndtr
 
+from models.dp.zcdp import scale_of
 from models.errors import InputError
 
 Floats = npt.NDArray[np.float64]
@@ -51,6 +52,9 @@ ROUNDED_EPSILON = 1e-6
 
 STEPS = 10**9
 """An epsilon is rounded up to so many parts of 1."""
+
+DISTANCES = 10**7
+"""A distance that an epsilon allows is rounded down to so many parts of its square."""
 
 MAX_ATOMS = 1 << 14
 """Losses that are kept apart. More of them are spread over a grid of so many steps."""
@@ -84,6 +88,34 @@ def gaussian_distance(scale: Fraction | float, sensitivity: Fraction | int) -> F
     if square <= 4 * SMOOTHING**2:
         raise InputError("noise of so small a scale has no Gaussian pair; lower epsilon")
     return Fraction(sensitivity) ** 2 / (square - SMOOTHING**2)
+
+
+def scale_at(distance: Fraction, sensitivity: int) -> float:
+    """Return the least float scale of discrete Gaussian noise whose pair has at most m^2 = `distance`.
+
+    Raises
+    ------
+    InputError
+        If the distance is 0, or the noise does not fit 64 bits.
+    """
+    if distance <= 0:
+        raise InputError("epsilon is too small for any noise; raise it")
+    square = Fraction(sensitivity**2) / distance + SMOOTHING**2
+    return scale_of(1 / (2 * square))
+
+
+def gaussian_part(epsilon: Fraction, delta: Fraction, pure: Iterable[Fraction]) -> Fraction:
+    """Return the largest m^2, in `DISTANCES` parts of a square of epsilon, that the Gaussian stages may have.
+
+    They are then (epsilon, delta)-DP together with stages that are (pure_i, 0)-DP. It is 0 if there is no such part.
+    """
+    least = Fraction(epsilon) ** 2 / DISTANCES
+    stages = list(pure)
+
+    def too_much(parts: int) -> bool:
+        return Composition.of([parts * least], stages).delta(epsilon) > float(delta) * (1.0 - _SUM_ERROR)
+
+    return bisect_left(range(1, DISTANCES + 1), True, key=too_much) * least
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from models.dp.accumulation import Counts, Shape, delta_of, threshold
 from models.dp.counts import NoisyCounts
 from models.dp.noise import NoiseSource, scale_for, secure
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, coverage, least_count, ordinal
-from models.errors import BoundError
+from models.errors import BoundError, InputError
 from models.eventlog import EventLog, Ints, SimpleLog
 
 
@@ -51,6 +51,8 @@ class Accumulated:
 
 def check_variants(terms: Terms, shape: Shape) -> None:
     """Raise InputError if a release, or the first accumulated log, could not be drawn."""
+    if shape.factorized:
+        raise InputError("variants are found in the data, so they cannot share correlated noise: use dp-synthetic")
     least_count(terms.epsilon / shape.levels, terms.delta_dp / 2, terms.cases_per_person)
 
 
@@ -132,7 +134,7 @@ class _Variants:
         """Return the log over all releases so far, and its part of the manifest."""
         counts, total = self.counts, self.counts.total
         draws = sum(counts.nodes)
-        said = series_section(shape, counts, draws)
+        said = counts.section()
         delta = delta_of(counts.last, terms.delta_dp / 2, shape.horizon)
         if not delta:
             return None, {**said, "status": "ended: the horizon is over, and with it the delta of accumulated logs"}
@@ -149,18 +151,6 @@ class _Variants:
             "variants": [list(v) for v in self.variants],
             "counts": self.counts.to_state(),
         }
-
-
-def series_section(shape: Shape, counts: Counts, draws: int) -> dict[str, Any]:
-    """Describe accumulated counts for a manifest: releases, levels, and the noise in a count of the first release."""
-    return {
-        "how": "sum" if shape.levels == 1 else "tree",
-        "since": counts.since,
-        "levels": shape.levels,
-        "arity": shape.arity or None,
-        "horizon": shape.horizon,
-        "noise": {"draws": draws, "scale": counts.scale},
-    }
 
 
 def _events(variants: list[tuple[int, ...]], shown: Ints, counts: Ints) -> int:

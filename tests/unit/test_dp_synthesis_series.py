@@ -254,9 +254,9 @@ def test_what_is_released_of_cells() -> None:
     """From two scales of a count's own noise on, and from one case on; never the empty trace."""
     traces = [(0,), (1,), (2,), (0, 1), (), (1, 2)]
     counts, draws = np.asarray([12, 11, 8, 7, 99, 25]), np.asarray([4, 4, 1, 1, 1, 16])
-    assert series._rows(traces, counts, draws, 3.0) == [((0,), 12), ((2,), 8), ((0, 1), 7), ((1, 2), 25)]
-    assert series._rows(traces, counts, draws, 3.25) == [((2,), 8), ((0, 1), 7)]
-    small = series._rows([(0,), (1,), (2,)], np.asarray([0, 1, -1]), np.asarray([1, 1, 1]), 0.1)
+    assert series._rows(traces, counts, 3.0 * np.sqrt(draws)) == [((0,), 12), ((2,), 8), ((0, 1), 7), ((1, 2), 25)]
+    assert series._rows(traces, counts, 3.25 * np.sqrt(draws)) == [((2,), 8), ((0, 1), 7)]
+    small = series._rows([(0,), (1,), (2,)], np.asarray([0, 1, -1]), np.full(3, 0.1))
     assert small == [((1,), 1)]
 
 
@@ -408,7 +408,7 @@ def test_a_state_with_a_part_missing_is_a_fault() -> None:
     with pytest.raises(ValueError, match="longer"):
         _series(_design(), Shape(), state={**state, "cells": state["cells"][:1]}, number=2)
     with pytest.raises(ValueError, match="longer"):
-        series._rows([(0,)], np.asarray([5, 6]), np.asarray([1, 1]), 1.0)
+        series._rows([(0,)], np.asarray([5, 6]), np.ones(2))
 
 
 def test_a_context_opens_where_the_noise_of_its_own_draws_says() -> None:

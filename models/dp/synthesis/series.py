@@ -21,7 +21,6 @@ Not guaranteed: anything beyond a single release. The operator's state holds tru
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -31,12 +30,14 @@ import numpy as np
 
 from models.content_free import content_free
 from models.dp.accumulation import Counts, Shape
+from models.dp.factorization import CorrelatedCounts, Factorization
 from models.dp.noise import NoiseSource, scale_for, secure
-from models.dp.series import Accumulated, series_section
+from models.dp.privacy_loss import gaussian_part, scale_at
+from models.dp.series import Accumulated
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal
 from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.contexts import UNIT, ContextLevel, Model, VariantSteps
-from models.dp.synthesis.fitting import fit, follows, nearby
+from models.dp.synthesis.fitting import Floats, Weigh, fit, follows, nearby
 from models.dp.synthesis.flows import balanced
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant, VariantCounts
@@ -76,8 +77,30 @@ def check(terms: Terms, design: Design, shape: Shape) -> None:
 def _scales(terms: Terms, design: Design, shape: Shape) -> tuple[float, float]:
     """Scale of the cells of each level of the model, and of the weights."""
     budget, person = StageBudget.summed(terms, design), terms.cases_per_person
+    if shape.factorized:
+        return _correlated_scales(terms, design, budget, shape.declared_horizon)
     model = scale_for(design.case_weight * UNIT * person * shape.levels * design.order, budget.model)
     return model, scale_for(person * shape.levels, budget.weights)
+
+
+def _correlated_scales(terms: Terms, design: Design, budget: StageBudget, horizon: int) -> tuple[float, float]:
+    """Scales of discrete Gaussian noise, in parts of a mixture, with which the whole series keeps the terms.
+
+    A person moves all draws of a level, over all releases, by at most `case_weight` and `cases_per_person` times the
+    sensitivity of the factorization, and all draws of the weights by the latter. Levels and weights divide the square
+    of one distance by their shares.
+    """
+    distance = gaussian_part(terms.epsilon, terms.delta_dp, [budget.times])
+    gaussian_epsilon = budget.model + budget.weights
+    moved = Factorization.of(horizon).sensitivity * terms.cases_per_person
+    level = distance * budget.model / gaussian_epsilon / design.order
+    weights = distance * budget.weights / gaussian_epsilon
+    return scale_at(level, moved * design.case_weight * UNIT), scale_at(weights, moved)
+
+
+def _counts_of(shape: Shape) -> type[Counts] | type[CorrelatedCounts]:
+    """Return how counts are kept in that shape."""
+    return CorrelatedCounts if shape.factorized else Counts
 
 
 def release_synthetic(
@@ -99,7 +122,7 @@ def release_synthetic(
     series.measure(table, number, source)
     series.refill(source)
     weights_of_cut = series.weigh(table, number, source)
-    shown = _rows(series.traces, weights_of_cut, np.ones(len(weights_of_cut), dtype=np.int64), series.weights.scale)
+    shown = _rows(series.traces, weights_of_cut, series.weights.release_scale)
     if _events(shown) > MAX_EVENTS:
         # To withhold it would depend on nodes that this number draws, and the next attempt would draw them again.
         shown = []
@@ -138,9 +161,9 @@ class _NoisyCounts:
     labels: int
     design: Design
     opened: list[list[int]]
-    cells: list[Counts]
+    cells: Sequence[Counts | CorrelatedCounts]
     traces: list[Variant]
-    weights: Counts
+    weights: Counts | CorrelatedCounts
     drawn: dict[Variant, int] = field(default_factory=dict)
     """A sample of the model so far."""
 
@@ -156,26 +179,27 @@ class _NoisyCounts:
         number: int,
     ) -> _NoisyCounts:
         """From the state that an earlier release left; anew if there is none, or one of another design."""
-        made = [list(alphabet), labels, design.order, design.case_weight]
+        made, kept_counts = [list(alphabet), labels, design.order, design.case_weight], _counts_of(shape)
         if state is not None and state["made"] == made:
             cells = [
-                Counts.from_state(cell_state, _flat(opened, labels), shape, scales[0])
+                kept_counts.from_state(cell_state, _flat(opened, labels), shape, scales[0])
                 for cell_state, opened in zip(state["cells"], state["opened"], strict=True)
             ]
             traces = [tuple(trace) for trace in state["traces"]]
-            weights = Counts.from_state(state["weights"], list(traces), shape, scales[1])
+            weights = kept_counts.from_state(state["weights"], list(traces), shape, scales[1])
             restored = [counts for counts in cells if counts is not None]
             if weights is not None and len(restored) == len(cells):
                 return cls(
                     alphabet, labels, design, [list(keys) for keys in state["opened"]], restored, traces, weights
                 )
-        begun = [Counts.begin(shape, scales[0], number) for _ in range(design.order)]
-        return cls(alphabet, labels, design, [[] for _ in begun], begun, [], Counts.begin(shape, scales[1], number))
+        begun = [kept_counts.begin(shape, scales[0], number) for _ in range(design.order)]
+        weights_begun = kept_counts.begin(shape, scales[1], number)
+        return cls(alphabet, labels, design, [[] for _ in begun], begun, [], weights_begun)
 
     def measure(self, table: VariantCounts, number: int, draw: NoiseSource) -> None:
         """Stage 2: the cells of this release, level after level; a level opens by what the one above says by then."""
         steps = VariantSteps.of(table.variants, self.labels)
-        weights = contexts.case_weights(table.variants, self.labels, self.design.case_weight) * table.counts
+        weights = self._step_weights(table.variants, self.labels, self.design.case_weight) * table.counts
         of_step = weights[steps.variant]
         for order in range(1, self.design.order + 1):
             self._open(order, draw)
@@ -184,6 +208,11 @@ class _NoisyCounts:
             true = np.zeros((len(keys), self.labels + 1), dtype=np.int64)
             true[rank] = contexts.true_cells(steps, of_step, keys[rank], order)
             self.cells[order - 1].add(number, true.ravel(), draw)
+
+    @property
+    def _step_weights(self) -> Weigh:
+        """The weights of steps: in L2 for Gaussian noise, in L1 for Laplace noise."""
+        return contexts.step_weights if self.weights.shape.factorized else contexts.case_weights
 
     def _open(self, order: int, draw: NoiseSource) -> None:
         opened_keys = set(self.opened[order - 1])
@@ -206,14 +235,14 @@ class _NoisyCounts:
         counts, keys = self.cells[order - 1], np.asarray(self.opened[order - 1], dtype=np.int64)
         rank = np.argsort(keys)
         cells = counts.total.reshape(len(keys), self.labels + 1)[rank]
-        draws = counts.draws.reshape(len(keys), self.labels + 1)[rank, 0]
-        return ContextLevel(keys[rank], cells, counts.scale * np.sqrt(draws))
+        scale = counts.total_scale.reshape(len(keys), self.labels + 1)[rank, 0]
+        return ContextLevel(keys[rank], cells, scale)
 
     def refill(self, draw: NoiseSource) -> None:
         """Give up candidates that do not rise above their noise; take representatives of the model in their place."""
         place = {label: code for code, label in enumerate(self.alphabet)}
         public_traces = list(dict.fromkeys(tuple(place[label] for label in trace) for trace in self.design.given))
-        total, noise = self.weights.total, self.weights.scale * np.sqrt(self.weights.draws)
+        total, noise = self.weights.total, self.weights.total_scale
         public = set(public_traces)
         held = np.asarray([trace in public for trace in self.traces], dtype=np.bool_)
         keep = held | (self.weights.draws < PATIENCE) | (total >= noise)
@@ -223,10 +252,9 @@ class _NoisyCounts:
         fitted = [balanced(levels[0]), *levels[1:]]
         drawn = Model.of(fitted, self.labels, DROP).sample(self.design.sample, self.design.max_length, draw)
         self.drawn = drawn
-        weights = contexts.case_weights(list(drawn), self.labels, self.design.case_weight)
+        weights = self._step_weights(list(drawn), self.labels, self.design.case_weight)
         cases = contexts.cases(levels[0], drawn, self.labels, weights)
-        scale = self.weights.scale * math.sqrt(sum(self.weights.nodes) + 1)
-        most = min(self.design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
+        most = min(self.design.candidates, max(int(cases / (CASES_A_CELL * self.weights.next_scale)), 1))
         fresh = [trace for trace in public_traces if trace not in set(self.traces)]
         listed = self.traces + fresh
         fresh += candidates.representative(drawn, listed, most - len(listed))
@@ -243,8 +271,8 @@ class _NoisyCounts:
     def accumulated(self, draw: NoiseSource) -> tuple[EventLog | None, dict[str, Any]]:
         """Return the log over all releases so far, and its part of the manifest."""
         counts = self.weights
-        shown = self._fitted(_rows(self.traces, counts.total, counts.draws, counts.scale), draw)
-        said = series_section(counts.shape, counts, sum(counts.nodes))
+        shown = self._fitted(_rows(self.traces, counts.total, counts.total_scale), draw)
+        said = counts.section()
         if _events(shown) > MAX_EVENTS:
             return None, {**said, "status": "too large"}
         rows = [np.tile(ordinal(len(variant)), (count, 1)) for variant, count in shown]
@@ -254,9 +282,9 @@ class _NoisyCounts:
         """Spread the cases of some cells over drawn traces, and fit them to the first level over all releases too."""
         near, count_of_trace = Spread.of(cells, self.traces, self.drawn, draw), dict(cells)
         counts = np.asarray([count_of_trace.get(trace, 0) for trace in self.traces], dtype=np.int64)
-        noise = self.weights.scale * np.sqrt(self.weights.draws)
-        follow = follows(near, self._level(1), self.labels, self.design.case_weight, weigh=contexts.case_weights)
-        return fit(near, [nearby(near, counts, noise), follow], draw)
+        weights = nearby(near, counts, self.weights.total_scale)
+        follow = follows(near, self._level(1), self.labels, self.design.case_weight, weigh=self._step_weights)
+        return fit(near, [weights, follow], draw)
 
     def state(self) -> dict[str, Any]:
         """JSON-able."""
@@ -274,9 +302,9 @@ def _flat(opened: Sequence[int], labels: int) -> list[tuple[int, int]]:
     return [(context, label) for context in opened for label in range(labels + 1)]
 
 
-def _rows(traces: Sequence[Variant], counts: Ints, draws: Ints, scale: float) -> list[tuple[Variant, int]]:
+def _rows(traces: Sequence[Variant], counts: Ints, scales: Floats) -> list[tuple[Variant, int]]:
     """Candidates with counts above some scales of their own noise."""
-    least = candidates.DROP * scale * np.sqrt(draws)
+    least = candidates.DROP * scales
     return [
         (trace, int(count))
         for trace, count, bound in zip(traces, counts.tolist(), least.tolist(), strict=True)

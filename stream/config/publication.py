@@ -67,13 +67,14 @@ class Publication(ConfigTable):
     """`all`: every release is about everything so far, and charges add up. `completed`: each case is in one
     release, after it completed, and one charge pays for the series; later events of a case are lost
     (docs/series.md). Set it when a dp series must go on for ever."""
-    accumulate: Literal["none", "sum", "tree"] = "none"
+    accumulate: Literal["none", "sum", "tree", "factorized"] = "none"
     """A second log over everything published so far, free of charge: `sum` adds noisy counts up; `tree` keeps
-    noise smaller over a declared horizon. Set it when recipients of a series with `cases = "completed"` want one
-    log instead of many."""
+    noise smaller over a declared horizon; `factorized` (`dp-synthetic`) lets the noise of later releases take that of
+    earlier ones back, for a third more noise in single releases. Set it when recipients of a series with `cases =
+    "completed"` want one log instead of many."""
     horizon: int | None = Field(default=None, ge=1, le=MOST_RELEASES)
-    """The number of releases that the accumulated log is planned for. Set it when `accumulate` is `tree`, or when you
-    know how many releases will be added up."""
+    """The number of releases that the accumulated log is planned for. Set it when `accumulate` is `tree` or
+    `factorized`, or when you know how many releases will be added up."""
     late: Late = "next_release"
     """Events behind the cut that should have shown them: `next_release` shows them then, `drop` leaves them out,
     `dlq` also writes them there. Set it when late events must not change what earlier releases said, or when

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 from connectors import read_log
+from models.dp.accumulation import Shape
+from models.dp.factorization import CorrelatedCounts
+from models.dp.noise import secure
 from models.errors import InputError, NoEventsError, RefusedError
 from models.eventlog import EventLog
 from stream.commands import execute
@@ -166,6 +169,31 @@ def test_a_number_that_was_burned_is_not_drawn_again(tmp_path: Path) -> None:
     assert verifier.verify(tmp_path / "out") == []
 
 
+def test_the_row_of_a_burned_number_stays_empty_in_a_factorized_series(tmp_path: Path) -> None:
+    """Its draw may have been seen: the next release has the row of its own number, so that no row is drawn twice, and
+    the manifest states the noise without the lost one."""
+    own = SYNTHETIC.replace("1,", "20,", 1) + ', activities = ["a", "b", "z"], sample = 500 }'
+    lines = [ONCE, BEGIN, WALL, own, QUIET, 'accumulate = "factorized"', "horizon = 24"]
+    with pytest.raises(Aborted):
+        replay(tmp_path, *lines, at=at_nth("sealed", 2, abort))
+    (temporary,) = (tmp_path / "out" / "public").glob("*/.*.tmp")
+    shutil.rmtree(temporary)
+    replay(tmp_path, *lines)
+    entries = open_readonly(tmp_path / "out" / "operator" / "ledger.sqlite")
+    assert [entry.sequence for entry in entries if entry.kind == "burned"] == [2]
+    assert [entry.body.reasons for entry in entries if entry.kind == "withheld"] == [[PAID]]
+    folders = sorted((tmp_path / "out" / "public" / "p").iterdir())
+    operator = tmp_path / "out" / "operator" / "p"
+    memories = [json.loads((operator / one.name / "memory.json").read_text()) for one in folders]
+    assert [memory["weights"]["numbers"] for memory in memories] == [[1], [1, 3]]
+    counts = CorrelatedCounts.begin(Shape.of("factorized", 24), memories[1]["weights"]["scale"])
+    for number in (1, 3):
+        counts.add(number, np.zeros(0, dtype=np.int64), secure())
+    manifest = json.loads((folders[1] / "manifest.json").read_text())
+    assert manifest["mechanism"]["accumulated"]["noise"] == counts.section()["noise"]
+    assert verifier.verify(tmp_path / "out") == []
+
+
 def test_an_attempt_that_died_before_its_seal_is_drawn_again_under_its_charge(tmp_path: Path) -> None:
     """Nobody has seen it: one charge, one release."""
     with pytest.raises(Aborted):
@@ -308,6 +336,25 @@ def test_synthetic_releases_add_up(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_noise_of_a_factorized_series(tmp_path: Path) -> None:
+    """The accumulated log has about as many cases as all releases; the manifest states the noise, and one charge."""
+    own = SYNTHETIC.replace("1,", "20,", 1) + ', activities = ["a", "b", "z"], sample = 500 }'
+    replay(tmp_path, ONCE, BEGIN, WALL, own, QUIET, 'accumulate = "factorized"', "horizon = 24")
+    folders = sorted((tmp_path / "out" / "public" / "p").iterdir())
+    last = folders[-1]
+    assert abs(sum(shown(last / "log.xes.gz").values()) - 31) < 5
+    assert abs(sum(shown(last / "accumulated.xes.gz").values()) - 91) < 10
+    manifests = [json.loads((one / "manifest.json").read_text()) for one in folders]
+    accumulated = [manifest["mechanism"]["accumulated"] for manifest in manifests]
+    assert {(one["how"], one["horizon"], one["status"]) for one in accumulated} == {("factorized", 24, "ok")}
+    release, total = ([one["noise"][name] for one in accumulated] for name in ("release", "total"))
+    # Independent noise would be the same in each release, and 1.73 times as much in the sum of three.
+    assert release[0] < release[2] < 1.2 * release[0]
+    assert total[2] < 1.5 * total[0]
+    assert [manifest["budget"]["spent"]["epsilon"] for manifest in manifests] == [20.0] * 3
+    assert execute(["verify", str(tmp_path / "out")]) == 0
+
+
 SYNTHETIC = 'mechanism = { kind = "dp-synthetic", epsilon = 1, delta_dp = 1e-3'
 
 
@@ -327,6 +374,18 @@ SYNTHETIC = 'mechanism = { kind = "dp-synthetic", epsilon = 1, delta_dp = 1e-3'
         (
             [ONCE, MECHANISM, 'accumulate = "sum"', "gate = { max_uniqueness = 0.5, charge_withheld = true }"],
             "max_uniqueness decides by the release",
+        ),
+        ([ONCE, MECHANISM, 'accumulate = "factorized"', "horizon = 24"], "found in the data"),
+        ([ONCE, SYNTHETIC + ', activities = ["a"] }', 'accumulate = "factorized"'], "declare horizon"),
+        ([ONCE, SYNTHETIC + " }", 'accumulate = "factorized"', "horizon = 24"], "declare activities"),
+        (
+            [SYNTHETIC + ', activities = ["a"] }', 'accumulate = "factorized"', "horizon = 24"],
+            "each release is about everything so far already",
+        ),
+        (
+            [ONCE, SYNTHETIC + ', activities = ["a"], shares = { variants = 0.2, model = 0.4, weights = 0.4 } }',
+             'accumulate = "factorized"', "horizon = 24"],
+            "shares.variants must be 0",
         ),
         (
             [ONCE, MECHANISM.replace("20", "1e-4"), 'accumulate = "tree"', "horizon = 5000"],

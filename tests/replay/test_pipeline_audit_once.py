@@ -53,6 +53,25 @@ def test_two_cases_in_two_windows_are_what_one_charge_covers() -> None:
     assert not finding.refutes(claim), finding
 
 
+FAR_APART = Victim("two cases, the second after all others", "AB", 12, second=84)
+
+
+@pytest.mark.parametrize("victim", [TWO_CASES, FAR_APART], ids=lambda victim: victim.name)
+def test_two_cases_in_a_series_of_correlated_noise(victim: Victim) -> None:
+    """Negative control: the noise of two releases is not independent, and one charge covers both with what lies
+    between."""
+    mechanism = {
+        "kind": "dp-synthetic", "epsilon": "0.1", "delta_dp": "0.01", "cases_per_person": 2, "activities": ["A", "B"],
+        "sample": 100, "traces": 5,
+    }  # fmt: skip
+    settings = small_configuration(mechanism, cases="completed", audit=QUIET, accumulate="factorized", horizon=4)
+    claim = claimed(settings, SMALL)
+    assert float(claim.epsilon) == 0.1, "the series is charged once"
+    (pair,) = pipeline_pairs(settings, SMALL, (victim,))
+    finding = audit(pair, 40, delta=float(claim.delta), alpha=ALPHA, events=EVENTS)
+    assert not finding.refutes(0.1), finding
+
+
 def _skips_empty_windows(self: Cutter, rules: Any, own: Any, firing: Any, **_: Any) -> Any:
     """A cut only where a case completed."""
     events, complete = self._state.events, self._completions.complete(self._clocks.of_cases(private=True))

@@ -117,14 +117,15 @@ class Shares:
         return cls(part * selected, part * variants, part * (model - selected), part * weights, timed)
 
     @classmethod
-    def adding_up(cls, *, times: bool) -> Shares:
+    def adding_up(cls, *, times: bool, labels: bool = False) -> Shares:
         """Return the default shares if releases add up.
 
         A fifth goes to times if bounds are declared. Of the rest seven tenths go to the model, from which both logs are
-        drawn, and three tenths to the weights.
+        drawn, and three tenths to the weights. If labels are selected, the model passes a tenth of the rest on to them.
         """
         remaining = Fraction(4 if times else 5, 5)
-        return cls(Fraction(0), Fraction(0), remaining * 7 / 10, remaining * 3 / 10, 1 - remaining)
+        selected = remaining / 10 * int(labels)
+        return cls(selected, Fraction(0), remaining * 7 / 10 - selected, remaining * 3 / 10, 1 - remaining)
 
     @classmethod
     def of(cls, declared: Mapping[str, Any], *, labels: bool, times: bool) -> Shares:

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from models.dp.accumulation import Shape
+from models.dp.factorization import Factorization
 from models.dp.noise import NoiseSource
+from models.dp.privacy_loss import Composition, gaussian_distance
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, series, times
 from models.dp.synthesis.series import release_synthetic
@@ -476,3 +478,115 @@ def test_the_usual_order_of_a_series_goes_by_what_is_public() -> None:
     assert series.usual_order(Fraction(1, 1000), None) == 2
     assert series.usual_order(Fraction(1), [str(label) for label in range(101)]) == 1
     assert series.usual_order(Fraction(1), [str(label) for label in range(100)]) == 2
+
+
+# correlated noise
+
+
+FACTORIZED = Shape.of("factorized", 24)
+
+
+class GaussianNoise(SeriesNoise):
+    """Gaussian noise of 0, of which the scales are kept."""
+
+    def gaussian(self, scale: float, size: int) -> np.ndarray:
+        self.asked.append((scale, size))
+        return np.zeros(size, dtype=np.int64)
+
+
+def _factorized(log: EventLog, source: NoiseSource, *, number: int = 1, state: Any = None, **changed: Any) -> Any:
+    terms = Terms.of(4, "0.01", changed.pop("person", 1))
+    return release_synthetic(
+        log, terms=terms, design=_design(**changed), shape=FACTORIZED, number=number, state=state, draw=source
+    )
+
+
+@pytest.mark.parametrize("person", [1, 3])
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("timed", [False, True])
+def test_all_draws_of_a_correlated_series_keep_its_terms(person: int, order: int, timed: bool) -> None:
+    """The distances of all levels and of the weights, for a person of all cases in one window, composed with the times:
+    no more than epsilon at delta, and nearly all of it."""
+    shares = Shares(NONE, NONE, Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)) if timed else HALVES
+    bounds = times.PublicTimeBounds(86_400_000) if timed else None
+    source = GaussianNoise()
+    found = _factorized(_log(ab=300, abc=200), source, person=person, order=order, shares=shares, bounds=bounds)
+    gaussian = source.asked[: order + 1]
+    assert [size for _, size in gaussian] == [
+        *(len(opened) * 4 for opened in found.state["opened"]), len(found.state["traces"]),
+    ]  # fmt: skip
+    moved = Factorization.of(24).sensitivity * person
+    distances = [gaussian_distance(scale, moved * 3 * UNIT) for scale, _ in gaussian[:-1]]
+    distances.append(gaussian_distance(gaussian[-1][0], moved))
+    pure = [Fraction(1)] if timed else []
+    spent = Composition.of(distances, pure).delta(Fraction(4))
+    assert 0.009 < spent <= 0.01
+    part = distances[-1] / sum(distances)
+    assert float(part) == pytest.approx(1 / 3 if timed else 1 / 2, rel=1e-3)
+
+
+def test_steps_of_a_correlated_series_are_weighed_in_l2() -> None:
+    """A case of nine different steps weighs each as one, where its norm is the bound; the L1 weight is a third."""
+    source = GaussianNoise()
+    found = _factorized(_log(abcacbba=100), source, order=1)
+    cells = np.asarray(found.state["cells"][0]["true"][0])
+    assert set(cells.tolist()) == {0, 100 * UNIT}
+    assert int((cells > 0).sum()) == 9
+
+
+def test_a_correlated_series_goes_on_and_adds_up() -> None:
+    """Without noise both logs are exact, over releases that lose a number."""
+    state = None
+    for number, cases in ((1, 100), (2, 50), (4, 70)):
+        found = _factorized(_log(ab=cases), GaussianNoise(), number=number, state=state, given=(("a", "b"),), order=1)
+        state = found.state
+        assert _counts(found.release.log) == {"ab": cases}
+    assert sum(_counts(found.log).values()) == 220
+    assert found.public["how"] == "factorized"
+    assert state["weights"]["numbers"] == [1, 2, 4]
+
+
+def test_labels_are_selected_once() -> None:
+    """The first release that selects some decides; one of rare labels leaves the choice to the next. Others are left
+    out afterwards, however frequent."""
+    selecting: dict[str, Any] = {"activities": None, "shares": Shares.adding_up(times=False, labels=True)}
+    rule = series.label_rule(Terms.of(4, "0.01"), _design(**selecting))
+    few = _factorized(_log(ab=rule.least_cases // 4), GaussianNoise(), **selecting)
+    assert "labels" not in few.state
+    assert few.release.log.n_cases == 0
+    first = _factorized(_log(ab=4 * rule.least_cases), GaussianNoise(), number=2, state=few.state, **selecting)
+    assert first.state["labels"] == {"labels": ["a", "b"], "release": 2}
+    assert sum(_counts(first.release.log).values()) == 4 * rule.least_cases
+    source = GaussianNoise()
+    later = _factorized(_log(xy=9000, ab=300), source, number=3, state=first.state, **selecting)
+    assert later.state["labels"] == first.state["labels"]
+    assert rule.scale not in [scale for scale, _ in source.asked]
+    assert {label for trace in _counts(later.release.log) for label in trace} <= {"a", "b"}
+
+
+def test_the_label_rule_of_a_series_has_its_part() -> None:
+    """With the other stages it spends the delta that is left beside its threshold, which has a twentieth."""
+    terms, shares = Terms.of(4, "0.01", 2), Shares.adding_up(times=False, labels=True)
+    design = _design(activities=None, shares=shares, order=1)
+    rule = series.label_rule(terms, design)
+    assert (rule.delta, rule.cases_per_person, rule.max_labels) == (Fraction(1, 2000), 2, 64)
+    level, weights = series._scales(terms, design, FACTORIZED)
+    moved = 2 * Factorization.of(24).sensitivity
+    distances = [
+        gaussian_distance(rule.scale, rule.sensitivity),
+        gaussian_distance(level, moved * 3 * UNIT),
+        gaussian_distance(weights, moved),
+    ]
+    assert [float(one / sum(distances)) for one in distances] == pytest.approx([0.1, 0.6, 0.3], rel=1e-3)
+    assert 0.0090 < Composition.of(distances, []).delta(Fraction(4)) <= 0.0095
+
+
+def test_the_usual_shares_of_a_series() -> None:
+    """A fifth for times; of the rest a tenth for labels if they are selected, which the model passes on."""
+    assert Shares.adding_up(times=False) == Shares(NONE, NONE, Fraction(7, 10), Fraction(3, 10), NONE)
+    assert Shares.adding_up(times=False, labels=True) == Shares(
+        Fraction(1, 10), NONE, Fraction(6, 10), Fraction(3, 10), NONE
+    )
+    assert Shares.adding_up(times=True, labels=True) == Shares(
+        Fraction(2, 25), NONE, Fraction(12, 25), Fraction(6, 25), Fraction(1, 5)
+    )

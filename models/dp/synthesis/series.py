@@ -2,10 +2,14 @@
 
 Unit: one person with at most c cases in all releases together. `models.dp.accumulation` says how counts are kept; with
 L levels each stage's epsilon is divided by L, and a case enters one node a level, so the series costs epsilon once.
+With correlated noise (`models.dp.factorization`) all Gaussian stages of all releases are one Gaussian pair, which is
+composed with the times (`models.dp.privacy_loss`): all together are (epsilon, delta_dp)-DP. Times are (e, 0)-DP in
+each release, and for k of c cases of a person (e k / c, 0)-DP.
 
 Of the stages of `models.dp.synthetic` those that are linear add up: the cells of the context model (2) and the numbers
-of cases nearest to each candidate (3). The alphabet is declared (0); stage 1 is left out, since variants of a single
-window seldom pass a threshold. Each release goes on from what all before it made public:
+of cases nearest to each candidate (3). The alphabet (0) is declared or, with correlated noise, selected once; stage 1
+is left out, since variants of a single window seldom pass a threshold. Each release goes on from what all before it
+made public:
 
 * a context is opened once the noisy counts over all releases so far say so, and is counted from then on;
 * candidates are given traces and representatives of a sample from the model so far; one whose count over all releases
@@ -16,13 +20,14 @@ their noise are dropped. In the accumulated log half of a cell's cases are the c
 are nearest to it (`spreading`), and all are fitted to the first level over all releases (`fitting`). Times (4) leave
 with the release only.
 
-Not guaranteed: anything beyond a single release. The operator's state holds true counts of open nodes of a tree.
+Not guaranteed: anything beyond a single release. The operator's state holds true counts: of open nodes of a tree, or of
+earlier releases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -39,8 +44,9 @@ from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.contexts import UNIT, ContextLevel, Model, VariantSteps
 from models.dp.synthesis.fitting import Floats, Weigh, fit, follows, nearby
 from models.dp.synthesis.flows import balanced
+from models.dp.synthesis.labels import LabelRule
 from models.dp.synthesis.spreading import Spread
-from models.dp.synthesis.table import Variant, VariantCounts
+from models.dp.synthesis.table import Variant, VariantCounts, only
 from models.dp.synthetic import Design, StageBudget, over_labels, release_times
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
@@ -56,6 +62,11 @@ PATIENCE = 3
 """Releases after which a candidate that has not risen above its noise is given up."""
 
 
+LABELS = "labels"
+"""Key of the selected labels in the memory of a series, also without accumulated logs. A file format: a release that
+does not find them selects others."""
+
+
 def usual_order(epsilon: Fraction, activities: Sequence[str] | None) -> int:
     """Return the default order of the model, by public facts.
 
@@ -66,8 +77,8 @@ def usual_order(epsilon: Fraction, activities: Sequence[str] | None) -> int:
 
 
 def check(terms: Terms, design: Design, shape: Shape) -> None:
-    """Raise InputError if a series could not be drawn: what adds up needs a declared alphabet and no thresholds."""
-    if design.activities is None:
+    """Raise InputError if a series could not be drawn: what adds up needs one alphabet and no variants of windows."""
+    if design.activities is None and not shape.factorized:
         raise InputError("releases add up over the same labels only: declare activities")
     if design.split(terms.epsilon).variants:
         raise InputError("shares.variants must be 0: variants of one window are not selected where releases add up")
@@ -87,15 +98,33 @@ def _correlated_scales(terms: Terms, design: Design, budget: StageBudget, horizo
     """Scales of discrete Gaussian noise, in parts of a mixture, with which the whole series keeps the terms.
 
     A person moves all draws of a level, over all releases, by at most `case_weight` and `cases_per_person` times the
-    sensitivity of the factorization, and all draws of the weights by the latter. Levels and weights divide the square
-    of one distance by their shares.
+    sensitivity of the factorization, and all draws of the weights by the latter. Labels, levels and weights divide the
+    square of one distance by their shares.
     """
-    distance = gaussian_part(terms.epsilon, terms.delta_dp, [budget.times])
-    gaussian_epsilon = budget.model + budget.weights
     moved = Factorization.of(horizon).sensitivity * terms.cases_per_person
-    level = distance * budget.model / gaussian_epsilon / design.order
-    weights = distance * budget.weights / gaussian_epsilon
+    level = _distance_of("model", terms, budget) / design.order
+    weights = _distance_of("weights", terms, budget)
     return scale_at(level, moved * design.case_weight * UNIT), scale_at(weights, moved)
+
+
+def _distance_of(stage: str, terms: Terms, budget: StageBudget) -> Fraction:
+    """Return the part of a stage in the squared distance of all Gaussian stages of a series of correlated noise."""
+    together = budget.labels + budget.model + budget.weights
+    share: Fraction = getattr(budget, stage) / together
+    return gaussian_part(terms.epsilon, budget.delta_composed, [budget.times]) * share
+
+
+def label_rule(terms: Terms, design: Design) -> LabelRule:
+    """Return the rule by which a series of correlated noise selects its labels, once.
+
+    A release that selects none leaves the choice to the next one, with fresh noise. A person with k of c cases in a
+    release moves its weights by k / c of the distance, and the squares add up to at most its square; the chance of a
+    label of that person alone is k / c of the delta (`models.dp.synthesis.labels`).
+    """
+    budget = StageBudget.summed(terms, design)
+    unscaled = LabelRule(Fraction(1), budget.delta_labels, design.max_labels, terms.cases_per_person)
+    scale = scale_at(_distance_of("labels", terms, budget), unscaled.sensitivity)
+    return replace(unscaled, rho=Fraction(unscaled.sensitivity**2) / (2 * Fraction(scale) ** 2))
 
 
 def _counts_of(shape: Shape) -> type[Counts] | type[CorrelatedCounts]:
@@ -116,7 +145,9 @@ def release_synthetic(
     """dp-synthetic of the cases of release `number`, and of all cases so far."""
     check(terms, design, shape)
     source = secure() if draw is None else draw
-    alphabet, kept, table = over_labels(log, tuple(sorted(set(design.activities or ()))), design)
+    selected = _selected(log, terms, design, number, state, source) if design.activities is None else None
+    may_leave = design.activities if selected is None else selected["labels"]
+    alphabet, kept, table = over_labels(log, tuple(sorted(set(may_leave or ()))), design)
     extended = (*alphabet, *sorted({label for trace in design.given for label in trace} - set(alphabet)))
     series = _NoisyCounts.go_on(state, extended, len(alphabet), design, shape, _scales(terms, design, shape), number)
     series.measure(table, number, source)
@@ -137,7 +168,22 @@ def release_synthetic(
     }
     release = StrictRelease(released, terms, 0, source.private, operator)
     accumulated, public = series.accumulated(source)
-    return Accumulated(release, accumulated, series.state(), public)
+    kept_state = series.state()
+    if selected is not None and selected["labels"]:
+        kept_state[LABELS] = selected
+    return Accumulated(release, accumulated, kept_state, public)
+
+
+def _selected(
+    log: EventLog, terms: Terms, design: Design, number: int, state: Mapping[str, Any] | None, draw: NoiseSource
+) -> Mapping[str, Any]:
+    """Return the labels of the series and the number of the release that selected them: this one if none has."""
+    kept: Mapping[str, Any] | None = None if state is None else state.get(LABELS)
+    if kept is not None:
+        return kept
+    candidates_to_leave = (str(value) for value in log.activity.values if str(value) != design.other)
+    all_variants = VariantCounts.of(only(log, candidates_to_leave))
+    return {"labels": list(label_rule(terms, design).select(all_variants, draw)), "release": number}
 
 
 @content_free("labels")
@@ -180,7 +226,7 @@ class _NoisyCounts:
     ) -> _NoisyCounts:
         """From the state that an earlier release left; anew if there is none, or one of another design."""
         made, kept_counts = [list(alphabet), labels, design.order, design.case_weight], _counts_of(shape)
-        if state is not None and state["made"] == made:
+        if state is not None and state.get("made") == made:
             cells = [
                 kept_counts.from_state(cell_state, _flat(opened, labels), shape, scales[0])
                 for cell_state, opened in zip(state["cells"], state["opened"], strict=True)

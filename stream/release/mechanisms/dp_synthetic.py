@@ -16,6 +16,7 @@ from models.dp.accumulation import Shape
 from models.dp.budget import Charge, Draw
 from models.dp.strict import Terms
 from models.dp.synthesis import series
+from models.dp.synthesis.series import LABELS
 from models.dp.synthesis.times import PublicTimeBounds
 from models.errors import InputError
 from models.knowledge import Knowledge
@@ -27,10 +28,6 @@ from stream.values.duration import UNITS, Duration
 from stream.values.exact import Exact
 
 Traces = tuple[tuple[str, ...], ...]
-
-LABELS = "labels"
-"""Key of the selected labels in the memory of a series. A file format: a release that does not find them selects
-others."""
 
 
 class DpSynthetic(Mechanism):
@@ -209,16 +206,16 @@ class DpSynthetic(Mechanism):
         return Knowledge("seq", "ac")
 
     def series_design(self) -> synthetic.Design:
-        """Return the design for releases that add up.
-
-        No labels are selected, unless the shares contain `labels` (which is then refused).
-        """
+        """Return the design for releases that add up."""
         design = self.design()
         if self.order is None:
             design = replace(design, order=series.usual_order(self.epsilon, self.activities))
         if design.shares is None:
-            design = replace(design, shares=synthetic.Shares.adding_up(times=design.bounds is not None))
+            design = replace(design, shares=self._shares_adding_up(design))
         return design
+
+    def _shares_adding_up(self, design: synthetic.Design) -> synthetic.Shares:
+        return synthetic.Shares.adding_up(times=design.bounds is not None, labels=design.activities is None)
 
     def check_series(self, shape: Shape) -> None:
         """Refuse shapes of accumulated logs that cannot be built."""
@@ -227,14 +224,18 @@ class DpSynthetic(Mechanism):
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
         """Build one release, and the log over everything so far."""
         design = self.series_design()
-        # Labels that releases without accumulated logs selected say nothing here: activities are declared.
-        state = None if _selected_labels(memory) else memory
+        # Labels that earlier releases selected say nothing if activities are declared now.
+        state = None if self.activities is not None and _selected_labels(memory) else memory
         accumulated = series.release_synthetic(
             exposure.log, terms=self.terms(), design=design, shape=shape, number=number, state=state
         )
         basis: Literal["ordinal", "noised"] = "ordinal" if design.bounds is None else "noised"
-        budget = synthetic.StageBudget.of(self.terms(), design)
-        return series_build(accumulated, basis, self._public(design, budget))
+        facts = self._public(design, synthetic.StageBudget.of(self.terms(), design))
+        if self.activities is None:
+            selected = accumulated.state.get(LABELS, {"release": number})
+            facts["label_threshold"] = series.label_rule(self.terms(), design).least_cases
+            facts["labels_selected"] = {"release": selected["release"]}
+        return series_build(accumulated, basis, facts)
 
     def _public(self, design: synthetic.Design, budget: synthetic.StageBudget) -> dict[str, Any]:
         """Return the facts that the manifest states besides the parameters. None of them is read from the data."""
@@ -251,6 +252,8 @@ class DpSynthetic(Mechanism):
         design, terms = self.design(), self.terms()
         doubts = large_delta(self.delta_dp)
         least = self.budget().thresholds(terms, design).get("label_threshold")
+        if least is not None and settings.get("accumulate") == "factorized":
+            least = series.label_rule(terms, self.series_design()).least_cases
         if least is not None:
             doubts.append(
                 f"labels are selected: one leaves if about {least} cases have no other label, or {3 * least} cases "

@@ -48,23 +48,6 @@ traces = 20
 [publication.audit]
 risk = false
 utility = false
-[[publication]]
-name = "mixed"
-start = "1970-01-01T00:00:00Z"
-window = { every = "3h", time = "wall" }
-cases = "completed"
-accumulate = "factorized"
-horizon = 8
-[publication.mechanism]
-kind = "dp-synthetic"
-epsilon = 1
-delta_dp = 1e-3
-activities = ["a", "b", "c", "d"]
-sample = 200
-traces = 20
-[publication.audit]
-risk = false
-utility = false
 """
 """`counted` has so little noise (none but for one draw in e^20) that true counts are seen."""
 
@@ -100,29 +83,14 @@ def check(world: Path, output: Path) -> None:
     calm = world / "calm"
     assert verifier.verify(output) == []
     assert verifier.decisions(output) == verifier.decisions(calm)
-    for name in ("counted", "made", "mixed"):
+    for name in ("counted", "made"):
         for one, other in zip(manifests(output, name), manifests(calm, name), strict=True):
             assert one["mechanism"]["accumulated"] == other["mechanism"]["accumulated"]
             assert one["budget"]["spent"] == other["budget"]["spent"]
         account = read_view(output / "operator" / "ledger.sqlite", "crash").account(name)
-        assert float(account.spent.epsilon) == {"counted": 60, "made": 1, "mixed": 1}[name]
-    check_correlated(output)
+        assert float(account.spent.epsilon) == {"counted": 60, "made": 1}[name]
     for path in sorted((calm / "public" / "counted").glob("*/*.xes.gz")):
         assert traces(output / path.relative_to(calm)) == traces(path), path
-
-
-def check_correlated(output: Path) -> None:
-    """Each release of correlated noise goes on from the draws that the one before was sealed with: none is drawn anew
-    after a crash, which would leave noise in the running sum that nothing takes back."""
-    before: list[list[int]] = []
-    folders = sorted((output / "operator" / "mixed").iterdir())
-    assert len(folders) > 3
-    for number, folder in enumerate(folders, start=1):
-        level = json.loads((folder / "memory.json").read_text())["cells"][0]
-        assert level["numbers"] == list(range(1, number + 1))
-        assert level["noisy"][: len(before)] == before
-        assert level["sums"] == [sum(column) for column in zip(*level["noisy"], strict=True)]
-        before = level["noisy"]
 
 
 def test_the_calm_run_counts_each_case_once(world: Path) -> None:

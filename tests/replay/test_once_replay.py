@@ -184,7 +184,7 @@ def test_the_row_of_a_burned_number_stays_empty_in_a_factorized_series(tmp_path:
     assert [entry.body.reasons for entry in entries if entry.kind == "withheld"] == [[PAID]]
     folders = sorted((tmp_path / "out" / "public" / "p").iterdir())
     operator = tmp_path / "out" / "operator" / "p"
-    memories = [json.loads((operator / one.name / "memory.json").read_text()) for one in folders]
+    memories = [json.loads((operator / number / "memory.json").read_text()) for number in ("000001", "000003")]
     assert [memory["weights"]["numbers"] for memory in memories] == [[1], [1, 3]]
     counts = CorrelatedCounts.begin(Shape.of("factorized", 24), memories[1]["weights"]["scale"])
     for number in (1, 3):

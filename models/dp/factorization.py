@@ -33,7 +33,8 @@ post-processing.
   saw are some of the rows of C, each with its own noise. A row that is drawn twice would count c_(i - j)^2 twice.
 
 Not guaranteed: anything against somebody who reads the state. It holds true counts of the last `BAND` releases: with
-them, or with the noise, which is the same, everybody's counts can be computed from what was published.
+them, or with the noise, which is the same, everybody's counts can be computed from what was published. The pipeline
+keeps it encrypted.
 """
 
 from __future__ import annotations

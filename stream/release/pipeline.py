@@ -58,6 +58,7 @@ from stream.release.planned import BuiltBy, Place
 from stream.release.public_view import as_released, released_resources, with_attributes
 from stream.release.reason import Code, Reason, blocked, of_record, ruled
 from stream.release.schedule import RealClock, ReleaseClock, Slot
+from stream.release.sealed_memory import opened_memory, sealed_memory
 from stream.release.spec import PublicationSpec
 from stream.release.stages import (
     Audited,
@@ -312,6 +313,7 @@ class Pipeline:
         mechanism = spec.mechanism
         exposure = replace(charged.attempt.exposure, publication=self.name, number=inputs.number)
         memory = None if inputs.memory is None else inputs.memory.for_build(mechanism, self.name)
+        memory = opened_memory(memory, self.pseudonyms.memory_key)
         if mechanism.releases_attributes:
             # Not for dp mechanisms: they release no attribute, and a refusal would read the data.
             try:
@@ -323,7 +325,11 @@ class Pipeline:
             return self.built_by(place, mechanism, exposure, memory)
         if spec.accumulation is None:
             return mechanism.build(exposure, memory)
-        return mechanism.build_series(exposure, memory, spec.accumulation, inputs.number)
+        build = mechanism.build_series(exposure, memory, spec.accumulation, inputs.number)
+        if not spec.accumulation.factorized:
+            return build
+        # Whoever reads the memory can take the correlated noise out of everything that was published.
+        return replace(build, memory=sealed_memory(build.memory, self.pseudonyms.memory_key))
 
     # audit
 

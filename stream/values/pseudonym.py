@@ -34,11 +34,16 @@ def key_from_text(text: str) -> bytes:
 
 
 class Pseudonyms:
-    """Keyed names of cases, persons, event ids and plans. `id` identifies the key without revealing it."""
+    """Keyed names of cases, persons, event ids and plans, and a key for the memory of series.
+
+    `id` identifies the operator's key without revealing it.
+    """
 
     def __init__(self, key: bytes) -> None:
         self._inner = hmac.new(key, digestmod=hashlib.sha256)
         self.id = self._digest(b"key id\0")[:16]
+        self.memory_key = hmac.digest(key, b"memory of a series\0", "sha256")
+        """Key of 32 bytes that encrypts what a series of correlated noise remembers."""
 
     def case(self, case: str) -> str:
         """Return the pseudonym of a case id."""

@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from stream.ledger.folder import read_key
 from stream.ledger.sqlite import read_view
+from stream.release.audit_document import read_memory
 from stream.release.failpoints import BOUNDARIES
+from stream.release.sealed_memory import opened_memory
 from stream.testing import verifier
+from stream.values.pseudonym import Pseudonyms
 from tests.replay.crashing import KILLED, run, sample
 
 CONFIG = """
@@ -63,7 +67,8 @@ def check(calm: Path, output: Path) -> None:
     assert account.spent.epsilon == 1
     folders = sorted((output / "operator" / "mixed").iterdir())
     assert len(folders) >= 5
-    memories = [json.loads((folder / "memory.json").read_text())["cells"][0] for folder in folders]
+    key = Pseudonyms(read_key(output / "operator" / "key")).memory_key
+    memories = [opened_memory(read_memory(folder), key)["cells"][0] for folder in folders]
     for number, memory in enumerate(memories, start=1):
         assert memory["numbers"] == list(range(1, number + 1))
         assert memory["sums"] == [sum(column) for column in zip(*memory["noisy"], strict=True)]

@@ -19,14 +19,18 @@ from models.errors import InputError, NoEventsError, RefusedError
 from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config import settings, sources
+from stream.ledger.folder import read_key
 from stream.ledger.sqlite import open_readonly, read_view
+from stream.release.audit_document import read_memory
 from stream.release.contract import Attempt, Exposure
 from stream.release.once import PAID
 from stream.release.schedule import SimulatedClock
+from stream.release.sealed_memory import opened_memory
 from stream.run.replay import Replay
 from stream.run.service import ReleaseService
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
+from stream.values.pseudonym import Pseudonyms
 
 BEGIN = 'start = "2024-01-01T00:00:00Z"'
 WALL = 'window = { every = "1d", time = "wall" }'
@@ -183,8 +187,9 @@ def test_the_row_of_a_burned_number_stays_empty_in_a_factorized_series(tmp_path:
     assert [entry.sequence for entry in entries if entry.kind == "burned"] == [2]
     assert [entry.body.reasons for entry in entries if entry.kind == "withheld"] == [[PAID]]
     folders = sorted((tmp_path / "out" / "public" / "p").iterdir())
-    operator = tmp_path / "out" / "operator" / "p"
-    memories = [json.loads((operator / number / "memory.json").read_text()) for number in ("000001", "000003")]
+    operator = tmp_path / "out" / "operator"
+    key = Pseudonyms(read_key(operator / "key")).memory_key
+    memories = [opened_memory(read_memory(operator / "p" / number), key) for number in ("000001", "000003")]
     assert [memory["weights"]["numbers"] for memory in memories] == [[1], [1, 3]]
     counts = CorrelatedCounts.begin(Shape.of("factorized", 24), memories[1]["weights"]["scale"])
     for number in (1, 3):
@@ -353,6 +358,25 @@ def test_noise_of_a_factorized_series(tmp_path: Path) -> None:
     assert total[2] < 1.5 * total[0]
     assert [manifest["budget"]["spent"]["epsilon"] for manifest in manifests] == [20.0] * 3
     assert execute(["verify", str(tmp_path / "out")]) == 0
+
+
+def test_the_memory_of_a_factorized_series_is_of_no_use_without_the_key(tmp_path: Path) -> None:
+    """Nothing of the counts or labels can be read in it; a start under another key is refused, and draws nothing."""
+    own = SYNTHETIC.replace("1,", "20,", 1) + ', activities = ["a", "b", "z"], sample = 500 }'
+    lines = [ONCE, BEGIN, WALL, own, QUIET, 'accumulate = "factorized"', "horizon = 24"]
+    with pytest.raises(Aborted):
+        replay(tmp_path, *lines, at=at_nth("published", 1, abort))
+    operator = tmp_path / "out" / "operator"
+    memory = read_memory(operator / "p" / "000001")
+    assert list(memory) == ["encrypted_series"]
+    assert set(opened_memory(memory, Pseudonyms(read_key(operator / "key")).memory_key)) >= {
+        "cells",
+        "weights",
+        "traces",
+    }
+    (operator / "key").write_text(bytes(32).hex())
+    with pytest.raises(RefusedError, match="the pseudonym key is not the one"):
+        replay(tmp_path, *lines)
 
 
 def test_a_factorized_series_selects_its_labels_once(tmp_path: Path) -> None:

@@ -73,6 +73,11 @@ def format_amount(amount: Fraction | float, digits: int | None = None) -> str:
     return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exactly)):g}"
 
 
+def as_decimal(value: Fraction) -> Decimal:
+    """Return a fraction in the precision of the current decimal context."""
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
 def _extreme(value: str | Decimal) -> bool:
     """Return whether a number is long or has a large power of ten: 1e999999999 has a gigabyte of digits."""
     if isinstance(value, str) and len(value) > LONGEST:

@@ -25,7 +25,7 @@ import numpy as np
 
 from models.content_free import content_free
 from models.dp import truncated
-from models.dp.budget import Draw
+from models.dp.budget import Draw, as_decimal
 from models.dp.noise import NoiseSource, scale_for
 from models.dp.truncated import DIGITS
 from models.errors import InputError
@@ -56,17 +56,13 @@ def threshold(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> 
     c = cases_per_person
     with decimal.localcontext() as context:
         context.prec = DIGITS
-        step = _decimal(epsilon) / c
+        step = as_decimal(epsilon) / c
         slack = Decimal("1e-40")  # a tie counts as above delta (fail-closed)
-        budget = (_decimal(delta) * (1 + (-step).exp())).ln() - slack
+        budget = (as_decimal(delta) * (1 + (-step).exp())).ln() - slack
         alone = (-budget / step).to_integral_value(decimal.ROUND_CEILING) + c - 1
         spread = ((Decimal(c).ln() - budget) / step).to_integral_value(decimal.ROUND_CEILING)
         k = int(max(alone, spread, Decimal(c - 1)))
     return k + 1
-
-
-def _decimal(value: Fraction) -> Decimal:
-    return Decimal(value.numerator) / Decimal(value.denominator)
 
 
 MOST_STEPS = 700.0

@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from models.dp.budget import Charge, positive, probability
+from models.dp.budget import Charge, as_decimal, positive, probability
 from models.dp.counts import NoisyCounts
 from models.dp.noise import NoiseSource, checked_scale
 from models.dp.truncated import DIGITS
@@ -103,8 +103,8 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
     order = Fraction(_best_order(float(rho), -math.log(delta)))
     with decimal.localcontext() as context:
         context.prec = DIGITS
-        a = _decimal(order)
-        beyond = (1 - 1 / a).ln() - (_decimal(delta).ln() + a.ln()) / (a - 1)
+        a = as_decimal(order)
+        beyond = (1 - 1 / a).ln() - (as_decimal(delta).ln() + a.ln()) / (a - 1)
         bound = order * rho + Fraction(beyond + _SLACK)
     return max(Fraction(math.ceil(bound * STEPS), STEPS), Fraction(0))
 
@@ -227,7 +227,3 @@ def _from(scale: float, least: int) -> float:
 def checked(rho: Any, delta_dp: Any, cases_per_person: int) -> Gaussian:
     """Terms that can be kept; InputError names the number that cannot."""
     return Gaussian(positive(rho, "rho"), probability(delta_dp), cases_per_person)
-
-
-def _decimal(value: Fraction) -> Decimal:
-    return Decimal(value.numerator) / Decimal(value.denominator)

@@ -34,6 +34,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from models.dp.budget import as_decimal
 from models.dp.noise import NoiseSource
 from models.dp.synthesis.table import VariantCounts
 from models.dp.truncated import DIGITS
@@ -175,8 +176,8 @@ def _keeps(scale: float, distance: int, delta: Fraction, labels: int) -> bool:
         return False
     with decimal.localcontext() as context:
         context.prec = DIGITS
-        allowed = (_decimal(delta) / labels).ln()
-        return _log_tail(_decimal(Fraction(distance - 1) / Fraction(scale))) <= allowed
+        allowed = (as_decimal(delta) / labels).ln()
+        return _log_tail(as_decimal(Fraction(distance - 1) / Fraction(scale))) <= allowed
 
 
 def _log_tail(x: Decimal) -> Decimal:
@@ -199,7 +200,3 @@ def _first_distinct(variant: Iterable[int], most: int) -> list[int]:
             if len(distinct_labels) == most:
                 break
     return list(distinct_labels)
-
-
-def _decimal(value: Fraction) -> Decimal:
-    return Decimal(value.numerator) / Decimal(value.denominator)

@@ -144,11 +144,11 @@ def recognised_columns(header: Sequence[str], columns: Mapping[str, str] | None,
         The columns of the parts of the log.
     """
     usual, named_by_user = ColumnNames(), columns or {}
-    guessed = [
-        f"{role}={getattr(names, role)!r}"
-        for role in ("case", "activity", "time", "resource")
-        if role not in named_by_user and getattr(names, role) != getattr(usual, role) and getattr(names, role) in header
-    ]
+    guessed = []
+    for role in ("case", "activity", "time", "resource"):
+        name = getattr(names, role)
+        if role not in named_by_user and name != getattr(usual, role) and name in header:
+            guessed.append(f"{role}={name!r}")
     return f"columns known by their names: {', '.join(guessed)} (others with --columns)" if guessed else None
 
 

@@ -183,7 +183,11 @@ def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
     try:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
-            (check_columns if check else check_names)(schema.names, resolved(schema.names, reading.columns), str(path))
+            names = resolved(schema.names, reading.columns)
+            if check:
+                check_columns(schema.names, names, str(path))
+            else:
+                check_names(schema.names, names, str(path))
         # A text column as codes: as texts, it is an object for each row.
         texts = [field.name for field in schema if pa.types.is_string(field.type)] if check else None
         with pq.ParquetFile(path, read_dictionary=texts) as file:

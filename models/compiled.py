@@ -192,7 +192,10 @@ def _ours(folder: str) -> bool:
     path = Path(folder).resolve()
     for place in (path, *path.parents):
         status = place.stat()
-        replaceable = bool(status.st_mode & stat.S_IWOTH) and not (status.st_mode & stat.S_ISVTX and place != path)
+        others_write = bool(status.st_mode & stat.S_IWOTH)
+        # In a sticky folder, such as /tmp, others cannot replace a folder that is not theirs.
+        is_protected = bool(status.st_mode & stat.S_ISVTX) and place != path
+        replaceable = others_write and not is_protected
         if replaceable or status.st_uid not in trusted:
             log.warning("%s: other users can write here, so compiled code is not kept in %s (chmod o-w)", place, folder)
             return False

@@ -367,7 +367,9 @@ class JsonDecoder:
     def _split_into_columns(self, table: _Table) -> None:
         """Replace the decoded bodies by one column for each field."""
         events = table.columns.pop("body")
-        fields: Iterable[Sequence[Any]] = zip(*map(self._values, events), strict=True) if events else repeat(())
+        fields: Iterable[Sequence[Any]] = repeat(())
+        if events:
+            fields = zip(*map(self._values, events), strict=True)
         table.columns.update(zip(self._names, fields, strict=False))
         table.columns["case"] = [*map(str, table.columns["case"])]
         if "envelope_id" in table.columns:

@@ -226,7 +226,11 @@ def first_violation(
     bounds = starts_of(lengths[present])
     weight = np.ones(len(present), dtype=np.int64) if cases is None else cases[present]
     total = int(weight.sum())
-    worst_count = max((int(np.bincount(row[row >= 0], weight[row >= 0]).max(initial=0)) for row in values), default=0)
+    worst_count = 0
+    for row in values:
+        has_value = row >= 0
+        cases_by_value = np.bincount(row[has_value], weight[has_value])
+        worst_count = max(worst_count, int(cases_by_value.max(initial=0)))
     if total < K or worst_count * C.denominator > C.numerator * total:
         return Violation((), total, worst_count)
     longest = int(np.diff(bounds).max())

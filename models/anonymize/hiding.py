@@ -147,7 +147,10 @@ class Hiding:
         length = np.asarray([target.length for target in targets], dtype=np.int64)
         starts = self.problem.log.starts
         sizes, bks, must = exposing(starts, self.codes, kept, self.group, outside, least, length, self.items)
-        return {tuple(bk[:size].tolist()): groups for size, bk, groups in zip(sizes.tolist(), bks, must, strict=True)}
+        exposed = {}
+        for size, bk, groups in zip(sizes.tolist(), bks, must, strict=True):
+            exposed[tuple(bk[:size].tolist())] = groups
+        return exposed
 
     def _hide(self, kept: Kept, exposed: dict[Bk, Kept], price: Ints, rank: Ints) -> set[Bk]:
         """Remove events from `kept`; returns the bk that some case must keep."""

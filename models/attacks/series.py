@@ -66,7 +66,8 @@ def pair_cracks(valuer: CandidateValuer, bk: Sequence[Any]) -> PairCracks:
     f, c, b = cracks_by_value(valuer, codes).T
     size1 = records_by_value(pair.earlier, in1, n_values)
     size2 = records_by_value(pair.later, in2, n_values)
-    return PairCracks(*(dict(zip(pair.values, numbers.tolist(), strict=True)) for numbers in (size1, size2, f, c, b)))
+    by_value = [dict(zip(pair.values, numbers.tolist(), strict=True)) for numbers in (size1, size2, f, c, b)]
+    return PairCracks(*by_value)
 
 
 def best_of(cracks_by_release: Iterable[Groups]) -> int:

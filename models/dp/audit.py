@@ -240,7 +240,9 @@ def _candidates(
 
     def score(event: Hashable, here: Counter[Hashable], counts_with_other: Counter[Hashable]) -> float:
         likely = lower_bound(here[event], runs, 0.05) - delta
-        return math.log(likely / upper_bound(counts_with_other[event], runs, 0.05)) if likely > 0.0 else -math.inf
+        if likely <= 0.0:
+            return -math.inf
+        return math.log(likely / upper_bound(counts_with_other[event], runs, 0.05))
 
     scored = [(score(e, first, other), repr(e), e, True) for e in first]
     scored += [(score(e, other, first), repr(e), e, False) for e in other]

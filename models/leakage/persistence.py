@@ -68,4 +68,6 @@ def _read_state(state: Mapping[str, Any]) -> TemporalLeakage:
 
 
 def _read(value: str | float) -> Fraction:
-    return Fraction(value) if isinstance(value, str) else Fraction(value) + Fraction(abs(value)) * Fraction(ROUNDING)
+    if isinstance(value, str):
+        return Fraction(value)
+    return Fraction(value) + Fraction(abs(value)) * Fraction(ROUNDING)

@@ -141,13 +141,11 @@ def _informative(column: Column) -> bool:
 
 
 def _once_a_case(log: EventLog, column: Column) -> bool:
-    present = np.add.reduceat(column.codes >= 0, log.starts[:-1]) if np.all(log.lengths > 0) and log.n_cases else None
-    flags = {"true", "false"}
-    return (
-        present is not None
-        and bool(np.all(present == 1))
-        and not all(str(value).lower() in flags for value in column.values)
-    )
+    if not log.n_cases or np.any(log.lengths == 0):
+        return False
+    values_by_case = np.add.reduceat(column.codes >= 0, log.starts[:-1])
+    is_flag = all(str(value).lower() in ("true", "false") for value in column.values)
+    return bool(np.all(values_by_case == 1)) and not is_flag
 
 
 def by_resource(log: EventLog) -> EventLog:

@@ -190,9 +190,11 @@ def measure(
     """Equation 2 on an index, for each amount of knowledge."""
     if adversary == "greedy":
         needed = greedy_points(index)
-        return tuple(
-            PointUniqueness(m, float(np.mean(needed <= known_points(index.lengths, m))), 0.0, 1) for m in amounts
-        )
+        results = []
+        for amount in amounts:
+            is_unique = needed <= known_points(index.lengths, amount)
+            results.append(PointUniqueness(amount, float(np.mean(is_unique)), 0.0, 1))
+        return tuple(results)
     return tuple(_drawn(index, amount, draws, rng) for amount in amounts)
 
 
@@ -244,7 +246,8 @@ def _drawn(index: TraceIndex, amount: Points, draws: int, rng: np.random.Generat
     # If every case reveals all of its points, every draw is the same: one is enough.
     runs = 1 if np.array_equal(take, index.lengths) else draws
     shares = np.asarray([index.unique(take, rng).mean() for _ in range(runs)])
-    return PointUniqueness(amount, float(shares.mean()), float(shares.std(ddof=1)) if runs > 1 else 0.0, draws)
+    deviation = float(shares.std(ddof=1)) if runs > 1 else 0.0
+    return PointUniqueness(amount, float(shares.mean()), deviation, draws)
 
 
 def case_uniqueness(log: EventLog, attributes: Sequence[str]) -> float:

@@ -251,6 +251,9 @@ def _document(
         _row(pair, finding, power_of_runs, refuted_epsilon, claimed)
         for pair, finding, power_of_runs, refuted_epsilon in findings
     ]
+    largest = None
+    if not unbounded:
+        largest = max(finding.epsilon / pair.steps for pair, finding, _, _ in findings)
     return {
         "mechanism": built.model_dump(mode="json"),
         "audited": "pipeline" if pipeline else "mechanism",
@@ -258,7 +261,7 @@ def _document(
         "runs": runs,
         "alpha": alpha,
         "pairs": rows,
-        "epsilon_lower": None if unbounded else max(finding.epsilon / pair.steps for pair, finding, _, _ in findings),
+        "epsilon_lower": largest,
         "unbounded": unbounded,
         "verdict": verdict,
     }

@@ -35,9 +35,8 @@ def list_letters(
 
     settings, source = daemon_settings(config)
     reasons = options.split(reason)
-    letters = [
-        letter for letter in read_letters(settings.process.name, source) if not reasons or letter.reason in reasons
-    ]
+    all_letters = read_letters(settings.process.name, source)
+    letters = [letter for letter in all_letters if not reasons or letter.reason in reasons]
     if json:
         rows = [
             {"topic": letter.place.topic, "partition": letter.place.partition, "offset": letter.place.offset}

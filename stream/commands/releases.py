@@ -35,9 +35,8 @@ def command(
     for name in dict.fromkeys(row["publication"] for row in rows):
         of_publication = [row for row in rows if row["publication"] == name]
         console.print(filled(HEAD, [_cells(row) for row in of_publication], title=name, left=4))
-        show_reasons(
-            console, ((str(row["sequence"] or row["status"]), row["time"][:16], _why(row)) for row in of_publication)
-        )
+        reasons = [(str(row["sequence"] or row["status"]), row["time"][:16], _why(row)) for row in of_publication]
+        show_reasons(console, reasons)
     return exit_code(verdicts)
 
 

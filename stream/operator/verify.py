@@ -147,7 +147,8 @@ def _check_entries(result: VerifyResult, account: Account) -> None:
                 "changed or damaged; restore the ledger from a backup. Until then its epsilon and delta count"
             )
             result.problems.append(VerifyProblem("ledger", text, account.publication))
-    for number in sorted((account.published | account.burned.keys() | account.rulings.keys()) - account.seals.keys()):
+    numbers_in_use = account.published | account.burned.keys() | account.rulings.keys()
+    for number in sorted(numbers_in_use - account.seals.keys()):
         text = "is published, burned or decided on, and was never sealed"
         result.problems.append(VerifyProblem("ledger", text, account.publication, number))
     for number in sorted(account.published & account.seals.keys()):

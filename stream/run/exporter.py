@@ -978,4 +978,6 @@ def _numbers(rows: Iterable[Mapping[str, Any]], key: str) -> list[float]:
 def published(audit: AuditDocument) -> float | None:
     """Return the time at which a release was published; None without a real clock."""
     moment = audit.get("published")
-    return None if moment is None or audit.get("clock") == "simulated" else datetime.fromisoformat(moment).timestamp()
+    if moment is None or audit.get("clock") == "simulated":
+        return None
+    return datetime.fromisoformat(moment).timestamp()

@@ -578,7 +578,10 @@ class TlkcCohorts(TlkcMechanism):
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
         """Return the memory without erased cases. They are in no later release, and their cohort gets smaller."""
-        return msgspec.to_builtins(PublishedCohorts.read(memory).without(cases).memory()) if memory else memory
+        if not memory:
+            return memory
+        remaining = PublishedCohorts.read(memory).without(cases)
+        return msgspec.to_builtins(remaining.memory())
 
 
 def _checked(published: PublishedCohorts, claim: Claim) -> Claim:

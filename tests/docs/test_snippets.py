@@ -19,6 +19,8 @@ import tomli_w
 
 from stream.commands import execute
 from stream.config.settings import Publication
+from stream.operator.dossier.facts import read_facts
+from stream.operator.health_profile import read_health_facts
 from tests.conftest import ROOT
 from tests.docs.command_lines import PAGES
 from tests.docs.snippets import ALL, LANGUAGES, NOT_RUN, SKETCHES, Snippet, make_world, not_run, syntax_faults, walk
@@ -193,6 +195,13 @@ def test_every_configuration_is_valid(
     """By check-config: as it is if it has publications of its own, else as part of a small configuration."""
     monkeypatch.chdir(tmp_path)
     table = tomllib.loads(snippet.text)
+    if "catalogue" in table:
+        # A file of facts for `dossier` and `catalogue`.
+        facts = tmp_path / "dossier.toml"
+        facts.write_text(snippet.text)
+        assert read_facts(facts)
+        assert read_health_facts(facts) is not None
+        return
     publications = table.get("publication", [{}])
     roles = {"identifier", "sensitive", "quasi", "public"}
     is_configuration = table.keys().isdisjoint(roles)

@@ -105,3 +105,4 @@ def test_an_assessment_before_the_release_is_read_by_itself(
     assert execute(["dossier", str(output), "steps"]) == 0
     text = capfd.readouterr().out
     assert "trial release of a random half of the log: attack (whole case" in text
+    assert "Only trial releases were attacked" in text.split("## 1. ")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,26 @@ def test_the_dossier_promises_no_more_than_the_manifest(tmp_path: Path, capfd: p
     assert "nothing beyond each release; the gate checks for 2 possible cases or more (FA, CA, BA)" in text
     assert "comparing releases is checked by the gate, and not promised" in text
     assert "nothing: C is 1, so all cases that fit may share a sensitive value" in text
+
+
+def test_fewer_cases_than_k_after_comparing_releases_are_what_remains(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Groups of eight hold in each release by itself; somebody who compares two releases is left with fewer."""
+    early = [(f"c{case}", "a") for case in range(10)]
+    late = [(f"d{case}", "b" if case < 5 else "a") for case in range(10)]
+    lines = ["case:concept:name,concept:name,time:timestamp"]
+    for day, (case, step) in enumerate(early + late):
+        lines.append(f"{case},{step},2025-01-{1 + day:02d}T00:00:00Z")
+    log = tmp_path / "clinic.csv"
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    output = replayed(tmp_path, small(K=8, least=1), log)
+    text = written(capfd, str(output), "steps")
+    least = re.search(r"FA (\w+), CA (\w+), BA (\w+)", text)
+    assert least is not None
+    fewest = min(int(value) for value in least.groups() if value.isdigit())
+    assert fewest < 8
+    assert f"is left with {fewest} cases in the worst case, fewer than 8" in text
 
 
 def test_an_audit_of_other_knowledge_than_the_promise_says_so(

@@ -13,7 +13,7 @@ help: ## list the targets
 $(BIN)/veilstream: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
-	@# As pip does with packages: else a Python told to leave no bytecode compiles all of this with every command.
+	@# As pip does with packages: with PYTHONDONTWRITEBYTECODE every command would compile all of this again.
 	$(BIN)/python -m compileall -q models stream connectors veilstream
 	@touch $@
 

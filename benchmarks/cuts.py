@@ -63,7 +63,7 @@ class EnoughError(Exception):
 
 def settings(cases: int, sensitive: Sequence[str] = (), first: int | None = None) -> Settings:
     """Plain TLKC, a cut every so many new cases, exact audits against all earlier releases. `first`: new cases of the
-    first cut, where they are others."""
+    first cut, if different."""
     window = {"new_cases": cases} if first is None else {"new_cases": cases, "first": {"new_cases": first}}
     share = 0.5 if sensitive else 1.0
     return Settings.model_validate(
@@ -161,7 +161,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--log", type=Path, help="another log than BPIC 2012")
     parser.add_argument("--cases", type=int, default=100, help="new cases a cut")
-    parser.add_argument("--first", type=int, help="new cases of the first cut, where they are others")
+    parser.add_argument("--first", type=int, help="new cases of the first cut, if different")
     parser.add_argument("--cuts", type=int, default=131, help="stop after so many cuts")
     parser.add_argument("--sensitive", default="", help="sensitive attributes, by comma")
     parser.add_argument("--one-by-one", action="store_true", help="200 releases of Sepsis, one new case each")

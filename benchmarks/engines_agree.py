@@ -34,7 +34,7 @@ from stream.release.contract import Exposure
 from stream.release.public_files import carried
 
 SENSITIVE = {"sepsis": ("Diagnose",), "bpic2013-incidents": ("impact",)}
-"""What is bounded by C; the other logs have no such attribute."""
+"""Attribute that C bounds; the other logs have none."""
 
 KEY = Draws(b"the same draws by every engine!!")
 

@@ -217,7 +217,7 @@ def role(
     name
         The column's name in the file.
     column, case, activity
-        The column, and those of the case and of the activity, where they are known.
+        The column, and those of the case and of the activity, if known.
     patterns
         Words of names (`connectors.role_words`); those of the package by default.
     """

@@ -277,8 +277,8 @@ class _TimeTexts:
             first_number = min(set(range(len(self.texts))) - set(misfits))
             raise self._refusal(
                 first_number,
-                f"is a number, which needs its unit; all rows together look like --time-format {plan.flag}: give this "
-                "if it is right (veilstream inspect shows what it makes of the file)",
+                f"is a number, which needs its unit; all rows together look like --time-format {plan.flag}: pass this "
+                "if it is right (veilstream inspect shows the result)",
             )
         self.unreadable = dict.fromkeys(misfits, _NO_TIME)
         self._read_by_formats(plan.formats)

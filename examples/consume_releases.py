@@ -1,9 +1,9 @@
 """A consumer of releases with kafka-python: `python examples/consume_releases.py localhost:9092 sepsis`.
 
-`releases` has one record a release: its manifest and where its files lie. `released-events` has the events, framed:
-`begin`, any number of `events` with rows [case, activity, time in ns, resource, {attributes}], `end` with a count and
-a digest. Read committed records only: a release then comes whole or not at all. After a crash of the coordinator a
-release may be announced a second time; it is the same (publication, sequence), with the same content.
+`releases` has one record a release: its manifest and the location of its files. `released-events` has the events,
+framed: `begin`, any number of `events` with rows [case, activity, time in ns, resource, {attributes}], `end` with a
+count and a digest. Read committed records only: a release then comes whole or not at all. After a crash of the
+coordinator a release may be announced a second time; it is the same (publication, sequence), with the same content.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def cache_folder() -> Path | None:
     """Return a folder that has the compiled code of all kernels below it; None if no code is kept."""
 
     def probe() -> None:
-        """Stand for any kernel."""
+        """Represent any kernel."""
 
     njit: Any = numba.njit
     try:

@@ -108,8 +108,8 @@ def read_log(
 ) -> pd.DataFrame:
     """Read an event log from a file into a DataFrame as pm4py makes it.
 
-    Guesses, such as the separator of a CSV file, are reported as warnings. `veilstream inspect FILE` shows what the
-    program makes of a file.
+    Guesses, such as the separator of a CSV file, are reported as warnings. `veilstream inspect FILE` shows how the
+    program reads a file.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ NEIGHBOURS: Mapping[str, tuple[Scene, Scene, int]] = {
     "a case that joins two known activities": (BASE, [*BASE, _case("ABD")], 1),
     "a time of one case": ([*BASE, _case("AB")], [*BASE, _case("AB", 40 * 86_400)], 2),
 }
-"""Two logs each, and how many cases lie between them (one that changed is one removed and one added)."""
+"""Two logs each, and the number of cases in which they differ (a changed case is one removed and one added)."""
 
 
 def guarantees(tool: Tool, epsilon: float = 1.0) -> list[dict[str, Any]]:

@@ -136,20 +136,20 @@ Similarity and DFG error as in [synthetic.md](../synthetic.md): 1 - earth mover'
 normalised Levenshtein distance, and half the sum of differences of directly-follows frequencies. F1 of fitness
 (token replay) and precision, on the true log, of the model that the inductive miner finds in the last release
 (not on BPIC 2012, where replay takes minutes a model).
-Covered cases: of variants that are in the release. Means of {ROUNDS} releases, fewer where a program needs more
-than {LIMIT // 2} CPU s for them; none where one release takes more than {LIMIT} CPU s.
+Covered cases: of variants that are in the release. Means of {ROUNDS} releases, fewer if a program needs more
+than {LIMIT // 2} CPU s for them; none if one release takes more than {LIMIT} CPU s.
 
 Trace-variant queries have prefixes of at most {LENGTH} activities and drop those below {ALONE} scales of noise:
 with less, the prefixes that noise alone fills grow without an end. Read the figures beside "The guarantee that is
 kept": some of the programs do not keep what they claim. Programs that claim no epsilon have a table of their own:
-they are the same at every epsilon, and no bound on what they tell is known. The control keeps nothing at all: a list
+they are the same at every epsilon, and no bound on what they reveal is known. The control keeps nothing at all: a list
 of all variants, each once, is more like a log of many variants than most releases. Likeness alone shows
 no protection."""
 
 KEPT = f"""\
 Each program that claims an epsilon, {AUDIT_RUNS} times (PRIPEL {AUDIT_RUNS // 20}, dp-synthetic {
     AUDIT_RUNS // 10
-} times) at the parameter epsilon = 1, delta 1e-3 where it has one, on two small logs that differ in one
+} times) at the parameter epsilon = 1, delta 1e-3 if it has one, on two small logs that differ in one
 case: lower bounds of epsilon, found as `audit-epsilon` finds them (Clopper and Pearson, error {ALPHA} over
 all pairs of a program; half of the runs choose what is looked at, half count it). `no epsilon`: the release
 shows what the other log cannot show, which a claim without delta excludes. A bound below 1 refutes nothing

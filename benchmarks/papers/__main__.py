@@ -1,6 +1,6 @@
 """`python -m benchmarks.papers [--small] [--json] [--only PAPER]`: recompute the papers' tables into docs/papers.
 
-`--small` computes the tables of the small logs, writes nothing and fails where one differs from the committed page.
+`--small` computes the tables of the small logs, writes nothing and fails if one differs from the committed page.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def page(*, small: bool = False) -> Page:
             "the gate refuses such an n.",
             "**reference**: takes candidates of exactly 5 activities and drops those without a match; its F and C "
             "ignore "
-            "comparability. `-` where it has no candidate.",
+            "comparability. `-` if it has no candidate.",
             "**PoC** (Figure 4) mixes minima of different background knowledge, as in the paper. BC at 1 %, n = 2, "
             "4, 5 is printed as 0.98 and "
             "0.99, where the printed values give 0.99 and 1.00 (truncated, not rounded).",
@@ -156,8 +156,8 @@ def _printed(scenario: str, gap: str, n: int) -> list[Any]:
 
 
 def _of_least_ka(result: AttackResult) -> dict[str, float | None]:
-    """FC, CC, BC as the paper defines them, for comparison: of the least KA, whatever background knowledge has it. What
-    the attacks report is of the background knowledge that attains the minimum (`AttackResult.json`)."""
+    """FC, CC, BC as the paper defines them, for comparison: of the least KA, whatever background knowledge has it. The
+    attacks report the background knowledge that attains the minimum (`AttackResult.json`)."""
     ka1, ka2 = result.values["ka1"], result.values["ka2"]
     return proportions(result.values, {"fa": ka1, "ca": ka2, "ba": ka2})
 

@@ -23,7 +23,7 @@ from models.utility.graphs import agreement, directly_follows, handover
 
 LOGS = {"sepsis": ("Diagnose",), "bpic2012-app": ("AMOUNT_REQ",)}
 SMALL_TYPES = ("set", "seq")
-"""What CI recomputes of Sepsis: an easy and a hard structure."""
+"""Structures of Sepsis that CI recomputes: an easy and a hard one."""
 
 TYPES: tuple[Structure, ...] = get_args(Structure)
 METHODS: dict[str, dict[str, Any]] = {

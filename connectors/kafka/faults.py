@@ -14,7 +14,7 @@ from models.errors import InputError, UnavailableError, VeilstreamError
 
 @contextmanager
 def explained(source: Source) -> Iterator[None]:
-    """Raise a client's error within the block as the error that `fault` makes of it."""
+    """Raise a client's error within the block translated by `fault`."""
     from kafka import errors
 
     try:

@@ -209,7 +209,7 @@ def _unquoted(text: str) -> Any:
 @dataclass(frozen=True, slots=True)
 class _Rule:
     digest: str
-    """Tells its events from those that other mappings make of the same record."""
+    """Distinguishes its events from those that other mappings create from the same record."""
     mapping: EventMapping
     parse: Callable[[str], int]
     unit: str | None

@@ -256,8 +256,8 @@ def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases:
     """PRETSA_case: Baseline-2 against an adversary who knows a prefix of the trace, by removal only.
 
     Promise: every prefix of a released trace is shared by at least K released cases. Each trace becomes the longest
-    of its subtraces that is a path in the tree of prefixes shared by K cases; as moved cases no longer count where
-    they were, this repeats until no prefix falls below K.
+    of its subtraces that is a path in the tree of prefixes shared by K cases; as moved cases no longer count at
+    their old prefix, this repeats until no prefix falls below K.
     """
     check_k(K)
     traces, owner = variants(log, knowledge)

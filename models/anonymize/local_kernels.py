@@ -129,7 +129,7 @@ def next_gaps(
 ) -> tuple[Array, Array]:
     """Find the next gap after an event of each item, shown in the released trace or hidden by the rules.
 
-    A released trace of n events has the gaps 0..n; gap g lies before event g. From gap g on, an event of an item is
+    A released trace of n events has the gaps 0..n; gap g is before event g. From gap g on, an event of an item is
     passed either where the trace shows it, or at a gap where local suppression would have removed it. An item that no
     source case has twice (`once`) is never hidden in a trace that shows it. A ban that the trace contains did not bind
     its row (a value-aware one) and hid nothing there.

@@ -14,10 +14,10 @@ so that each case ends by `latest`, uniformly among all assignments that do so. 
 enough ends at the latest of the published starts. Both steps read only `latest` and values that are published anyway
 (traces, and the means in sorted order), so they reveal nothing more about the times of a single case.
 
-Claim: each published start and each published elapsed time is made of means over at least K released cases. No two of
-these means share the time of a case, and the case that shows a mean is drawn at random. (The start of a case that was
-moved back is one such start minus the elapsed times that the case shows.) Sums per pair of at least K cases are kept
-up to rounding, and so are performance maps. For cohorts see `microaggregated_after`.
+Claim: each published start and each published elapsed time is computed from means over at least K released cases. No
+two of these means share the time of a case, and the case that shows a mean is drawn at random. (The start of a case
+that was moved back is one such start minus the elapsed times that the case shows.) Sums per pair of at least K cases
+are kept up to rounding, and so are performance maps. For cohorts see `microaggregated_after`.
 
 Relation: linkage of one case by one of its times. Unit: one case.
 

@@ -179,9 +179,9 @@ def _edges(tables, scratch, indptr, cap, relation, most):  # type: ignore[no-unt
 
     If there are more than `most`, the last entry of `indptr` is most + 1.
 
-    Later rows of one value are in lexicographic order. Each reads on where it parts from the row before it: its first
-    `begin` symbols are the same. If reading stopped after `stopped` symbols because cap was passed, all rows that begin
-    with these symbols are skipped.
+    Later rows of one value are in lexicographic order. Each row continues at the position at which it differs from the
+    row before it: its first `begin` symbols are the same. If reading stopped after `stopped` symbols because cap was
+    passed, all rows that begin with these symbols are skipped.
     """
     items, starts, linked1, linked2 = tables.items, tables.starts, tables.linked1, tables.linked2
     value1, later_start, shared, leap = tables.value1, tables.later_start, tables.shared, tables.leap

@@ -555,7 +555,7 @@ def _move_free(linker, backward, n, in2, rows, wanted, scratch):  # type: ignore
 
     A record moves directly, or through others that move up. Returns how many moved, 0 if no path exists; stops once
     `wanted` have. The search is that of `reachable_rows`, from free places outside ms2, and goes not beyond rows inside
-    it. One path may move records that another path needs. That one then carries nothing, and the next search looks for
+    it. One path may move records that another path needs. That link then carries no flow, and the next search looks for
     it again.
     """
     start, earlier, least = backward

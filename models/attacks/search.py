@@ -504,7 +504,7 @@ def _value(totals, leaving, children, best, worst, path, cursor, depth, a):  # t
         ms1 - leaving       <=  M   <=  ms1
         its own free in ms2 <=  BA  <=  surplus
 
-    A flow is needed only if the exact number could lie below the incumbent. Without flows (surplus < 0) the base linker
+    A flow is needed only if the exact number could be below the incumbent. Without flows (surplus < 0) the base linker
     is the only one.
     """
     least_value, surplus = cursor[LEAST_VALUE], cursor[SURPLUS]

@@ -207,7 +207,7 @@ class Attackers:
 
     @property
     def wanted(self) -> int:
-        """How many cases are attacked, at most all."""
+        """Number of attacked cases, at most all."""
         return self.targets if self.targets is not None else targets_needed(self.half_width)
 
     @property

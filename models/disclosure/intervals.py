@@ -92,7 +92,8 @@ class TargetResults:
         Success on cases of the original, and on those outside. For an area: the share of the cases outside that score
         lower, and the share of the members that score higher.
     reach
-        Largest rate that the attack can have: a release with three telling records singles out three people at most.
+        Largest rate that the attack can have: a release with three identifying records singles out three people at
+        most.
     """
 
     original: Successes
@@ -117,8 +118,8 @@ class AttackRisk:
         Whether the lower bound stays above 0 with an interval that holds for all measures of an assessment together;
         False without a control.
     power
-        Least risk that would have been `clear` in 95 of 100 runs like this one; None if none would have been. Beside a
-        best guess, where no risk is clear: the least one whose interval would have ended above 0.
+        Least risk that would have been `clear` in 95 of 100 runs like this one; None if none would have been. Against
+        a best guess, no risk is clear; then it is the least one whose interval would have ended above 0.
     evidence
         Results by target, if the attack kept them.
     """
@@ -266,7 +267,7 @@ def compared_exactly(evidence: TargetResults, measures: int) -> AttackRisk:
     It needs an attack whose successes do not depend on which of the cases are the original. Without a leak, each
     success is then as likely in the original as any case is, so their number is hypergeometric (Fisher's exact test).
     The interval is that of `compared`. A leak is `clear` if the test rejects at the level that all measures share, and
-    the interval lies above 0 as well.
+    the interval is above 0 as well.
 
     The power is that of the test: the least rate with which 95 of 100 runs reach the fewest successes that it rejects,
     beside a control with as many successes as its exact upper bound (of 95 %) allows.
@@ -427,7 +428,7 @@ def _risk(
 
 
 def against_guess(successes: float, targets: int, guess: float) -> AttackRisk:
-    """Return the risk of an attack beside the best guess without the release, a rate that is known exactly.
+    """Return the risk of an attack against the best guess without the release, an exactly known rate.
 
     It is never `clear`: what works on everybody, in the log or not, is above a guess as well.
     """
@@ -455,7 +456,7 @@ def rate_alone(successes: float, targets: int) -> AttackRisk:
 
 
 def _power(rates: _Rates, targets: int, controls: int, level: float) -> float | None:
-    """Return the least risk whose interval of a level lies above 0 in 95 of 100 runs, by bisection.
+    """Return the least risk whose interval of a level is above 0 in 95 of 100 runs, by bisection.
 
     A leak of r gives away r of the cases for sure, and leaves the others as the control is. The rate is then
     p + r (1 - p), and if the results of cases have variance v without a leak, they have
@@ -496,7 +497,7 @@ def _power(rates: _Rates, targets: int, controls: int, level: float) -> float | 
 
 
 def _power_beside_guess(targets: int, guess: float) -> float | None:
-    """Return the least risk whose interval lies above 0 in 95 of 100 runs, beside a rate that is known exactly."""
+    """Return the least risk whose interval is above 0 in 95 of 100 runs, against an exactly known rate."""
     base = max(guess, 3 / targets)
     if base >= 1.0:
         return None

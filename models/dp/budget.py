@@ -101,7 +101,7 @@ def probability(value: Any, name: str = "delta_dp") -> Fraction:
     """`exact`, strictly between 0 and 1."""
     number = positive(value, name)
     if number >= 1:
-        raise InputError(f"{name} must lie strictly between 0 and 1")
+        raise InputError(f"{name} must be strictly between 0 and 1")
     return number
 
 

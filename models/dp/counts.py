@@ -101,8 +101,8 @@ class Rule:
 def rule(scale: float, endless: int, delta: Fraction, cases: int, cells: int = 1) -> Rule:
     """Return the rule that lets more through, by public terms alone.
 
-    Truncated noise is used if its least count is below that of `endless` noise of the same scale, and enough draws lie
-    in its reach.
+    Truncated noise is used if its least count is below that of `endless` noise of the same scale, and enough draws are
+    within its reach.
     """
     if cases / scale > MOST_STEPS:
         return Rule(scale, endless, None)

@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 def checked_delta(delta: float) -> float:
     """Check the guessing advantage threshold; InputError if it is not strictly between 0 and 1."""
     if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0.0 < delta < 1.0:
-        raise InputError("delta (guessing advantage) must lie strictly between 0 and 1")
+        raise InputError("delta (guessing advantage) must be strictly between 0 and 1")
     if delta < 1e-9 or delta > 1 - 1e-9:
         raise InputError("delta (guessing advantage) is too close to 0 or 1 for any noise to mean it")
     return float(delta)
@@ -57,7 +57,7 @@ def epsilon_of_times(priors: Floats, delta: float) -> Floats:
     """
     checked_delta(delta)
     if np.any(~((priors > 0.0) & (priors <= 1.0))):
-        raise InputError("prior guessing probabilities must lie in (0, 1]")
+        raise InputError("prior guessing probabilities must be in (0, 1]")
     risky = priors + delta >= 1.0
     prior = np.where(risky, worst_case_prior(delta), priors)
     return np.asarray(np.log((1.0 - prior) * (delta + prior) / (prior * (1.0 - delta - prior))), dtype=np.float64)

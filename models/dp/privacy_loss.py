@@ -3,9 +3,9 @@
 Adding epsilons counts every stage at its worst outcome. Outcomes are rarely the worst for all stages at once, so the
 same noise gives a smaller epsilon, or the same epsilon needs less noise.
 
-**Dominating pairs.** A stage is replaced by a pair of distributions (P, Q) that tells neighbours apart at least as well
-for every epsilon. Pairs of several stages multiply, also if a later stage uses the output of an earlier one, as long as
-the scales are fixed before the first draw (Zhu, Dong and Wang 2022, theorem 10).
+**Dominating pairs.** A stage is replaced by a pair of distributions (P, Q) that distinguishes neighbours at least as
+well for every epsilon. Pairs of several stages multiply, also if a later stage uses the output of an earlier one, as
+long as the scales are fixed before the first draw (Zhu, Dong and Wang 2022, theorem 10).
 
 * A stage that is (e, 0)-DP: randomized response, loss +e with probability 1 / (1 + exp(-e)), else -e (Kairouz, Oh and
   Viswanath 2015). Discrete Laplace noise on counts that one person changes by 1 in L1 is exactly this pair.

@@ -60,11 +60,11 @@ class TimeBounds:
     def __post_init__(self) -> None:
         """Check the bounds; InputError names the bound that cannot be one."""
         if not 0 < self.duration < MAX_BOUND_MS:
-            raise InputError("max_duration must lie between a millisecond and 35 years")
+            raise InputError("max_duration must be between a millisecond and 35 years")
         if self.start is not None and not 0 < self.start[1] - self.start[0] < MAX_BOUND_MS:
-            raise InputError("the last start must lie after the first, and by less than 35 years")
+            raise InputError("the last start must be after the first, and by less than 35 years")
         if self.start is not None and (self.start[0] < -MAX_TIME_MS or self.start[1] > MAX_TIME_MS):
-            raise InputError("the range of starts must lie within the years 1678 to 2261")
+            raise InputError("the range of starts must be within the years 1678 to 2261")
         if self.max_events < 1:
             raise InputError("max_events must be at least 1")
 
@@ -172,7 +172,7 @@ def release_log(
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     share = exact(time_share, "time_share")
     if not 0 < share < 1:
-        raise InputError("time_share must lie strictly between 0 and 1; use dp-variants for counts alone")
+        raise InputError("time_share must be strictly between 0 and 1; use dp-variants for counts alone")
     limits = bounds or TimeBounds()
     epsilon_times = terms.epsilon * share / cases_per_person
     limits.check(epsilon_times)

@@ -191,7 +191,7 @@ class Design:
             ("sample", 1, 1_000_000),
         ):
             if not least <= getattr(self, name) <= most:
-                raise InputError(f"{name} must lie between {least} and {most}")
+                raise InputError(f"{name} must be between {least} and {most}")
         if self.activities is not None and not self.activities:
             raise InputError("activities declares no label; leave it out to select labels")
         if self.other is not None and self.other in (self.activities or ()):

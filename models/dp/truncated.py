@@ -28,7 +28,7 @@ from models.errors import InputError
 from models.eventlog import Ints
 
 DIGITS = 60
-"""Of the arithmetic; what lies within 10^-40 of a bound counts as above it."""
+"""Precision of the arithmetic; a value within 10^-40 of a bound counts as above it."""
 
 _SLACK = Decimal("1e-40")
 
@@ -62,7 +62,7 @@ def reach(scale: float, delta: Fraction, cases: int = 1, cells: int = 1) -> int:
 
 
 def kept(scale: float, least: int) -> float:
-    """Return the share of draws without an end that lie on -least .. least."""
+    """Return the share of untruncated draws that are within -least .. least."""
     step = -1.0 / scale
     a = math.exp(step)
     return (-math.expm1(step * (least + 1)) - a * math.expm1(step * least)) / (1.0 + a)

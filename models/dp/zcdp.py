@@ -199,8 +199,8 @@ def threshold(scale: float, delta: Fraction, cases_per_person: int = 1) -> int:
 def _reached(scale: float, allowed: float) -> int:
     """Return the least z >= 0 with ln P[N >= z] <= `allowed`.
 
-    It is above the quantile of the continuous distribution: half of a whole number's probability lies on each side
-    of it.
+    It is above the quantile of the continuous distribution: half of an integer's probability is on each side of
+    it.
     """
     quantile = -scale * NormalDist().inv_cdf(min(math.exp(allowed), 0.5))
     return next(z for z in itertools.count(math.floor(quantile)) if tail(scale, z) <= allowed)

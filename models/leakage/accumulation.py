@@ -11,7 +11,7 @@ state (equation 1 of the paper), not addition of a case (its definition 6): coun
 leak 2 eps under replacement (`under_replacement`). The recursion bounds an adversary who knows all other cases and
 the correlations given to it; it says nothing for states that the correlations never saw, for mechanisms that are
 not pure epsilon (add those up: `method = "composition"`), nor for a chain that is not Markov.
-Every TPL_i lies between e_i and the sum of all e (sequential composition).
+Every TPL_i is between e_i and the sum of all e (sequential composition).
 
 Rounding is towards safety: sums are of fractions, AL is taken as a fraction that is never below the true value
 (`Step.above`), and a sweep goes back until a value stays the same. So `max_tpl() <= bound` is never true by an accident

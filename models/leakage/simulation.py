@@ -113,7 +113,7 @@ def first_release(log: EventLog, fraction: float, ended: npt.NDArray[np.bool_]) 
     events = early[log.starts[1:]] - early[log.starts[:-1]]
     shown = np.where(events > 0, events + 1 + (ended & (events == log.lengths)), 0).astype(np.int64)
     if np.array_equal(shown, log.lengths + 1 + ended):
-        raise InputError(f"split = {fraction:g} leaves no continuous part: every event lies before the split")
+        raise InputError(f"split = {fraction:g} leaves no continuous part: every event is before the split")
     return shown
 
 

@@ -146,7 +146,7 @@ class LeakageStep:
         """Return the same function by its points alone, for all alpha: the form that the ledger keeps.
 
         sum_j (q_j - v d_j)^+, maximised over pairs, is a convex, piecewise linear function of v; its pieces are the
-        points. For two neighbouring pieces, the value at their crossing shows whether another piece lies between
+        points. For two neighbouring pieces, the value at their crossing shows whether another piece is between
         them.
         """
         if self.rows is None:

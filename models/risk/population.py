@@ -263,7 +263,7 @@ def _unique_share(model: Copula, size: int, rng: np.random.Generator) -> float:
 
 
 def _unique_share_of(keys: Ints) -> float:
-    """Share of keys that occur once. Sorts them where they are."""
+    """Share of keys that occur once. Sorts them in place."""
     keys.sort()
     new = np.concatenate(([True], keys[1:] != keys[:-1], [True]))
     return float(np.sum(new[:-1] & new[1:]) / len(keys))

@@ -3,7 +3,7 @@
 Source: tlkc-privacy-extended-2021, section 6.2.2: du = 1 - the least cost of reallocating the variants' relative
 frequencies, with the normalised Levenshtein distance between variants as the cost.
 
-The transport problem is solved in full. Leaving equal variants where they are, a common shortcut, is optimal for a
+The transport problem is solved in full. Leaving equal variants unmoved, a common shortcut, is optimal for a
 metric only, and this distance is none: lev(x, y) / max(|x|, |y|) breaks the triangle inequality (ab -> aba -> ba costs
 1/3 + 1/3, ab -> ba costs 1).
 """

@@ -71,7 +71,7 @@ def build_overview() -> typer.Typer:
 
 
 def _nothing() -> None:
-    """Stand in for a command in the overview."""
+    """Represent a command in the overview."""
 
 
 def _program_options(

@@ -1,7 +1,7 @@
 """Write delta records from the source records of one partition: decoded, pseudonymized, split, each offset covered.
 
-Every offset of a batch is a row, in `dlq`, or counted as left out, and the next delta begins where this one ends. So a
-fold with all deltas has all events, and it detects a missing one.
+Every offset of a batch is a row, in `dlq`, or counted as left out, and the next delta begins at the end of this one. So
+a fold with all deltas has all events, and it detects a missing one.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def open_engine(kind: str, path: Path, reading: Reading, work: Path, memory: str
     """
     if kind not in KINDS:
         raise InputError(f"--engine {kind!r} is not one of {', '.join(KINDS)}")
-    # Engines are imported where they are opened: their libraries are extras, and heavy.
+    # Engines are imported when they are opened: their libraries are extras, and heavy.
     if kind == "embedded":
         from stream.engine.embedded import Embedded
 

@@ -1,7 +1,7 @@
 """The releases of a publication built by an engine: each cut's cases are written, counted, planned on and found again.
 
-The cut, its audits, its gate and its seal stay where they were (stream.release.pipeline); an engine takes the place of
-the mechanism's work on the cases in memory. The build has the content that the mechanism itself would build.
+The cut, its audits, its gate and its seal stay in stream.release.pipeline; an engine replaces the mechanism's
+work on the cases in memory. The build has the content that the mechanism itself would build.
 """
 
 from __future__ import annotations

@@ -235,7 +235,7 @@ def _had_all(state: State, ordered: Positions, final: Positions) -> Flags:
 
 # Each case once (`cases = "completed"`): a cut exposes the cases that completed since the one before, and no other.
 #
-# Which cut a case falls into depends on its own events and on the clock of ticks alone, so two logs that differ by the
+# The cut of a case depends on its own events and on the clock of ticks alone, so two logs that differ by the
 # cases of one person differ in the cuts of these cases and nowhere else. Events of a case after its cut are lost.
 #
 # If the person of a case is known, at most `most_cases` cases of one person are exposed over all cuts, in the order in

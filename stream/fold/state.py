@@ -490,7 +490,7 @@ class State:
         self.named = True
         """Whether every resource is a pseudonym."""
         self.recoded = 0
-        """How often rows left or got other codes: states with different numbers cannot be compared."""
+        """Number of times that rows left or got other codes: states with different numbers cannot be compared."""
         self.duplicates = self.refused = self.foreign = self.removed_cases = self.removed_events = 0
 
     @property

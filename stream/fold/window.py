@@ -142,7 +142,7 @@ class First:
 
     @property
     def needs_whole_log(self) -> bool:
-        """Whether only a replay can tell when it holds."""
+        """Whether only a replay can decide when it is met."""
         return self.kind in WHOLE_LOG_KINDS
 
 

@@ -200,7 +200,7 @@ class WithheldEntry(_Entry, tag="withheld", frozen=True, kw_only=True):
 
     body: WithheldBody
     waits_for: int = 0
-    """Number of the held release that had to be decided first, where that was the reason."""
+    """Number of the held release that had to be decided first, if that was the reason."""
 
 
 class BurnedEntry(_Entry, tag="burned", frozen=True, kw_only=True):

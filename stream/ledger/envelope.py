@@ -62,7 +62,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Sealed bytes, opened: the body, the version that their writer gave them, and what they lay under."""
+    """Opened bytes: the body, the version set by their writer, and how they were protected."""
 
     body: bytes
     version: int

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # Arrow arrays of whole numbers and texts, from their buffers.
 #
-# `pyarrow.array` imports all of pandas, to check whether its argument is a pandas object. That costs a fifth of a CPU
-# second in every process that writes a release.
+# `pyarrow.array` imports all of pandas, to check whether its argument is a pandas object. The import costs a fifth of
+# a CPU second in every process that writes a release.
 
 
 def integers(values: Ints | Codes, is_valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:

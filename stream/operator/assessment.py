@@ -392,7 +392,7 @@ def _sections(
     promise = (releases[-1].manifest or {}).get("promise")
     if promise is not None:
         facts = (("Guaranteed", promise["guaranteed"]), ("Against whom", promise["against_whom"]))
-        yield Section("What is promised", facts=facts)
+        yield Section("Promises", facts=facts)
     warnings_of_all = tuple(warnings(assessments))
     if warnings_of_all:
         yield Section("Read this first", points=warnings_of_all)

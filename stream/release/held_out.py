@@ -182,8 +182,8 @@ def document(
 ) -> dict[str, Any]:
     """Return the JSON of an assessment before a release; with `reason` if none could be made.
 
-    A part of a cut may be too small for the mechanism or for an attack. That is a reason and no error: the release is
-    judged by the gate alone.
+    A part of a cut may be too small for the mechanism or for an attack. This is a reason and not an error: only the
+    gate judges the release.
 
     Parameters
     ----------

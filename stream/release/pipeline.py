@@ -245,8 +245,8 @@ class Pipeline:
     def _commit_charge(self, cut: str) -> list[Reason]:
         """Append the charge; return reasons to refuse if the ledger keeps an earlier, smaller charge of the cut.
 
-        A crashed attempt left it, and the configuration has changed since. That charge would not pay for noise under
-        the new terms.
+        A crashed attempt left it, and the configuration has changed since. The old charge would not pay for noise
+        under the new terms.
         """
         asked = self.spec.mechanism.charge()
         if asked == Charge():

@@ -1,4 +1,4 @@
-"""A build that was made on a table of variants, and what it makes of the cases behind the table.
+"""A build on a table of variants, and its effect on the cases behind the table.
 
 Most mechanisms see of a case its variant and its sensitive classes only, so the table is enough to build on
 (`models.variants`), and an engine may count it. The seal of the release names the digest of table and build together.

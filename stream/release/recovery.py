@@ -298,7 +298,7 @@ def publish_due(pipeline: Pipeline) -> None:
 
 
 def bring_own(pipeline: Holder, number: int, seal: SealEntry) -> None:
-    """Bring the operator's files of a sealed release, from where they were written or from the mirror."""
+    """Fetch the operator's files of a sealed release, from their temporary folder or from the mirror."""
     pipeline.folder.commit(seal.body.operator, pipeline.name, number)
     if pipeline.mirror is not None and not pipeline.folder.release(pipeline.name, number).exists():
         pipeline.mirror.bring(pipeline.name, number, seal.body.operator, pipeline.folder)

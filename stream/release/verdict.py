@@ -42,7 +42,7 @@ class Look:
     Attributes
     ----------
     symbol, sign
-        Tell the words apart without `colour`, in a terminal and on a page.
+        Distinguish the words without `colour`, in a terminal and on a page.
     exit_code
         3 if nothing is released. A command that shows this verdict alone ends with it.
     """
@@ -293,8 +293,8 @@ class PublicationSeries:
     def add(self, audit: AuditDocument) -> None:
         """Add the next release that exists.
 
-        An empty audit means that it is gone or damaged. That release counts as not measured: nobody can tell what it
-        promised, so it ends no promise of others either.
+        An empty audit means that it is gone or damaged. Such a release counts as not measured: its promise is unknown,
+        so it ends no promise of others either.
         """
         self.released += 1
         if not audit:

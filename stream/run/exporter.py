@@ -57,7 +57,7 @@ LABELS = {
     "n": "`audit.n` of the publication (a handful)",
     "version": "of the program, as in manifests",
     "verdict": "SAFE, LIMITED, DP VOID, WAITING, WITHHELD, NOTHING RELEASED",
-    "place": "operator: state, ledger and audits; store: releases, where they are in a folder elsewhere",
+    "place": "operator: state, ledger and audits; store: releases, if they are in another folder",
     "stage": "build, the name of each audit, files, read_back",
 }
 

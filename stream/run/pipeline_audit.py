@@ -55,7 +55,7 @@ HOURS = 73
 HEADER = b"case:concept:name,concept:name,time:timestamp"
 
 TIME_FORMAT = "%d/%m/%Y %H:%M:%S.%f"
-"""Of the files: on the first days of January no text tells day and month apart, so a guess would rest on one row."""
+"""Of the files: on the first days of January no text distinguishes day and month, so a guess would rest on one row."""
 
 FILE = {"encoding": "utf-8", "separator": "comma", "time_format": TIME_FORMAT}
 """The declarations that such a file needs."""

@@ -16,7 +16,7 @@ from tests.deploy.expressions import rules
 
 FOLDER = ROOT / "docs" / "runbooks"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.name != "README.md")
-HEADINGS = ("What it means", "Whom it concerns", "Look at", "Do", "Do not")
+HEADINGS = ("Meaning", "Affected people", "Look at", "Do", "Do not")
 FENCED = re.compile(r"^(?:veilstream|python -m stream\.commands) .+$", re.M)
 INLINE = re.compile(r"`(veilstream [a-z-]+(?: [a-z]+)? [^`]*-[^`]*)`")
 

@@ -30,7 +30,7 @@ def test_the_statement_for_recipients_gives_the_figure(
     (tmp_path / "v.toml").write_text(CONFIGURATION, encoding="utf-8")
     replayed = veilstream("replay", str(table(60)), "-c", "v.toml", "-o", "out", "--final")
     assert list((tmp_path / "out" / "public" / "p").glob("release-*")), replayed.stderr
-    page = veilstream("statement", "out").stdout.partition("What is not promised")[2]
+    page = veilstream("statement", "out").stdout.partition("Not promised")[2]
     assert re.search(r"whole trace.*AUC", page), "the statement says nothing of who knows a whole trace"
 
 

@@ -364,7 +364,7 @@ def test_the_queue_shows_what_waits_and_why(console: Console) -> None:
     assert "ka" in shown
     page = console.ask("/held/research/1").shown
     (research,) = [one for one in held(Path(str(console.log)).parent / "out") if one.publication == "research"]
-    for text in ("What is not promised", research.manifest["config_digest"], research.manifest["files"][0]["sha256"]):
+    for text in ("Not promised", research.manifest["config_digest"], research.manifest["files"][0]["sha256"]):
         assert text in page
 
 

@@ -74,7 +74,7 @@ def test_the_statement_gives_the_figure_of_its_mechanism(tmp_path: Path, table: 
     assert execute(["replay", str(source), "-c", str(config), "-o", str(out), "--final"]) in (0, 3)
     page = tmp_path / "page.md"
     assert execute(["statement", str(out), "-o", str(page)]) == 0
-    text = page.read_text(encoding="utf-8").partition("What is not promised")[2]
+    text = page.read_text(encoding="utf-8").partition("Not promised")[2]
     assert ("whole trace" in text) is given
     if given:
         assert "not on this one" in text

@@ -108,7 +108,7 @@ def test_noise_for_another_audience_names_what_pooling_does(tmp_path: Path, capf
     output = replayed(tmp_path, NOISY.replace("AUDIENCE", "analysts"))
     text = written(capfd, str(output), "counts")
     assert "DP VOID" not in text
-    assert "whoever also has cases, which shows cases without noise, can subtract" in text
+    assert "somebody who also has cases, which shows cases without noise, can subtract" in text
     assert "epsilon 1.5 spent of 2; a release costs 0.5" in text
 
 
@@ -295,7 +295,7 @@ def test_releases_by_lcs_start_have_a_dossier(tmp_path: Path, capfd: pytest.Capt
     mechanism = 'kind = "tlkc", knowledge = "set", attribute = "ac"'
     output = replayed(tmp_path, small().replace(mechanism, 'kind = "lcs-start", attribute = "ac"'))
     text = written(capfd, str(output), "steps")
-    assert "whoever knows up to 1 steps of a person and their order finds no case or at least 5" in text
+    assert "somebody who knows up to 1 steps of a person and their order finds no case or at least 5" in text
 
 
 def test_a_moment_that_depends_on_the_data_is_no_closed_side_channel(

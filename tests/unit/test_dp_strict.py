@@ -454,9 +454,9 @@ def test_bounds_at_their_edges() -> None:
     _refused("max_duration", lambda: TimeBounds(most))
     assert TimeBounds(1, (0, 1)).start == (0, 1)
     assert TimeBounds(1, (5, most + 4)).start == (5, most + 4)
-    _refused("must lie after the first", lambda: TimeBounds(1, (5, 5)))
-    _refused("must lie after the first", lambda: TimeBounds(1, (6, 5)))
-    _refused("must lie after the first", lambda: TimeBounds(1, (5, most + 5)))
+    _refused("must be after the first", lambda: TimeBounds(1, (5, 5)))
+    _refused("must be after the first", lambda: TimeBounds(1, (6, 5)))
+    _refused("must be after the first", lambda: TimeBounds(1, (5, most + 5)))
     year_1678, year_2262 = -9_214_560_000_000, 9_214_560_000_000  # 106,650 days of 86,400,000 ms
     assert TimeBounds(1, (year_1678, year_1678 + 1)).start is not None
     assert TimeBounds(1, (year_2262 - 1, year_2262)).start is not None

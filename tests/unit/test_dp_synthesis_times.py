@@ -74,12 +74,12 @@ def test_bounds_lie_between_a_second_and_35_years() -> None:
     for duration in (1_000, YEARS_35 - 1):
         assert PublicTimeBounds(duration).range == (0, 0)
     for duration in (999, 0, YEARS_35):
-        with pytest.raises(InputError, match="max_duration must lie between a second and 35 years"):
+        with pytest.raises(InputError, match="max_duration must be between a second and 35 years"):
             PublicTimeBounds(duration)
     for start in ((0, 1), (-5, YEARS_35 - 6), (-MAX_TIME_MS, -MAX_TIME_MS + 9), (MAX_TIME_MS - 9, MAX_TIME_MS)):
         assert PublicTimeBounds(DAY, start).range == start
     for start in ((3, 3), (3, 2), (0, YEARS_35)):
-        with pytest.raises(InputError, match="the last start must lie after the first"):
+        with pytest.raises(InputError, match="the last start must be after the first"):
             PublicTimeBounds(DAY, start)
     for start in ((-MAX_TIME_MS - 1, -MAX_TIME_MS + 9), (MAX_TIME_MS - 9, MAX_TIME_MS + 1)):
         with pytest.raises(InputError, match="within the years 1678 to 2261"):

@@ -265,7 +265,7 @@ def test_a_parameter_lies_within_its_range(name: str, most: int) -> None:
     for value in (1, most):
         assert getattr(Design(**{name: value}), name) == value
     for value in (0, most + 1):
-        with pytest.raises(InputError, match=f"{name} must lie between 1 and {most}$"):
+        with pytest.raises(InputError, match=f"{name} must be between 1 and {most}$"):
             Design(**{name: value})
 
 

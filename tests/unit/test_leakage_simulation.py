@@ -197,7 +197,7 @@ def test_end_activities_decide_completeness() -> None:
         ({"method": "reference", "attributes": ("ward",)}, "reference"),
         ({"split": 1.0}, "no continuous part"),
         ({"split": float("nan")}, "no continuous part"),
-        ({"split": 0.4}, "every event lies before"),
+        ({"split": 0.4}, "every event is before"),
         ({"attributes": ("ward",)}, "'ward' is not in the log"),
     ],
 )

@@ -273,8 +273,8 @@ class Model:
         """`size` traces of at most `longest` labels by how often each was drawn, in order of first appearance."""
         radix = self.labels + 1
         upper = np.minimum(np.cumsum(self.chances, axis=1), 1.0)  # rounding may pass 1, into the next row
-        # Row r of the flat table lies between r and r + 1: one search finds the label in the row of each trace. Where
-        # rounding ends a row below 1, what lies beyond is the end of the trace as well.
+        # Row r of the flat table has values between r and r + 1: one search finds the label in the row of each trace.
+        # If rounding ends a row below 1, values beyond it are the end of the trace as well.
         flat = (upper + np.arange(len(upper))[:, None]).ravel()
         traces = np.full((size, longest), -1, dtype=np.int32)
         live = np.arange(size)

@@ -169,7 +169,7 @@ def _log(*victims: Sequence[str], took: int = HOUR, common: int = COMMON) -> Eve
 
 
 def _buckets(name: Hashable, value: int, scale: float, around: int = 0) -> Events:
-    """Return where a noisy number lies, by steps of half its scale near the true one; and whether it is exactly 0."""
+    """Return the cell of a noisy number, in steps of half its scale, and whether it is 0."""
     if value == 0:
         yield name, "is 0"
     for step in range(-4, 9):

@@ -74,11 +74,11 @@ class PublicTimeBounds:
     def __post_init__(self) -> None:
         """Check the bounds; InputError names the bound that cannot be one."""
         if not SECOND <= self.duration < MAX_BOUND_MS:
-            raise InputError("max_duration must lie between a second and 35 years")
+            raise InputError("max_duration must be between a second and 35 years")
         if self.start is not None and not 0 < self.start[1] - self.start[0] < MAX_BOUND_MS:
-            raise InputError("the last start must lie after the first, and by less than 35 years")
+            raise InputError("the last start must be after the first, and by less than 35 years")
         if self.start is not None and (self.start[0] < -MAX_TIME_MS or self.start[1] > MAX_TIME_MS):
-            raise InputError("the range of starts must lie within the years 1678 to 2261")
+            raise InputError("the range of starts must be within the years 1678 to 2261")
 
     @property
     def edges(self) -> Ints:
@@ -192,7 +192,7 @@ def _noised(cells: Ints, scale: float, draw: NoiseSource) -> npt.NDArray[np.floa
 def _spreading(bins: int) -> npt.NDArray[np.float64]:
     """float64[bins, bins], each row adding up to 1: a third of a bin stays there, a third goes to each neighbour.
 
-    Durations of a pair lie near each other on the logarithmic scale, noise does not. Below a second there is one bin,
+    Durations of a pair are close to each other on the logarithmic scale, noise is not. Below a second there is one bin,
     mostly steps of no time at all: it has no neighbour. Mass that would leave at an end stays.
     """
     spread = np.eye(bins)

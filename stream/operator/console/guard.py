@@ -51,7 +51,7 @@ STATUS_OF_EXIT = {2: 400, 3: 409, 4: 409}
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The checks before a handler, and the clear page where one fails."""
+    """The checks before a handler, and the clear page if one fails."""
 
     address: Address
     sessions: Sessions

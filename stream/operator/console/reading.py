@@ -66,7 +66,7 @@ class Folder:
     def paper(self, publication: str, name: str) -> str | None:
         """Return the page of a dossier or an assessment; None if there is none.
 
-        Publication and name come from a browser. They are only compared, and no path is made of them.
+        Publication and name come from a browser. They are only compared, and never used as a path.
         """
         path = papers(self.output).get(publication, {}).get(name)
         return None if path is None else path.read_text(encoding="utf-8")

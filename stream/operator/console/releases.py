@@ -88,7 +88,7 @@ def queue(output: Path) -> list[Held]:
 def held_release(output: Path, publication: str, number: int) -> Held | None:
     """Return a held release; None if no such release is held.
 
-    Publication and number come from a browser. They are only compared, and no path is made of them.
+    Publication and number come from a browser. They are only compared, and never used as a path.
     """
     for waiting in queue(output):
         if (waiting.release.publication, waiting.release.number) == (publication, number):

@@ -16,7 +16,7 @@ from stream.release.documents import AuditDocument
 from stream.release.gate import Measure
 
 Family = Literal["groups", "noise", "nothing", "other"]
-"""How a mechanism protects: groups of cases that fit, noise with an epsilon, not at all, or in another way."""
+"""Protection of a mechanism: groups of cases that fit, noise with an epsilon, none, or another one."""
 
 Scope = Literal["one", "series", "pooled"]
 

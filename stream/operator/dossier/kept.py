@@ -41,8 +41,8 @@ def attacks(evidence: DossierEvidence) -> Statement:
     """Return a page with every figure of the assessments of a dossier."""
     sections = [section for file in evidence.assessments for section in _tables(file.document)]
     lead = (
-        "What attackers learn about people, measured by attacks that read the original. The page is for the operator "
-        "and the officer, and not for recipients."
+        "Facts that attackers learn about people, measured by attacks that read the original. The page is for the "
+        "operator and the officer, and not for recipients."
     )
     readings = Section("How to read the figures", points=READING)
     return Statement(f"Assessments of {evidence.name}", lead, (*sections, readings), {})

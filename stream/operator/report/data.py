@@ -402,7 +402,7 @@ def happened(history: Sequence[HistoryEntry], attempts: Mapping[str, Sequence[At
     """Return what happened, in the order of the ledger.
 
     These are releases, withheld attempts, lost numbers, decisions, erasures and accepted gaps. Erasures and gaps have
-    no time of their own: they appear where they were recorded.
+    no time: they appear at their position in the ledger.
     """
     attempts_in_order = {name: iter(rows) for name, rows in attempts.items()}
     lines = [_happened(entry, attempts_in_order) for entry in history]

@@ -259,7 +259,7 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
     gaps = series[-1].manifest.get("gaps_accepted")
     if gaps:
         notes.append(f"Source events are missing: the operator accepted {gaps} gap(s) in the source and went on.")
-    return Section("What was released", paragraphs=tuple(notes), rows=(head, *rows))
+    return Section("Releases", paragraphs=tuple(notes), rows=(head, *rows))
 
 
 def _count(manifest: Mapping[str, Any], name: str) -> str:
@@ -269,7 +269,7 @@ def _count(manifest: Mapping[str, Any], name: str) -> str:
 def _contents(manifest: Mapping[str, Any]) -> Section:
     carries = manifest["carries"]
     return Section(
-        "What an event carries",
+        "Columns of an event",
         facts=(
             ("Columns", ", ".join(carries) if carries else "none"),
             ("Times", TIMES.get(manifest["time_basis"], manifest["time_basis"])),
@@ -354,11 +354,11 @@ def _promises(series: Sequence[PublishedRelease]) -> Iterator[Section]:
             facts.append(("Reading", promise["intake"]))
         if promise.get("public_cut"):
             facts.append(("Moments", promise["public_cut"]))
-        yield Section(f"What is promised{where}", facts=tuple((name, sentence(text)) for name, text in facts))
+        yield Section(f"Promises{where}", facts=tuple((name, sentence(text)) for name, text in facts))
         points = [sentence(point) for point in promise["not_guaranteed"].split("; ") if point.strip()]
         if numbers[-1] == series[-1].number and (whole_trace := _whole_trace(series[-1].manifest)):
             points.append(whole_trace)
-        yield Section(f"What is not promised{where}", points=tuple(points))
+        yield Section(f"Not promised{where}", points=tuple(points))
 
 
 def _whole_trace(manifest: Mapping[str, Any]) -> str | None:

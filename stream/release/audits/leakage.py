@@ -163,8 +163,8 @@ ONCE = (
     "of one case have to do with each other"
 )
 NOT_SAID = (
-    "what the cases of different persons have to do with each other: a release can tell of a person who is in "
-    "none, by others like that person"
+    "relations between cases of different persons: a release can reveal something about a person who is in no "
+    "release, through others like that person"
 )
 
 

@@ -38,7 +38,7 @@ class LcsStart(Mechanism):
     """Cases that must match. Set it when your policy asks for another group size than 20."""
     C: float = Field(default=0.5, gt=0, le=1)
     """Largest share of one value of a sensitive attribute among the cases that match. Set it when half of a group
-    sharing a diagnosis already tells too much (lower)."""
+    sharing a diagnosis already reveals too much (lower)."""
     bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
     """Upper edges of the classes of a numeric sensitive attribute; its quartiles without. Set it when classes have a
     meaning, such as age groups of a statistic."""

@@ -61,7 +61,7 @@ class TlkcMechanism(Mechanism):
     researchers."""
     C: float = Field(default=0.5, gt=0, le=1)
     """Largest share of one value of a sensitive attribute among the cases that match. Set it when half of a group
-    sharing a diagnosis already tells too much (lower)."""
+    sharing a diagnosis already reveals too much (lower)."""
     also: tuple[Structure, ...] = ()
     """Weaker knowledge against which C holds too (K does by itself); by default all of it for `local` and cohorts. Set
     it when `exact` must also protect sensitive values from somebody who does not know the order."""
@@ -83,7 +83,7 @@ class TlkcMechanism(Mechanism):
     beta: float = Field(default=0.5, ge=0, le=1)
     """Algorithm 2: weight of the utility loss; 1 - `alpha`. Set it when you change `alpha`, since both add up to 1."""
     capping: bool = True
-    """`mult`: cap how often an item occurs in a case where that is enough, instead of removing it. Set it when results
+    """`mult`: cap how often an item occurs in a case if that is enough, instead of removing it. Set it when results
     must equal those of the paper, which removes items as a whole: `false`."""
     bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
     """Upper edges of the classes of a numeric sensitive attribute; its quartiles without. Set it when classes have a
@@ -95,8 +95,8 @@ class TlkcMechanism(Mechanism):
     """`local`: number of proposals of the search; each costs less than a plain run. Set it when a release may take
     minutes longer and must keep as many events as possible."""
     value_aware: bool = False
-    """`local`: shorten the fewest holders of a value; tells who they are. Set it when you study what this attack would
-    gain, never for anything that is published."""
+    """`local`: shorten the fewest holders of a value; reveals who they are. Set it when you study what this attack
+    would gain, never for anything that is published."""
     seed: int = 0
     """`local`: seed of the search. Set it when you examine how much a result of `effort` depends on chance."""
     max_minimality: int | None = Field(default=None, ge=0)
@@ -178,7 +178,9 @@ class TlkcMechanism(Mechanism):
         """Return what a release by local suppression does not guarantee."""
         if self.suppression != "local":
             return ()
-        values = ("that a shortened case does not tell its sensitive value (value_aware)",) if self.value_aware else ()
+        values = (
+            ("that a shortened case does not reveal its sensitive value (value_aware)",) if self.value_aware else ()
+        )
         adversaries = "adversaries who know the rules of local suppression"
         if self.max_minimality is not None:
             sets = f"at most {self.max_minimality} of them" if self.max_minimality else "none of them"
@@ -211,8 +213,8 @@ class TlkcMechanism(Mechanism):
         """Return warnings about the parameters; see `Mechanism.check`."""
         if self.value_aware:
             return [
-                f"{self.kind}: value_aware bans tell which cases hold a value; leave it off for anything that is "
-                "published"
+                f"{self.kind}: value_aware bans reveal which cases have a value; leave it off for anything that "
+                "is published"
             ]
         return []
 

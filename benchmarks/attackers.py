@@ -1,12 +1,12 @@
-"""Assess the mechanisms of this program and the peers of the field page under one attacker, beside Anonymeter.
+"""Assess the mechanisms of this program and the peers of the field page under one attacker, compared with Anonymeter.
 
 `python -m benchmarks.attackers [--log sepsis] [--tool NAME] [--results FILE]` releases both halves of each log with
-each tool, and attacks each release beside the other half (`models.disclosure.assessment.assess_twice`).
-`--planted` measures the power on a planted leak, beside Anonymeter on flattened features.
+each tool, and attacks each release with the other half as control (`models.disclosure.assessment.assess_twice`).
+`--planted` measures the power on a planted leak, compared with Anonymeter on flattened features.
 `--page` prints the tables of docs/what-attackers-get.md from the results.
 
 Logs are read by activity and order alone, since most tools release no times: all tools face one attacker, who knows
-three activities in order, and one who knows six. PRIPEL is assessed with its times as well, beside an attacker who
+three activities in order, and one who knows six. PRIPEL is assessed with its times as well, against an attacker who
 knows the hours since the start of a case. Peers of pm4py run in the interpreter VEILSTREAM_FIELD_PYTHON (extra
 `field`), Anonymeter in VEILSTREAM_ANONYMETER_PYTHON (`pip install anonymeter`, 1.1.0), both as shipped. Without them
 their rows say "not installed".

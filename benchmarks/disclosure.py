@@ -12,7 +12,7 @@ score for the release that depends on nobody, which is .5 if the score is fair, 
 divisions.
 
 `python -m benchmarks.disclosure [--runs 40] [--first-seed 1000] [--log sepsis.xes.gz] [--controls] --json`; logs from
-VEILSTREAM_LOGS, else from `../shared/logs` beside the checkout. Reach (semantics of disclosure): a planted leak seen
+VEILSTREAM_LOGS, else from `../shared/logs` next to the checkout. Reach (semantics of disclosure): a planted leak seen
 in 95 of 100 runs, a false accusation in at most 5 of 100; Sepsis in 60 CPU s, BPIC 2012 in 600.
 """
 

@@ -3,10 +3,11 @@
 CPU seconds of each process, from its first batch to its last acknowledgement, in interleaved pairs. The load comes from
 a process that is not measured.
 
-* ingest: a worker beside a bare aiokafka consumer that does `json.loads` of each record; ratio of events a CPU second;
+* ingest: a worker compared with a bare aiokafka consumer that does `json.loads` of each record; ratio of events a CPU
+  second;
 * two workers: CPU seconds of one on four partitions over those of the busier of two;
-* end to end: ingest and coordinator together (no cut) beside the bare consumer;
-* publish: `publish_log` beside a bare aiokafka producer that does `json.dumps` of each event;
+* end to end: ingest and coordinator together (no cut) compared with the bare consumer;
+* publish: `publish_log` compared with a bare aiokafka producer that does `json.dumps` of each event;
 * latency: from the acknowledgement of a produced event to the end of its fold, at `--rate` events a second;
 * fold: events a CPU second of the coordinator's fold over the recorded delta topic, decoding included;
 * cut to published: from the operator's `release` to the record on the releases topic, for a log of Sepsis' size.
@@ -176,7 +177,7 @@ def _ingest(settings: Settings, source: Source, output: Path, meter: Meter) -> N
 
 
 def _coordinate(config: Path, output: Path, meter: Meter) -> None:
-    """Beside the meter, a line for each delta: partition, last offset, and when it was folded."""
+    """In addition to the meter, a line for each delta: partition, last offset, and when it was folded."""
     from stream.daemon import roles
     from stream.daemon.coordinator import Coordinator
     from stream.daemon.delta_topic import decode_record

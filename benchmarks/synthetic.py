@@ -86,7 +86,7 @@ def measure(names: Sequence[str], epsilons: Sequence[str], rounds: int, kinds: S
 
 
 def _noise_beside_sums(terms: dict[str, Any], design: synthetic.Design) -> dict[str, float]:
-    """Return the noise of the model and of the weights, as a part of what sums of epsilons ask for.
+    """Return the noise of the model and of the weights, as a part of the noise required by sums of epsilons.
 
     The sums are those of the version before exact composition: half of delta_dp for the conversion of the Gaussian
     stages, the other half for the threshold of variants.

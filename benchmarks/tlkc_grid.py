@@ -3,8 +3,8 @@
 `python -m benchmarks.tlkc_grid -o FOLDER` writes grid.json and the figures; `--json` prints the numbers alone.
 L 2-6, K 20-60, C 0.2-0.5, T hours and minutes (tlkc-privacy-extended-2021, section 6.1); only `rel` depends on T,
 so the other types are computed once. Figures: events kept over the grid; data utility of the weak and the strong
-setting by Algorithm 1 and 2, exact and local suppression (its Figure 6); quality of the discovered model beside the
-baselines (its Figure 5). Settings that leave nothing or cannot hold are null, with the reason.
+setting by Algorithm 1 and 2, exact and local suppression (its Figure 6); quality of the discovered model, compared
+with the baselines (its Figure 5). Settings that leave nothing or cannot hold are null, with the reason.
 """
 
 from __future__ import annotations

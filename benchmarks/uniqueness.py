@@ -1,7 +1,7 @@
 """Uniqueness: the risk table over all logs with the CPU time of each query.
 
 A query is one draw for all cases. `python -m benchmarks.uniqueness --json`; logs from VEILSTREAM_LOGS, else from
-`../shared/logs` beside the checkout (times without a zone count as UTC). Reach: Sepsis 5 ms, BPIC 2012 100 ms.
+`../shared/logs` next to the checkout (times without a zone count as UTC). Reach: Sepsis 5 ms, BPIC 2012 100 ms.
 """
 
 from __future__ import annotations

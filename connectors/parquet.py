@@ -1,7 +1,7 @@
 """Parquet files: one row an event, XES column names, typed columns.
 
-Files of texts and one time in UTC, as this program and most exports write them, are read by the row group: the table
-of a whole log would not fit beside the log. All other files, and those with a row that cannot be read, are read as a
+Files of texts and one time in UTC, as this program and most exports write them, are read by the row group: log and
+table together would not fit into memory. All other files, and those with a row that cannot be read, are read as a
 table (docs/decisions/001).
 """
 

@@ -189,7 +189,7 @@ def _parse(parser: expat.XMLParserType, chunk: bytes, final: bool, path: Path) -
 
 
 def refusal(error: Exception, path: Path, line: int) -> InputError:
-    """Return the error for what a callback could not read, with file and line."""
+    """Return the error for input that a callback could not read, with file and line."""
     if isinstance(error, ZonelessError):
         error = ValueError("a time without a zone; name the zone of the log with --timezone")
     return InputError(f"{path}: line {line}: {error}")

@@ -25,8 +25,8 @@ from models.errors import InputError
 from models.eventlog import EventLog, Ints
 from models.keys import grouped
 
-# The compiled part of `connectors.xes_write`: the text of some traces, put together from what repeats in
-# them.
+# The compiled part of `connectors.xes_write`: the text of some traces, assembled from their repeated
+# parts.
 
 Bytes = npt.NDArray[np.uint8]
 

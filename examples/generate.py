@@ -1,6 +1,6 @@
 """The bundled sample log: a small hospital, made up from a seed. No person's data went into it.
 
-`python -m examples.generate [FILE]` writes `hospital.xes.gz` of the program, the same log at every run, and beside it
+`python -m examples.generate [FILE]` writes `hospital.xes.gz` of the program, the same log at every run, and next to it
 `hospital.csv.gz`: the same events as an office exports them, by semicolon, in order of time, with times such as
 `31/01/2025 14:05:00` of the clock in Berlin.
 
@@ -149,7 +149,7 @@ def write_twin(log: EventLog, path: Path) -> None:
 
 
 _BUNDLED = Path(__file__).with_name("hospital.xes.gz").resolve()
-"""The link beside this program leads to the log that `veilstream demo` replays."""
+"""The link next to this program leads to the log that `veilstream demo` replays."""
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -185,7 +185,7 @@ def _of_datetime(moment: datetime, row: int, local: tzinfo | None) -> int:
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise TimeColumnError(row, OUTSIDE)
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    # A Timestamp of pandas is a datetime with a field of its own for what is finer than a microsecond.
+    # A Timestamp of pandas is a datetime with an extra field for times finer than a microsecond.
     finer = int(getattr(moment, "nanosecond", 0))
     return (delta.days * 86400 + delta.seconds) * UNITS["s"] + delta.microseconds * 1000 + finer
 

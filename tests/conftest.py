@@ -58,7 +58,7 @@ def missing(what: str, reason: str) -> None:
 
 @pytest.fixture(scope="session")
 def logs() -> Path:
-    """The folder of public event logs (VEILSTREAM_LOGS, else ../shared/logs beside the checkout)."""
+    """The folder of public event logs (VEILSTREAM_LOGS, else ../shared/logs next to the checkout)."""
     folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
     if not (folder / "sepsis.xes.gz").exists():
         missing("logs", "the public event logs are not here; set VEILSTREAM_LOGS to their folder")

@@ -1,7 +1,7 @@
 """Find packages of other projects that Python would import in the place of ours.
 
-The packages beside this one have common names. A file `models.py` in the folder of a notebook, or another project on
-PYTHONPATH, comes first on the path and would be imported instead. This module imports none of ours.
+The packages installed with this one have common names. A file `models.py` in the folder of a notebook, or another
+project on PYTHONPATH, comes first on the path and would be imported instead. This module imports none of ours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 NAMES = ("models", "connectors", "stream")
-"""Packages of this program beside `veilstream`."""
+"""Packages of this program other than `veilstream`."""
 
 _HERE = Path(__file__).resolve().parent.parent
 
@@ -41,7 +41,7 @@ def describe_foreign() -> str | None:
     for name in NAMES:
         place = _place_of(name)
         if place is None:
-            return f"the package {name!r} of this program is missing beside {_HERE / 'veilstream'}; install it again"
+            return f"the package {name!r} of this program is missing next to {_HERE / 'veilstream'}; install it again"
         if not _is_ours(place, name):
             return (
                 f"Python finds another {name!r} first, at {place}; rename it or take its folder off the path "

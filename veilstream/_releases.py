@@ -296,8 +296,8 @@ def replay(
     until
         Let the clock run to this time, behind the last event too: "2025-06-30T00:00:00Z".
     compare
-        Whether several ways to publish the log are replayed side by side: several publications, or four ways beside the
-        one. `comparison` of the result has a row for each.
+        Whether several ways to publish the log are replayed side by side: several publications, or four ways in
+        addition to the one. `comparison` of the result has a row for each.
     sensitive
         Sensitive attributes of a case.
     process, publication
@@ -424,7 +424,7 @@ def _of_manifest(manifest: Mapping[str, Any], store: Store, folder: ResultFolder
 def _read_release(manifest: Mapping[str, Any], store: Store, _folder: ResultFolder) -> EventLog:
     """Return the log of a release from its first file, by way of a copy if the store is not a local folder.
 
-    The folder is an argument so that it exists as long as a release that was not read yet.
+    The folder is an argument, so that it exists as long as an unread release.
     """
     from connectors.logs import read_back
     from stream.release.public_files import FILES

@@ -324,7 +324,7 @@ def promise_lines(promise: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _with_dashes(figures: pd.DataFrame) -> pd.DataFrame:
-    """Return figures with a dash for None: pandas puts one only for what it counts as a missing number or text."""
+    """Return figures with a dash for None: pandas puts one only for values that it counts as missing."""
     import pandas as pd
 
     shown = figures.copy()

@@ -16,7 +16,7 @@ from models.errors import BoundError
 from models.eventlog import EventLog
 
 SLOW = {"pm4py PRIPEL on Laplace": 20, "dp-synthetic (ours)": 10}
-"""By what the runs of an audit are divided."""
+"""Key by which the runs of an audit are divided."""
 ALPHA = 0.01
 AUDIT_RUNS = 6000
 AUDIT_DELTA = 1e-3
@@ -104,7 +104,7 @@ def _small(tool: Tool, log: EventLog, epsilon: float) -> Traces:
 
 
 def _seen(release: list[Any]) -> Iterator[Any]:
-    """Events of a release: variants that are there or not, counts near the true ones, and long durations."""
+    """Events of a release: presence of variants, counts near the true ones, and long durations."""
     counts: Traces = Counter({tuple(variant): count for variant, count, _ in release})
     for variant, count in counts.items():
         yield "variant", variant

@@ -140,8 +140,8 @@ Covered cases: of variants that are in the release. Means of {ROUNDS} releases, 
 than {LIMIT // 2} CPU s for them; none if one release takes more than {LIMIT} CPU s.
 
 Trace-variant queries have prefixes of at most {LENGTH} activities and drop those below {ALONE} scales of noise:
-with less, the prefixes that noise alone fills grow without an end. Read the figures beside "The guarantee that is
-kept": some of the programs do not keep what they claim. Programs that claim no epsilon have a table of their own:
+with less, the prefixes that noise alone fills grow without an end. Read the figures together with "The guarantee
+that is kept": some of the programs do not keep what they claim. Programs that claim no epsilon have a separate table:
 they are the same at every epsilon, and no bound on what they reveal is known. The control keeps nothing at all: a list
 of all variants, each once, is more like a log of many variants than most releases. Likeness alone shows
 no protection."""
@@ -156,7 +156,7 @@ shows what the other log cannot show, which a claim without delta excludes. A bo
 and proves nothing."""
 
 NEARER = """\
-Of the tables, beside the audits of the section before. A program that keeps no epsilon may be nearer for that
+Tables only, without the audits of the section before. A program that keeps no epsilon may be nearer for that
 reason alone: it shows what nobody may show at that epsilon. `not audited`: the row was not looked at by itself."""
 
 NOTES = f"""\

@@ -67,7 +67,7 @@ def cell(value: Any) -> str:
 
 
 def folder() -> Path:
-    """The folder of public logs (VEILSTREAM_LOGS, else ../shared/logs beside the checkout)."""
+    """The folder of public logs (VEILSTREAM_LOGS, else ../shared/logs next to the checkout)."""
     return Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
 
 

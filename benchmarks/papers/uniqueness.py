@@ -51,7 +51,7 @@ def page(*, small: bool = False) -> Page:
             "days.",
             "**Figure 2** and **Table 5 (right)**: the paper pseudonymizes its logs by numbers in another order, so "
             "its cells cannot "
-            "be assigned to logs; ours have names, and no printed value is put beside them.",
+            "be assigned to logs; ours have names, and no printed value is compared with them.",
             "**Table 5 (left)** is about BPI Challenge 2018, which is not held. Its last row has more unique cases "
             "in the population than "
             "in the sample, which contradicts the definition: who is unique in a population is unique in every sample.",

@@ -51,7 +51,7 @@ def compiled(schema: str, references: Mapping[str, str], reader: str | None = No
             fastavro.parse_schema(json.loads(text), named)
         writer = fastavro.parse_schema(json.loads(schema), named)
         wanted = None if reader is None else fastavro.parse_schema(json.loads(reader), {})
-    except Exception:  # noqa: BLE001  # the library raises KeyError, TypeError and its own for what is no schema
+    except Exception:  # noqa: BLE001  # the library raises KeyError, TypeError and its own errors for an invalid schema
         raise Poison("bad_schema") from None
 
     def decode(body: bytes) -> Any:

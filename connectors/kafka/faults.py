@@ -55,7 +55,7 @@ def too_large(error: Exception) -> bool:
 
 
 def fault(error: Exception, source: Source) -> VeilstreamError:
-    """Translate a client's error into one line for people: place, and what to check; nothing of what was sent.
+    """Translate a client's error into one line for people: place, and what to check; no part of the sent data.
 
     Returns
     -------

@@ -67,8 +67,8 @@ class EventDecoder:
     decode
         Decodes a batch of records and never waits.
     prepare
-        Asks the registry for what a batch needs, before it is decoded. It raises UnavailableError while the registry
-        does not answer. None: there is nothing to ask.
+        Requests the schemas of a batch from the registry, before it is decoded. It raises UnavailableError while the
+        registry does not answer. None: there is nothing to ask.
     """
 
     decode: Decode

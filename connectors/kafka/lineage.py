@@ -32,7 +32,7 @@ PATIENCE_SECONDS: Final = 10.0
 can wait longer ask again."""
 
 _HEAD = struct.Struct(">qiib")
-"""Begin of a record batch: base offset, length of what follows both, partition leader epoch, magic."""
+"""Begin of a record batch: base offset, length of the bytes after both, partition leader epoch, magic."""
 
 _FRAME, _FORMAT = 12, 2
 

@@ -53,7 +53,7 @@ class EventMapping(BaseModel):
     also carries records that are no events, such as drafts."""
     activity: str = Field(min_length=1)
     """A text with paths in braces: `{table}.{column} set to {value}`. Every value that you put here appears in
-    released activities. Choose paths with few values that say nothing of a person."""
+    released activities. Choose paths with few values that reveal nothing about a person."""
     case: str = Field(min_length=1)
     """Path, or a text with paths in braces. Debezium: `row.order_id`, the row after the change, or before a delete.
     Choose what all events of one course have in common, such as an order number."""

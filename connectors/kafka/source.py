@@ -80,7 +80,7 @@ class Source(BaseModel):
     """Replicas that must confirm a record of these topics; by default as the broker says. Set it when `replication` is
     3 and a confirmed charge must survive the loss of a broker: 2."""
     released_events: bool = True
-    """Stream the events of every release to `released-events`, beside the manifest on `releases`. Set it when
+    """Stream the events of every release to `released-events`, in addition to the manifest on `releases`. Set it when
     recipients read files alone: `false` saves the broker a copy of every release."""
     dlq_payload: bool = False
     """Keep the bytes of unusable records in the dlq. They may hold persons' data that nothing protects there. Set it

@@ -1,7 +1,7 @@
 """Private objects that several hosts reach, in a folder or under an fsspec URL.
 
-Names are slash-separated. Each `put` writes the whole object or nothing: in a folder the bytes are written beside it,
-made durable and renamed; elsewhere it is one object.
+Names are slash-separated. Each `put` writes the whole object or nothing: in a folder the bytes are written to a
+temporary file next to it, made durable and renamed; elsewhere it is one object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connectors.store.reached import make_folder, reached_at
 from models.errors import InputError
 
 ASIDE = ".new"
-"""Suffix of what is being written; a crash may leave one, which the next put of that name replaces."""
+"""Suffix of an unfinished write; a crash may leave one, which the next put of that name replaces."""
 
 
 class Blobs(Protocol):

@@ -1,7 +1,7 @@
 """A second opinion on TLKC-privacy, written to share nothing with the search.
 
 It walks *every* supported candidate of 1..L items depth first (prefix projection), without levels, without pruning by
-what a smaller candidate did and with all classes counted, and stops at the first that violates Def. 14 of
+a smaller candidate and with all classes counted, and stops at the first that violates Def. 14 of
 tlkc-privacy-extended-2021; it reads the released items themselves, not the view of the search.
 """
 

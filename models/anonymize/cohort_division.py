@@ -326,7 +326,7 @@ def check_feasible(queue: TlkcProblem, share: Fraction) -> None:
     TooFewCasesError
         fewer than K cases wait, or the queue is small and one class is too frequent in it.
     BoundError
-        one class of a larger queue is so frequent that fewer than K cases could leave beside the others.
+        one class of a larger queue is so frequent that fewer than K cases could leave with the others.
     """
     if queue.log.n_cases < queue.bounds.K:
         raise TooFewCasesError(

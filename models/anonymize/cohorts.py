@@ -228,7 +228,7 @@ def _excess(column: Column, chosen: Chosen, share: Fraction) -> tuple[Ints, int]
 def refuse_moving_bins(name: str, column: Column) -> None:
     """Refuse a numeric sensitive attribute that has no fixed classes.
 
-    Quartiles differ from cohort to cohort, and an average of shares says nothing if the classes move.
+    Quartiles differ from cohort to cohort, and an average of shares is meaningless if the classes move.
 
     Raises
     ------

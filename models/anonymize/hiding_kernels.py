@@ -138,7 +138,7 @@ def _follow(
 ) -> int:  # fmt: skip
     """Return the number of cases in which `item` follows; write each with its next place.
 
-    The checker has its own copy (check.py) on purpose: it shares no code with what it checks.
+    The checker has its own copy (check.py) on purpose: it shares no code with the code that it checks.
     """
     n = 0
     for k in range(size):

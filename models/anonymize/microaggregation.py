@@ -159,7 +159,7 @@ def _dealt_in_time(starts: Ints, durations: Ints, latest: int, unit: int, below:
     The longest case chooses first. Every start that it can have is also early enough for all cases after it, so a
     uniform choice at each step gives a uniform choice among all arrangements that fit.
     """
-    cases = _dealt(np.arange(len(durations)), below)  # the order of cases of equal duration must say nothing
+    cases = _dealt(np.arange(len(durations)), below)  # the order of cases of equal duration must reveal nothing
     longest_first = cases[np.argsort(-durations[cases], kind="stable")]
     dealt = np.empty(len(durations), dtype=np.int64)
     open_starts: list[int] = []
@@ -285,7 +285,7 @@ def _after(log: EventLog, K: int, below: Below, before: Mapping[Pair, Pending]) 
 
 
 def _values_of_sum(steps: _Steps, places: Ints, K: int, owed: int, below: Below, *, by_runs: bool) -> Ints:
-    """Return values for some steps that add up to what is owed, none below 0.
+    """Return values for some steps that add up to the required total, none below 0.
 
     `by_runs`: the steps are of at least K cases, so their values can be means of runs, scaled to the sum. Otherwise all
     values are equal.

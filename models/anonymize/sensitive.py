@@ -75,7 +75,7 @@ def _classes(name: str, column: Column, edges: Edges | None, cases: Ints | None)
         return quartile_classes(column, cases) if is_numeric(column) else column
     check_edges(name, edges)
     try:
-        # Logs often write numbers as text; whoever gives bins says that they are numbers.
+        # Logs often write numbers as text; setting bins declares that they are numbers.
         numbers = np.asarray([float(value) for value in column.values], dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"bins are given for {name}, which is not numeric") from None
@@ -124,7 +124,7 @@ NEARLY_UNIQUE = Fraction(9, 10)
 """Distinct values among the cases that have one: from this share on, an attribute names cases."""
 
 ENOUGH_CASES = 50
-"""Fewer cases with a value say nothing about whether an attribute names them."""
+"""Fewer cases with a value do not show whether an attribute names them."""
 
 
 def refuse_identifying(

@@ -121,7 +121,7 @@ def view(log: EventLog, knowledge: Knowledge, sensitive: Mapping[str, Column], c
     log
         the source log.
     knowledge
-        structure and perspectives of what an adversary knows.
+        structure and perspectives of the adversary's knowledge.
     sensitive
         the class of each case, by sensitive attribute.
     cases

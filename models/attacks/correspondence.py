@@ -44,7 +44,7 @@ MOST_N = 127
 
 
 CARRIED = {"ac": "activity", "re": "resource", "time": "relative_time"}
-"""The perspective behind each short name of what a release can carry and be linked on."""
+"""The perspective behind each short name that a release can carry and be linked on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +302,7 @@ def anonymity(
     minimum
         The values that count: see `search.Minimum`.
     known
-        Maps a carried item to what background knowledge can be about. None: the item itself.
+        Maps a carried item to the part that background knowledge can cover. None: the item itself.
     taxonomy
         Child -> parent, for generalized activities.
     foreign

@@ -47,7 +47,7 @@ REMEMBERED_FLOWS = 1 << 19
 """Answers of flows that are kept (a power of two, 24 bytes each). A newer one takes the place of an older one."""
 
 EXACT = 0
-"""The method `exact` beside the codes of `candidates.METHODS`."""
+"""The method `exact`, in addition to the codes of `candidates.METHODS`."""
 
 MS1, MS2, F, C, B = range(5)
 """Columns of the values of a candidate."""

@@ -205,7 +205,7 @@ def join_releases(
     earlier, later
         Simple logs over every item that the releases carry.
     known
-        Maps a carried item to what background knowledge can be about. None: the item itself.
+        Maps a carried item to the part that background knowledge can cover. None: the item itself.
     taxonomy
         Maps an activity to its generalization (child -> parent). Background knowledge is then over the most special
         activities.

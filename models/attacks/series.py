@@ -5,8 +5,8 @@ Two kinds of attacks:
 * *Optimal micro attack* on one release: for each group (one sensitive value) the other release with the largest crack,
   summed over the groups.
 * *Composition*, for releases i < j < l and a victim whose case started in (t_i, t_j]: the B-attack on (i, j), then F or
-  C on (j, l). Its formula is a lower bound of what an adversary can exclude: we know no polynomial algorithm for the
-  exact value.
+  C on (j, l). Its formula is a lower bound of the cases that an adversary can exclude: we know no polynomial algorithm
+  for the exact value.
 """
 
 from __future__ import annotations

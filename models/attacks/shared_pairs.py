@@ -84,7 +84,7 @@ class SharedPairs:
     cap
         Largest n of linkable pairs.
     known_part
-        Maps a carried item to what background knowledge is about. None: the item itself.
+        Maps a carried item to the part that background knowledge covers. None: the item itself.
 
     Raises
     ------

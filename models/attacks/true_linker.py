@@ -201,7 +201,7 @@ def least_true_counts(
     ns: Sequence[int],
     minimum: Minimum,
 ) -> list[dict[str, tuple[int | None, list[Any] | None]]] | None:
-    """Return the least true-linker counts of each earlier release beside the candidate, over all n.
+    """Return the least true-linker counts of each earlier release with the candidate, over all n.
 
     Parameters
     ----------

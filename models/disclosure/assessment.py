@@ -33,7 +33,7 @@ HALF_WIDTH = 0.03
 """Half-width of the interval of a rate near .5 that decides how many targets are drawn, unless they are given."""
 
 _MEASURES = 15
-"""Measures of a profile, at most, beside one for each sensitive attribute."""
+"""Largest number of measures of a profile, plus one for each sensitive attribute."""
 
 BLIND = 0.5
 """A measure that would not have seen a leak of half of the targets could not have seen it."""

@@ -76,7 +76,7 @@ class Inference:
     Parameters
     ----------
     secret
-        Name of what is guessed.
+        Name of the guessed value.
     risk
         Share of right guesses; None if it could not be tried.
     without_release
@@ -204,7 +204,7 @@ def _right(
 
 
 def _target(material: Material, attacked: CodedCases, case: int, rng: np.random.Generator) -> _Target:
-    """Draw what is known of a case: at most m items, and one more that is guessed."""
+    """Draw the known items of a case, at most m, and one more that is guessed."""
     trace = material.trace(int(attacked.row_of_case[case]))
     drawn_places = rng.permutation(len(trace))[: material.profile.m + 1]
     known_places = np.sort(drawn_places[:-1])
@@ -270,7 +270,7 @@ def _value(attribute: str) -> _Secret:
 
 
 def _further_item(material: Material, voters: CodedCases, _: CodedCases) -> IsRight:
-    """Guess the item of one more event: the item that the voting cases have most often, beside the known ones."""
+    """Guess the item of one more event: the item that the voting cases have most often, apart from the known ones."""
     view = material.traces
     counts = np.zeros((len(view.weight), len(view.alphabet)), dtype=np.int32)
     np.add.at(counts, (view.row_of_position, view.codes), 1)

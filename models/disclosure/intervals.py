@@ -1,4 +1,4 @@
-"""Risk of an attack beside its control: difference, interval, and the least leak that a run would have seen.
+"""Risk of an attack against its control: difference, interval, and the least leak that a run would have seen.
 
 The risk is the share of the targets that the release gives away beyond what works without it:
 
@@ -270,7 +270,7 @@ def compared_exactly(evidence: TargetResults, measures: int) -> AttackRisk:
     the interval is above 0 as well.
 
     The power is that of the test: the least rate with which 95 of 100 runs reach the fewest successes that it rejects,
-    beside a control with as many successes as its exact upper bound (of 95 %) allows.
+    against a control with as many successes as its exact upper bound (of 95 %) allows.
 
     Parameters
     ----------
@@ -529,7 +529,7 @@ def area_under_curve(
     units: tuple[Ints, Ints] | None = None,
     groups: tuple[Ints, Ints] | None = None,
 ) -> AttackRisk:
-    """Return the area under the ROC curve as a rate beside .5, with DeLong's interval.
+    """Return the area under the ROC curve as a rate compared with .5, with DeLong's interval.
 
     Parameters
     ----------
@@ -614,7 +614,7 @@ def _area_of_placements(
 
 def crossed_area(divisions: Sequence[BothWays], measures: int) -> AttackRisk | None:
     """Return the area over runs in which original and control changed places (as `crossed`)."""
-    # Sum of what a case adds to all areas: as one within the release in a run, as one outside in the other.
+    # Sum of the contributions of a case to all areas: as one within the release in a run, as one outside in the other.
     added: dict[int, float] = {}
     areas = []
     for division in divisions:

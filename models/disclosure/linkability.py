@@ -1,4 +1,4 @@
-"""Linkability: two halves of what is known of one person lead to the same released record.
+"""Linkability: two halves of the knowledge about one person lead to the same released record.
 
 The case of a target is cut into two views. Each view is compared with the release alone, and its nearest records are
 its candidates. The attack succeeds if the views have a candidate in common: somebody who holds both views, from two

@@ -102,8 +102,8 @@ def membership(
 
     Notes
     -----
-    A model of people outside that was fitted to a case scores it lower, although the release says nothing of it. So
-    no case is scored by a model of its own fold. Members are scored by the models of both folds, and compared with
+    A model of people outside that was fitted to a case scores it lower, although the release reveals nothing about it.
+    So no case is scored by a model of its own fold. Members are scored by the models of both folds, and compared with
     the cases outside that the same model scores. Without a leak, members and these cases are drawn alike, and the
     area has the expectation .5, whatever the models are.
     """

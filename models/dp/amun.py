@@ -134,7 +134,7 @@ def release(
     cases_per_person: int = 1,
     draw: NoiseSource | None = None,
 ) -> AmunRelease:
-    """Release a log at guessing advantage `delta` (per cell, see the module's docstring for what that covers).
+    """Release a log at guessing advantage `delta` (per cell; the module's docstring states the coverage).
 
     Raises InputError for parameters out of range and an empty log, BoundError if the filter would leave no case.
     """

@@ -1,4 +1,4 @@
-"""An auditor of epsilon: runs a mechanism on neighbouring logs and bounds epsilon from below by what it sees.
+"""An auditor of epsilon: runs a mechanism on neighbouring logs and bounds epsilon from below by its observations.
 
 For an (e, d)-DP mechanism and any event S of its output, P[M(L) in S] <= exp(e) P[M(L') in S] + d. So with a lower
 confidence bound p of the first and an upper one q of the second (Clopper and Pearson 1934), e >= ln((p - d) / q). The
@@ -198,8 +198,8 @@ def seen_epsilon(
     The result is that of a mechanism whose noise is discrete Laplace of that epsilon. The event "at least n" of a count
     that one log puts at n and the other below has probability 1 / (1 + a) and a / (1 + a), a = e^(-epsilon steps): the
     most that any event of such a mechanism reveals at so few runs. It is assumed to be among the events that the first
-    half chooses; it is unless `events` others reveal as much. Both counts may be off by what happens with probability
-    (1 - sure) / 2.
+    half chooses; it is unless `events` others reveal as much. Each count may be wrong with probability (1 - sure) /
+    2.
     """
     from scipy.special import expit
     from scipy.stats import binom

@@ -9,7 +9,7 @@ it is released only if its noisy count reaches k + 1, which happens with probabi
 temporal-privacy-leakage-2022.
 
 Not guaranteed: anything against linking by activity labels that are themselves identifying: the labels count as
-public. Variants below the threshold are missing, so absence from the release says nothing.
+public. Variants below the threshold are missing, so absence from the release reveals nothing.
 """
 
 from __future__ import annotations

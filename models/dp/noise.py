@@ -135,7 +135,7 @@ class NoiseSource:
         return np.argsort(-np.log1p(-uniform) / weights, kind="stable").astype(np.int64)
 
     def identifiers(self, size: int) -> tuple[str, ...]:
-        """Fresh case ids of 80 random bits: they say nothing of the case or of its place in the source."""
+        """Fresh case ids of 80 random bits: they reveal nothing about the case or its place in the source."""
         raw = self.words(-(-10 * size // 8)).tobytes()[: 10 * size].hex().encode()
         return tuple(np.frombuffer(raw, dtype="S20").astype("U20").tolist())
 

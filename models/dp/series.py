@@ -1,4 +1,4 @@
-"""Releases of disjoint cases with an accumulated log beside each: what was noised once, looked at over everything.
+"""Releases of disjoint cases, each with an accumulated log: noisy counts drawn once and added over all releases.
 
 Unit: one person with at most c cases in all releases together (`models.dp.accumulation` says how counts are kept).
 

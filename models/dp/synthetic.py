@@ -68,8 +68,8 @@ GAUSSIAN = ("labels", "variants", "model")
 """Stages that divide one rho."""
 
 THRESHOLD_SHARE = Fraction(1, 20)
-"""Of delta_dp for each stage that selects by a threshold. A twentieth raises the threshold by a tenth of what a half
-would ask for; the composition of all stages, which has the remainder, sets the noise of all of them."""
+"""Of delta_dp for each stage that selects by a threshold. A twentieth raises the threshold by a tenth of the increase
+that a half would need; the composition of all stages, which has the remainder, sets the noise of all of them."""
 
 GAINS = 1 << 10
 """The gain of exact composition is rounded down to so many parts of 1."""

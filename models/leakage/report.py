@@ -20,7 +20,7 @@ WHAT_E_IS = "e is under replacement of a case's state (mechanisms with Laplace n
 
 
 class Curves(TypedDict, total=False):
-    """Leakage of one release, null where only composition holds; of the main chain with what its step rests on."""
+    """Leakage of one release, null where only composition holds; of the main chain with the basis of its step."""
 
     release: int
     bpl: float | None
@@ -139,7 +139,7 @@ def terms(delta_dp: Any, bound: Any, method: str) -> tuple[Fraction, Fraction | 
 def document(
     settings: SimulationSettings, outcome: SimulationOutcome, delta: Fraction, alpha: Fraction | None
 ) -> LeakageDocument:
-    """Return the documented JSON of one simulation: curves of the activities, with further chains beside them.
+    """Return the documented JSON of one simulation: curves of the activities, and further chains.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ class TraceIndex:
     def build(cls, log: EventLog, seen: KnownColumns, *, joint: bool = True, final: bool = False) -> TraceIndex:
         """Build the index of one log.
 
-        A `final` index follows no other log, and keeps nothing of what that would be compared with.
+        A `final` index follows no other log, and keeps no data for comparisons.
         """
         index = cls(PointCoder(seen, joint=joint), _final=final)
         index.update(log)

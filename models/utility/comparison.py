@@ -112,7 +112,7 @@ def check_options(T: str, fitness: str) -> None:
 
 
 def _of_times(original: EventLog, released: EventLog) -> Mapping[str, Any]:
-    """Measure the times of events, beside the distance of edges."""
+    """Measure the times of events, in addition to the distance of edges."""
     from models.utility.graphs import bottlenecks
     from models.utility.variants import active_cases, moments_of
 

@@ -186,7 +186,7 @@ def _mean_error(first: Floats, second: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Bottlenecks:
-    """Mean hours of edges, source (projected on the release's activities) beside release.
+    """Mean hours of edges, source (projected on the release's activities) and release.
 
     `edges`: in the two graphs and in both; `rank_correlation`: Spearman's over the edges of both, None below three
     edges or without variation; `top`: how many of the `of` slowest edges of the source are among the release's.

@@ -1,6 +1,6 @@
 """Loss of a release against its source: events by activity, cases by variant.
 
-Both logs are read as they are: for the operator, never to be published beside a differentially private release.
+Both logs are read as they are: for the operator, never to be published together with a differentially private release.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Variants, and cases that run at a time, that a release kept.
 
 Source: differentially-private-release-2023, requirement R1 and figure 3. It reads the raw log: for the operator, never
-to be published beside a differentially private release.
+to be published together with a differentially private release.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Publish an event log again and again, and bound what all releases together revea
   see it work     veilstream demo              a made-up hospital log, published in two ways
   an analyst      veilstream inspect LOG       what is in a log file, and how to declare it
                   veilstream replay LOG        publish it, window by window
-  an operator     veilstream run -c FILE       publish beside an information system, from Kafka
+  an operator     veilstream run -c FILE       publish continuously, from Kafka
   an officer      veilstream report DIR        what the releases of a folder give away
 
 veilstream --help lists all commands, veilstream COMMAND --help the options of one."""

@@ -108,7 +108,7 @@ def _settings(simulated: SimulatedReleases, correlations: Correlations, seed: in
 
 
 def _check_plot(path: Path, delta: Fraction) -> None:
-    """Said before the simulation, which can take its time."""
+    """Warn before the simulation, which can take a long time."""
     from stream.commands._plot import check
 
     if delta:

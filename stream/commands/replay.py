@@ -42,7 +42,7 @@ class MetricsOptions:
 
 @dataclass(frozen=True, slots=True)
 class BuilderOptions:
-    """Options for what builds the releases: the mechanism in memory, or an engine."""
+    """Options of the builder of releases: the mechanism in memory, or an engine."""
 
     engine: Annotated[
         str,

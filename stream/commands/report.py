@@ -34,7 +34,7 @@ def command(
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option("--source", metavar="LOG", help="The source log: its graph appears beside the last release's."),
+        typer.Option("--source", metavar="LOG", help="The source log: its graph appears next to the last release's."),
     ] = None,
     reading: Reading = Reading(),  # noqa: B008 - frozen
     show_values: options.ShowValues = True,

@@ -93,5 +93,5 @@ def _nothing_sealed(folder: Path, result: VerifyResult) -> list[Verdict]:
 
 
 def _amount_or_none(value: float) -> str | None:
-    """Return a number as text; None for 0, so that a column of zeros alone is left out."""
+    """Return a number as text; None for 0, so that a column of only zeros is left out."""
     return f"{value:g}" if value else None

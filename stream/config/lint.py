@@ -28,7 +28,7 @@ def _values(settings: Settings) -> Iterator[str]:
         if paths := mapping.values:
             yield (
                 f"source.mapping {number}: the activity holds the value of {', '.join(paths)}: it appears in releases, "
-                "whatever it is; take only columns with few values that say nothing of a person"
+                "whatever it is; take only columns with few values that reveal nothing about a person"
             )
 
 
@@ -36,7 +36,7 @@ def _rename(settings: Settings) -> Iterator[str]:
     """Note that a publication's name is its series."""
     if settings.publication:
         yield (
-            "a publication that is renamed begins a new series from release 1: no audit compares it with what went out "
+            "a publication that is renamed begins a new series from release 1: no audit compares it with the releases "
             "under the former name, though the same people may hold both"
         )
     spends = [publication for publication in settings.publication if _spends(publication)]
@@ -139,7 +139,7 @@ def _zcdp(settings: Settings) -> Iterator[str]:
 
 
 def _once(settings: Settings, publication: Publication) -> Iterator[str]:
-    """Warn of what a series takes for granted in which each case counts once."""
+    """Warn of the assumptions of a series in which each case counts once."""
     where, gate, asked = (
         f"publication {publication.name!r}",
         publication.gate,

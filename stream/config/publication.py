@@ -95,7 +95,7 @@ class Publication(ConfigTable):
     """dp: time from the cut to the publication, 15m by default, which hides the time of a build; longer builds are
     withheld. Set it when builds take longer than 15 minutes, or when recipients need a release sooner."""
     assess: bool = False
-    """Attack the mechanism on held-out cases before each release; the result is kept beside the audit and refuses
+    """Attack the mechanism on held-out cases before each release; the result is kept next to the audit and refuses
     nothing. Set it when an officer wants to see what attackers get from each release. With noise, `publish_after` must
     leave time for two more builds."""
     approval: Literal["none", "required"] = "none"
@@ -368,8 +368,8 @@ def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> Non
         if not shared:
             raise InputError(
                 f"publications {first.name!r} and {publication.name!r} go to one audience ({name}): the promise of "
-                f"{first.build_mechanism.kind} is about all releases of its audience, and does not hold beside "
-                f"{publication.build_mechanism.kind}; give one of them another audience"
+                f"{first.build_mechanism.kind} is about all releases of its audience, and does not hold together "
+                f"with {publication.build_mechanism.kind}; give one of them another audience"
             )
         first_claim, claim = first.build_mechanism.claim(), publication.build_mechanism.claim()
         if first_claim != claim:

@@ -86,7 +86,7 @@ def seen_in_delta_topic(process: str, source: Source, topic: str, number: int) -
 
 
 class Anchor(DeltaAnchor, frozen=True):
-    """The ledger's entry about the delta topic, with what follows from it."""
+    """The ledger's entry about the delta topic, with its consequences."""
 
     def position(self, offset: int) -> int:
         """Return the position of an offset."""

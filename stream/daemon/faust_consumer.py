@@ -201,7 +201,7 @@ class SeekingConsumer(driver.Consumer):
         self.unacked.discard(message)
 
     def ack(self, message: Any) -> bool:
-        """Commit nothing of what Faust acknowledges by itself."""
+        """Commit no offset that Faust acknowledges automatically."""
         return False
 
     async def force_commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:

@@ -1,8 +1,8 @@
 """Partitions whose next record batch cannot be decoded: each stops alone, the others go on, and it is tried again.
 
 A client that raises at such a batch ends the process, which reads it again after its restart, for ever; and the healthy
-partitions beside it stop with it. Skipping the batch would lose events without a trace. Therefore the partition waits
-until the batch can be read (the disk is repaired, another replica leads, the missing package is installed), or an
+partitions of the process stop with it. Skipping the batch would lose events without a trace. Therefore the partition
+waits until the batch can be read (the disk is repaired, another replica leads, the missing package is installed), or an
 operator removes the batch from the log, which the fold then sees as a gap.
 """
 

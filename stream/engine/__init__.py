@@ -23,7 +23,7 @@ def open_engine(kind: str, path: Path, reading: Reading, work: Path, memory: str
     reading
         How its rows are read.
     work
-        A folder for what does not fit into memory; the caller removes it.
+        A folder for data that does not fit into memory; the caller removes it.
     memory
         Most that the engine may use, such as `2GB`.
 

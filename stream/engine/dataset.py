@@ -102,7 +102,7 @@ def _refuse_overlap(target: str, source: str) -> None:
     else:
         within = f"{out}/".startswith(f"{read}/")
     if within or f"{fixed}/".startswith(f"{out}/"):
-        raise InputError(f"{target}: overlaps with what is read, {source}; name a folder outside of it with -o")
+        raise InputError(f"{target}: overlaps with the input, {source}; name a folder outside of it with -o")
 
 
 def _translated(pattern: str) -> str:

@@ -30,7 +30,7 @@ class DuckDb(SqlEngine):
     files
         The data set.
     work
-        A folder for what does not fit into `memory`; the caller removes it.
+        A folder for data that does not fit into `memory`; the caller removes it.
     memory
         Most that duckdb may use, such as `2GB`.
     """
@@ -244,7 +244,7 @@ def connected(files: DataFiles, work: Path, memory: str | None) -> DuckDBPyConne
     files
         The data set; the file system of a URL is registered.
     work
-        A folder for what does not fit into memory.
+        A folder for data that does not fit into memory.
     memory
         Most that duckdb may use, such as `2GB`.
 

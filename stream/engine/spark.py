@@ -234,7 +234,7 @@ EVENT_LOG = "spark.eventLog.enabled"
 """Event logs would keep the key of a release, which is in the plan of the query."""
 
 COLLECTOR = "-XX:+UseParallelGC"
-"""Of a local JVM. The default one collects beside the work, on cores that the work needs (a quarter more CPU)."""
+"""Of a local JVM. The default one collects concurrently, on cores that the work needs (a quarter more CPU)."""
 
 JAVA = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 """Variables with options of every JVM."""

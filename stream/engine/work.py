@@ -1,4 +1,4 @@
-"""Folders for what an engine keeps while it works: one run at a time, and nothing left of a run that was killed."""
+"""Folders for the working data of an engine: one run at a time, and no remains of a run that was killed."""
 
 from __future__ import annotations
 

@@ -597,7 +597,7 @@ class Publications:
         return bool(np.any(self._state.events[f"flag:{name}"] == PENDING))
 
     def accounting(self, name: str) -> dict[str, int]:
-        """Count the accepted events by what happened to them: seen = exposed + pending + late.
+        """Count the accepted events by their outcome: seen = exposed + pending + late.
 
         `removed_*` (erasure, retention) and `refused` (events of such cases), `duplicates` and `foreign` (another
         pseudonym key) are not among `seen`.

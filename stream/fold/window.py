@@ -79,8 +79,8 @@ class EventsPerCase:
     """Events by which a case grows. Choose the window size of the experiment that you repeat; the paper takes 1 to
     4."""
     mode: Mode = "exactly"
-    """`exactly`: an open case with fewer pending events waits (S1); `up_to`: it grows by what it has (S2). Set it when
-    open cases with few new events must not wait."""
+    """`exactly`: an open case with fewer pending events waits (S1); `up_to`: it grows by the events that it has (S2).
+    Set it when open cases with few new events must not wait."""
     fraction: Share = 1.0
     """The rule fires alone when this share of the open cases is ready. Set it when a few silent cases would hold every
     release back."""

@@ -1,6 +1,6 @@
 """The changes since a whole checkpoint, in a file of their own: sealed one by one, each chained to the one before.
 
-A frame is the length of what follows, a check sum of that length (8 and 4 bytes), and a sealed body
+A frame is the length of the body, a check sum of that length (8 and 4 bytes), and a sealed body
 (`stream.ledger.envelope`). The body holds the digest of the bytes before it (the whole checkpoint, then the last sealed
 body), and the change. So a frame of another checkpoint does not fit, nor one behind a frame that is missing.
 

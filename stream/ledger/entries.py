@@ -352,7 +352,7 @@ def read_entry(line: bytes) -> Entry:
 
 
 def charge_key(cut: str, redraw: int) -> str:
-    """Key of what pays for a draw of a cut. `redraw`: how many numbers of this cut were burned before."""
+    """Key of the charge that pays for a draw of a cut. `redraw`: how many numbers of this cut were burned before."""
     return f"charge/{cut}/{redraw}" if redraw else f"charge/{cut}"
 
 

@@ -31,7 +31,7 @@ Protection = Literal["plain", "current", "former"]
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """First line of what is sealed."""
+    """First line of a sealed file."""
 
     format: str
     version: int

@@ -27,7 +27,7 @@ from stream.ledger.layout import KEY, OPERATOR, OperatorLayout
 KEY_BYTES = 32
 
 DIGESTS = "digests.json"
-"""Beside them: {file name: [sha256]}. While a file is rewritten it names the digest before and the one after."""
+"""File next to them: {file name: [sha256]}. While a file is rewritten, it lists the old and the new digest."""
 
 BUILDING = ".cut-"
 """Begins the name of a folder with the cases of a cut, while an engine builds it."""
@@ -95,7 +95,7 @@ class OperatorFolder:
         self._lock.close()
 
     def keep_configuration(self, body: dict[str, Any]) -> None:
-        """Say under which configuration the folder is used, for commands that are given the folder alone."""
+        """Record the configuration of the folder, for commands that get only the folder."""
         path, content = self.layout.configuration, json_bytes(body)
         if not path.is_file() or path.read_bytes() != content:
             replace_with(self.ops, path, lambda target: _write(target, content))
@@ -149,7 +149,7 @@ class OperatorFolder:
         try:
             self.ops.rename_noreplace(source, target)
         except FileExistsError:
-            raise RefusedError(f"{target}: already exists, beside an unfinished one of the same release") from None
+            raise RefusedError(f"{target}: already exists, and so does an unfinished one of the same release") from None
         self.ops.fsync(target.parent)
 
     def discard(self, publication: str) -> None:
@@ -203,7 +203,7 @@ def replace_with(ops: FileOps, path: Path, write: Callable[[Path], None]) -> Non
 def rewrite(ops: FileOps, path: Path, write: Callable[[Path], None]) -> None:
     """Put new content in the place of one of the operator's files of a release, and keep its digest with it.
 
-    Both digests are valid until the new file is there: a crash between two steps leaves nothing that looks damaged.
+    Both digests are valid until the new file exists: a crash between two steps leaves nothing that looks damaged.
 
     Parameters
     ----------

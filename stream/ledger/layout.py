@@ -35,7 +35,7 @@ AUDIT = "audit.json"
 MEMORY = "memory.json"
 VARIANTS = "variants.parquet"
 ASSESSMENT = "assessment.json"
-"""Attacks on held-out cases, beside the audit if the publication asks for them. No later release needs it."""
+"""Attacks on held-out cases, next to the audit if the publication requests them. No later release needs it."""
 
 OPERATOR_FILES = (AUDIT, MEMORY, VARIANTS)
 """The operator's files of a release."""
@@ -137,7 +137,7 @@ class OperatorLayout:
         return self.output.joinpath(OPERATOR, BAD_ROWS)
 
     def alternatives(self, publication: str) -> Path:
-        """Return the path of what other parameters would have done, as a dossier computed it."""
+        """Return the path of the alternatives with other parameters, as a dossier computed them."""
         return self.output.joinpath(OPERATOR, FOR_OFFICERS, publication, "alternatives.json")
 
     def dossier(self, publication: str) -> Path:

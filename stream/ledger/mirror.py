@@ -212,7 +212,7 @@ class Mirror:
             )
 
     def renew(self, name: str, account: Account, operator: OperatorFolder) -> None:
-        """Bring the mirror of one publication to what this host has.
+        """Bring the mirror of one publication up to date with this host.
 
         Put what is new, rewritten or under another storage key; remove what no seal names.
         """

@@ -1,4 +1,4 @@
-"""Assess releases: read them with what they promise, choose the attackers, and write the page.
+"""Assess releases: read them with their promises, choose the attackers, and write the page.
 
 The attacks and their figures are `models.disclosure`. An assessment reads the original, so its page is for the operator
 and the officer, and not for recipients.
@@ -59,7 +59,7 @@ class AssessedRelease:
         sha256 of its `manifest.json`; None without one.
     partners
         The same cases under the operator's pseudonyms, by which cases of other releases are recognised; None if the
-        operator's folder is not beside the release. The ids of `log` are used then.
+        operator's folder is not next to the release. The ids of `log` are used then.
     least_cases
         The least of FA, CA and BA that was measured against earlier releases; None if there is none.
     """
@@ -182,7 +182,7 @@ def assess_releases(
     Returns
     -------
     dict
-        The assessment by what was attacked: `NEWEST`, `POOLED`.
+        The assessment, by attacked release: `NEWEST`, `POOLED`.
     """
     has_several = len(releases) > 1
     attackers = replace(attackers, assessments=1 + has_several)
@@ -211,7 +211,7 @@ def assess_mechanism_of(
     divisions: int,
     say: Callable[[str], None],
 ) -> tuple[AssessedRelease, dict[str, Assessment]]:
-    """Release two random halves of a log, several times, and attack each release beside the other half.
+    """Release two random halves of a log, several times, and attack each release with the other half as control.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ class LinkedPair:
         body: dict[str, Any] = {"earlier": self.earlier, "later": self.later, "least_of_fa_ca_ba": self.least_cases}
         if self.links is None:
             return body | {
-                "reason": "no case is recognised in both: their ids differ, and no operator folder is beside"
+                "reason": "no case is recognised in both: their ids differ, and no operator folder is next to them"
             }
         risk = self.links.risk
         figures = {"common_cases": self.links.common, "candidates": self.links.candidates, "by_chance": risk.control}

@@ -51,7 +51,7 @@ class VerifyProblem:
 
 @dataclass(slots=True)
 class Checked:
-    """Counts of what was checked for one publication."""
+    """Counts of the checks of one publication."""
 
     name: str
     releases: int = 0

@@ -30,7 +30,7 @@ from stream.release.once import OncePerCase
 from stream.release.reason import Reason, only_waits
 
 Reads = Literal["ledger", "release", "raw"]
-"""Sources that a decision may read: the ledger alone; the candidate as it would be released; anything beside them (the
+"""Sources that a decision may read: the ledger alone; the candidate as it would be released; anything else (the
 source, its pseudonyms, what was measured against it)."""
 
 WAITS = "held: waits for a person's decision"
@@ -158,7 +158,7 @@ class DecisionOutcome:
 
 
 class ReleaseObserver(Protocol):
-    """Follows durable decisions (metrics). It may only count: nothing that it does decides anything."""
+    """Follows durable decisions (metrics). It may only count, and it decides nothing."""
 
     def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
         """Follow the durable decision on a cut.
@@ -266,7 +266,7 @@ class Mechanism(BaseModel, ABC):
         return Charge()
 
     def draws(self) -> tuple[Draw, ...]:
-        """Return the noise of one release, which the ledger keeps beside its charge; empty: not stated.
+        """Return the noise of one release, which the ledger keeps next to its charge; empty: not stated.
 
         It is the same for all releases under one configuration, reads no data, and together it is (epsilon, delta)-DP
         or less, those of `charge`. Of a charge without it, releases are composed by epsilon and delta alone.
@@ -324,7 +324,7 @@ class Mechanism(BaseModel, ABC):
         raise InputError(f"{self.kind} cannot be accumulated")
 
     def check_series(self, shape: Shape) -> None:
-        """Refuse a shape of accumulated logs that cannot be, by what is public.
+        """Refuse an impossible shape of accumulated logs, by public values alone.
 
         Raises
         ------

@@ -88,7 +88,7 @@ def apply_tombstones(service: AffectedReleases, fold: Fold) -> None:
 
 
 def finish(service: AffectedReleases) -> None:
-    """Take erased cases out of what is kept of earlier releases, as far as that is not done yet; the mirror last."""
+    """Remove erased cases from the kept data of earlier releases if that is not done yet; the mirror last."""
     gone = tombstones(service)
     if gone:
         _take_out(service, gone)

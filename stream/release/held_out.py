@@ -39,7 +39,7 @@ def promised_profile(manifest: Mapping[str, Any] | None) -> Profile | None:
     The promise covers `L` items of a declared kind; more than 8 are attacked as 8.
     """
     mechanism_ = manifest["mechanism"] if manifest else {}
-    # The JSON of `anonymize` has the parameters beside the kind, a manifest has them in a table of their own.
+    # The JSON of `anonymize` has the parameters next to the kind, a manifest has them in a table of their own.
     parameters = mechanism_.get("parameters", mechanism_)
     if "L" not in parameters:
         return None
@@ -127,7 +127,7 @@ def assess_mechanism(
     divisions: int = 1,
     say: Callable[[str], None] = lambda _: None,
 ) -> Assessment:
-    """Release both halves of an exposed log, and attack each release beside the other half.
+    """Release both halves of an exposed log, and attack each release with the other half as control.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def assess_mechanism(
     exposure
         The log of the cut, as the mechanism gets it.
     finish
-        Makes of a build what leaves.
+        Turns a build into the released log.
     attackers
         Sensitive attributes, targets and seed; profiles and noise are those of the mechanism.
     declared

@@ -177,7 +177,7 @@ def chain(inputs: ReleaseInputs) -> Chain:
 
 
 def promise(mechanism: Mechanism, build: Build, *, sensitive: bool, once: OncePerCase | None = None) -> dict[str, str]:
-    """Return the mechanism's promise, with what this build in particular does not guarantee.
+    """Return the mechanism's promise, with the limits of this build.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def public_parameters(mechanism: Mechanism, shown: Collection[str]) -> dict[str,
 
 
 def public_counts(build: Build) -> dict[str, int]:
-    """Count cases, events and variants of what is released (mechanisms without a dp promise only)."""
+    """Count cases, events and variants of the release (mechanisms without a dp promise only)."""
     log = build.log
     codes = log.activity.codes
     variants = {codes[a:b].tobytes() for a, b in zip(log.starts[:-1], log.starts[1:], strict=True)}

@@ -2,10 +2,11 @@
 
 Parallel composition (McSherry 2009, theorem 4; for groups of m cases by the linearity of every stage's sensitivity).
 Each case enters one release, and which one depends on its own events and on public moments. A person with k_i cases in
-release i, m = `cases_per_person` in all, changes release i by at most k_i / m of what its noise covers. All mechanisms
-that may be used count cases, so release i is (k_i / m epsilon_i, k_i / m delta_i)-DP for that person (a threshold's
-tail is convex in the number of cases), and the series is (max epsilon_i, max delta_i)-DP, however long it is. With
-Gaussian noise release i costs that person (k_i / m)^2 rho_i and k_i / m delta_i, together at most the largest of them.
+release i, m = `cases_per_person` in all, changes release i by at most k_i / m of the change that its noise covers. All
+mechanisms that may be used count cases, so release i is (k_i / m epsilon_i, k_i / m delta_i)-DP for that person (a
+threshold's tail is convex in the number of cases), and the series is (max epsilon_i, max delta_i)-DP, however long it
+is. With Gaussian noise release i costs that person (k_i / m)^2 rho_i and k_i / m delta_i, together at most the largest
+of them.
 
 It holds for the life of the publication only if m does not change, and a cap that is enforced stays enforced: the
 ledger records the terms of the charges, and other terms are refused.

@@ -55,7 +55,7 @@ class Planned:
 
     @property
     def digest(self) -> str:
-        """sha256 of what leaves: the same from every engine."""
+        """sha256 of the released log: the same from every engine."""
         description = msgspec.json.encode([self.table, described(self.build)], order="deterministic")
         origin = self.build.origin.astype("<i8").tobytes()
         return hashlib.sha256(description + _traces(self.build.log) + origin).hexdigest()

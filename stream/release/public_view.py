@@ -105,7 +105,7 @@ def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mech
 def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Sequence[float]]) -> Column:
     """Return the classes that C bounds.
 
-    They are formed of the exposed cases; in cohorts that never change, of what was published once.
+    They are formed of the exposed cases; in cohorts that never change, of the cases published once.
     """
     if name in bins or build.cohort is not None:
         return class_columns(build.log, [name], {name: bins[name]} if name in bins else None)[name]

@@ -47,7 +47,7 @@ _BEGINS: dict[str, Code] = {
 def of_record(text: str) -> Reason:
     """Return the reason of a decision that an earlier process took.
 
-    Ledger and audit.json keep the sentence alone, which begins with what the gate named.
+    Ledger and audit.json keep the sentence alone, which begins with the value that the gate checked.
     """
     start = next((start for start in _BEGINS if text.startswith((f"{start}:", f"{start} "))), None)
     return Reason("mechanism" if start is None else _BEGINS[start], text)

@@ -3,7 +3,7 @@
     Attempt -> Charged -> Built -> Audited -> Judged -> Written -> Sealed -> Published
 
 `stream.release.pipeline` makes them in this order. An attempt begins with the cut (`stream.release.contract.Attempt`)
-and with what it reads of earlier releases (`ReleaseInputs`), which is read once, before anything is charged. A stage is
+and with the data of earlier releases (`ReleaseInputs`), which is read once, before anything is charged. A stage is
 complete when it is made; no later step changes it.
 """
 

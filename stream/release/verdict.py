@@ -3,7 +3,7 @@
 * `SAFE`: every bound of the series was set (KA, FA, CA, BA, and for local suppression `max_minimality`; for dp kinds a
   limit of epsilon), and all releases hold them, also against somebody who knows the public rules of suppression;
 * `LIMITED`: something was not set, not measured or only warned about, or holds only against somebody who does not know
-  the rules; the smallest number measured is beside it;
+  the rules; the smallest number measured is printed next to it;
 * `DP VOID`: another publication of the same cases is released without such a promise, so that the dp claim holds only
   for recipients who never see that one;
 * `WAITING`: nothing is released yet, because a person decides or too few cases have come;

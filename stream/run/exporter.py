@@ -437,7 +437,7 @@ def _anonymity() -> Iterator[Definition]:
     yield row(
         "uniqueness_ratio",
         "ratio",
-        "Highest share of unique cases, by what is known of them. Look at it when you compare the risk "
+        "Highest share of unique cases, by the attacker's knowledge. Look at it when you compare the risk "
         "of a release with that of its source.",
         "direction",
     )

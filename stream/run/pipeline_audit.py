@@ -2,9 +2,10 @@
 
 This is the stage of `veilstream audit-epsilon --pipeline`.
 
-A mechanism can keep its promise and the pipeline around it break it: by the moment of a release, by whether it comes at
-all, by what a window exposes. So the output that is audited is all that an outsider can see of a run: how many attempts
-there were, when each was and whether it was withheld, the manifest, the sizes of the files, and what they contain.
+A mechanism can keep its promise and the pipeline around it break it: by the moment of a release, by its absence, or by
+the events that a window exposes. So the output that is audited is all that an outsider can see of a run: how many
+attempts there were, when each was and whether it was withheld, the manifest, the sizes of the files, and what they
+contain.
 
 The logs are our own. They are files: a run begins at their bytes, with and without the rows of one person, and reads
 them as a replay does. So a reader that lets one row decide how the others are read is audited as well.

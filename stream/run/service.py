@@ -170,7 +170,7 @@ class ReleaseService:
         Parameters
         ----------
         contents : bool
-            Whether to compare the files of this host with what was mirrored of them, too. It reads all of them.
+            Whether to compare the files of this host with their mirrored copies, too. It reads all of them.
         """
         if self.mirror is None:
             return

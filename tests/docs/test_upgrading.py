@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "upgrading.md").read_text(encoding="utf-8")
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line.startswith("| ")]
 WRITTEN = {
     "state in checkpoints": snapshot.STATE_VERSION,
-    "changes beside a checkpoint": change_log.VERSION,
+    "changes of a checkpoint": change_log.VERSION,
     "ledger (`ledger.sqlite`, and its topic)": sqlite.VERSION,
     "records of the delta topic": max(records.READABLE),
     "mirror": mirror.VERSION,

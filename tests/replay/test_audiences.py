@@ -170,9 +170,9 @@ MECHANISM = '{ kind = "tlkc-cohorts", L = 1, K = 4, C = 1.0 }'
     ("one", "two", "why"),
     [
         (MECHANISM, MECHANISM.replace("K = 4", "K = 5"), "differ in K"),
-        (MECHANISM, '{ kind = "identity" }', "does not hold beside identity"),
-        (MECHANISM, '{ kind = "tlkc", L = 1, K = 4, C = 1.0 }', "does not hold beside tlkc"),
-        ('{ kind = "lcs-start" }', '{ kind = "lcs-start" }', "does not hold beside lcs-start"),
+        (MECHANISM, '{ kind = "identity" }', "does not hold together with identity"),
+        (MECHANISM, '{ kind = "tlkc", L = 1, K = 4, C = 1.0 }', "does not hold together with tlkc"),
+        ('{ kind = "lcs-start" }', '{ kind = "lcs-start" }', "does not hold together with lcs-start"),
         (MECHANISM, '{ kind = "amun", delta = 0.2 }', "cannot be counted"),
         ('{ kind = "tlkc", K = 4 }', '{ kind = "tlkc", K = 4, attribute = "ar" }', "cannot be counted"),
         ('{ kind = "tlkc", knowledge = "rel" }', '{ kind = "identity", knowledge = "rel", T = "days" }', "be counted"),

@@ -33,5 +33,5 @@ def test_accumulated_logs_are_in_the_promise(mechanism: dict[str, object]) -> No
     """They leave beside each release, and are part of what the formula is about."""
     without, beside = guaranteed(mechanism), guaranteed(mechanism, accumulate="sum")
     assert "accumulated" not in without
-    assert "in all accumulated logs beside them, together" in beside
+    assert "in all their accumulated logs, together" in beside
     assert beside.endswith("for every set S of series of releases and accumulated logs")

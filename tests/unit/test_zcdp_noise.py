@@ -129,7 +129,7 @@ def test_no_draw_is_asked_for_nothing() -> None:
         ("1e-9", TINY, 1, "rho is too small"),
         ("1e9", TINY, 1, "outside"),
         ("1", 0, 1, "delta_dp must be above 0"),
-        ("1", 1, 1, "delta_dp must lie"),
+        ("1", 1, 1, "delta_dp must be"),
     ],
 )
 def test_terms_that_cannot_be_are_refused(rho: str, delta: Fraction, cases: int, said: str) -> None:

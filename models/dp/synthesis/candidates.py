@@ -63,7 +63,7 @@ def reweigh(
 def representative(drawn: Mapping[Variant, int], taken: Sequence[Variant], most: int) -> list[Variant]:
     """Choose at most `most` drawn variants, none of `taken`, to represent the sample.
 
-    Each one is the variant that lessens the mean distance of the sample to what was chosen before the most.
+    Each one is the variant that most reduces the mean distance of the sample to the variants chosen before.
     """
     ranked, weights = _pool({variant: n for variant, n in drawn.items() if variant not in set(taken)})
     if len(ranked) <= most:

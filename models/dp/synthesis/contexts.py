@@ -48,7 +48,7 @@ SMOOTH = 3.0
 """Scales of the noise that the shorter context's opinion weighs."""
 
 MOST_CELLS = 30_000_000
-"""Cells of a level beyond it would not fit the time of a release: refused by what is public."""
+"""Cells of a level beyond it would not fit the time of a release: refused by public values."""
 
 Floats = npt.NDArray[np.float64]
 

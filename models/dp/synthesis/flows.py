@@ -3,14 +3,14 @@
 Every step of a case weighs the same, so in the true cells of the first level what is followed by a label and what that
 label is followed by add up to the same; what begins, ends. Noise breaks that, and knowing it takes noise away again:
 the cells that are given back are those that keep it, are not below 0, and are nearest to the noisy ones less a price
-on each (least squares with a price on what is not 0, the lasso: Tibshirani 1996). It reads noisy cells alone:
+on each (least squares with a price on nonzero cells, the lasso: Tibshirani 1996). It reads noisy cells alone:
 post-processing, which costs no epsilon (Hay et al. 2010, "Boosting the accuracy of differentially private histograms
 through consistency").
 
 With potentials u the solution is max(0, noisy - price + u_a - u_b) in the cell (a, b), and u has the least sum of
 squares of that (the dual problem, smooth and convex in as many unknowns as there are labels).
 
-Not guaranteed: anything about the cases. A cell that the price takes away may be a rare step that is there.
+Not guaranteed: anything about the cases. A cell that the price removes may be a rare step of the log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""dp-synthetic of disjoint cases, with an accumulated log beside each release: models and weights that add up.
+"""dp-synthetic of disjoint cases, with an accumulated log for each release: models and weights that add up.
 
 Unit: one person with at most c cases in all releases together. `models.dp.accumulation` says how counts are kept; with
 L levels each stage's epsilon is divided by L, and a case enters one node a level, so the series costs epsilon once.
@@ -243,7 +243,10 @@ class _NoisyCounts:
         return cls(alphabet, labels, design, [[] for _ in begun], begun, [], weights_begun)
 
     def measure(self, table: VariantCounts, number: int, draw: NoiseSource) -> None:
-        """Stage 2: the cells of this release, level after level; a level opens by what the one above says by then."""
+        """Stage 2: the cells of this release, level after level.
+
+        A level opens by the counts of the level above so far.
+        """
         steps = VariantSteps.of(table.variants, self.labels)
         weights = self._step_weights(table.variants, self.labels, self.design.case_weight) * table.counts
         of_step = weights[steps.variant]

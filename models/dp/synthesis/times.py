@@ -245,7 +245,7 @@ class _Histogram:
     def of(cls, cells: npt.NDArray[np.float64], bounds: PublicTimeBounds) -> _Histogram:
         low = bounds.edges
         high = np.append(low[1:] - 1, bounds.duration)
-        high[0] = 0  # most of what takes no second takes no time: steps of one moment
+        high[0] = 0  # most durations below a second are 0: steps of one moment
         return cls(_flat(_chances(cells)), low, high)
 
     def sample(self, rows: Ints, draw: NoiseSource) -> Ints:

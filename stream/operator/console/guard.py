@@ -46,7 +46,7 @@ HEADERS: Mapping[str, str] = {
     "Server": "veilstream",
 }
 STATUS_OF_EXIT = {2: 400, 3: 409, 4: 409}
-"""HTTP status for the exit code that the command line would end with; 503 for what may go well later."""
+"""HTTP status for the exit code that the command line would end with; 503 for errors that may pass later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Guard:
 
     @web.middleware
     async def signed_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse who has no session, the same way for pages that are there and pages that are not."""
+        """Refuse a client without a session, in the same way for existing and missing pages."""
         if self.session(request) is None and not may_enter(request):
             raise web.HTTPUnauthorized(text=SIGN_IN)
         return await handler(request)

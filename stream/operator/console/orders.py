@@ -15,7 +15,7 @@ from stream.daemon.start import daemon_settings
 from stream.fold.records import Command
 
 ORDERS: Mapping[Literal["pause", "resume"], str] = {
-    "pause": "Pause: release nothing, also nothing that is approved; take events in",
+    "pause": "Pause: release nothing, not even approved releases; continue to read events",
     "resume": "Resume: release again",
 }
 

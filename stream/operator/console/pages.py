@@ -1,4 +1,4 @@
-"""The console's pages: templates, the style of the report, and nothing that runs in a browser."""
+"""The console's pages: templates, the style of the report, and no script for a browser."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def _row(
 def _replayed(tried: Publication, settings: Settings, log: EventLog, *, final: bool) -> dict[str, Any]:
     """Return what a publication would have released of the log.
 
-    The configuration has no store, source or key of the real one: nothing that is made here leaves the folder.
+    The configuration has no store, source or key of the real one, so all output stays in the folder.
     """
     alone = Settings(process=settings.process, file=settings.file, publication=(tried,))
     with tempfile.TemporaryDirectory() as folder:

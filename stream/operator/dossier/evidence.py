@@ -33,7 +33,7 @@ from stream.release.verdict import Verdict
 ASSESSMENT_VERSION = 1
 
 ASSESSMENT = "assessment.json"
-"""Beside the audit of a release whose publication asks for an assessment."""
+"""File next to the audit of a release whose publication requests an assessment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ConfigurationChange:
 
 @dataclass(frozen=True, slots=True)
 class AssessedAttack:
-    """One result of an assessment, with what its attacker knew."""
+    """One result of an assessment, with the knowledge of its attacker."""
 
     measure: Mapping[str, Any]
     profile: str

@@ -261,7 +261,7 @@ def _promise(evidence: DossierEvidence, texts: DossierTexts) -> str:
             L=texts.number(parameters["L"]),
             K=texts.number(parameters["K"]),
             items=texts.say(f"items.{parameters['attribute']}"),
-            # lcs-start has no such parameter: whatever is known of a case includes the order of its items.
+            # lcs-start has no such parameter: knowledge of a case always includes the order of its items.
             structure=texts.say(f"structure.{parameters.get('knowledge', 'seq')}"),
         )
     budget = evidence.budget

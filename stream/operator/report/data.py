@@ -73,7 +73,7 @@ from stream.release.verdict import Verdict, Word
 class ItemNames:
     """Items of one publication, numbered. `shown`: whether a label is the item itself, and not only its number.
 
-    Numbers follow the sorted names of what was released, so they mean the same all over one report and nothing
+    Numbers follow the sorted names of released values. They mean the same all over one report, and nothing
     outside of it.
     """
 
@@ -275,7 +275,7 @@ def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, 
 
 
 def _where(row: AnonymityRow, measure: Measure, value: int) -> tuple[str | None, list[str]]:
-    """Return the earlier release that gives the value, and what is known of the person there."""
+    """Return the earlier release that gives the value, and the knowledge about the person there."""
     for true in row.get("true_linker") or []:
         if true.get(measure) == value:
             return _named(true), list(true.get("worst", {}).get(measure) or [])

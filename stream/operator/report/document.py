@@ -71,7 +71,7 @@ class Graph(TypedDict):
 
 
 class WorstRow(TypedDict):
-    """The worst number of one attack: `release` and `against` by label; `knowledge`: what is known of the person."""
+    """The worst number of one attack: `release` and `against` by label; `knowledge`: the knowledge about the person."""
 
     measure: str
     value: int

@@ -34,7 +34,7 @@ COLUMNS = {
 }
 """Columns of a comparison, next to the publication."""
 SIGNS: Mapping[str, str] = {word: look.sign for word, look in LOOKS.items()}
-"""Beside the word and the colour."""
+"""Sign next to the word and the colour."""
 MOST_RELEASES = 3
 """Releases that get a plot by n of their own; every release is in the tables."""
 
@@ -148,7 +148,7 @@ def _worst(entries: Sequence[AnonymityRow]) -> list[Mapping[str, Any]]:
 
 
 def why_not(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
-    """(status, reason, releases) of what was not measured or not meaningful, equal ones together."""
+    """(status, reason, releases) of measures that are missing or not meaningful, equal ones together."""
     labels_by_reason: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
         if entry["status"] != "ok":

@@ -57,10 +57,10 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     (r"\bunbounded\b", "unbounded", "the two logs that are compared differ by one person who is added or removed"),
     (r"\bTPL\b|\bnats\b", "TPL, nats", "what all releases together reveal about a case's state; nats are the unit"),
     (r"\blinkers?\b", "linker", "a way to give every earlier case a later case that it may have become"),
-    (r"\bprojection\b", "projection", "what is known of an event. A: activity and time. E: activity alone"),
+    (r"\bprojection\b", "projection", "the adversary's knowledge of an event. A: activity and time. E: activity alone"),
     (r"\bguessing advantage\b", "guessing advantage", "how much better somebody can guess one count or one time"),
     (r"\bretention\b", "retention", "old cases are deleted after a time that the operator set"),
-    (r"\bmanifest\b", "manifest", "the file beside a release that says what it is and what it promises"),
+    (r"\bmanifest\b", "manifest", "the file next to a release that describes it and its promise"),
     (r"\bsha256\b", "sha256", "a sum of a file's bytes: another file has another sum"),
 )
 

@@ -159,8 +159,8 @@ def _composed(charges: Sequence[Charge]) -> Mapping[str, Any]:
 
 
 ONCE = (
-    "each case is in one release: what others show of it is nothing that its own did not pay for, whatever the events "
-    "of one case have to do with each other"
+    "each case is in one release: anything that others show of it was paid for by its own, regardless of relations "
+    "between the events of one case"
 )
 NOT_SAID = (
     "relations between cases of different persons: a release can reveal something about a person who is in no "

@@ -44,7 +44,7 @@ class Utility(Audit):
         -------
         Mapping
             {status, reason, data_utility, exact, dfg, handover, discovery, emd_frequency, emd_time_months, ...}: the
-            shape of `veilstream utility --json`; null for what the release does not carry.
+            shape of `veilstream utility --json`; null for values that the release does not carry.
         """
         applies = context.build.applies.get(self.name, Applicability())
         if applies.status != "ok":

@@ -193,7 +193,7 @@ def strict_promise(
         beyond = "a person whom the source names in two ways counts as two"
     all_of_it, series_of = "in all releases of this publication together", "releases"
     if once.accumulated:
-        all_of_it = "in all releases of this publication and in all accumulated logs beside them, together"
+        all_of_it = "in all releases of this publication and in all their accumulated logs, together"
         series_of = "releases and accumulated logs"
     return {
         "guaranteed": f"{what}, {all_of_it}, however many: {formula} series of {series_of}",

@@ -26,7 +26,7 @@ Helm cannot parse: `$top` is the text before its first table. */}}
 {{- fail "serviceMonitor.enabled, and the configuration has no [metrics] with a port: nothing would be scraped" }}
 {{- end }}
 {{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.brokers) }}
-{{- fail "networkPolicy.brokers is empty: say where the brokers are (ipBlock, namespaceSelector, podSelector), or set networkPolicy.enabled=false" }}
+{{- fail "networkPolicy.brokers is empty: set the addresses of the brokers (ipBlock, namespaceSelector, podSelector), or set networkPolicy.enabled=false" }}
 {{- end }}
 {{- end -}}
 

@@ -30,7 +30,7 @@ for _name in [*FOREIGN, *(name for name in os.environ if name.startswith("VEILST
 
 ROOT = Path(__file__).resolve().parent.parent
 DECLARED = '\n[file]\nencoding = "utf-8"\nseparator = "comma"\ntime_format = "iso"\n'
-"""What a configuration says of the CSV files of tests, where a mechanism promises epsilon."""
+"""Reading of the CSV files of tests in a configuration, for mechanisms that promise epsilon."""
 DECLARED_FLAGS = ("--encoding", "utf-8", "--separator", "comma", "--time-format", "iso")
 """The same as options of a command."""
 GOLDEN = ROOT / "tests" / "golden"

@@ -19,7 +19,8 @@ SCHEMA: Row = {
         {"type": "int64", "optional": True, "field": "ts_ms"},
     ],
 }
-"""What Kafka Connect's JSON converter writes beside a payload with `schemas.enable`; shortened, and never read."""
+"""Schema that Kafka Connect's JSON converter writes next to a payload with `schemas.enable`; shortened, and never
+read."""
 
 
 def customer(**changed: Any) -> Row:

@@ -13,7 +13,7 @@ LEAST: dict[str, dict[str, Any]] = {
     "seal": {"files": [], "manifest": "", "temporary": "", "operator": ""},
     "withheld": {"reasons": []},
 }
-"""What the body of a kind must have."""
+"""Required fields of the body of a kind."""
 
 
 def entry(kind: str, publication: str, body: dict[str, Any] | None = None, **fields: Any) -> Entry:

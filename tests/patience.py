@@ -10,8 +10,8 @@ PRESSURE = Path("/proc/pressure/cpu")
 """Linux: for how long in all some process had work and no CPU to do it."""
 
 SLOWDOWN = 10.0
-"""Where no CPU is left at all, time passes so much slower. With no limit, what hangs on a busy machine would be waited
-for until the test's own timeout ends it, without a word about what was missing."""
+"""If no CPU is left at all, time passes this much more slowly. With no limit, what hangs on a busy machine would be
+waited for until the test's own timeout ends it, without a word about what was missing."""
 
 
 def patient_time() -> float:
@@ -24,7 +24,8 @@ def patient_time() -> float:
 
 
 def starved_seconds() -> float:
-    """Return for how long, since the machine began, some process waited for a CPU; 0 where the kernel does not say."""
+    """Return for how long, since the machine began, some process waited for a CPU; 0 if the kernel does not report
+    it."""
     try:
         some = PRESSURE.read_text().splitlines()[0]
     except (OSError, IndexError):

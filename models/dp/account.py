@@ -6,7 +6,7 @@ that, since outcomes are rarely the worst for all of them. The account composes 
 
 **One release.** Thresholds and the ends of truncated noise have a chance delta of their own, t in all. But for that
 chance the release is dominated by a pair: Gaussian noise by a Gaussian pair, every other stage, epsilon_s-DP, by
-randomized response. Whatever is (epsilon_s, t)-DP is a function of randomized response with one more outcome, of
+randomized response. Every (epsilon_s, t)-DP output is a function of randomized response with one more outcome, of
 chance t, that shows everything (Kairouz, Oh and Viswanath 2015, section 3). So this holds for truncated noise as well
 as for thresholds, and for a release of which only (epsilon, delta) is known: t is its whole delta then.
 

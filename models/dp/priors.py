@@ -70,7 +70,7 @@ def _paper_tables(group: Ints, relative: Ints, starts: bool, delta: float) -> Fl
 
 
 def _share(group: Ints, values: Ints, above: Ints, up_to: Ints) -> Floats:
-    """Share of each value's group that lies in (above, up_to]."""
+    """Share of each value's group that is in (above, up_to]."""
     low = int(min(values.min(), above.min()))
     width = int(max(values.max(), up_to.max())) - low + 1
     keys = group * width - low

@@ -1,4 +1,4 @@
-"""What a ledger has charged, in the form that an account needs: releases in order, with the noise that each drew.
+"""Charges of a ledger, in the form that an account needs: releases in order, with the noise that each drew.
 
 Nothing is computed here: a ledger of ten thousand entries is read by comparing each charge with the one before it.
 `models.dp.account` states the privacy loss.

@@ -371,7 +371,7 @@ def series_draws(budget: StageBudget, terms: Terms, design: Design) -> tuple[Dra
     """Return the noise of each release of a series, whether or not it selects labels; empty if not known exactly.
 
     Releases before and after the selection of labels divide one rho and one delta, so that they count alike. The one
-    with the larger privacy loss stands for both.
+    with the larger privacy loss represents both.
     """
     try:
         largest = budget

@@ -58,7 +58,7 @@ gate = { max_epsilon = 0.5, max_tpl = 20.0, max_delta = 0.1 }
 
 
 CLEARED = {"VeilstreamAnonymityBelowBound", "VeilstreamGateWithholds"}
-"""What fires and clears as releases come and go."""
+"""Alerts that fire and clear as releases come and go."""
 
 
 @dataclass

@@ -195,7 +195,7 @@ with tarfile.open(target, "w") as archive:
     info.size = len(body)
     archive.addfile(info, io.BytesIO(body))
 """
-"""Stands in for Docker: keeps what it was asked, and writes images with the digests that it was given."""
+"""Replaces Docker: records its arguments, and writes images with the digests that it was given."""
 
 
 def _docker(folder: Path, monkeypatch: pytest.MonkeyPatch, *digests: str) -> Path:

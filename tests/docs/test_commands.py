@@ -1,4 +1,4 @@
-"""Every command that a page tells the reader to type exists, with its options; every page can be found."""
+"""Every command that a page asks the reader to type exists, with its options; every page can be found."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_means_are_within_three_exact_sd_of_the_exact_mean(sepsis: EventLog, key
 
     For one and two points all choices are enumerated, which gives each case's exact chance p of being unique. Cases
     draw independently: the mean of 20 draws has expectation mean(p) and sd sqrt(sum p (1 - p)) / cases / sqrt(20), a
-    band 4.5 times narrower than that of the test above. Where fewer than 20 uniques are expected in all, the total is
+    band 4.5 times narrower than that of the test above. If fewer than 20 uniques are expected in all, the total is
     far from normal, and its exact two-sided chance is taken instead, at the same level (0.0027).
     """
     chances = np.asarray(_chances(sepsis, key, m))

@@ -60,7 +60,7 @@ class Broker:
     """One broker process. `bootstrap` stays the same across `kill` and `start`, and so does the data."""
 
     format_options: tuple[str, ...] = ()
-    """What a kind of broker puts into its metadata from the begin (SCRAM users)."""
+    """Initial metadata of a kind of broker (SCRAM users)."""
 
     def __init__(self, classpath: str, *, user: tuple[str, str] | None = None) -> None:
         self.classpath = classpath

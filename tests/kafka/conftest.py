@@ -14,7 +14,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """kafka-python leaves a socket open where it is closed while it connects; collected later, it would fail
     whichever test runs at that moment. Only for runs that load this folder."""
     config.addinivalue_line("filterwarnings", "ignore:unclosed <(socket.socket|ssl.SSLSocket):ResourceWarning")
-    # The line is for the tests. What is collected behind the last one meets the filters of this moment.
+    # The line is for the tests. Items collected after the last one meet the current filters.
     warnings.filterwarnings("ignore", r"unclosed <(socket\.socket|ssl\.SSLSocket)", ResourceWarning)
 
 

@@ -198,7 +198,7 @@ def hook_ingest(at: Callable[[str], None]) -> None:
 
 def set_clock(path: str) -> None:
     """The wall clock runs as many seconds ahead as the file says, at every look: a clock set by hand or by a bad
-    server of time. What measures durations goes on."""
+    server of time. The clock of durations continues."""
     wall = time.time_ns
 
     def time_ns() -> int:

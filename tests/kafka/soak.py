@@ -5,9 +5,9 @@ release audited against all before it, and every fifteen with noise.
 Figures go to standard output as JSON; exit 1 where something grew. Flat means, from the end of the warm-up to the end:
 
 * file descriptors and threads: no more than SLACK above;
-* resident memory: below NOISE_BYTES + BYTES_PER_EVENT for each event in between. What may grow by design is the 16
-  byte tombstone of a case that left and the audit record of each release, about 40 bytes an event here; an event that
-  is kept by mistake costs over 500.
+* resident memory: below NOISE_BYTES + BYTES_PER_EVENT for each event in between. The design lets only two things
+  grow: the 16 byte tombstone of a case that left and the audit record of each release, about 40 bytes an event here; an
+  event that is kept by mistake costs over 500.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.kafka.site import Site, publication
 
 SLACK = 3
 NOISE_BYTES = 6_000_000
-"""What allocator and interpreter move by themselves between two looks."""
+"""Change that allocator and interpreter cause between two measurements."""
 BYTES_PER_EVENT = 100
 WARM_UP, LONGEST_WARM_UP = 0.3, 300.0
 """Share of the run, and seconds at most, before anything is compared: imports, compiled caches, the first releases."""

@@ -69,8 +69,8 @@ def _spoiled(site: Witness, spoil: Spoil) -> list[str]:
 
 
 def test_ten_seeded_faults_lose_nothing_and_their_judge_can_say_no() -> None:
-    """Random faults of the catalogue: nothing lost, doubled, under-counted or hung, however long it takes. What the run
-    left is then spoiled in four ways, and the judge names each."""
+    """Random faults of the catalogue: nothing lost, doubled, under-counted or hung, however long it takes. The results
+    of the run are then damaged in four ways, and the judge reports each."""
     classpath()  # skips if there is no Java
     said: dict[str, set[str]] = {}
 

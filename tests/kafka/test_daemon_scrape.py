@@ -217,7 +217,7 @@ def remember(one: Story) -> None:
 
 
 def test_every_expression_of_panels_and_alerts_has_data(story: Story) -> None:
-    """No panel and no alert asks for what the daemon never tells."""
+    """No panel and no alert uses a metric that the daemon never reports."""
     assert len(everything()) > 60
     assert story.watcher.silent == {}
 

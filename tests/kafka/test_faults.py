@@ -147,8 +147,8 @@ def test_missing_source_events_stop_releases_until_accepted(broker: AnyBroker, n
 def test_events_deleted_before_a_running_worker_read_them_are_a_gap(
     broker: AnyBroker, name: str, tmp_path: Path
 ) -> None:
-    """A worker that hangs for some seconds keeps its partition. What retention takes meanwhile must not pass unseen:
-    its client goes on at the new begin of the log without a word."""
+    """A worker that hangs for some seconds keeps its partition. Records that retention removes meanwhile must be
+    noticed: its client continues silently at the new begin of the log."""
     one = scenario.site(broker.bootstrap, name, tmp_path, partitions=1)
     one.config.write_text(one.config.read_text().replace('session_timeout = "3s"', 'session_timeout = "60s"'))
     read = scenario.events(cases=10)

@@ -117,7 +117,7 @@ def _append(one: Site, topic: str, value: bytes | None) -> None:
 
 
 def test_what_cannot_be_told_of_a_release_stops_no_release(broker: AnyBroker, name: str, tmp_path: Path) -> None:
-    """A release of some megabytes comes in frames that a broker takes. Where it takes none, the manifest is announced
+    """A release of some megabytes comes in frames that a broker takes. If it accepts none, the manifest is announced
     with a mark, the log says so, and the next release comes."""
     one = Site(
         broker.bootstrap,

@@ -31,7 +31,7 @@ def test_first_events_that_arrive_during_a_rebalance_are_not_lost(
     broker: AnyBroker, name: str, tmp_path: Path, fault: str, ended: list[int]
 ) -> None:
     """The group has committed nothing yet, and the worker's fetch is open: what it brings is thrown away and must be
-    fetched again, though there is no committed offset to go back to. Where the consumer does not go back, the worker
+    fetched again, though there is no committed offset to go back to. If the consumer does not go back, the worker
     sees that events were skipped, or that it makes no progress before the end of the log, and ends with 1; the next
     one reads them."""
     for attempt in range(ATTEMPTS):
@@ -105,8 +105,8 @@ def test_a_standby_that_takes_over_gets_every_record(broker: AnyBroker, name: st
 
 @pytest.mark.parametrize("always", [False, True], ids=["once", "always"])
 def test_a_delta_that_the_coordinator_is_not_given(broker: AnyBroker, name: str, tmp_path: Path, always: bool) -> None:
-    """A second consumer is asked before anything behind it is folded. Where that has it, every release is made; where
-    nobody has it, it is a gap that is reported, and nothing is released any more."""
+    """A second consumer is asked before anything behind it is folded. If that copy has it, every release is made. If
+    no copy has it, a gap is reported, and nothing is released any more."""
     one = scenario.site(broker.bootstrap, name, tmp_path)
     every = 2 * scenario.CASES // scenario.WINDOW
     try:

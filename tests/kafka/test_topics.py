@@ -52,8 +52,8 @@ def test_an_old_topic_is_no_gap_and_an_aborted_event_is_none(
     broker: Broker | ForeignBroker, name: str, tmp_path: Path
 ) -> None:
     """A topic that lost its begin before the first start is idle and not a gap, whichever role starts first. Events of
-    an aborted transaction are in no delta, and a log that ends in a marker is at its end. What is lost afterwards is a
-    gap, at once and not with the next event."""
+    an aborted transaction are in no delta, and a log that ends in a marker is at its end. A later loss is a gap, at
+    once and not with the next event."""
     one = scenario.site(broker.bootstrap, name, tmp_path, partitions=1)
     before, aborted = scenario.events(cases=5, prefix="before"), scenario.events(cases=5, prefix="aborted")
     values = scenario.events(cases=10)

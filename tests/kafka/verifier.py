@@ -239,7 +239,7 @@ def _published(site: Site, public: Path) -> Iterator[str]:
     for name, by_number in seals.items():
         for number in by_number:
             if (name, number) not in burned and (name, number) not in told:
-                yield f"{(name, number)}: sealed and never told"
+                yield f"{(name, number)}: sealed and never announced"
     yield from _frames(site)
 
 

@@ -215,7 +215,7 @@ def full(world: World) -> None:
             os.write(filler, b"0" * 4096)
     os.close(filler)
     with world.walk("RestartLoop", "a disk without space: it ends at each save", "space is made") as first:
-        with world.walk("OldCheckpoint", "no space where the checkpoints stand", "space is made") as one:
+        with world.walk("OldCheckpoint", "no space for the checkpoints", "space is made") as one:
             one.looked.append(subprocess.run(["df", "-h", str(folder)], capture_output=True, text=True).stdout)
             (folder / "filler").unlink()
         logs = sorted(world.site.folder.glob("coordinator-*.log"))

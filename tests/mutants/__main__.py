@@ -32,15 +32,15 @@ WARM = (
     "pydantic", "msgspec", "typer", "rich.table", "rich.progress", "pyarrow.parquet", "cryptography.fernet", "jinja2",
     "fsspec", "structlog", "prometheus_client", "cosmic_ray.mutating",
 )  # fmt: skip
-"""What every test imports, and no module of the project: mutants of constants fork from here."""
+"""Modules that every test imports, none of the project: mutants of constants fork from here."""
 
 
 def main() -> int:
-    """Run the groups of the named files (all without names); 0 where every survivor is explained and 95 % are dead."""
+    """Run the groups of the named files (all without names); 0 if every survivor is explained and 95 % are dead."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("files", nargs="*", help="modules, such as models/dp/strict.py (default: all of targets.toml)")
     parser.add_argument("--fresh", action="store_true", help="also run what was killed before and has not changed")
-    parser.add_argument("--list", action="store_true", help="only say what is known of the program as it stands")
+    parser.add_argument("--list", action="store_true", help="only print the results for the program as it is")
     parser.add_argument("--lines", type=_lines, metavar="FROM-TO", help="only the faults of these lines of one module")
     arguments = parser.parse_args()
     if arguments.lines and len(arguments.files) != 1:

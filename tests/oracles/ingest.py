@@ -183,7 +183,7 @@ class RecordWriter:
         log: LogState = UNKNOWN,
     ) -> tuple[list[bytes], list[DeadLetter]]:
         """Delta records in order, and the dead letters among `records` (one partition, ascending offsets, one leader
-        epoch). What `log` says beside id and epoch is in the first one."""
+        epoch). The fields of `log` other than id and epoch are in the first one."""
         letters: list[DeadLetter] = []
         encoded = []
         for chunk in self._chunks(records, clocks, letters):

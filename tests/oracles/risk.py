@@ -79,7 +79,7 @@ def person_searches(
         places = rng.choice(np.arange(len(trace)), size=take[origin[record]], replace=False)
         known = Counter(trace[place] for place in places.tolist())
         fitting = [number for number, case in enumerate(cases) if known <= case]
-        if not known or len(fitting) > 1:  # whoever knows nothing cannot tell records apart, even if there is one
+        if not known or len(fitting) > 1:  # without knowledge nobody can distinguish records, even if there is one
             outcomes.append("several")
         elif not fitting:
             outcomes.append("none")

@@ -1,7 +1,8 @@
 """Disclosures about every case by the releases of a series, counted by hand from the definitions alone.
 
-A release is what a recipient holds: one trace a case. Who the cases are is known here, as it is to nobody else, so the
-partner of a record is itself (correspondence-attacks-2021, Def. 7-12, by the real linker). Imports no program code.
+A release is what a recipient holds: one trace a case. The oracle knows the identity of the cases, as nobody else does,
+so the partner of a record is itself (correspondence-attacks-2021, Def. 7-12, by the real linker). Imports no program
+code.
 """
 
 from __future__ import annotations

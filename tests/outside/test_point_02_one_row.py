@@ -13,7 +13,7 @@ DECLARED = ["--encoding", "utf-8", "--separator", "comma", "--time-format", "%d/
 
 
 def write(path: Path, *more: bytes) -> Path:
-    """Write sixty cases whose dates do not tell day and month apart, and further rows."""
+    """Write sixty cases whose dates do not distinguish day and month, and further rows."""
     rows = [b"case:concept:name,concept:name,time:timestamp"]
     for case in range(60):
         for hour, activity in ((10, "A"), (11, "B")):

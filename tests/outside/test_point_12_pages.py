@@ -78,6 +78,6 @@ def test_cases_left_out_are_no_suppressed_cases(veilstream: Command, folder: Pat
 
 
 def test_the_statement_of_noise_names_the_exact_counts_of_the_same_cases(veilstream: Command, folder: Path) -> None:
-    """The statement tells its signer that another publication undoes the noise."""
+    """The statement informs its signer that another publication undoes the noise."""
     page = veilstream("statement", "out", "noise").stdout
     assert "shows exact counts" in page

@@ -110,7 +110,7 @@ LEFT: dict[str, Callable[[list[int]], int]] = {
     "ca": lambda row: row[1] - row[3],
     "ba": lambda row: row[1] - row[4],
 }
-"""What is left by (ms1, ms2, F, C, B)."""
+"""Remaining cases, by (ms1, ms2, F, C, B)."""
 
 
 @RELAXED

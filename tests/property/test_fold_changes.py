@@ -106,7 +106,7 @@ def _row(offset: int, one: dict[str, Any], wall: int) -> Row:
 
 
 class Kept:
-    """A state as a base and changes; `told`: how many changes there were, in all."""
+    """A state as a base and changes; `told`: number of all changes."""
 
     def __init__(self) -> None:
         self.base, self.log, self.told = b"", list[bytes](), 0
@@ -146,8 +146,8 @@ def test_a_base_and_its_changes_are_the_state(
 
 
 def test_a_change_holds_what_came_and_not_what_is_there() -> None:
-    """A hundred times as large a state, the same change: no more bytes. (The rules are such that there is a change to
-    tell.)"""
+    """A hundred times as large a state, the same change: no more bytes. (The rules guarantee a change to
+    report.)"""
     sizes = []
     for before in (100, 10_000):
         window = read_window({"manual": True})

@@ -158,8 +158,8 @@ def test_a_next_draw_costs_what_it_adds_to_all_others(given_entries: list[Entry]
 
 
 def test_releases_that_left_since_a_seal() -> None:
-    """Of every publication, in the order in which they left: at the seal, or at the approval of a held release. What is
-    still held, was rejected or burned has not left; what left before does not count."""
+    """Of every publication, in the order in which they left: at the seal, or at the approval of a held release. A
+    release that is held, rejected or burned has not left; earlier releases do not count."""
 
     def seal(name: str, number: int, held: bool = False) -> Entry:
         body = {"held_at": 5} if held else {}

@@ -88,7 +88,7 @@ def test_an_updated_index_equals_a_new_one(logs: list[list[tuple[str, str | None
 @examples(100)
 @given(CASES, st.booleans())
 def test_twins_are_the_cases_that_another_one_equals(cases: list[tuple[str, str | None]], alike: bool) -> None:
-    """Told by digests, and by the points themselves where two digests are alike."""
+    """Distinguished by digests, and by the points themselves if two digests are equal."""
     written = mock.patch("models.risk.index.digests", lambda *given: given[-1].fill(7)) if alike else nullcontext()
     with written:
         twin = _index(_log(cases)).twin.tolist()

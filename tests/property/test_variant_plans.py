@@ -125,7 +125,7 @@ def test_noisy_counts_are_those_of_the_log() -> None:
 
 
 def test_a_synthetic_log_is_that_of_the_log() -> None:
-    """With the same seed dp-synthetic without times draws the same traces, and tells the operator the same."""
+    """With the same seed dp-synthetic without times draws the same traces, and reports the same to the operator."""
     generator = np.random.default_rng(6)
     released = 0
     for seed in range(5):

@@ -85,7 +85,7 @@ def test_equal_in_the_file_is_equal_before(name: str, rows: list[tuple[Any, str]
      ("é", "e\u0301"), ("a\u202eb", "a\u2066b"), (" a", "a")],
 )  # fmt: skip
 def test_what_a_file_may_show_as_one_is_one(one: Any, two: Any) -> None:
-    """Values that some format or reader cannot tell apart."""
+    """Values that some format or reader cannot distinguish."""
     values = written(_log([one, two, "other"], ["x"] * 3), ["value"]).case_attributes["value"].decode()
     assert values[0] == values[1]
     assert type(values[0]) is type(values[1])

@@ -27,7 +27,7 @@ SPAWN.set_forkserver_preload(
         "opendp.prelude",
     ]
 )
-"""What a replay imports on its way: the server pays for it once, each dying process starts at once."""
+"""Imports of a replay: the server pays for it once, each dying process starts at once."""
 
 IDENTITY = {"name": "plain", "window": {"new_cases": 25}, "mechanism": {"kind": "identity"}}
 WITHHELD = {"name": "never", "window": {"new_cases": 40}, "mechanism": {"kind": "baseline-1", "K": 1000}}

@@ -102,7 +102,7 @@ def test_a_rejection_killed_at_a_boundary_leaves_nothing_to_publish(world: Path,
 
 @pytest.mark.parametrize("operation", [1, 2, 4, 5])
 def test_an_approval_killed_between_two_operations_on_the_disk(world: Path, operation: int) -> None:
-    """Wherever it dies, the release is held, or published as it was sealed."""
+    """Whatever the place of the crash, the release is held, or published as it was sealed."""
     code = decide(world, "approve", "plain", 4, operation=operation)
     assert verifier.verify(world / "out", finished=False) == []
     approved = any(isinstance(one, ApprovalEntry) and one.body.decision == "approved" for one in ledger(world))

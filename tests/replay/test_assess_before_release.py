@@ -87,7 +87,7 @@ def test_the_noise_of_held_out_cases_costs_no_epsilon(tmp_path: Path, capfd: pyt
 def test_a_cut_that_cannot_be_divided_says_why_and_is_released(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is wrong with an attack, the release leaves."""
+    """The release leaves even if an attack fails."""
     from stream.release import held_out
 
     def broken(*_: object, **__: object) -> None:

@@ -169,8 +169,8 @@ def test_a_backup_from_before_an_erasure_brings_the_case_back(world: Path, monke
 
 @pytest.mark.parametrize(("reached", "charges"), [("charged", 2), ("sealed", 1)])
 def test_a_restored_charge_pays_for_nothing_more(world: Path, reached: str, charges: int) -> None:
-    """The backup is made between charge and seal; the release goes out, then both folders are lost. What is
-    drawn after the restore is charged anew. (A seal in the backup has its bytes there, or burns its number.)"""
+    """The backup is made between charge and seal; the release goes out, then both folders are lost. Draws
+    after the restore are charged again. (A seal in the backup has its bytes there, or burns its number.)"""
     configuration(world, 1)
     with pytest.raises(Aborted):
         replay(world, publications=1, at=at_nth(reached, 1, abort))

@@ -1,7 +1,7 @@
 """Planted identifiers: what is in no published file, log line or message, whichever mechanism made it.
 
-Standard output of `replay` and `releases` is the operator's, as audit.json is: it tells when each cut was, which in a
-replay is the time of the event that brought it. Nothing else of a source time appears there.
+Standard output of `replay` and `releases` is the operator's, as audit.json is: it reveals the time of each cut, which
+in a replay is the time of the event that brought it. Nothing else of a source time appears there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ NOISED_TIMES = tuple(
 )
 """Every source time to the millisecond, and cut to the second. The second alone says nothing: among some hundred times
 with noise, one in a hundred runs falls into one of these sixty seconds by chance."""
-"""Their times are drawn: a noised time may lie in the same month, and on the same second of an hour by chance."""
+"""Their times are drawn: a noised time may be in the same month, and on the same second of an hour by chance."""
 
 
 def canaries(folder: Path) -> Path:

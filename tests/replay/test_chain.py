@@ -72,8 +72,8 @@ def renamed(world: Path, publications: int, former: str, name: str) -> None:
 
 
 def test_recipients_can_follow_the_chain(world: Path) -> None:
-    """Each manifest has the digest of the one before; the count is that of all seals before it. Where the manifest may
-    say nothing of the data, the releases of `plain`, whose number the data decides, are not counted."""
+    """Each manifest has the digest of the one before; the count is that of all seals before it. If the manifest may
+    reveal nothing about the data, the releases of `plain`, whose number the data decides, are not counted."""
     replay(world)
     out = world / "out"
     seals = [entry for entry in open_readonly(out / "operator" / "ledger.sqlite") if entry.kind == "seal"]

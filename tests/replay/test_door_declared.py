@@ -26,7 +26,7 @@ BAD: list[bytes] = [b"her,A,03/25/2024 10:00", b"her,M\xfcller,02/03/2024 10:00"
 
 
 def table(folder: Path, *more: bytes) -> Path:
-    """A CSV file whose dates do not tell day and month apart."""
+    """A CSV file whose dates do not distinguish day and month."""
     folder.mkdir(exist_ok=True)
     file = folder / "log.csv"
     rows = [row.encode() for row in ["case:concept:name,concept:name,time:timestamp", *ROWS]]

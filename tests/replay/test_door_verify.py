@@ -83,7 +83,7 @@ def test_a_damaged_log_of_changes_is_found(out: Path) -> None:
 
 
 def test_an_encrypted_checkpoint_is_checked_with_its_key_and_noted_without(made: Path, tmp_path: Path) -> None:
-    """Nothing but the key tells a damaged one from a sound one; that it was not looked at is said."""
+    """Only the key distinguishes a damaged one from a sound one; the output says that it was not checked."""
     for name in ("log.xes", "config3.toml"):
         shutil.copy(made / name, tmp_path / name)
     config = tmp_path / "config3.toml"

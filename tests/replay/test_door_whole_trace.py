@@ -61,7 +61,7 @@ def test_scores_by_hand() -> None:
     ],
 )
 def test_the_statement_gives_the_figure_of_its_mechanism(tmp_path: Path, table: str, given: bool) -> None:
-    """Under what is not promised, with log, split and interval; nothing where no figure was measured."""
+    """Under "Not promised", with log, split and interval; nothing if no figure was measured."""
     config = tmp_path / "v.toml"
     config.write_text(
         "[process]\nname = 'hospital'\n[process.completion]\nlog_end = true\n[[publication]]\nname = 'p'\n"

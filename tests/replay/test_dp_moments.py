@@ -140,7 +140,7 @@ def test_every_key_of_first_but_a_fixed_moment_is_refused(tmp_path: Path, capsys
 
 
 def test_a_simulated_clock_is_said(tmp_path: Path) -> None:
-    """Wall windows of any mechanism, and dp releases at a moment of that clock; others tell the machine's time."""
+    """Wall windows of any mechanism, and dp releases at a moment of that clock; others reveal the machine's time."""
     assert replay(tmp_path / "dp", OTHERS, "--final") == 0
     assert [one.get("clock") for one in manifests(tmp_path / "dp")] == ["simulated", None]
     for time, said in (("wall", {"simulated"}), ("event", {None})):

@@ -1,6 +1,7 @@
 """Too little memory, file descriptors or disk, and a umask of 0: real limits of the system, nothing replaced.
 
-Whatever is short, a run ends with one line or goes on; what is visible is whole; with enough of it the run completes.
+If a resource is short, a run ends with one line or continues. Visible releases are complete, and with enough of the
+resource the run completes.
 """
 
 from __future__ import annotations

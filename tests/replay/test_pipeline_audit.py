@@ -110,7 +110,7 @@ def test_retention_by_the_watermark_is_flagged(monkeypatch: pytest.MonkeyPatch) 
     """Planted fault 4: the last event of one person takes others out of the exposure."""
     monkeypatch.setattr(Retention, "retire", _retired_by_the_watermark)
     monkeypatch.setattr(Retention, "_retire_for", lambda *_: None, raising=False)
-    finding = _flagged(small_configuration(MECHANISM), AFTER, 60)  # a count tells, and noise hides some of it
+    finding = _flagged(small_configuration(MECHANISM), AFTER, 60)  # a count reveals it, and noise hides some of it
     assert finding is not None
     assert "('A', 'B')" in finding.witness
 

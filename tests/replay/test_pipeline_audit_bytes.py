@@ -92,7 +92,7 @@ def _guessing(monkeypatch: pytest.MonkeyPatch, kind: str) -> Settings:
 def test_a_reader_that_guesses_the_order_of_dates_is_caught(
     kind: str, victim: Victim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without her row nothing tells day and month apart, and there is no release; with it there are, or others."""
+    """Without her row nothing distinguishes day and month, and there is no release; with it there are, or others."""
     finding = _flagged(_guessing(monkeypatch, kind), kind, victim)
     assert finding is not None
 

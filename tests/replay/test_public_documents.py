@@ -113,7 +113,7 @@ def flat(value: Any, at: str) -> Iterator[tuple[str, Any]]:
 
 
 def header(path: Path, end: str) -> str:
-    """All of a packed file before its content, and the header of gzip, which could tell names and times."""
+    """All of a packed file before its content, and the header of gzip, which could reveal names and times."""
     data = path.read_bytes()
     return data[:10].hex() + gzip.decompress(data).decode().partition(end)[0]
 

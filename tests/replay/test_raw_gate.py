@@ -55,7 +55,7 @@ def test_a_gate_that_reads_raw_data_is_refused_whoever_is_there(tmp_path: Path, 
 
 
 def test_a_gate_that_reads_the_ledger_decides_alike_with_and_without_her(tmp_path: Path) -> None:
-    """Three windows under a budget for two: which ones come, when, and what is withheld does not tell of her."""
+    """Three windows under a budget for two: which ones come, when, and which are withheld does not depend on her."""
     seen = []
     for name, rows in (("without", OTHERS), ("with", [*OTHERS, *HERS])):
         code, found, error = run(tmp_path / name, rows, LEDGER)

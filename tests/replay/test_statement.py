@@ -67,7 +67,7 @@ def written(folder: Path, *arguments: str, suffix: str = ".md") -> str:
 
 
 def numbers(value: Any) -> set[str]:
-    """Every number that a document tells, as it is written in it and as a person would write it."""
+    """Every number of a document, as it is written in it and as a person would write it."""
     if isinstance(value, dict):
         return set().union(*map(numbers, value.values()), *map(numbers, value))
     if isinstance(value, list):

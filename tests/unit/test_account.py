@@ -96,7 +96,7 @@ def test_gaussian_and_pure_stages_of_a_series_are_never_below_the_reference(
     ids=lambda mechanism: mechanism.kind,
 )
 def test_each_release_costs_something_and_none_more_than_its_charge(mechanism: Mechanism) -> None:
-    """What is spent grows with each release, stays below the sums, and one release is what it was charged."""
+    """The spending grows with each release, stays below the sums, and equals the charge for one release."""
     before = loss(PURE, spent_by(mechanism, 1)).charge
     assert before == mechanism.charge()
     for number in range(2, 40):

@@ -127,7 +127,7 @@ def test_background_knowledge_of_what_is_not_carried_is_refused() -> None:
 
 
 def test_a_gate_takes_realisable_minima_only() -> None:
-    """The least of `all` is 0 where no case can be the victim; a gate passes over it, so it would pass everything."""
+    """The least of `all` is 0 if no case can be the victim; a gate passes over it, so it would pass everything."""
     table = {"name": "p", "window": {"new_cases": 9}, "mechanism": {"kind": "identity"}, "audit": {"minimum": "all"}}
     assert Publication.model_validate(table).audit == {"minimum": "all"}
     with pytest.raises(InputError, match=r'audit\.minimum = "all" is for reports'):

@@ -62,7 +62,7 @@ def test_missing_is_a_value_of_its_own() -> None:
 
 
 def test_linking_on_more_than_is_known() -> None:
-    """Resources tell two records apart for linking although background knowledge is about activities."""
+    """Resources distinguish two records for linking although background knowledge is about activities."""
     earlier = _with_resources([("a", "r"), ("a", "s")])
     later = _with_resources([("a", "r"), ("a", "s"), ("a", "t")])
     (both,) = anonymity(earlier, later, bk_length=1, n=[0], known=lambda item: item[0]).results

@@ -60,7 +60,7 @@ def test_the_noise_of_a_release_keeps_its_epsilon_and_delta(mechanism: Mechanism
 
 
 def test_releases_after_the_selection_of_labels_draw_no_less_noise_than_the_ledger_says() -> None:
-    """One entry stands for both: its privacy loss is the larger one."""
+    """One entry represents both: its privacy loss is the larger one."""
     mechanism = DpSynthetic(epsilon=Fraction(1), delta_dp=DELTA)
     kept = mechanism.draws()
     budget, terms, design = mechanism.budget(), mechanism.terms(), mechanism.design()

@@ -148,7 +148,8 @@ def test_a_change_that_is_missing_or_foreign_ends_the_log(files: Checkpoints, tm
 
 
 def test_a_change_that_was_cut_short_is_not_there(files: Checkpoints) -> None:
-    """Wherever a crash broke its writing off: the state before it, without a warning, since nothing relied on it."""
+    """At every place at which a crash can interrupt its writing: the state before it, without a warning, since nothing
+    relied on it."""
     (log,) = logs(files.folder)
     raw = log.read_bytes()
     for length in range(at_frame(raw, 2), len(raw)):

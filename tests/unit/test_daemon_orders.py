@@ -54,7 +54,7 @@ def test_an_erasure_without_the_key_is_refused_and_makes_none(
 def test_an_erasure_says_under_which_key_and_another_than_the_coordinators_is_refused(
     settings: Settings, sent: list[Command], tmp_path: Path
 ) -> None:
-    """The key's name goes with the order; where the coordinator's folder tells another one, nothing is sent."""
+    """The key's name goes with the order; if the coordinator's folder has another one, nothing is sent."""
     operator = tmp_path / "operator"
     operator.mkdir()
     create_key(operator / "key")

@@ -564,7 +564,7 @@ def test_equal_cases_outside_have_no_lower_density() -> None:
         everybody = np.arange(60)
         areas.append(membership(material, everybody, everybody, 1, rng)[DENSITY].risk.rate)
     error = np.std(areas) / math.sqrt(len(areas))
-    # The mean of a fair score lies within 3.3 standard errors with probability .999.
+    # The mean of a fair score is within 3.3 standard errors with probability .999.
     assert abs(np.mean(areas) - 0.5) < 3.3 * error
     assert error < 0.01
 
@@ -745,7 +745,7 @@ def test_another_sample_of_the_process_is_not_accused() -> None:
 
 
 def test_a_release_of_another_process_has_no_risk() -> None:
-    """A negative control: records that share activities and nothing else. 0 lies within all intervals."""
+    """A negative control: records that share activities and nothing else. 0 is within all intervals."""
     original, control = (
         _log(name, _random_traces(250, seed, length=8, letters="abcdefgh")) for name, seed in (("o", 1), ("c", 2))
     )

@@ -1,4 +1,4 @@
-"""No released time is after the cut, and what moves to keep that tells nothing of a case's own times."""
+"""No released time is after the cut, and moving times for that reveals nothing about the true times of a case."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_the_bound_of_an_event_that_is_certain_and_never() -> None:
 
 
 def test_no_more_events_than_asked_for_share_alpha() -> None:
-    """The 20 most telling ones by default."""
+    """The 20 most revealing ones by default."""
     many = Always(*(f"e{number}" for number in range(30)))
     found = audit.audit(NeighbourPair("p", many, Always()), 100, alpha=0.04)
     assert found.epsilon == pytest.approx(_bound(50, 0, 50, 0.04 / 80))

@@ -52,7 +52,7 @@ def test_oversampling_solves_equation_9(delta: float) -> None:
 
 
 def _mean_advantage_of_copies(epsilon: float, prior: float) -> float:
-    """An adversary tells counts c and c + 1 apart by c + |z|, z discrete Laplace at epsilon: the chance given to the
+    """An adversary distinguishes counts c and c + 1 by c + |z|, z discrete Laplace at epsilon: the chance given to the
     truth, on average over z, less its prior, for the truth that gains more. Summed from the definition."""
     step = math.exp(-epsilon)
     chance = [(1 - step) / (1 + step) * (2 * step**m if m else 1.0) for m in range(int(60 / epsilon))]
@@ -67,8 +67,8 @@ def _mean_advantage_of_copies(epsilon: float, prior: float) -> float:
 @pytest.mark.parametrize("delta", [0.05, 0.2, 0.3, 0.4, 0.6])
 def test_copies_alone_keep_the_advantage_on_average(delta: float) -> None:
     """Noise that is whole and only adds: at the epsilon of proposition A.6 the mean advantage stays below delta, at
-    every prior; at the epsilon of counts, which the authors' program uses, it does not (negative control). One output
-    in some tells all: c itself, where z = 0 (the bound is a mean, and the promise says so)."""
+    every prior; at the epsilon of counts, which the authors' program uses, it does not (negative control). Some outputs
+    reveal everything: c itself, if z = 0 (the bound is a mean, and the promise says so)."""
     priors = np.linspace(0.02, 0.98, 49)
     assert max(_mean_advantage_of_copies(guessing.epsilon_of_oversampling(delta), prior) for prior in priors) <= delta
     assert max(_mean_advantage_of_copies(guessing.epsilon_of_counts(delta), prior) for prior in priors) > delta

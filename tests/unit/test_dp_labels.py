@@ -271,7 +271,7 @@ TRACE = st.lists(st.integers(0, 3), max_size=40).map(tuple)
 def test_a_case_more_changes_weights_by_one_in_l2(
     cases: list[tuple[int, ...]], more: tuple[int, ...], most: int
 ) -> None:
-    """Whatever its labels, and no weight by more than a case."""
+    """For any labels, and no weight by more than a case."""
     names = tuple("ABCD")
     before, after = (
         labels.label_weights(VariantCounts.of(_log(*("".join(names[i] for i in case) for case in log)), names), most)

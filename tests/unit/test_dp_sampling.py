@@ -161,7 +161,7 @@ def test_the_edge_of_a_fair_ticket() -> None:
 
 def test_what_is_asked_of_the_source() -> None:
     """One order, by how many cases pass each transition that has moves to make and a case; and a word a move, with
-    64 to spare. What has no case or no noise is not asked for."""
+    64 to spare. Variants without a case or without noise are not requested."""
     automaton = minimal_dafsa([(0,), (1,), (2,), (3,)])
     source = ScriptedWords([0] * 100)
     sampled = sample_cases(automaton, np.asarray([0, 0, 1, 2]), np.asarray([2, 0, -1, 5]), source)

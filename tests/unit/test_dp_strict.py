@@ -73,9 +73,9 @@ def test_threshold_covers_every_division_of_a_person(cases: int) -> None:
 def test_coverage_of_public_logs(logs: Path, name: str, variants: int, share: float) -> None:
     """At epsilon 1, delta 1e-6 the listed number of variants has as many cases as the threshold asks for.
 
-    Which of them a release names is chance: each variant passes with its own chance, summed from the definition of the
-    noise, and the number released follows the law of their sum (false alarm 1e-6). One more or less is usual: BPIC 2012
-    gives 42 in 21 of 100 releases and 41 in 16, Urineweginfectie 7 in 52 and 8 in 37.
+    The variants that a release shows are chosen by chance: each variant passes with its own chance, summed from the
+    definition of the noise, and the number released follows the law of their sum (false alarm 1e-6). One more or less
+    is usual: BPIC 2012 gives 42 in 21 of 100 releases and 41 in 16, Urineweginfectie 7 in 52 and 8 in 37.
     """
     from scipy.stats import binom
 
@@ -426,7 +426,7 @@ def test_noise_of_no_scale_is_refused_before_it_is_drawn() -> None:
 
 @pytest.mark.parametrize(("events", "refused"), [(50_000_000, False), (50_000_001, True)])
 def test_no_release_of_more_than_fifty_million_events(events: int, refused: bool) -> None:
-    """The noisy counts decide, so that the refusal tells no more than the release; no row is made before it."""
+    """The noisy counts decide, so that the refusal reveals no more than the release; no row is made before it."""
     log = EventLog.from_traces([(("a", "b"), None), (("a",), None)])
     simple = SimpleLog.from_log(log)
     lengths = [len(variant) for variant in simple.variants]

@@ -140,7 +140,7 @@ def test_declared_labels_fix_what_is_drawn() -> None:
 
 @pytest.mark.parametrize("traces", [[], ["secret"]])
 def test_a_log_of_nothing_frequent_gives_a_release(traces: list[str]) -> None:
-    """No label passes: a release without events, and a word to the operator; no error, which would tell."""
+    """No label passes: a release without events, and a message to the operator; no error, which would reveal it."""
     result = synthetic.release_synthetic(_hourly_log(traces), epsilon=1, delta_dp="1e-9")
     assert result.log.n_events == 0
     assert bool(result.operator["warnings"]) == bool(traces)

@@ -97,8 +97,8 @@ def test_a_fetch_of_an_earlier_generation_is_not_given() -> None:
 
 
 def test_a_seek_back_while_a_fetch_is_handed_over_holds() -> None:
-    """A full buffer makes the consumer wait with a fetch in its hands, and a rebalance sets the offsets back. What
-    is then read again must not be dropped as read before: a worker ended with "offsets 0 to 2090 were skipped"."""
+    """A full buffer makes the consumer wait with a fetch in its hands, and a rebalance sets the offsets back. Records
+    that are then read again must not be dropped as duplicates: a worker ended with "offsets 0 to 2090 were skipped"."""
     one = consumer(4, _Parts(4, {ONE: records([5, 6])}))
 
     async def rebalance_during_the_hand_over() -> None:

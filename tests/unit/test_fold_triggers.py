@@ -45,7 +45,7 @@ def test_state_survives_its_table() -> None:
 
 
 def test_whose_cases_were_taken_is_in_the_state() -> None:
-    """Else a person would give as many cases again behind a restart. Where nobody's are counted the key is left out:
+    """Else a person would give as many cases again behind a restart. If nobody's are counted, the key is left out:
     older programs read that state."""
     own = _state(taken={"someone": 2})
     table = own.to_state()

@@ -22,7 +22,7 @@ from stream.values.pseudonym import Pseudonyms
 
 PLACE = TP("orders", 0)
 TAKEN = SimpleNamespace(timestamp=1_735_689_600_000)
-"""What the broker says of a record that it took: its stamp."""
+"""Broker's answer for an accepted record: its stamp."""
 
 
 class Producer:

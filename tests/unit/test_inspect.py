@@ -149,7 +149,7 @@ def test_standard_input_is_inspected_and_named_so(
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "xes"])
 def test_standard_input_may_be_any_kind(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first bytes tell."""
+    """The first bytes decide."""
     from connectors import write_log
 
     log = read_log(TWIN, timezone="Europe/Berlin").select_cases(_first(3))

@@ -84,7 +84,7 @@ def test_frames_are_cut_by_rows_and_by_bytes(events: int, size: int) -> None:
 def test_what_cannot_be_told_is_said_and_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, failures: list[Exception], raised: bool, told: list[str | None]
 ) -> None:
-    """Only a broker that is away ends the process: the next start tells the release again."""
+    """Only a broker that is away ends the process: the next start announces the release again."""
     announce, sent = _announcer(tmp_path, failures)
     manifest = {"files": [{"path": "log.csv.gz"}]}
     if raised:

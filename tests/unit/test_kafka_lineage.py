@@ -106,7 +106,7 @@ def test_a_log_with_very_many_leaders_is_asked_for_the_last_ones() -> None:
         (2, 19, None, None),
         (2, 20, None, 20),
         (3, 29, None, None),
-        (-1, 29, None, None),  # read before epochs were kept: only an end can tell
+        (-1, 29, None, None),  # read before epochs were kept: only an end can show it
         (-1, 29, 25, 25),
         (3, 29, 30, None),
         (0, 15, 5, 5),

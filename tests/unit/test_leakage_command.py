@@ -81,7 +81,8 @@ def test_budgets_as_printed_keep_the_bound(log: str, capfd: pytest.CaptureFixtur
 
 
 def test_budgets_are_for_every_chain(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The last activity mixes within five events; the ward tells every event apart, so only a finite total is safe."""
+    """The last activity mixes within five events; the ward distinguishes every event, so only a finite total is
+    safe."""
     path = tmp_path / "wards.csv"
     rows = [f"{row},{ward}" for row, ward in zip(ROWS[1:], "pqrst" * 3, strict=True)]
     path.write_text("\n".join([f"{ROWS[0]},ward", *rows]) + "\n", encoding="utf-8")

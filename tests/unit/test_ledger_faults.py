@@ -24,7 +24,7 @@ def test_a_ledger_that_a_crash_left_without_tables_is_made_anew(tmp_path: Path) 
 
 
 def test_tables_and_owner_are_made_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No crash can leave tables that belong to nobody: a later start could not tell whose charges they hold."""
+    """No crash can leave tables that belong to nobody: a later start could not know whose charges they contain."""
     path = tmp_path / "ledger.sqlite"
     monkeypatch.setattr("stream.ledger.sqlite._check", _die)
     with pytest.raises(KeyboardInterrupt):

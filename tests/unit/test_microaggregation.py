@@ -267,7 +267,8 @@ def test_the_performance_map_of_cohorts_holds_where_nothing_is_pending(
     logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sepsis in ten cohorts: every pair of which nothing is pending has its true mean within 1 %, and these are nine
-    tenths of all steps of pairs of K released cases. What is pending is of fewer than K cases, so nothing tells it."""
+    tenths of all steps of pairs of K released cases. Pending values come from fewer than K cases, so nothing reveals
+    them."""
     true: Passed = defaultdict(list)
 
     def watched(log: EventLog, *rest: Any, **more: Any) -> Any:

@@ -171,7 +171,8 @@ def test_a_memory_from_before_audiences_belongs_to_who_left_it(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", ["tlkc", "dp-variants"])
 def test_an_attribute_that_names_single_cases_is_refused(tmp_path: Path, kind: str) -> None:
-    """The cut is withheld with the way out. A dp release shows no attribute: what it refused would tell of the data."""
+    """The cut is withheld with the way out. A dp release shows no attribute: a refusal would reveal something about the
+    data."""
     log = EventLog.from_traces([("ab", None)] * 200)
     log = log.with_columns(case={"phone": Column.encode(str(number) for number in range(200))}, event={})
     attempt = Attempt("p@1.0.0", "manual", 0, Exposure(log, np.ones(200, dtype=np.bool_), ("phone",), 0), {})

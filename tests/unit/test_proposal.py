@@ -116,7 +116,8 @@ ALL = {"min_ka": 20, "min_fa": 20, "min_ca": 20, "min_ba": 20}
 
 
 def test_the_frontier_leaves_out_what_another_one_beats() -> None:
-    """Less kept and a longer wait than another: out. What holds for one release alone, or withheld a cut: out."""
+    """Less kept and a longer wait than another: out. Candidates that hold for one release alone, or that withheld a
+    cut, are excluded."""
     trials = [
         _trial("most", 0.9, 10, ALL),
         _trial("soon", 0.7, 1, ALL),

@@ -98,7 +98,7 @@ def timed(traces: list[list[tuple[str, datetime]]]) -> EventLog:
 
 
 def test_a_daemon_holds_the_logs_of_the_last_two_releases(tmp_path: Path) -> None:
-    """However many releases an audit looks back at. Where publications with other windows go to the same audience,
+    """However many releases an audit looks back at. If publications with other windows go to the same audience,
     cases are looked up by name at every cut: all logs stay."""
     alone = list(replayed(tmp_path / "one", ["p"]).service.pipelines["p"].earlier)
     assert len(alone) == 8

@@ -44,7 +44,7 @@ def test_case_uniqueness_counts_combinations_that_occur_once() -> None:
 
 
 def test_multiplicity_singles_out() -> None:
-    """Two a's are known of case 3 only; a set of activities would not tell."""
+    """Two a's are known of case 3 only; a set of activities would not distinguish it."""
     log = EventLog.from_traces([("ab", None), ("aab", None), ("ab", None)])
     assert trace_uniqueness(log, "E", "all").points[0].unique_mean == pytest.approx(1 / 3)
 
@@ -57,7 +57,8 @@ def test_contained_is_not_unique_even_when_no_trace_is_equal() -> None:
 
 @pytest.mark.parametrize(("projection", "expected"), [("A", 1.0), ("B", 1.0), ("C", 2 / 3), ("D", 1.0), ("E", 1 / 3)])
 def test_projections_see_their_columns(projection: str, expected: float) -> None:
-    """With all points: E sees case 3 alone; C tells 1 and 3 by resource and ward, and 2; attributes tell all."""
+    """With all points: E sees case 3 alone; C identifies 1 and 3 by resource and ward, and 2; attributes identify
+    all."""
     found = trace_uniqueness(_log(), projection, "all", event_attributes=["ward"])  # type: ignore[arg-type]
     assert found.points[0].unique_mean == pytest.approx(1.0 if projection == "C" else expected)
 
@@ -138,7 +139,7 @@ def test_resources_need_a_resource() -> None:
 
 
 def test_greedy_needs_fewer_points_than_chance() -> None:
-    """One telling event among nine common ones: greedy finds it at once, a random point seldom does."""
+    """One identifying event among nine common ones: greedy finds it at once, a random point seldom does."""
     log = EventLog.from_traces([("aaaaaaaaa" + letter, None) for letter in "bcdefgh"])
     assert greedy_points(TraceIndex.build(log, KnownColumns(("activity",)))).tolist() == [1] * 7
     assert trace_uniqueness(log, "E", 1, adversary="greedy").points[0].unique_mean == 1.0

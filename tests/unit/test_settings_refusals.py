@@ -23,7 +23,7 @@ def load(folder: Path, *lines: str) -> settings.Settings:
 
 @pytest.mark.parametrize("first", ["new_cases = 5", "events_fraction = 0.5", "cases_fraction = 0.5"])
 def test_the_first_dp_release_may_not_wait_for_the_data(tmp_path: Path, first: str) -> None:
-    """The moment of the first release would tell of the data as much as any other."""
+    """The moment of the first release would reveal as much about the data as any other."""
     window = f'window = {{ every = "7d", time = "event", first = {{ {first} }} }}'
     with pytest.raises(InputError, match=r"window\.first\..* reads the data"):
         load(tmp_path, window, PRIVATE)

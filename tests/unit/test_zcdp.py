@@ -213,7 +213,7 @@ def test_the_rho_that_an_epsilon_allows_is_the_largest(epsilon: Fraction, delta:
 
 
 def test_the_rho_of_an_epsilon_has_ends() -> None:
-    """Never more than all of epsilon, though a wide delta would bear it; none where one part is too much already. An
+    """Never more than all of epsilon, though a wide delta would allow it; none if one part is too much already. An
     epsilon is above 0."""
     tenth, wide = Fraction(1, 10), Fraction(1, 3)
     assert epsilon_of(tenth * 11 / 10, wide) <= tenth
@@ -247,7 +247,7 @@ def test_any_order_gives_a_bound_that_is_rounded_up(
 @pytest.mark.parametrize("order", [Fraction(3, 2), Fraction(4)])
 def test_a_bound_just_above_a_part_is_the_next_part(order: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound that is above a part of 10^-12 by 10^-45 is not that part; nor is one that is below it by 10^-42, since
-    sixty digits do not tell it apart safely."""
+    sixty digits do not distinguish it safely."""
     monkeypatch.setattr(zcdp, "_best_order", lambda *_: float(order))
     with localcontext() as context:
         context.prec = 120

@@ -19,7 +19,7 @@ from tests.kafka.chaos.world import HOSTS, Witness, entries_of
 KINDS = ("lost", "doubled", "under-counted", "hung", "refused", "wrong")
 
 WORDS = {
-    "lost": ("lost:", "has 0 decisions", "sealed and never told", "no whole frame"),
+    "lost": ("lost:", "has 0 decisions", "sealed and never announced", "no whole frame"),
     "doubled": ("doubled:", "decisions", "contents", "nothing calls for"),
     "under-counted": ("before its charge", "two amounts", "under-counted:"),
     "hung": ("hung:",),

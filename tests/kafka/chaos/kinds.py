@@ -9,8 +9,8 @@ from typing import Any
 from tests.kafka.chaos.world import World
 
 WAITS: dict[str, str] = {}
-"""Kinds that the product does not survive or tell yet, and the point whose mend they wait for. They are drawn only when
-they are asked for (`--also NAME`, `--also waiting`). Take a line out when it is mended."""
+"""Kinds that the product does not survive or report yet, and the point whose fix they wait for. They are drawn only
+when they are asked for (`--also NAME`, `--also waiting`). Take a line out when it is mended."""
 
 
 ALARM_SECONDS = 90.0
@@ -42,7 +42,7 @@ class Kind:
 
 
 CATALOGUE: dict[str, Kind] = {}
-SURVIVED = "everything goes on by itself; nothing is lost or told twice"
+SURVIVED = "everything continues automatically; nothing is lost or announced twice"
 
 
 def kind(name: str, outcome: str = SURVIVED, *, weight: int = 2, place: str = "any") -> Callable[[Strike], Strike]:

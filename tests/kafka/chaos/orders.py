@@ -1,4 +1,4 @@
-"""The operator's hand: topics and groups as administrators change them, what `status` tells, `gap` orders."""
+"""The operator's hand: topics and groups as administrators change them, the output of `status`, `gap` orders."""
 
 from __future__ import annotations
 

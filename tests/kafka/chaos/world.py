@@ -34,7 +34,7 @@ from tests.ports import free_ports
 
 HOSTS = ("a", "b")
 INGEST = ("a", "a", "b")
-"""Where the ingest workers run; each host has one coordinator."""
+"""Hosts of the ingest workers; each host has one coordinator."""
 PARTITIONS = 4
 
 REFUSALS = (2, 4)
@@ -181,7 +181,7 @@ class Witness(Site):
             time.sleep(0.2)
 
     def forget(self, topic: str) -> list[tuple[int, int, bytes | None]]:
-        """The topic was deleted and is created again: begin anew. What was seen of the former one."""
+        """The topic was deleted and is created again: begin anew. Observed state of the former one."""
         with self._reading:
             if self._reader is not None:
                 self._reader.close(autocommit=False)
@@ -430,7 +430,7 @@ class World:
         self.hung: list[str] = []
         """Processes that did not end when they were asked to."""
         self.former: list[list[tuple[int, int, bytes | None]]] = []
-        """What the source topic held in its former lives."""
+        """Former contents of the source topic."""
         self.recreated = False
         """Whether a topic was deleted and created again."""
         self.lock = threading.Lock()

@@ -286,7 +286,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="what is kept, without the attacks")
     parser.add_argument("--log", choices=("sepsis", "bpic2012-app"), help="one log only")
     parser.add_argument("--repair-by", choices=("events", "items"), default="events", help="tlkc's option")
-    parser.add_argument("--suppression", choices=("exact", "local"), default="exact", help="of what is repaired")
+    parser.add_argument("--suppression", choices=("exact", "local"), default="exact", help="of the repaired events")
     arguments = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
     sources = {"sepsis": sepsis, "bpic2012-app": bpic2012_app}

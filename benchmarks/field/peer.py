@@ -37,7 +37,8 @@ def main() -> None:
 def _tool(question: dict[str, Any]) -> Any:
     from pm4py.algo.anonymization.trace_variant_query.variants import laplace, sacofa
 
-    # What `apply` calls behind a look for a progress bar, which fails in Laplace (importlib.util has no find_loader).
+    # `apply` looks for a progress bar first, which fails in Laplace (importlib.util has no find_loader): call its inner
+    # function.
     query = sacofa if question["tool"] == "sacofa" else laplace
     terms = (question["epsilon"], question["p"], question["k"], None)
     if question["tool"] != "pripel":

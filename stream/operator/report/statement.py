@@ -28,7 +28,7 @@ TIMES = {
     "ordinal": "No times. The time column holds the place of an event in its case, counted in seconds from 1970-01-01.",
     "relative": "Times since the start of the case, cut off to the unit T of the table below. No dates.",
     "microaggregated": "Dates and times made of means over groups of cases, dealt out to the cases at random. A mean "
-    "over a frequent step is near the truth, and a single time reveals nothing about its case. The manifest calls these "
+    "over a frequent step is near the truth, a single time reveals nothing about its case. The manifest calls these "
     "times relative_time.",
     "noised": "Times with random noise.",
 }

@@ -60,7 +60,7 @@ def measure(path: Path, batch: int, rounds: int) -> dict[str, Any]:
     rules = rules_of(max(1, cases // 10))
     del log
     gc.collect()
-    gc.freeze()  # objects made before the stream begins are no garbage
+    gc.freeze()  # objects made before the stream begins are not garbage
     decode = min(cpu(lambda: decode_all(decoder, blobs)) for _ in range(rounds))
     total = min(cpu(lambda: fold_all(rules, blobs)) for _ in range(rounds))
     counting = {

@@ -1,6 +1,6 @@
 """Speed as ratios of two things measured in turn, in one run, each with the bound that it should keep.
 
-`python -m benchmarks.ratios [--json]`; exit code 1 if a bound is broken. These are no tests, since on a
+`python -m benchmarks.ratios [--json]`; exit code 1 if a bound is broken. These are not tests, since on a
 loaded machine a ratio of times depends more on the load than on the program. The figures themselves are in the other
 benchmarks.
 """

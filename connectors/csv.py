@@ -173,7 +173,7 @@ def table(path: Path, reading: Reading, *, check: bool = True) -> CsvTable:
     Raises
     ------
     InputError
-        It is no table, or no log.
+        It is not a table, or no log.
     """
     given_encoding = None if reading.encoding is None else _codec(reading.encoding)
     if reading.declared:
@@ -196,7 +196,7 @@ def table(path: Path, reading: Reading, *, check: bool = True) -> CsvTable:
 
 
 def dialect_of(path: Path, reading: Reading) -> Dialect:
-    """Return the format of one file, by its first lines. InputError if it is no table."""
+    """Return the format of one file, by its first lines. InputError if it is not a table."""
     given_encoding = None if reading.encoding is None else _codec(reading.encoding)
     return _dialect(path, reading, given_encoding or _encoding_of_head(path))
 
@@ -374,7 +374,7 @@ def _read_by_line(path: Path, reading: Reading, encoding: str, check: bool) -> C
 def _readable_rows(path: Path, reading: Reading, dialect: Dialect, lines: Sequence[str], *, one_line: bool) -> CsvTable:
     """Return the rows that can be read, and count the others as bad.
 
-    A record of several lines that is no row is bad in its first line only: the next line may begin a sound one.
+    A record of several lines that is not a row is bad in its first line only: the next line may begin a sound one.
     """
     import pandas as pd
 
@@ -441,7 +441,7 @@ def _lines_of_header(lines: Sequence[str], dialect: Dialect) -> int:
 def _record_at(lines: Sequence[str], at: int, dialect: Dialect, *, one_line: bool) -> tuple[list[str] | None, int]:
     """Return the record that begins on a line, and how many lines it takes.
 
-    None if its quotation marks do not match, or if it takes several lines and is no row.
+    None if its quotation marks do not match, or if it takes several lines and is not a row.
     """
     last = at + 1 if one_line else None
     try:

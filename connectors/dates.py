@@ -204,12 +204,12 @@ def plan_for_most(texts: Sequence[str]) -> tuple[ColumnFormat, list[int]] | None
 
 
 def formats_in_order(texts: Sequence[str], order: str) -> list[str]:
-    """Return the format of strptime of each text, "" if it is no time in this order."""
+    """Return the format of strptime of each text, "" if it is not a time in this order."""
     return [strptime_format(text, order) or "" for text in texts]
 
 
 def strptime_format(text: str, order: str) -> str | None:
-    """Return the format of strptime of a text, or None if it is no time.
+    """Return the format of strptime of a text, or None if it is not a time.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def parsed(texts: Sequence[str], form: str) -> Moments:
     Raises
     ------
     InputError
-        It is no format of strptime.
+        It is not a format of strptime.
     """
     import pandas as pd
 
@@ -310,7 +310,7 @@ def _plan_of_counts(texts: Sequence[str]) -> ColumnFormat:
         if not low <= value < high:
             raise UnknownTimesError(
                 place,
-                f"is no time between 1980 and 2100 in {unit}, as the values before it are; if it is right, confirm "
+                f"is not a time between 1980 and 2100 in {unit}, as the values before it are; if it is right, confirm "
                 f"it: --time-format {unit}",
             )
     if unit == EXCEL:

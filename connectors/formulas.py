@@ -12,7 +12,7 @@ _FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 """Characters that make a cell a formula for spreadsheets, the full-width forms too; behind quotes of `guarded`."""
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|inf)", re.ASCII)
-"""A number is no formula, and stays one."""
+"""A number is not a formula, and stays one."""
 
 
 def guarded(text: str) -> str:

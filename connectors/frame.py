@@ -49,7 +49,7 @@ def from_frame(frame: pd.DataFrame, names: ColumnNames, reading: Reading, source
     """
     check_columns([str(name) for name in frame.columns], names, source)
     bad = BadRows(source) if reading.bad_rows is None else reading.bad_rows
-    # Lines that are no rows of a table: its reader has left them out already.
+    # Lines that are not rows of a table: its reader has left them out already.
     lines_left_out = len(bad)
     if not len(frame) and not lines_left_out:
         raise NoEventsError(f"{source}: the log holds no events")

@@ -110,7 +110,7 @@ class Inspection:
 
 
 def inspect(path: Path, reading: Reading, words: Path | None = None, *, activities: bool = False) -> Inspection:
-    """Look at a file. InputError if it is no log at all.
+    """Look at a file. InputError if it is not a log at all.
 
     Parameters
     ----------
@@ -490,7 +490,7 @@ def _say_nothing(_: str) -> None:
 
 
 def _describe_log(log: EventLog, reading: Reading, facts: Inspection, patterns: Patterns) -> None:
-    """Describe the columns of a log that is no table."""
+    """Describe the columns of a log that is not a table."""
     names = ColumnNames.of(reading.columns)
     case = Column(log.case_of_event.astype(np.int32), log.case_ids)
     reason = "the name that the format gives it"

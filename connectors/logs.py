@@ -36,7 +36,7 @@ _INSTEAD = {
     **dict.fromkeys((".txt", ".dat"), "if it is a table with a header, name it .csv (or .tsv)"),
     **dict.fromkeys((".jsonl", ".ndjson"), "JSON lines: write them as CSV or Parquet"),
 }
-"""Advice for files that are no log."""
+"""Advice for files that are not a log."""
 
 
 def suffix_of(path: Path) -> str:

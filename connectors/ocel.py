@@ -200,7 +200,7 @@ def _flattened(path: Path, kind: str, objects: Objects) -> Any:
 def objects_of(path: Path) -> Objects:
     """Return events, objects and their relations.
 
-    InputError, with the place, if the file is no OCEL 2.0.
+    InputError, with the place, if the file is not OCEL 2.0.
     """
     suffix = path.suffix.lower()
     if suffix in JSON:
@@ -368,7 +368,7 @@ def _quoted(name: str) -> str:
 
 
 def _bound(base: sqlite3.Connection, path: Path) -> None:
-    """Let a foreign file run nothing of its own, and no statement run for ever."""
+    """Let a foreign file run nothing of its own, and no statement run forever."""
     base.execute("PRAGMA trusted_schema=OFF")
     base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_FIELD)
     left = [(LEAST_STEPS + STEPS_PER_BYTE * path.stat().st_size) // _HEARTBEAT]
@@ -383,7 +383,7 @@ def _bound(base: sqlite3.Connection, path: Path) -> None:
 def _check_tables(base: sqlite3.Connection, path: Path, names: Sequence[str], *, needed: bool = True) -> None:
     """InputError unless each name is that of a table of stored values, with bounded rows and fields.
 
-    A view could compute its rows for ever, a virtual table or a generated column run code of the schema.
+    A view could compute its rows forever, a virtual table or a generated column run code of the schema.
     """
     for name in names:
         definition = base.execute(
@@ -397,7 +397,7 @@ def _check_tables(base: sqlite3.Connection, path: Path, names: Sequence[str], *,
         virtual = definition[0] != "table" or str(definition[1]).upper().startswith("CREATE VIRTUAL")
         if virtual or any(column[6] for column in columns):
             raise InputError(
-                f"{path}: {name!r} is no plain table of stored values; write its rows to a table of that name"
+                f"{path}: {name!r} is not a plain table of stored values; write its rows to a table of that name"
             )
         rows = base.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()[0]  # noqa: S608 - quoted
         if rows > MOST_ROWS:

@@ -32,7 +32,7 @@ def extended(path: Path | None) -> Patterns:
     Raises
     ------
     InputError
-        The file cannot be read, is no TOML, or has a table that is no role or a value that is no list of texts.
+        The file cannot be read, is not TOML, or has a table that is not a role or a value that is not a list of texts.
     """
     if path is None:
         return shipped()
@@ -78,9 +78,9 @@ def _checked(text: str, source: str) -> Patterns:
     result: dict[str, tuple[str, ...]] = dict.fromkeys(ROLES, ())
     for role, languages in document.items():
         if role not in ROLES or not isinstance(languages, dict):
-            raise InputError(f"{source}: {role!r} is no role; its tables are {', '.join(ROLES)}")
+            raise InputError(f"{source}: {role!r} is not a role; its tables are {', '.join(ROLES)}")
         for language, words in languages.items():
             if not isinstance(words, list) or not all(isinstance(word, str) and word.strip() for word in words):
-                raise InputError(f"{source}: {role}.{language} is no list of words")
+                raise InputError(f"{source}: {role}.{language} is not a list of words")
             result[role] += tuple(_folded(word).replace("_", " ").replace("-", " ") for word in words)
     return result

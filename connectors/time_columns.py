@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Mask = npt.NDArray[np.bool_]
 
 _NO_TIME = bad_rows.TIME, dates.NO_TIME
-"""Cause and reason of a text that is no time: one object, since all texts of a column may have it at first."""
+"""Cause and reason of a text that is not a time: one object, since all texts of a column may have it at first."""
 
 
 def times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> Ints:
@@ -106,7 +106,7 @@ def zoneless(where: str, name: str) -> InputError:
 
 
 def _unit_and_format(reading: Reading) -> tuple[str | None, str | None]:
-    """Return the unit, and the format if it is no unit; `time_format` may name either."""
+    """Return the unit, and the format if it is not a unit; `time_format` may name either."""
     unit, form = reading.unit, reading.time_format
     if unit is not None and unit not in UNITS:
         raise InputError(f"unit {unit!r} is not known; use one of {', '.join(UNITS)}")
@@ -289,7 +289,7 @@ class _TimeTexts:
         """Read each text by itself, with day, month and year in this order."""
         formats = dates.formats_in_order(self.stripped, order)
         if formats and not any(formats):
-            raise self._refusal(0, f"is no date with its parts {order} (--time-format)")
+            raise self._refusal(0, f"is not a date with its parts {order} (--time-format)")
         self._read_by_formats(formats)
 
     def _read_excel_days(self, kind: str) -> None:
@@ -298,7 +298,7 @@ class _TimeTexts:
             try:
                 moments[code] = dates.excel_days(text, kind)
             except (ValueError, ArithmeticError):
-                self.unreadable[code] = bad_rows.TIME, f"is no day number of Excel (--time-format {kind})"
+                self.unreadable[code] = bad_rows.TIME, f"is not a day number of Excel (--time-format {kind})"
         self._take(moments, np.ones(len(self.stripped), dtype=bool))
 
     def _read_by_formats(self, formats: Sequence[str]) -> None:

@@ -77,7 +77,7 @@ def parser(local_zone: str | None) -> Callable[[str], int]:
     """Return a function from the text of a time to nanoseconds since 1970-01-01 UTC.
 
     The function raises `ZonelessError` for a time without a zone if `local_zone` is None, and ValueError for another
-    text that is no time. A local time that the change to winter time repeats is read as its first occurrence.
+    text that is not a time. A local time that the change to winter time repeats is read as its first occurrence.
     """
     local = zone(local_zone)
     fromiso = datetime.fromisoformat
@@ -119,7 +119,7 @@ def _in_zone(moment: datetime, local: tzinfo | None) -> datetime:
 def _lenient(text: str, local: tzinfo | None) -> int:
     match = _LENIENT.fullmatch(text.strip())
     if match is None:
-        raise ValueError("a time that is no date and time of ISO 8601")
+        raise ValueError("a time that is not a date and time of ISO 8601")
     year, _, month, day, hour, minute, second, fraction, offset = match.groups()
     digits = (fraction or "").ljust(9, "0")
     moment = datetime(  # noqa: DTZ001 - the zone follows

@@ -179,7 +179,7 @@ class Collector:
         return column
 
     def log(self) -> EventLog:
-        """Return the log of everything that was added. InputError if it is no log."""
+        """Return the log of everything that was added. InputError if it is not a log."""
         starts = self._starts()
         n_events, n_cases = int(starts[-1]), len(starts) - 1
         if not n_events:
@@ -199,7 +199,7 @@ class Collector:
         case_ids = self._case_ids(by_case.pop(names.trace_name, None), n_cases)
         no_resource = Column(np.full(n_events, MISSING, dtype=np.int32), ())
         resource = by_event.pop(names.resource, no_resource)
-        # A case id that each event repeats is no attribute.
+        # A case id that each event repeats is not an attribute.
         by_event.pop(names.case, None)
         self._lift(by_event, by_case, starts)
         log = EventLog(
@@ -390,7 +390,7 @@ def _first_bad(part: Sparse, convert: Callable[[str], Any]) -> int:
 
 
 def _mark_invalid(part: Sparse, unread: dict[int, str]) -> None:
-    """Mark the rows whose text is no value of the type that the file states."""
+    """Mark the rows whose text is not a value of the type that the file states."""
     invalid = [code for text, code in part.index.items() if _converted_or_none(text, part.kind) is None]
     for row in part.rows[np.isin(part.codes, invalid)].tolist():
         unread.setdefault(row, bad_rows.TYPE)

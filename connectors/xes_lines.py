@@ -507,7 +507,7 @@ class _Lines:
         to.offset.frombytes(offset.astype(np.int32).tobytes())
 
     def _check_xml(self) -> None:
-        """Raise ExpatError if a line is no XML, such as one with an invalid letter or reference."""
+        """Raise ExpatError if a line is not XML, such as one with an invalid letter or reference."""
         checker = expat.ParserCreate("utf-8")
         checker.Parse(b"<log>", False)
         for line in self.seen:

@@ -120,7 +120,7 @@ def _fed(parser: expat.XMLParserType, read: Callable[[int], bytes], path: Path) 
 
     parser.StartDoctypeDeclHandler = refuse
     fed = waiting = 0
-    # Expat looks at an unfinished tag anew with every chunk: chunks that grow with it keep that cheap.
+    # Expat looks at an unfinished tag again with every chunk: chunks that grow with it keep that cheap.
     while chunk := read(min(max(_CHUNK, waiting), _LARGEST_CHUNK)):
         _parse(parser, chunk, False, path)
         fed += len(chunk)
@@ -141,7 +141,7 @@ def _as_utf8(stream: IO[bytes], path: Path) -> Callable[[int], bytes]:
     name = declared_encoding(head)
     try:
         decoder = None if name is None else codecs.getincrementaldecoder(name)()
-        b"x".decode(name or "utf-8", "ignore")  # refuses codecs that are no encoding of text
+        b"x".decode(name or "utf-8", "ignore")  # refuses codecs that are not an encoding of text
     except (LookupError, UnicodeError):  # the latter from `idna` and `undefined`, which decode no file either
         raise InputError(f"{path}: not well-formed XML at line 1: the encoding that it declares is not known") from None
 

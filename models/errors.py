@@ -77,7 +77,7 @@ def kind_of(error: OSError) -> type[VeilstreamError]:
 def shortage(error: OSError) -> UnavailableError | None:
     """Return what to raise if a disk, the memory or a limit is used up.
 
-    Nothing that was written is lost then, and a later try goes on from there, so a service manager shall make one.
+    Nothing that was written is lost then, and a later try continues from there, so a service manager shall make one.
 
     Returns
     -------

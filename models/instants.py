@@ -65,7 +65,7 @@ def instants(time: Any, *, unit: str | None = None, timezone: str | tzinfo | Non
     ------
     InputError
         Integers without a unit, datetimes with one, a missing time, a time without a zone, a time outside the years
-        1678 to 2261, or values that are no times.
+        1678 to 2261, or values that are not times.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def instants(time: Any, *, unit: str | None = None, timezone: str | tzinfo | Non
     if values.dtype == object or not len(values):
         return _of_objects(values.tolist(), unit, local)
     raise InputError(
-        f"times of type {values.dtype} are no datetimes; convert them, for example with pandas.to_datetime"
+        f"times of type {values.dtype} are not datetimes; convert them, for example with pandas.to_datetime"
     )
 
 
@@ -144,7 +144,7 @@ def _of_pandas(column: Any, unit: str | None, local: tzinfo | None) -> Ints:
     if series.dtype == object:
         return _of_objects(series.tolist(), unit, local)
     raise InputError(
-        f"times of type {series.dtype} are no datetimes; convert them with pandas.to_datetime(..., utc=True)"
+        f"times of type {series.dtype} are not datetimes; convert them with pandas.to_datetime(..., utc=True)"
     )
 
 

@@ -18,7 +18,7 @@ _HERE = Path(__file__).resolve().parent.parent
 
 
 def check() -> None:
-    """Refuse to go on with a foreign package.
+    """Refuse to continue with a foreign package.
 
     Raises
     ------

@@ -300,7 +300,7 @@ def _columns_of_header(header: Sequence[str], columns: Mapping[str, str] | None)
 
 
 def _refuse_containers(table: pd.DataFrame, name: str) -> None:
-    """Refuse cells that hold lists, sets or mappings: they are no values that two events can share."""
+    """Refuse cells that hold lists, sets or mappings: they are not values that two events can share."""
     import pandas as pd
 
     for column in table.columns:

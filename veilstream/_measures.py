@@ -192,7 +192,7 @@ def leakage(
     attribute
         Event attributes as further chains.
     least_cases
-        Transitions of fewer cases are no correlation.
+        Transitions of fewer cases are not a correlation.
     complete_only
         Whether only complete traces correlate.
     end_activities

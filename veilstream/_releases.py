@@ -56,7 +56,7 @@ def anonymize(
 ) -> Release:
     """Anonymize one log, once, without a ledger.
 
-    Cases of the release have fresh ids and come in random order, and its rows are numbered anew: nothing links them
+    Cases of the release have fresh ids and come in random order, and its rows are numbered again: nothing links them
     with those of the source. Attributes leave only if `release_attributes` names them, and resources as pseudonyms.
     A second release of the same cases can give away what each hides alone: `attack` measures it, `replay` bounds it.
 
@@ -170,7 +170,7 @@ def synthesize(
     time_format: str | None = None,
     **parameters: Any,
 ) -> Release:
-    """Draw a log with differential privacy: its cases are no cases of the source.
+    """Draw a log with differential privacy: its cases are not cases of the source.
 
     Noise comes from a cryptographic source and takes no seed. Each call spends epsilon and delta_dp again, and keeps no
     account of it; a series with a budget is a matter of `replay`.

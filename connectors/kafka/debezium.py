@@ -93,7 +93,7 @@ def change(record: Any) -> RowChange:
     Raises
     ------
     Poison
-        "envelope", if the record is no change event.
+        "envelope", if the record is not a change event.
     """
     if isinstance(record, Mapping) and "payload" in record and "schema" in record and "op" not in record:
         record = record["payload"]

@@ -104,7 +104,7 @@ class SourceEvent(NamedTuple):
     end: bool
 
 
-class Poison(Exception):  # noqa: N818 - the field's word for such a record, and it is no failure of ours
+class Poison(Exception):  # noqa: N818 - the field's word for such a record, and it is not a failure of ours
     """A record that is no event. `kind` is one of `POISONS`: a metric's label and the reason in the dlq."""
 
     def __init__(self, kind: str) -> None:
@@ -135,7 +135,7 @@ POISONS: Final = (
 )
 
 
-class LeftOut(Exception):  # noqa: N818 - no failure either: the configuration says that such a record is no event
+class LeftOut(Exception):  # noqa: N818 - no failure either: the configuration says that such a record is not an event
     """A sound record that becomes no event. `kind` is one of `LEFT_OUT`: a metric's label."""
 
     def __init__(self, kind: str) -> None:
@@ -158,7 +158,7 @@ class DecodedBatch:
     case, activity, time_ns, resource, attributes, event_id, end
         The values of `SourceEvent`, one column each, as long as `place`.
     refused
-        Place of each record that is no event -> one of `POISONS`.
+        Place of each record that is not an event -> one of `POISONS`.
     left_out
         Place of each record that becomes no event by the configuration -> one of `LEFT_OUT`.
     """
@@ -289,7 +289,7 @@ class JsonDecoder:
         ]
 
     def decode(self, messages: Sequence[SourceMessage]) -> DecodedBatch:
-        """Decode a batch. Records that are no events are refused, each with its reason."""
+        """Decode a batch. Records that are not events are refused, each with its reason."""
         table = _Table(messages)
         self._open_envelopes(table)
         table.convert("body", self._read, (msgspec.DecodeError, UnicodeDecodeError, RecursionError), _json_reason)
@@ -422,7 +422,7 @@ class _Table:
             self.columns[name] = [function(value) for value in values]
             return
         except faults:
-            pass  # at least one row is no event
+            pass  # at least one row is not an event
         converted: list[Any] = []
         reasons: dict[int, str] = {}
         for row, value in enumerate(values):

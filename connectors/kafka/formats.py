@@ -171,7 +171,7 @@ def _compilers(wanted: str, reader_schema: Path | None) -> dict[SchemaType, Any]
             require_library(module, f'source.format = "{wanted}"')
     reader = None if reader_schema is None else json_text(reader_schema)
     if reader is not None and not avro.is_schema(reader):
-        raise InputError(f"source.reader_schema: {reader_schema} is no Avro schema")
+        raise InputError(f"source.reader_schema: {reader_schema} is not an Avro schema")
     every: dict[SchemaType, Any] = {
         "AVRO": partial(avro.compiled, reader=reader),
         "PROTOBUF": protobuf.compiled,

@@ -50,7 +50,7 @@ class EventMapping(BaseModel):
     says which step was done."""
     where: dict[str, Scalar | tuple[Scalar, ...]] = {}
     """Only records that have these values at these paths (one of them, where a list is given). Set it when a topic
-    also carries records that are no events, such as drafts."""
+    also carries records that are not events, such as drafts."""
     activity: str = Field(min_length=1)
     """A text with paths in braces: `{table}.{column} set to {value}`. Every value that you put here appears in
     released activities. Choose paths with few values that reveal nothing about a person."""

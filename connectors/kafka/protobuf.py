@@ -21,7 +21,7 @@ MAIN: Final = "veilstream.main.proto"
 
 COMPILE_SECONDS = 60.0
 MOST_INDEXES = 64
-"""Levels of nested message types; a larger count is no message index."""
+"""Levels of nested message types; a larger count is not a message index."""
 
 
 def compiled(schema: str, references: Mapping[str, str]) -> Callable[[bytes], Any]:
@@ -100,7 +100,7 @@ def _descriptors(schema: str, references: Mapping[str, str]) -> bytes:
             folder = Path(name, "in")
             folder.mkdir()
             return _by_protoc(folder, Path(name, "out.bin"), schema, references)
-    except OSError as error:  # a full or read-only disk is no fault of the schema
+    except OSError as error:  # a full or read-only disk is not a fault of the schema
         raise UnavailableError(f"protoc cannot run ({error.strerror})") from None
 
 
@@ -130,7 +130,7 @@ def _by_protoc(folder: Path, out: Path, schema: str, references: Mapping[str, st
 
 
 _NO_NAME: Final = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL)
-"""Errors of a name that is no file's, or also a folder's."""
+"""Errors of a name that is not a file's, or also a folder's."""
 
 REFUSES: Final = 3
 """Exit code of the process below where protoc refuses; Python itself ends with 1."""

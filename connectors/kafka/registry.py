@@ -36,7 +36,7 @@ NOT_FOUND: Final = (40401, 40402, 40403)
 
 LATE_SECONDS: Final = 1.0
 """Unknown ids are asked for once more after this long, together: a registry of several nodes may learn of a schema a
-moment after its first record was written, and what is in the dlq is no event."""
+moment after its first record was written, and what is in the dlq is not an event."""
 
 MOST_REFERENCES: Final = 256
 """Schemas that one schema may pull in; a registry that answers in a circle ends here."""
@@ -280,7 +280,7 @@ class Schemas:
             if (status == 404 and error.error_code in NOT_FOUND) or (status in (400, 422) and missing == UNKNOWN):
                 raise Poison(missing) from None
             if status == 404:  # a wrong path, a proxy: it would put every record into the dlq
-                raise UnavailableError(f"{self._url}: the address answers, but is no registry (HTTP 404)") from None
+                raise UnavailableError(f"{self._url}: the address answers, but is not a registry (HTTP 404)") from None
             if error.http_status_code in (401, 403):
                 raise UnavailableError(
                     f"{self._url}: refuses our credentials (HTTP {error.http_status_code})"
@@ -305,7 +305,7 @@ def json_text(path: Path) -> str:
     Raises
     ------
     InputError
-        If the file cannot be read, or is no JSON.
+        If the file cannot be read, or is not JSON.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -313,5 +313,5 @@ def json_text(path: Path) -> str:
     except OSError as error:
         raise InputError(f"source.reader_schema: {path} cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError):
-        raise InputError(f"source.reader_schema: {path} is no JSON") from None
+        raise InputError(f"source.reader_schema: {path} is not JSON") from None
     return text

@@ -458,7 +458,7 @@ def number_taken(target: str) -> RefusedError:
     """Return the error for a release number that already exists."""
     return RefusedError(
         f"{target} exists already; a release number is never published twice. "
-        "Compare it with the ledger (veilstream releases) before going on"
+        "Compare it with the ledger (veilstream releases) before continuing"
     )
 
 
@@ -486,7 +486,7 @@ def parse_manifest(data: bytes, where: str) -> dict[str, Any]:
     try:
         manifest = json.loads(data)
     except ValueError as error:
-        raise InputError(f"{where}: the manifest is no JSON; the release is damaged") from error
+        raise InputError(f"{where}: the manifest is not JSON; the release is damaged") from error
     if not isinstance(manifest, dict):
-        raise InputError(f"{where}: the manifest is no JSON object; the release is damaged")
+        raise InputError(f"{where}: the manifest is not a JSON object; the release is damaged")
     return manifest

@@ -21,7 +21,7 @@ class ReachedFileSystem:
 
     Calls go to the file system as they are. A failure of the network or of the store becomes UnavailableError (a
     later try may succeed; the client has tried several times). A denied request becomes InputError. A wrapper is
-    necessary because each client has exceptions that are no OSError: s3fs lets those of botocore through.
+    necessary because each client has exceptions that are not OSError: s3fs lets those of botocore through.
     """
 
     def __init__(self, fs: Any) -> None:

@@ -178,5 +178,5 @@ def _ranks(count: Ints) -> Ints:
 
 def within(short: Sequence[Any], long: Sequence[Any]) -> bool:
     """Return whether `short` is a subsequence of `long`."""
-    remaining = iter(long)  # `in` goes on behind the item that it finds
+    remaining = iter(long)  # `in` continues behind the item that it finds
     return all(item in remaining for item in short)

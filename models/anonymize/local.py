@@ -207,7 +207,7 @@ def suppress(
 
 # Search: other priorities and fewer bans, kept when more events stay. Every state that is tried ends in `attempt`, so
 # every state is safe; the search only chooses among safe ones. It draws from a seeded generator: the choice is
-# reproducible and is no noise of the release.
+# reproducible and is not a noise of the release.
 #
 # A proposal keeps the bans that no method can avoid and changes the rest of the current state in one of three ways:
 #

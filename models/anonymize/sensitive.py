@@ -1,6 +1,6 @@
 """Sensitive attributes as classes: what the bound C counts.
 
-Each attribute is bounded separately. A missing value is no value, but its case stays in the denominator. Numeric
+Each attribute is bounded separately. A missing value is not a value, but its case stays in the denominator. Numeric
 attributes are cut into classes, by default at the quartiles of the log with inclusive ties (<= Q1 low, >= Q3 high):
 with strict ties the middle of a skewed attribute can hold most cases and no C below that is feasible.
 """
@@ -60,7 +60,7 @@ def class_columns(
     edges = dict(bins or {})
     unknown = sorted(set(edges) - set(names))
     if unknown:
-        raise InputError(f"bins are given for {', '.join(unknown)}, which is no sensitive attribute here")
+        raise InputError(f"bins are given for {', '.join(unknown)}, which is not a sensitive attribute here")
     return {name: _classes(name, log.case_values(name), edges.get(name), cases) for name in names}
 
 

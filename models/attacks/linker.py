@@ -430,7 +430,7 @@ def give_back(linker, before, now, excess):  # type: ignore[no-untyped-def]
 
 @kernel
 def loose_links(linker, forward, loose):  # type: ignore[no-untyped-def]
-    """Fill `loose` with the links that are no subsequence pairs, and return how many there are.
+    """Fill `loose` with the links that are not subsequence pairs, and return how many there are.
 
     `loose`: int64[P, 3], earlier row, later row, records. The links of a row are sorted by later rows.
     """
@@ -633,10 +633,10 @@ def _move_up(linker, came1, came2, end):  # type: ignore[no-untyped-def]
 def fewest_leaving(linker, forward, n, in1, in2, loose, scratch):  # type: ignore[no-untyped-def]
     """|ms1| - M: the fewest records of ms1 that one total linker sends out of ms2.
 
-    `loose`: int64[P, 3], pairs of the linker (earlier row, later row, records) that are no subsequence pairs; the other
-    pairs never leave a matching set. The pairs that leave are taken out and placed again without leaving, as far as
-    possible. If all of them fit, or none, the number is known. Shortest paths are needed only if some fit and some do
-    not, since one that stays may then force another one to leave.
+    `loose`: int64[P, 3], pairs of the linker (earlier row, later row, records) that are not subsequence pairs; the
+    other pairs never leave a matching set. The pairs that leave are taken out and placed again without leaving, as far
+    as possible. If all of them fit, or none, the number is known. Shortest paths are needed only if some fit and some
+    do not, since one that stays may then force another one to leave.
     """
     excess = scratch.excess
     for i in range(len(excess)):
@@ -771,7 +771,7 @@ class BaseLinker:
     excess
         int64[earlier rows], these by row.
     loose
-        int64[P, 3], the links that are no subsequence pairs (earlier row, later row, records). Only these can leave a
+        int64[P, 3], the links that are not subsequence pairs (earlier row, later row, records). Only these can leave a
         matching set. Empty if no linker exists.
     reachable
         bool[later rows], rows of which some linker leaves a record free. Empty if no linker exists.
@@ -834,7 +834,7 @@ def _all_rows(linker: Linker) -> Ints:
 def base_linkers(pair: ReleasePair, linkable: Edges, ns: Sequence[int], records: int = 0) -> Iterator[BaseLinker]:
     """Yield one base linker for each n, ascending: what links with n also links with n + 1.
 
-    Use each before the next: all of them go on in the same arrays.
+    Use each before the next: all of them continue in the same arrays.
 
     Parameters
     ----------

@@ -90,9 +90,9 @@ MS1, MS2, CORE1, CORE2, MOST_M, CORE_M, MOST_BA, CORE_BA, ORDER, KEY = range(10)
 """Columns of `nodes[depth, child]`: bounds of its subtree, above and below; ORDER and KEY: the visiting order."""
 
 SYMBOL, NEXT_CHILD, N_ACTIVE, BK_NUMBER = 0, 1, 2, 3
-"""Rows of `path[:, depth]`: the symbol by which the path goes on; the next child to enter, by its place in the visiting
-order; for totals that are added up, how many variants still match; for totals that are looked up, the number of the bk
-among those of its length."""
+"""Rows of `path[:, depth]`: the symbol by which the path continues; the next child to enter, by its place in the
+visiting order; for totals that are added up, how many variants still match; for totals that are looked up, the number
+of the bk among those of its length."""
 
 
 class AddedUp(NamedTuple):
@@ -333,7 +333,7 @@ def _tables_looked_up(
         over_all = np.zeros(len(unmatched), dtype=np.int64)
         over_all[tables_part.variants] = weight
         # The records of the later release, and those that a linker leaves free, change little from one earlier release
-        # to the next: each kind of weights goes on from its own last totals.
+        # to the next: each kind of weights continues from its own last totals.
         kind = (column, column in (NEW, OPEN) and not by_flows)
         totals.append(shared.totals(kind, over_all, n, length))
     # The loose links under the numbers of all variants; -1 stays -1.
@@ -426,7 +426,7 @@ def walk(tables, state):  # type: ignore[no-untyped-def]
                 )  # fmt: skip
             _order_children(state.totals, nodes[depth])
 
-        # Value its children. One that needs a flow stops the walk, which goes on here with the answer.
+        # Value its children. One that needs a flow stops the walk, which continues here with the answer.
         while cursor[PLACE] < symbols:
             a = nodes[depth, cursor[PLACE], ORDER]
             path[SYMBOL, depth] = a

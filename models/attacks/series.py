@@ -156,7 +156,7 @@ class PairInSeries:
             self.drop_tables()
 
     def drop_tables(self) -> None:
-        """Keep the answers; tables are made anew if more is asked."""
+        """Keep the answers; tables are made again if more is asked."""
         self._attack = self._make_shared = None
         self._valuers.clear()
 

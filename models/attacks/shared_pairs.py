@@ -628,7 +628,7 @@ def followed_attacks(
 def _backwards(against: SharedPairs, earlier: Sequence[NumberedRelease]) -> Iterator[tuple[int, SharedClasses]]:
     """Yield the place of each earlier release, the last one first, and a numbering of its classes.
 
-    A numbering holds BLOCK releases and the one behind them, whose linkers go on in it:
+    A numbering holds BLOCK releases and the one behind them, whose linkers continue in it:
 
         41 releases     0 .. 8     9 .. 24     25 .. 40
         numbering of    0 .. 9     9 .. 25     25 .. 40

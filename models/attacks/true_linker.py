@@ -1,7 +1,7 @@
 """Anonymity left by the true linker: the holder knows the real partners and need not search for linkers.
 
     FA* = CA* = number of records of ms1 whose real partner is in ms2
-    BA*       = number of records of ms2 that are no partner of an earlier record
+    BA*       = number of records of ms2 that are not a partner of an earlier record
 
 The real linker is one of "any linker". Therefore, on releases that fit the model, these counts are never above the
 exact ones. They stay defined where cases were dropped or changed, over the cases that survive.

@@ -452,7 +452,7 @@ def _drift(original: EventLog, control: EventLog, seed: int) -> AttackRisk | Non
 
     Half of either log gives a model of traces, the other halves are scored by the difference of their log densities.
     An area near .5 means that they are alike. Another value means that the process drifted between them, or that the
-    control is of another process: attacks then see what is no leak.
+    control is of another process: attacks then see what is not a leak.
     """
     if min(original.n_cases, control.n_cases) < 4:
         return None

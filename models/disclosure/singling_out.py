@@ -4,7 +4,7 @@ Cohen and Nissim (2020): a predicate that each person satisfies with probability
 37 % of all cases, without any release. Therefore only predicates of a probability below 1/(10 n) count, and each is
 tried on the control as well.
 
-The unit is the person. Predicates are no independent draws: many of them isolate the same person, whether or not that
+The unit is the person. Predicates are not independent draws: many of them isolate the same person, whether or not that
 person is in the release. A person is singled out if some record exists of which most predicates are satisfied by this
 person and by nobody else in original and control together. *Most*, because an attacker who may try many predicates
 of a record isolates somebody by chance with one of them. *Together*, because somebody in the original with a twin in

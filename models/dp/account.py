@@ -131,7 +131,7 @@ def loss_of_stretch(stretch: Stretch, has_ended: bool) -> Charge:
     stretch
         Releases with equal noise.
     has_ended
-        Whether another stretch followed: its number of releases is no constant then.
+        Whether another stretch followed: its number of releases is not a constant then.
 
     Returns
     -------

@@ -8,7 +8,7 @@ for each key a noisy count over all releases so far.
   last release comes (Dwork et al. 2010; Chan, Shi and Song 2011). With L levels each gets epsilon / L, so all that a
   case enters costs epsilon; the count over 1..t then holds as many noises as t has units in its digits, of L times the
   scale. Arity and L are those with the least mean variance over the public horizon (two levels at some hundred
-  releases; one, which is the sum, up to 48). Behind the horizon the top level goes on and its noises add up.
+  releases; one, which is the sum, up to 48). Behind the horizon the top level continues and its noises add up.
 
 A node is named by release numbers, and a number is never used twice. If the number that would have drawn a node was
 burned, nobody knows whether its noise was seen: the node is never drawn, and what its parts say counts in its stead.
@@ -262,9 +262,9 @@ class Counts:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], keys: list[Any], shape: Shape, scale: float) -> Counts | None:
-        """Read a state back, or return None if it cannot go on.
+        """Read a state back, or return None if it cannot continue.
 
-        A state cannot go on if it was kept in another shape or under other noise. Nor can it under another horizon:
+        A state cannot continue if it was kept in another shape or under other noise. Nor can it under another horizon:
         the parts of delta that its releases spent and those to come would add up to more than delta.
         """
         if any(state.get(name, "") != value for name, value in {**_shaped(shape), "scale": scale}.items()):

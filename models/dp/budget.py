@@ -1,4 +1,4 @@
-"""Exact numbers for a privacy budget: what may be charged, and what is no number to charge.
+"""Exact numbers for a privacy budget: what may be charged, and what is not a number to charge.
 
 Sequential composition (Dwork and Roth 2014, theorem 3.16): releases of overlapping data that are (e_i, d_i)-DP are
 together (sum e_i, sum d_i)-DP, and so is a process with several publications; of disjoint data, (max e_i, max d_i)

@@ -4,7 +4,7 @@ Source: differentially-private-release-2023, definitions 3.12-3.14 and algorithm
 number of moves to make (its noise). While one has moves left, a transition is picked at random (weighted by its count),
 then as many random cases that pass it as it lacks; a picked case is copied or deleted whole, and counts as a move of
 every transition on its path. Copies and deletions are counted apart, so the loop ends: the paper's condition
-|added| < |needed| alone could walk for ever between the two. A transition that has no case left is done (its noisy
+|added| < |needed| alone could walk forever between the two. A transition that has no case left is done (its noisy
 count is rounded up to 0), unless later copies bring it one: a second pass makes the deletions that it still owes. No
 variant appears that was not there (requirement R1).
 """

@@ -47,7 +47,7 @@ class Spending:
     Attributes
     ----------
     current
-        The stretch that goes on, of each publication.
+        The stretch that continues, of each publication.
     ended
         Stretches after which the charge or the noise changed.
     earlier

@@ -1,7 +1,7 @@
 """Forward and backward temporal correlations: sparse stochastic rows over the states of an automaton.
 
 Source: temporal-privacy-leakage-2022, definitions 9 (forward) and 10 (backward), for the scenarios S1 "certain"
-(exactly x new events a case) and S2 "uncertain" (up to x). Corrected if the printed rows are no distributions:
+(exactly x new events a case) and S2 "uncertain" (up to x). Corrected if the printed rows are not distributions:
 
 * forward, branches that end before x absorb the missing mass at their end; a leaf stays with probability 1;
 * backward, an ancestor in a tree is unique, so its conditional probability is 1 (the printed Bayes quotient passes 1

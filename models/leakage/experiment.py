@@ -32,7 +32,8 @@ class SimulationSettings:
     """Settings of a simulation. `epsilon`: one budget for every release, or one for each; under replacement, exact.
 
     * `newest`: every step uses the automaton of the newest release instead of its own release's;
-    * `least_cases`: transitions taken by fewer cases are no correlation; `complete_only`: only complete traces count;
+    * `least_cases`: transitions taken by fewer cases are not a correlation; `complete_only`: only complete traces
+      count;
     * `end_activities`: activities that complete a case (none: the log's end does);
     * `attributes`: event attributes (or `resource`) whose values form further chains in addition to the activities.
     """

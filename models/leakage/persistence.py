@@ -1,4 +1,4 @@
-"""The leakage of a publication as JSON, so that a restart goes on where the last release left it.
+"""The leakage of a publication as JSON, so that a restart continues where the last release left it.
 
 Kept: e_i and BPL_i, FPL_i before the run of extreme steps (after it they follow from sums), AL_F of each step by its
 points, the flags. Values are written as fractions ("1/10"). States of earlier programs also hold numbers: they were

@@ -33,7 +33,7 @@ class Curves(TypedDict, total=False):
 
 
 class AllocationDocument(TypedDict):
-    """Budgets that keep TPL at or under `alpha`: for ever, for so many releases, and halving."""
+    """Budgets that keep TPL at or under `alpha`: forever, for so many releases, and halving."""
 
     alpha: float
     unknown_horizon: float
@@ -232,7 +232,7 @@ def _down(budget: Fraction, digits: int = 15) -> float:
 def budget_sentence(bound: AllocationDocument) -> str:
     """Return the budgets that keep the bound, as a sentence."""
     each = [f"{_down(Fraction(e), 6):g}" for e in (bound["unknown_horizon"], *bound["known_horizon"])]
-    constant = "no constant one lasts for ever"
+    constant = "no constant one lasts forever"
     if bound["unknown_horizon"]:
         constant = f"{each[0]} in every release, while the correlations stay as they are"
     return f"budgets for TPL <= {bound['alpha']:g}: {constant}; {', '.join(each[1:])} for {len(each) - 1} releases"

@@ -207,7 +207,7 @@ def step(rows: Any) -> LeakageStep:
 
 
 def stochastic(rows: Any) -> csr_matrix:
-    """`rows` as a sparse matrix without explicit zeros; InputError if a row is no distribution."""
+    """`rows` as a sparse matrix without explicit zeros; InputError if a row is not a distribution."""
     from scipy import sparse
 
     matrix = sparse.csr_matrix(rows, dtype=np.float64)

@@ -208,7 +208,7 @@ def _texts(starts: Ints, items: Column, codes: dict[Hashable, str]) -> list[str]
 
 def letter(number: int) -> str:
     """Return the character that represents an item; InputError if there are no more."""
-    # Surrogates are no characters; everything above them follows on.
+    # Surrogates are not characters; everything above them follows on.
     point = number + 1 if number + 1 < 0xD800 else number + 1 + 0x800
     if point > 0x10FFFF:
         raise InputError("more than a million distinct items: choose a coarser T or fewer perspectives")

@@ -113,7 +113,7 @@ def agreement(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) ->
 
     Fitness: occurrences in the release of edges that the original has, over all occurrences in the original (as
     printed: a release with more cases than its original can pass 1). Precision: of the pairs of the original's
-    nodes that are no edge there, the share that is none in the release either; 1 if every pair is an edge.
+    nodes that are not an edge there, the share that is none in the release either; 1 if every pair is an edge.
     """
     total = sum(original.count.values())
     kept = sum(count for edge, count in released.count.items() if edge in original.count)

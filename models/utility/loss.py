@@ -52,7 +52,7 @@ class Loss:
         Number of activities that are that frequent.
     cases_as_they_were : float or None
         Released cases whose trace equals that of their source case, as a share of the source's cases. None if
-        records are no cases.
+        records are not cases.
     """
 
     kept: float

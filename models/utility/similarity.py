@@ -144,5 +144,5 @@ def _as_text(variants: list[tuple[tuple[Hashable, ...], float]], letters: dict[H
     texts: Counter[str] = Counter()
     for variant, weight in variants:
         text = "".join(letters.setdefault(label, letter(len(letters))) for label in variant)
-        texts[text] += weight  # type: ignore[assignment] # weights of a sample are no whole numbers
+        texts[text] += weight  # type: ignore[assignment] # weights of a sample are not whole numbers
     return texts

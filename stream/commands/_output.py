@@ -52,7 +52,7 @@ class _Plain(Console):
 
 
 def tables() -> Console:
-    """Return the console for tables (stdout). Brackets in text are no markup."""
+    """Return the console for tables (stdout). Brackets in text are not markup."""
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
     return _Plain(highlight=False, markup=False, width=None if has_width else WIDE)
 

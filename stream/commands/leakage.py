@@ -37,12 +37,12 @@ class SimulatedReleases:
 
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """The adversary's knowledge of how cases go on."""
+    """The adversary's knowledge of how cases continue."""
 
     states: Annotated[str, typer.Option(help="prefix, last, suffix-K, set or multiset.")] = "prefix"
     method: Annotated[str, typer.Option(help="definition, or reference (the authors' program).")] = "definition"
     attribute: Annotated[list[str] | None, typer.Option(help="Event attribute as a further chain; repeatable.")] = None
-    least_cases: Annotated[int, typer.Option(help="Transitions of fewer cases are no correlation.")] = 1
+    least_cases: Annotated[int, typer.Option(help="Transitions of fewer cases are not a correlation.")] = 1
     complete_only: Annotated[bool, typer.Option("--complete-only", help="Only complete traces correlate.")] = False
     end_activities: Annotated[
         str, typer.Option(metavar="A[,B]", help="Activity that completes a case; else the log's end.")

@@ -159,7 +159,7 @@ def _once(settings: Settings, publication: Publication) -> Iterator[str]:
             "cases in the whole series: who has more is covered in parts only"
         )
     if settings.process.retention is None:
-        yield f"{where}: released cases stay in the state for ever; process.retention takes them away"
+        yield f"{where}: released cases stay in the state forever; process.retention takes them away"
 
 
 def _starts(settings: Settings) -> Iterator[str]:

@@ -196,7 +196,7 @@ class Process(ConfigTable):
     people."""
     retention: Duration | None = None
     """A complete case leaves the state this long after its last event. Set it when data must be deleted in time, or
-    when the state must not grow for ever."""
+    when the state must not grow forever."""
     raw_resources: bool = False
     """Keep and publish the names of resources. By default they are pseudonyms from ingest on, in topics and state too.
     Set it when resources are machines or departments, not people."""

@@ -78,7 +78,9 @@ REMOVED = (
 
 def advice(body: Mapping[str, Any]) -> list[str]:
     """Return one line for each removed key that a configuration file has."""
-    return [f"{removed.name} is no key any more: {removed.advice}" for removed in REMOVED if any(removed.tables(body))]
+    return [
+        f"{removed.name} is not a key any more: {removed.advice}" for removed in REMOVED if any(removed.tables(body))
+    ]
 
 
 def translate(body: dict[str, Any]) -> None:

@@ -88,7 +88,7 @@ def _named(fault: str, publications: Any) -> str:
 def _environment() -> dict[str, Any]:
     """Return `VEILSTREAM_A__B=value` and `VEILSTREAM_A__B_FILE=path` as nested tables.
 
-    Values are text: a password of digits is no number. Tables and lists may be JSON, and lists may be separated by
+    Values are text: a password of digits is not a number. Tables and lists may be JSON, and lists may be separated by
     commas. A key that itself ends in `_file` takes the path. Unknown names are errors.
     """
     nested: dict[str, Any] = {}

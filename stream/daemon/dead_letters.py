@@ -108,7 +108,7 @@ def read_letters(process: str, source: Source) -> list[Letter]:
     Raises
     ------
     InputError
-        If the topic is missing, or holds a record that is no letter.
+        If the topic is missing, or holds a record that is not a letter.
     UnavailableError
         If no broker answers.
     """
@@ -121,7 +121,7 @@ def read_letters(process: str, source: Source) -> list[Letter]:
             try:
                 body = msgspec.json.decode(record.value or b"", type=_LetterBody)
             except msgspec.DecodeError:
-                raise InputError(f"{name}: the record at offset {record.offset} is no dead letter") from None
+                raise InputError(f"{name}: the record at offset {record.offset} is not a dead letter") from None
             place = SourcePlace(body.src, body.p, body.offset)
             if body.replayed:
                 replayed.add(place)

@@ -1,6 +1,6 @@
 """The delta topic of a coordinator: whether it is the one that the state was folded from, and its records.
 
-A cut is named by its position, and the ledger keeps cuts for ever. A topic that was created again, or lost its tail,
+A cut is named by its position, and the ledger keeps cuts forever. A topic that was created again, or lost its tail,
 assigns the same offsets a second time. A cut at such an offset would be mistaken for one that was charged and sealed.
 Therefore positions continue where the state ended, and an anchor in the ledger maps them to offsets of the topic.
 
@@ -192,7 +192,7 @@ def complete(records: Iterable[DeltaRecord], first: int, reread: Reread) -> Iter
     """Yield the records from offset `first` on, in order, including those that a consumer skipped.
 
     Offsets that are missing between two records are read once more. Usually they are markers of transactions, which
-    have an offset and are no records. A record that was skipped is yielded at its place, so that it is folded before
+    have an offset and are not records. A record that was skipped is yielded at its place, so that it is folded before
     any later cut.
     """
     next_offset = first
@@ -211,7 +211,7 @@ def decode_record(offset: int, value: bytes | None) -> AnyRecord:
     Raises
     ------
     RefusedError
-        For another version, or bytes that are no record: a fold that guesses cannot be replayed.
+        For another version, or bytes that are not a record: a fold that guesses cannot be replayed.
     """
     try:
         record: Any = DECODER.decode(value or b"")
@@ -288,7 +288,7 @@ class DeltaTopic:
         Raises
         ------
         LostDeltasError
-            If the topic is another one, and no operator has decided how to go on.
+            If the topic is another one, and no operator has decided how to continue.
         """
         lineage = self._lineage()
         if not self._recorded:
@@ -314,7 +314,7 @@ class DeltaTopic:
         if action == "accept":
             for pipeline in pipelines:
                 pipeline.accept_gap(position + 1, [f"{self.name}: from position {position + 1} on"])
-        log.warning("%s: goes on from offset %d as position %d (gap %s)", self.name, lost, self.anchor.begin, action)
+        log.warning("%s: continues from offset %d as position %d (gap %s)", self.name, lost, self.anchor.begin, action)
         return -1
 
     def check(self, position: int, epoch: int, *, compare_end: bool = False) -> None:

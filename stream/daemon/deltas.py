@@ -200,7 +200,7 @@ class DeltaWriter:
         untimely: dict[int, str] = {}
         for place, time_ns in zip(batch.place, times, strict=True):
             clock = clocks if isinstance(clocks, int) else clocks[place]
-            if time_ns not in TIMES:  # no decoder returns such a time; in a delta it would stay for ever
+            if time_ns not in TIMES:  # no decoder returns such a time; in a delta it would stay forever
                 untimely.setdefault(place, "time")
             elif time_ns > clock + self.max_skew_ns:
                 untimely.setdefault(place, "future")

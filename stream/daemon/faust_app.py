@@ -216,7 +216,7 @@ def run(app: App, *services: Any, on_stop: Callable[[], None] = lambda: None) ->
         reason = reason or error
     on_stop()
     reason = worker.crash_reason or app.crash_reason or reason
-    # A requested stop cancels what waits: that is no failure.
+    # A requested stop cancels what waits: that is not a failure.
     cancelled = worker.asked_to_stop and isinstance(reason, asyncio.CancelledError | SystemExit)
     if reason is not None and not cancelled:
         raise reason

@@ -69,7 +69,7 @@ class FetchMessage(ConsumerMessage):
         The generation of the group in which the fetch was made.
     number
         Its place among the fetches of its generation, from 0. The receiver sees by it that a fetch was lost on the way
-        through Faust; a later one would hide that, since the group goes on behind what is acknowledged. None: not
+        through Faust; a later one would hide that, since the group continues behind what is acknowledged. None: not
         counted.
     """
 
@@ -171,7 +171,7 @@ class SeekingConsumer(driver.Consumer):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._acknowledged: dict[TP, tuple[int, int]] = {}
-        """Generation, and the offset at which the group goes on."""
+        """Generation, and the offset at which the group continues."""
         self._committed: dict[TP, int] = {}
         """The highest offset that this process committed."""
 
@@ -181,7 +181,7 @@ class SeekingConsumer(driver.Consumer):
         return self._thread.thread_loop
 
     def acknowledge(self, messages: Iterable[Any]) -> None:
-        """Let the group go on behind these messages.
+        """Let the group continue behind these messages.
 
         Messages of an earlier generation have no effect: their partition is read again from the position of the group.
 
@@ -296,7 +296,7 @@ class FetchConsumer(SeekingConsumer):
         return _FetchThread(self, loop=self.loop, beacon=self.beacon)
 
     def acknowledge(self, messages: Iterable[FetchMessage]) -> None:
-        """Let the group go on behind all records of these fetches.
+        """Let the group continue behind all records of these fetches.
 
         Fetches of an earlier generation have no effect.
         """

@@ -53,7 +53,7 @@ class ProgressCheck:
         Ends it.
     asleep
         A process that was stopped for so many seconds (neither busy nor waiting for a CPU) ends as soon as it runs
-        again, before it joins its group: another process has its place by then, and would lose it. None: it goes on.
+        again, before it joins its group: another process has its place by then, and would lose it. None: it continues.
     """
 
     def __init__(self, seconds: float, end: Callable[[int], None] = os._exit, asleep: float | None = None) -> None:

@@ -359,7 +359,7 @@ class Ingest:
 
         It comes before an event or an idle report. To the fold it is a gap if the events were promised: by a committed
         position, or by a record of the delta topic about the partition. A log that had lost its begin before our first
-        start is no gap.
+        start is not a gap.
         """
         if not promised:
             loop = asyncio.get_running_loop()

@@ -58,7 +58,7 @@ class TopicLedger(SqliteLedger):
     Raises
     ------
     RefusedError
-        If the topic is not the one that the copy was read from, or has a record that is no entry.
+        If the topic is not the one that the copy was read from, or has a record that is not an entry.
     """
 
     def __init__(self, path: Path, process: str, source: Source, clock: BrokerClock | None = None) -> None:
@@ -212,7 +212,7 @@ class TopicLedger(SqliteLedger):
         begin = self._consumer.beginning_offsets([self._partition])[self._partition]
         end = self._consumer.end_offsets([self._partition])[self._partition]
         if begin > 0:
-            raise RefusedError(f"{self._partition.topic}: its first {begin} records are gone; it must be kept for ever")
+            raise RefusedError(f"{self._partition.topic}: its first {begin} records are gone; it must be kept forever")
         if end < self._copied_next:
             raise RefusedError(
                 f"{self._partition.topic}: ends at {end}, this host has read {self._copied_next}: the topic is older "
@@ -234,7 +234,7 @@ class TopicLedger(SqliteLedger):
             if list(super().entries()) == entries:
                 return
         except msgspec.DecodeError:
-            pass  # the copy has rows that are no entries
+            pass  # the copy has rows that are not entries
         log.error(
             "%s: differs from %s (%d entries instead of %d): it is rebuilt from the topic",
             *(self.path, self._partition.topic, self.count(), len(entries)),
@@ -262,7 +262,7 @@ class TopicLedger(SqliteLedger):
     def _take(self, offset: int, value: bytes | None) -> None:
         """Add one record of the topic to the digest, and to the copy if it is new.
 
-        RefusedError for a record that is no entry: it could be a charge, and budgets are never guessed.
+        RefusedError for a record that is not an entry: it could be a charge, and budgets are never guessed.
         """
         entry = self._entry(offset, value)
         value = value or b""

@@ -1,4 +1,4 @@
-"""Logs on stderr: JSON lines if stderr is no terminal, readable lines on one; never the content of a record."""
+"""Logs on stderr: JSON lines if stderr is not a terminal, readable lines on one; never the content of a record."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     settings, source, output
         The daemon's configuration and folder.
     action
-        `rewind`: set the ingest group back to the missing events. `accept`: go on without them.
+        `rewind`: set the ingest group back to the missing events. `accept`: continue without them.
 
     Raises
     ------

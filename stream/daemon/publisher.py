@@ -3,7 +3,7 @@
 Each release is one transaction: readers of committed records see all of it or nothing. After a crash a release may be
 announced again; consumers recognize it by (publication, sequence). A release is in the store before it is announced. If
 it cannot be announced (a record that the broker does not take, files that cannot be read back), the log has an error
-and the announcement a mark, and later releases go on.
+and the announcement a mark, and later releases continue.
 """
 
 from __future__ import annotations

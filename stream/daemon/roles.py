@@ -81,9 +81,9 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
 
 
 def _quit(_number: int, _frame: object) -> None:
-    """Handle SIGTERM before Faust has its own handler: nothing has begun, and a requested stop is no failure.
+    """Handle SIGTERM before Faust has its own handler: nothing has begun, and a requested stop is not a failure.
 
-    This raises nothing, since the Kafka client would take an exception for a failed request and go on.
+    This raises nothing, since the Kafka client would take an exception for a failed request and continue.
     """
     logging.shutdown()
     os._exit(0)
@@ -172,7 +172,7 @@ def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coord
         children.append(subprocess.Popen([*command, role], env=environment, preexec_fn=_unblock))  # noqa: S603, PLW1509
     signal.pthread_sigmask(signal.SIG_UNBLOCK, asked)
     code = _wait(children)
-    if code < 0:  # a signal ended it; one that was passed on to a role that had only begun is no failure
+    if code < 0:  # a signal ended it; one that was passed on to a role that had only begun is not a failure
         return 0 if -code in stopped_by else 1
     return code
 

@@ -252,7 +252,7 @@ def gaps_of(status: Status) -> list[str]:
         if not partition["missing"]:
             continue
         first, last = partition["missing"]
-        loss = f"misses offsets {first} to {last}" if first <= last else f"begins anew at offset {first}"
+        loss = f"misses offsets {first} to {last}" if first <= last else f"begins again at offset {first}"
         fault = partition.get("fault", "missing")
         described.append(f"{partition['src']}/{partition['p']} {loss} ({fault})")
     return described

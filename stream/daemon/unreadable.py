@@ -1,6 +1,6 @@
-"""Partitions whose next record batch cannot be decoded: each stops alone, the others go on, and it is tried again.
+"""Partitions whose next record batch cannot be decoded: each stops alone, the others continue, and it is tried again.
 
-A client that raises at such a batch ends the process, which reads it again after its restart, for ever; and the healthy
+A client that raises at such a batch ends the process, which reads it again after its restart, forever; and the healthy
 partitions of the process stop with it. Skipping the batch would lose events without a trace. Therefore the partition
 waits until the batch can be read (the disk is repaired, another replica leads, the missing package is installed), or an
 operator removes the batch from the log, which the fold then sees as a gap.
@@ -56,7 +56,7 @@ class UnreadablePartitions:
         if new:
             log.error(
                 "%s/%d: the record batch at offset %d cannot be decoded (%s): this partition is stopped and tried "
-                "again every %.0f s, the others go on; see docs/runbooks/VeilstreamUnreadableBatch.md",
+                "again every %.0f s, the others continue; see docs/runbooks/VeilstreamUnreadableBatch.md",
                 *(*partition, offset, cause, RETRY_SECONDS),
             )
 

@@ -251,7 +251,7 @@ def connected(files: DataFiles, work: Path, memory: str | None) -> DuckDBPyConne
     Raises
     ------
     InputError
-        If duckdb is not installed, or `memory` is no amount.
+        If duckdb is not installed, or `memory` is not an amount.
     """
     try:
         import duckdb

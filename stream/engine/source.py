@@ -31,7 +31,7 @@ def check_bins(asked: CountQuery) -> None:
     """Refuse bins of an attribute that the query does not name as sensitive."""
     other_attributes = sorted(set(asked.bins) - set(asked.sensitive))
     if other_attributes:
-        raise InputError(f"bins are given for {', '.join(other_attributes)}, which is no sensitive attribute here")
+        raise InputError(f"bins are given for {', '.join(other_attributes)}, which is not a sensitive attribute here")
 
 
 def labels(texts: Sequence[str], asked: CountQuery, *, resource: bool = False) -> Column:
@@ -374,7 +374,7 @@ def opened(path: Path | str, reading: Reading) -> DataFiles:
     Raises
     ------
     InputError
-        If it is no data set of Parquet or CSV files, or lacks a case, activity or time.
+        If it is not a data set of Parquet or CSV files, or lacks a case, activity or time.
     """
     text = url_of(path)
     system, files = _listed(text)

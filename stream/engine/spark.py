@@ -191,7 +191,7 @@ def readable(files: DataFiles) -> DataFiles:
     import pyarrow as pa
 
     if files.kind == CSV:
-        raise InputError(f"{files.name}: CSV is no data set for spark; write Parquet, or use --engine duckdb")
+        raise InputError(f"{files.name}: CSV is not a data set for spark; write Parquet, or use --engine duckdb")
     kind = files.types.get(files.names.time, pa.string())
     if any(name.lower() == "_metadata" for name in files.header):
         raise InputError(
@@ -256,7 +256,7 @@ def session(work: Path, memory: str | None) -> tuple[SparkSession, bool]:
     Raises
     ------
     InputError
-        If pyspark is not installed, the application keeps an event log, or `memory` is no amount.
+        If pyspark is not installed, the application keeps an event log, or `memory` is not an amount.
     VeilstreamError
         If no session can be started.
     """
@@ -307,7 +307,7 @@ def _started(work: Path, memory: str | None) -> SparkSession:
 def megabytes(memory: str) -> str:
     """Return an amount of memory such as `2GB`, `512m`, `1.5GiB` as a JVM takes it.
 
-    As for duckdb, GB and g are 10^9 bytes, GiB is 2^30. InputError for a text that is no amount.
+    As for duckdb, GB and g are 10^9 bytes, GiB is 2^30. InputError for a text that is not an amount.
     """
     amount = re.fullmatch(r"(\d+(?:\.\d+)?) *([kmgt])(i?)b?", memory.strip().lower())
     if amount is None:

@@ -240,7 +240,7 @@ def _had_all(state: State, ordered: Positions, final: Positions) -> Flags:
 #
 # If the person of a case is known, at most `most_cases` cases of one person are exposed over all cuts, in the order in
 # which they began: that order depends on the person alone. The number is kept by pseudonym as long as the publication
-# exists, since retention and erasure remove cases, and a person whose cases were forgotten could begin anew. Complete
+# exists, since retention and erasure remove cases, and a person whose cases were forgotten could begin again. Complete
 # cases without a person are dropped: they could exceed that person's cap.
 
 

@@ -153,7 +153,7 @@ def decode(raw: bytes) -> dict[str, Any]:
     Raises
     ------
     RefusedError
-        For bytes that are no state, or one of a version that is not read here.
+        For bytes that are not a state, or one of a version that is not read here.
     """
     try:
         table = msgspec.msgpack.decode(raw)

@@ -91,7 +91,7 @@ class ColumnTable:
 
     @property
     def kept(self) -> list[str]:
-        """Names of the columns that a snapshot has; `DERIVED` ones are counted anew on restore."""
+        """Names of the columns that a snapshot has; `DERIVED` ones are counted again on restore."""
         return [name for name in sorted(self._data) if not name.startswith(DERIVED)]
 
     def to_state(self) -> dict[str, Any]:

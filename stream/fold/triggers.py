@@ -180,7 +180,7 @@ class PublicationState:
         return cls(**{**table, "last_place": tuple(table["last_place"])})
 
     def reset(self, now: int | None) -> None:
-        """Begin to count anew: a cut was taken, or a trigger was consumed without one."""
+        """Begin to count again: a cut was taken, or a trigger was consumed without one."""
         self.new_cases = self.new_events = self.completed = 0
         self.last_cut = now if now is not None else self.last_cut
         self.waiting_since = None
@@ -346,7 +346,7 @@ class PublicationState:
         if interval is not None and self.cuts:
             if clock.now is None:  # without a tick, the time since the last cut is unknown
                 return True
-            # A cut before the first tick has no time. If it counted as taken now, the guard would hold for ever.
+            # A cut before the first tick has no time. If it counted as taken now, the guard would hold forever.
             if self.last_cut is not None and clock.now - self.last_cut < interval:
                 return True
         return window.min_new_cases is not None and not window.tumbling and self.new_cases < window.min_new_cases
@@ -458,7 +458,7 @@ class Publications:
         clock = self._clocks.read(rules.window.idle_timeout)
         counters.open_windows(rules, clock, self._state.earliest, simulated=self._rules.embedded)
 
-    # counted anew
+    # counted again
 
     def recount(self) -> None:
         """Compute again the numbers that follow from the events: after a restore, a new configuration, an erasure."""

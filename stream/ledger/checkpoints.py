@@ -88,7 +88,7 @@ class SavedState:
                 return cls(layout, daemon.state, daemon.ledger, daemon.position, daemon.epoch)
         except msgspec.DecodeError:
             pass
-        raise RefusedError("the checkpoint cannot be read: these bytes are no saved state")
+        raise RefusedError("the checkpoint cannot be read: these bytes are not a saved state")
 
 
 class SavedChange(msgspec.Struct, array_like=True, frozen=True):

@@ -183,7 +183,7 @@ class SealBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SealEntry(_Entry, tag="seal", frozen=True, kw_only=True):
-    """A release number and its bytes belong together, for ever."""
+    """A release number and its bytes belong together, forever."""
 
     body: SealBody
 
@@ -223,7 +223,7 @@ class ApprovalBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ApprovalEntry(_Entry, tag="approval", frozen=True, kw_only=True):
-    """A person decided on a held release. The first decision counts; one that the gate refused is no decision."""
+    """A person decided on a held release. The first decision counts; one that the gate refused is not a decision."""
 
     body: ApprovalBody
 
@@ -275,7 +275,7 @@ class DeltaAnchor(msgspec.Struct, frozen=True):
 
 
 class NoteBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts that are no decisions; each note has one of these.
+    """Facts that are not decisions; each note has one of these.
 
     * `first_seen`: clock (ns) at which the ledger first recorded the publication;
     * `publishing`: number of a release whose moment has come;
@@ -345,7 +345,7 @@ def read_entry(line: bytes) -> Entry:
     Raises
     ------
     msgspec.DecodeError
-        If the bytes are no entry.
+        If the bytes are not an entry.
     """
     entry = _DECODER.decode(line)
     return entry.to_entry() if isinstance(entry, _RawNote) else entry

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
-"""96 bits, drawn anew for every file: the size for which GCM is specified; repeated under one key it would be void."""
+"""96 bits, drawn again for every file: the size for which GCM is specified; repeated under one key it would be void."""
 
 Protection = Literal["plain", "current", "former"]
 """Key that encrypts some bytes: none, the configured one, or the one before it."""

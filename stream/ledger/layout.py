@@ -47,7 +47,7 @@ NOT_PUBLICATIONS = {
     *(LEDGER, KEY, LOCK, CHECKPOINTS, CONFIGURATION, FAUST, STATUS, "status.tmp", BAD_ROWS, FOR_OFFICERS),
     "quarantine",  # of earlier programs
 }
-"""Names in the operator's folder that are no publication's."""
+"""Names in the operator's folder that are not publication's."""
 
 
 def release_folder(number: int) -> str:

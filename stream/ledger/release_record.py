@@ -170,7 +170,7 @@ class ReleaseRecord:
 def first_shown(records: Iterable[ReleaseRecord]) -> dict[str, float]:
     """Return the time of the first cut whose release shows each case, by pseudonym, in seconds since 1970.
 
-    Records that are no case are left out.
+    Records that are not cases are left out.
     """
     first: dict[str, float] = {}
     for record in records:

@@ -1,4 +1,4 @@
-"""The ledger: what was charged, sealed, withheld and published, in order, for ever.
+"""The ledger: what was charged, sealed, withheld and published, in order, forever.
 
 Entries are appended and never changed. A charge is keyed by its cut and redraw number; a redraw after
 lost bytes is charged again, because the bytes may have been seen. A seal is keyed by its number: the first

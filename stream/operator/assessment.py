@@ -341,7 +341,7 @@ def warnings(assessments: Mapping[str, Assessment]) -> Iterator[str]:
     if not first.control_cases:
         yield (
             "There is no control, so rates are compared with the best guess without the release. General knowledge "
-            "that the release contains also raises the rates above that guess, and is no leak. Give --control, "
+            "that the release contains also raises the rates above that guess, and is not a leak. Give --control, "
             "cases that did not enter the release."
         )
     if first.drift is not None and first.drift.clear:
@@ -456,7 +456,7 @@ def _table(name: str, result: ProfileResult) -> Section:
 
 
 def further_figures(result: ProfileResult) -> Iterator[str]:
-    """Yield the figures of the attacks that are no risks: true positives, and what is released word for word."""
+    """Yield the figures of the attacks that are not risks: true positives, and what is released word for word."""
     for measure in result.measures:
         if measure.risk is None:
             continue

@@ -115,7 +115,7 @@ def restore(source: Path, output: Path, store: str | None = None) -> About:
     """Unpack a backup into the (absent or empty) operator folder of `output`.
 
     RefusedError where the store holds a release that the backup's ledger does not know: the backup is older than
-    what was published, and going on would publish numbers twice. Charges of attempts that had not come to their seal
+    what was published, and continuing would publish numbers twice. Charges of attempts that had not come to their seal
     pay for nothing more: what they paid for may have been sealed, seen and lost since.
     """
     operator = OperatorLayout(output).root

@@ -124,7 +124,7 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
     except NewerLedgerError:
         raise
     except (RefusedError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        why = str(error) if isinstance(error, RefusedError) else "an entry is no entry; restore it from a backup"
+        why = str(error) if isinstance(error, RefusedError) else "an entry is not an entry; restore it from a backup"
         result.problems.append(VerifyProblem("ledger", f"{ledger}: {why}" if str(ledger) not in why else why))
         return result
     accounts = {name: account for name, account in view.accounts.items() if account.has_attempts}
@@ -247,7 +247,7 @@ class _Publication:
         self._files(number, folder, seal.files, also={MANIFEST})
         manifest = _json(body)
         if manifest is None:
-            self._wrong("manifest", f"{MANIFEST} is no JSON object", number)
+            self._wrong("manifest", f"{MANIFEST} is not a JSON object", number)
             return
         self._manifest(number, seal, manifest)
         self._chain(number, manifest)

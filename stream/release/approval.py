@@ -295,7 +295,7 @@ def _erased(pipeline: Pipeline, number: int) -> list[Reason]:
 def holds_erased(holder: Holder, number: int) -> bool:
     """Return whether a held release shows, holds in memory, or may count a case that was erased after its seal.
 
-    If its records are no cases, or its files are not on this host, this cannot be decided, and every erasure counts.
+    If its records are not cases, or its files are not on this host, this cannot be decided, and every erasure counts.
     """
     erased = holder.ledger.view.erased_since(holder.name, number)
     if not erased:

@@ -3,7 +3,7 @@
 A recipient of two publications compares their releases as if they were one series: if windows differ, one of them
 shows a few cases more than the other, and these are isolated. So audits and gates of a publication look back at every
 release of its audience, also at those of a publication that the configuration no longer names, and mechanisms that
-remember share one memory. Releases whose records are no persons (Amun, differential privacy) do not belong to it: each
+remember share one memory. Releases whose records are not persons (Amun, differential privacy) do not belong to it: each
 such publication is a series of its own.
 """
 
@@ -55,7 +55,7 @@ class Earlier(Sequence[ReleaseRecord]):
             try:
                 self._held[key] = read(key)
             except UnreadableError as error:
-                # The process starts nevertheless: publications to other audiences go on.
+                # The process starts nevertheless: publications to other audiences continue.
                 name, number = key
                 log.error("release %d of %s: %s; cuts that look back at it are refused", number, name, error)
                 self._lost.add(key)

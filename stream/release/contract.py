@@ -335,7 +335,7 @@ class Mechanism(BaseModel, ABC):
 
     @property
     def perspective(self) -> tuple[str, ...] | None:
-        """Return the columns that releases carry, with the accuracy of times; None if their records are no persons.
+        """Return the columns that releases carry, with the accuracy of times; None if their records are not persons.
 
         Publications of one audience are comparable if they carry the same.
         """

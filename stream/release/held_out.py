@@ -205,7 +205,7 @@ def document(
     except (BoundError, InputError) as error:
         return body | {"reason": str(error)}
     except Exception as error:  # a measure must not keep a daemon from releasing, whatever is wrong with it
-        log.exception("the assessment of a release failed; the release goes on")
+        log.exception("the assessment of a release failed; the release continues")
         return body | {"reason": f"the assessment failed ({type(error).__name__}); the log of the program has more"}
     return body | {"assessments": [{"attacked": "releases of both halves of the cut", **assessment.json()}]}
 

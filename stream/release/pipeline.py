@@ -258,7 +258,7 @@ class Pipeline:
             entry = msgspec.structs.replace(entry, body=body)
         committed = self.ledger.append(entry).body
         if committed.scope and (once is None or not once.matches(committed)):
-            text = f"{self.name}: an attempt under other terms has charged this cut; the next cut is charged anew"
+            text = f"{self.name}: an attempt under other terms has charged this cut; the next cut is charged again"
             return [Reason("mechanism", text)]
         paid = committed.charge
         parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
@@ -271,11 +271,11 @@ class Pipeline:
             if more > before:
                 text = (
                     f"{code}: {float(more):g} is needed, but an attempt under another configuration has charged this "
-                    f"cut {float(before):g}; the next cut is charged anew"
+                    f"cut {float(before):g}; the next cut is charged again"
                 )
                 reasons.append(Reason(code, text, before, more))
         if not reasons and not covers(committed.noise, self.spec.draws):
-            text = f"{self.name}: an attempt with other noise has charged this cut; the next cut is charged anew"
+            text = f"{self.name}: an attempt with other noise has charged this cut; the next cut is charged again"
             reasons.append(Reason("mechanism", text))
         return reasons
 
@@ -419,7 +419,7 @@ class Pipeline:
         )
         seconds["read_back"] = time.monotonic() - started
         if faults:
-            check_unfinished(prepared.tmp)  # a folder that somebody removed is no fault of the mechanism
+            check_unfinished(prepared.tmp)  # a folder that somebody removed is not a fault of the mechanism
             self.store.quarantine(prepared)
             reasons = [Reason("mechanism", fault) for fault in faults]
             audit = audit_document.full_audit(judged, "withheld", reasons, seconds, spec)
@@ -578,8 +578,10 @@ class Pipeline:
 
     def _pause(self, attempt: Attempt, lost: UnreadableError) -> Decision:
         """Refuse the cut of a publication that lost a file of an earlier release. Other publications continue."""
-        log.error("%s is paused: %s, and put it back; its cuts are refused until then, others go on", self.name, lost)
-        reason = Reason("mechanism", f"{lost}, and put it back: the next cut goes on")
+        log.error(
+            "%s is paused: %s, and put it back; its cuts are refused until then, others continue", self.name, lost
+        )
+        reason = Reason("mechanism", f"{lost}, and put it back: the next cut continues")
         return self._withhold(attempt, [reason], AuditDocument())
 
     def _withhold(

@@ -149,7 +149,7 @@ def faults(
     """Return why the files must not leave: one cannot be read, lacks events, or breaks the promise.
 
     Lines name the format and counts, nothing of the data. A bound that was already broken before the file was written,
-    because erasure or retention took cases away, is no fault of the bytes.
+    because erasure or retention took cases away, is not a fault of the bytes.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def _faults_of(
     values = {name: candidate.log.case_values(name).take(case_of_build) for name in linked}
     broken = mechanism.broken(candidate.showing(log.with_columns(case=values, event={})), exposure)
 
-    # The bounds on the sensitive values as the file shows them: classes by now, and `other` is no value.
+    # The bounds on the sensitive values as the file shows them: classes by now, and `other` is not a value.
     sensitive = tuple(name for name in exposure.sensitive if name in build.attributes)
     if sensitive:
         classes = {}

@@ -54,7 +54,7 @@ def mechanism_of(kind: str, flags: Mapping[str, Any]) -> Mechanism:
         name = ".".join(str(part) for part in first["loc"]) or "the mechanism"
         if first["type"] == "extra_forbidden":
             options = sorted(set(kinds()[kind].model_fields) - {"kind"})
-            raise InputError(f"{name} is no option of --mechanism {kind}; it has {', '.join(options)}") from None
+            raise InputError(f"{name} is not an option of --mechanism {kind}; it has {', '.join(options)}") from None
         if first["type"] == "missing":
             raise InputError(f"--mechanism {kind} needs {_flag(name)}") from None
         raise InputError(f"--mechanism {kind}: {name}: {first['msg'].removeprefix('Value error, ')}") from None

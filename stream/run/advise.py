@@ -61,7 +61,7 @@ class CandidateTrial:
     waiting
         Cuts that released nothing because they waited for more cases.
     kept
-        Events of the last release / events seen. None: nothing was released, or records are no cases.
+        Events of the last release / events seen. None: nothing was released, or records are not cases.
     wait_days
         Median days from the last event of a case to its first publication.
     loses
@@ -219,7 +219,7 @@ def _ends(log: EventLog) -> dict[str, float]:
 def median_wait(records: Sequence[ReleaseRecord], since: Mapping[str, float]) -> float | None:
     """Return median days from `since` (seconds by pseudonym) to the first release that shows the case.
 
-    Never below 0 (an open case may be shown); None if records are no cases (dp).
+    Never below 0 (an open case may be shown); None if records are not cases (dp).
     """
     first = first_shown(records)
     waits = [max(0.0, moment - since[case]) / DAY for case, moment in first.items() if case in since]

@@ -142,7 +142,7 @@ def _starts(replay: Replay, log: EventLog) -> dict[str, float]:
 
 
 def _delay(records: Sequence[ReleaseRecord], starts: Mapping[str, float]) -> float | None:
-    """Return None if records are no cases (dp)."""
+    """Return None if records are not cases (dp)."""
     first = first_shown(records)
     waits = [(moment - starts[case]) / DAY for case, moment in first.items() if case in starts]
     return median(waits) if waits else None

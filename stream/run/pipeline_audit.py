@@ -122,7 +122,7 @@ BYTE_VICTIMS = (
 
 SERIES_VICTIMS = (
     Victim("a case of release 3 of 5", "AB", 60),
-    Victim("a case that goes on after its release", "AB", 36, later=(60, 84)),
+    Victim("a case that continues after its release", "AB", 36, later=(60, 84)),
     Victim("a case that straddles two windows", "AB", 71),
     Victim("a case of a new variant in release 3 of 5", "XYZ", 60),
 )

@@ -85,7 +85,7 @@ class Armed:
         return obeying
 
     def arm_clock(self) -> None:
-        """`time.time` and `time.time_ns` of this process obey; the monotonic clock goes on, as a real one does."""
+        """`time.time` and `time.time_ns` of this process obey; the monotonic clock continues, as a real one does."""
         seconds, nanoseconds = time.time, time.time_ns
         time.time = lambda: seconds() + self._offset()
         time.time_ns = lambda: nanoseconds() + int(self._offset() * 1e9)

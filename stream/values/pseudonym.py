@@ -22,7 +22,7 @@ def key_from_text(text: str) -> bytes:
     Raises
     ------
     InputError
-        If it is no key, or too short.
+        If it is not a key, or too short.
     """
     try:
         key = bytes.fromhex(text.strip())

@@ -41,7 +41,7 @@ TLKC = ["--sensitive", "diagnosis", "--release-attributes", "diagnosis", "--K", 
 
 
 def test_anonymize(small: pd.DataFrame, small_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The same document, variants and attributes; ids and order are drawn anew each time."""
+    """The same document, variants and attributes; ids and order are drawn again each time."""
     target = tmp_path / "out.parquet"
     document = printed(capfd, "anonymize", small_file, "-o", target, *TLKC)
     release = vs.anonymize(small, sensitive="diagnosis", release_attributes="diagnosis", K=5, L=2, C="0.9")

@@ -70,7 +70,7 @@ def test_a_series_carries_verdict_and_promises(small: pd.DataFrame) -> None:
 
 
 def test_a_series_without_a_release_says_so(small: pd.DataFrame) -> None:
-    """Too few cases for a first release are no error."""
+    """Too few cases for a first release are not an error."""
     few = small[small["case:concept:name"].isin(sorted(small["case:concept:name"].unique())[:10])]
     series = vs.replay(few)
     assert (series.releases, series.exit_code) == ([], 3)
@@ -115,7 +115,7 @@ def test_a_release_can_be_mined(frame: pd.DataFrame) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "unknown mechanism": ({"mechanism": "k-anonymity"}, ["'k-anonymity' is not one of", *kinds()]),
-    "misspelt parameter": ({"k": 5}, ["k is no option of mechanism='tlkc'", "it has C, K, L"]),
+    "misspelt parameter": ({"k": 5}, ["k is not an option of mechanism='tlkc'", "it has C, K, L"]),
     "missing parameter": ({"mechanism": "dp-log", "epsilon": 1}, ["mechanism dp-log needs delta_dp"]),
     "bad value": ({"K": 0}, ["K: Input should be greater than or equal to 1"]),
     "unknown attribute": ({"sensitive": "Diagnosis"}, ["'Diagnosis' is not in the log; it has age, diagnosis"]),

@@ -62,7 +62,7 @@ def alerts() -> dict[str, str]:
     """`alert NAME` -> its expression with every comparison as 0 or 1 (`bool`): an answer in good health too.
 
     Without `bool` a comparison keeps only what is wrong, and a misspelt metric or labels that never match would look
-    like health for ever.
+    like health forever.
     """
     return {f"alert {rule['alert']}": COMPARISON.sub(r" \1 bool ", rule["expr"]) for rule in rules()}
 

@@ -158,7 +158,7 @@ def test_a_new_process_awaits_the_next_release_since_the_latest_one(tmp_path: Pa
 
 
 def test_moments_of_a_simulated_clock_are_none(tmp_path: Path) -> None:
-    """A daemon that goes on with a replay's folder does not wait since the year of the log."""
+    """A daemon that continues with a replay's folder does not wait since the year of the log."""
     metrics = opened(released(tmp_path / "out", "simulated"), tmp_path / "out")
     assert (value(metrics, "release_awaited_timestamp_seconds") or 0) == pytest.approx(time.time(), abs=3600)
     assert value(metrics, "release_expected_seconds") == 7 * 86400  # as before a first release

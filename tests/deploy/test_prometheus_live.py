@@ -129,7 +129,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     def first(watch: MetricsObserver, *arguments: Any, **more: Any) -> None:
         folded(watch, *arguments, **more)
         pace.begin()
-        if more.get("last"):  # an alert stays for a while, lest a restart end it and begin it anew
+        if more.get("last"):  # an alert stays for a while, lest a restart end it and begin it again
             pace.until(lambda: watcher.cleared >= CLEARED)
 
     def each(watch: MetricsObserver, *arguments: Any) -> None:
@@ -158,7 +158,7 @@ def test_the_replay_was_scraped_while_it_ran(seen: Seen) -> None:
 
 
 def test_every_expression_of_panels_and_alerts_has_data(seen: Seen) -> None:
-    """An expression that matches no series would stay silent for ever: none does, but those only a daemon answers."""
+    """An expression that matches no series would stay silent forever: none does, but those only a daemon answers."""
     assert len(of_a_replay()) > 45
     assert seen.silent == {}
 

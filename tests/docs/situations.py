@@ -37,7 +37,7 @@ def faults(name: str, situation: str, *starts: str) -> Iterator[str]:
         yield f"does not begin with {' or '.join(starts)}"
         return
     if not situation.endswith((".", ")", "`")):
-        yield "is no whole sentence"
+        yield "is not a whole sentence"
     if len(informative(name, situation.removeprefix(start))) < LEAST_WORDS:
         yield "names no situation: it would suit any other key as well"
 

@@ -34,7 +34,7 @@ class Snippet:
         return f"{self.page}:{self.line}"
 
     def commands(self) -> list[str]:
-        """The lines of a shell, without empty ones and comments; a line that goes on is one."""
+        """The lines of a shell, without empty ones and comments; a line that continues is one."""
         lines = self.text.replace("\\\n", " ").splitlines()
         return [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
 

@@ -36,7 +36,7 @@ TOGETHER = [
     ),
     RUNBOOKS,
 ]
-"""Pages that go on where the one before ended, and pages that look at one folder."""
+"""Pages that continue where the one before ended, and pages that look at one folder."""
 
 
 def test_every_block_names_its_language() -> None:

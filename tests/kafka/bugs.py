@@ -1,4 +1,4 @@
-"""Bugs, planted on purpose: a verifier that does not see them is no verifier."""
+"""Bugs, planted on purpose: a verifier that does not see them is not a verifier."""
 
 from __future__ import annotations
 

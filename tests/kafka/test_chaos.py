@@ -75,7 +75,7 @@ def test_ten_seeded_faults_lose_nothing_and_their_judge_can_say_no() -> None:
     said: dict[str, set[str]] = {}
 
     def look(world: World) -> None:
-        before = {*judge.disagreements(world.site)}  # the release that was ordered at the end is no cut of a window
+        before = {*judge.disagreements(world.site)}  # the release that was ordered at the end is not a cut of a window
         for name, (spoil, _) in SPOILS.items():
             said[name] = {judge.kind_of(line) for line in {*_spoiled(world.site, spoil)} - before}
 

@@ -110,8 +110,8 @@ def damaged(broker: AnyBroker) -> Broker:
 
 
 def test_a_batch_that_cannot_be_decoded_stops_its_partition_alone(damaged: Broker, name: str, tmp_path: Path) -> None:
-    """Partition 1 has a damaged batch: what comes before it is taken, the other partition goes on, the worker stays up
-    and says where it is at /readyz, in `status` and as a metric. Once the batch is whole again nothing is lost."""
+    """Partition 1 has a damaged batch: what comes before it is taken, the other partition continues, the worker stays
+    up and says where it is at /readyz, in `status` and as a metric. Once the batch is whole again nothing is lost."""
     health, metrics = free_ports(2)
     top = f"health_port = {health}\n[metrics]\nport = {metrics}"
     one = _site(damaged, name, tmp_path, partitions=2, top=top)
@@ -163,7 +163,7 @@ def test_what_was_deleted_behind_a_stopped_partition_is_a_gap(damaged: Broker, n
 def test_a_delta_that_cannot_be_decoded_stops_the_coordinator_in_place(
     damaged: Broker, name: str, tmp_path: Path
 ) -> None:
-    """It stays up, is not ready, and `status` names topic and offset; it goes on when the batch is whole again."""
+    """It stays up, is not ready, and `status` names topic and offset; it continues when the batch is whole again."""
     (health,) = free_ports(1)
     one = _site(damaged, name, tmp_path)
     delta = f"veilstream.{name}.delta"

@@ -76,7 +76,7 @@ def _append(one: Site, topic: str, values: list[bytes]) -> None:
 def test_repeated_deltas_rewound_groups_and_a_corrupt_checkpoint_change_nothing(
     broker: AnyBroker, name: str, tmp_path: Path
 ) -> None:
-    """Everything comes twice, from the begin, onto a damaged state: the releases are the same, and go on."""
+    """Everything comes twice, from the begin, onto a damaged state: the releases are the same, and continue."""
     one = scenario.site(broker.bootstrap, name, tmp_path)
     values = scenario.events(cases=20)
     delta = f"veilstream.{name}.delta"

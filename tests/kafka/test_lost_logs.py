@@ -87,7 +87,7 @@ def test_a_source_that_lost_its_tail_is_a_gap(broker: AnyBroker, name: str, tmp_
 def test_a_source_created_again_is_a_gap(
     broker: AnyBroker, name: str, tmp_path: Path, stopped: bool, action: str
 ) -> None:
-    """A topic of the same name is not the same log: its ten events are no repeats of the ten before."""
+    """A topic of the same name is not the same log: its ten events are not repeats of the ten before."""
     one = _site(broker, name, tmp_path)
     try:
         ingest, coordinator = one.start("ingest"), one.start("coordinator")

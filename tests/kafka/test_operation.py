@@ -90,7 +90,7 @@ def test_a_role_that_dies_takes_the_other_with_it(broker: AnyBroker, name: str, 
 
 
 def test_a_stop_in_the_middle_of_a_build_is_bounded(broker: AnyBroker, name: str, tmp_path: Path) -> None:
-    """SIGTERM while a release is built, which goes on for minutes: the process ends within its 20 s with 0, the
+    """SIGTERM while a release is built, which continues for minutes: the process ends within its 20 s with 0, the
     release is dropped unseen, and the next start makes it from the same charge."""
     one = scenario.site(broker.bootstrap, name, tmp_path)
     values = scenario.events(cases=20)
@@ -101,7 +101,7 @@ def test_a_stop_in_the_middle_of_a_build_is_bounded(broker: AnyBroker, name: str
         one.wait(lambda: len(one.ledger("charge")) == 1, "a charge")
         assert one.ledger("seal") == []
         coordinator.terminate()
-        assert coordinator.wait(PATIENCE) == 0  # the build would go on for 600 s
+        assert coordinator.wait(PATIENCE) == 0  # the build would continue for 600 s
         assert "the stop took too long" in one.logs()
         assert one.ledger("seal") == []
         again = Keeper(one, "coordinator")

@@ -1,4 +1,4 @@
-"""Members come while events arrive: nothing is lost between two generations of a group, and nobody hangs for ever."""
+"""Members come while events arrive: nothing is lost between two generations of a group, and nobody hangs forever."""
 
 from __future__ import annotations
 

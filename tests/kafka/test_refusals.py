@@ -18,7 +18,7 @@ AnyBroker = Broker | ForeignBroker
 
 
 def errors(one: Site) -> list[str]:
-    """Return the lines that were logged as errors, and every line that is no log record (a stack trace)."""
+    """Return the lines that were logged as errors, and every line that is not a log record (a stack trace)."""
     found = []
     for line in filter(lambda text: text and not text.startswith("== "), one.logs().splitlines()):
         try:

@@ -30,7 +30,7 @@ IDLE = 60.0
 """Seconds after which a mutant that has not used the processor waits for something that does not come."""
 
 LEAST = 0.3
-"""Seconds of the processor in that time that are none: every process that can go on gets more."""
+"""Seconds of the processor in that time that are none: every process that can continue gets more."""
 
 POLL = 0.005
 """Seconds between two looks at a mutant."""
@@ -42,7 +42,7 @@ STOPPED = "not run"
 """Outcome of a mutant whose process was ended from outside, such as for want of memory: that says nothing."""
 
 NO_CHANGE = "no change"
-"""Outcome of a mutant of an annotation, or of one that is no program: none at all."""
+"""Outcome of a mutant of an annotation, or of one that is not a program: none at all."""
 
 Report = Callable[[str, str, Mutant, str, float], None]
 """(path, function, mutant, outcome, seconds)."""
@@ -191,7 +191,7 @@ class Session:
 def forked(body: Callable[[], bool], limit: float) -> tuple[str, float, int]:
     """Run `body` in a fork: killed where it says so, dies or does not end; survived otherwise. Seconds and exit code
     beside it. It does not end where it takes `limit` seconds of the processor, or none for long; looks are counted,
-    not seconds, so that all this may be stopped for a while and go on."""
+    not seconds, so that all this may be stopped for a while and continue."""
     begin = time.monotonic()
     pid = os.fork()
     if pid == 0:

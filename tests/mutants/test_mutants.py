@@ -78,7 +78,7 @@ def test_faults_that_are_planted() -> None:
 
 
 def test_a_constant_of_a_module_with_kernels_is_compiled_into_them() -> None:
-    """The kernels are compiled anew with it; who holds them gets the new ones, and a second planting gives it back."""
+    """The kernels are compiled again with it; who holds them gets the new ones, and a second planting gives it back."""
     from models.dp import discrete
 
     def largest() -> int:

@@ -89,7 +89,7 @@ class Oracle:
         self.evaluate()
 
     def lose(self, source, first):
-        """A source's log is another one from offset `first` on: these offsets come again, and are no repeats."""
+        """A source's log is another one from offset `first` on: these offsets come again, and are not repeats."""
         self.high[source] = min(self.high.get(source, -1), first - 1)
 
     def tick(self, at):

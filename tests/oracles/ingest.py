@@ -166,7 +166,7 @@ class RecordWriter:
     """Events before this time (ns) are ignored."""
     raw_resources: bool = False
     person: str | None = None
-    """The attribute that names the person of a case: only its pseudonym goes on."""
+    """The attribute that names the person of a case: only its pseudonym continues."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Records that became no event because the configuration says so, by kind: counted, since nothing else shows them.
     """
@@ -219,7 +219,7 @@ class RecordWriter:
 
     def _row(self, record: Message, event: SourceEvent, clock: int) -> tuple[bytes, int]:
         if event.time_ns not in TIMES:
-            raise Poison("time")  # no decoder gives one; in a delta it would stay for ever
+            raise Poison("time")  # no decoder gives one; in a delta it would stay forever
         if event.time_ns > clock + self.max_skew_ns:
             raise Poison("future")
         if self.earliest is not None and event.time_ns < self.earliest:

@@ -78,7 +78,7 @@ def accounting(entries: Sequence[Entry], name: str) -> Accounting:
 
 
 def notes(entries: Sequence[Entry], name: str | None = None) -> list[NoteEntry]:
-    """Return the notes that are no claims, of one publication or of all."""
+    """Return the notes that are not claims, of one publication or of all."""
     return [entry for entry in entries if isinstance(entry, NoteEntry) and name in (None, entry.publication)]
 
 

@@ -16,4 +16,4 @@ def test_an_inspection_of_fifty_bad_rows_ends_with_2(veilstream: Command, table:
     outcome = veilstream("inspect", str(log))
     assert outcome.returncode == 2, outcome.stdout
     assert "50" in outcome.stdout + outcome.stderr
-    assert "go on with" not in outcome.stdout
+    assert "continue with" not in outcome.stdout

@@ -127,7 +127,7 @@ def comparable(audits: Any) -> Any:
 def test_audits_of_a_series_equal_those_from_scratch(
     values: bool, method: str, against: Any, seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Over growth, suppression, retention, erasure, withheld candidates, a numbering that begins anew, restarts, and
+    """Over growth, suppression, retention, erasure, withheld candidates, a numbering that begins again, restarts, and
     earlier releases whose logs have left memory."""
     rng = random.Random(f"{values}{method}{against}{seed}")
     series, kept = Series(rng, values, timed=seed == 1), []
@@ -292,7 +292,7 @@ def _matching_records(given: ReleasePair, table: NextOccurrences, bk: tuple[Any,
 def _matching_by_definition(
     earlier: SimpleLog, later: SimpleLog, bk: tuple[Any, ...], n: int, known: Callable[[Any], Any]
 ) -> tuple[int, int]:
-    """The same by Def. 8: at most n symbols of bk are no part of a common subsequence with the trace."""
+    """The same by Def. 8: at most n symbols of bk are not part of a common subsequence with the trace."""
     sizes = []
     for log in (earlier, later):
         size = 0

@@ -100,7 +100,7 @@ def test_what_is_followed_equals_each_pair_alone(
 
 
 def test_all_ways_are_gone(ways: Counter[str]) -> None:
-    """Records that are hidden anew in every release have no link, and others are shared by too many."""
+    """Records that are hidden again in every release have no link, and others are shared by too many."""
     rng, records = random.Random(8), list[ReleaseRecord]()
     series = Series(rng, values=True)
     for number in range(1, 12):

@@ -131,7 +131,7 @@ def test_a_base_and_its_changes_are_the_state(
     made: FoldRules, other: tuple[FoldRules, FoldRules], steps: list[Any], data: st.DataObject
 ) -> None:
     """Cuts, late events, gaps, erasures, retention, new rules, attributes, event ids: anything between two saves;
-    and a fold that is restored from them goes on as the one that was saved."""
+    and a fold that is restored from them continues as the one that was saved."""
     fold, kept = Fold(made), Kept()
     saved = [flag for _, flag in steps]
     for position, record in enumerate(records([one for one, _ in steps], other)):

@@ -65,7 +65,7 @@ def test_event_time_windows_do_not_see_how_partitions_interleave(window, silence
         inactivity=silence,
         sources=(("A", 0), ("B", 0)),
     )
-    # both partitions go on to the same moment, so that every window closes in every interleaving
+    # both partitions continue to the same moment, so that every window closes in every interleaving
     closing = [Row(len(rows), f"last {name}", "a", 200 * S) for name, rows in (("A", one), ("B", two))]
     queues = {"A": [*one, closing[0]], "B": [*two, closing[1]]}
 

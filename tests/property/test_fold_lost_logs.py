@@ -125,7 +125,7 @@ def test_whatever_becomes_of_a_log_every_event_that_it_holds_is_folded_once(step
 @examples(100)
 @given(STEPS.map(lambda steps: [one for one in steps if one[0] in ("append", "read", "elect", "restart")]))
 def test_clean_elections_and_restarts_raise_no_alarm(steps):
-    """Another leader with the same log is no gap: an alarm that cries often is not heard."""
+    """Another leader with the same log is not a gap: an alarm that cries often is not heard."""
     world = World(Fold(FoldRules((PublicationRules("p", read_window({"manual": True})),))))
     for step, number in steps:
         getattr(world, step)(number)

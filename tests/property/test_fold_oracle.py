@@ -47,7 +47,7 @@ def of_a_configuration(made):
     """Whether check-config accepts the window.
 
     It refuses `events_per_case` alone for dp releases: the events say which cases are ready, ticks alone say which are
-    complete, and one row could fire for ever.
+    complete, and one row could fire forever.
     """
     window, *_, private = made
     return not (private and window.alone)

@@ -166,7 +166,7 @@ def test_a_kind_that_reads_more_of_a_case_says_which_engine_can(kind: str) -> No
 
 @pytest.mark.parametrize("given", [{"times": "microaggregated"}, {"suppression": "local", "value_aware": True}])
 def test_tlkc_that_reads_more_of_a_case_says_which_engine_can(given: dict[str, Any]) -> None:
-    """Means of times, and bans of single holders, are no plan on variants."""
+    """Means of times, and bans of single holders, are not a plan on variants."""
     with pytest.raises(InputError, match="--engine embedded"):
         single.mechanism_of("tlkc", given).variants_by()
 

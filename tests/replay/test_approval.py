@@ -225,7 +225,7 @@ def test_a_release_that_does_not_continue_what_left_since_is_refused(tmp_path: P
 def test_an_erasure_rejects_the_held_releases_that_it_concerns(
     world: Path, monkeypatch: pytest.MonkeyPatch, case: str, left: list[str]
 ) -> None:
-    """One that shows the case, and every one whose records are no cases: nothing of them is left to publish."""
+    """One that shows the case, and every one whose records are not cases: nothing of them is left to publish."""
     erase(world, monkeypatch, case)
     assert [one.publication for one in approval.held(world / "out")] == left
     pseudonym = Pseudonyms(read_key(world / "out" / "operator" / "key")).case(case)

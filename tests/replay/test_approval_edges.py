@@ -181,7 +181,7 @@ def test_a_paused_publication_publishes_no_approved_release(world: Path) -> None
 
 
 def test_a_gap_stops_approvals(world: Path) -> None:
-    """Nothing is released while events are missing; what was built before they were lost is no exception."""
+    """Nothing is released while events are missing; what was built before they were lost is not an exception."""
     with opened(world) as one:
         key = one.fold.rules.key
         list(one.fold.apply(0, Delta(src="log", p=0, prev=-1, last=3, n=0, key=key)))
@@ -249,7 +249,7 @@ def test_a_held_release_that_only_remembers_an_erased_case_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cases wait for a cohort with others like them: no release shows them yet, and an approval would bring an erased
-    one back into what the next release goes on from."""
+    one back into what the next release continues from."""
     sample(tmp_path)
     config = configured(tmp_path, {**PLAIN, "mechanism": COHORTS, "audit": {"bk_length": 1, "n": [0]}})
     config.write_text(config.read_text().replace("[process]", '[process]\ncompletion.end_activities = ["d"]'))
@@ -268,7 +268,7 @@ def test_a_held_release_that_only_remembers_an_erased_case_is_rejected(
 
 
 def test_an_erasure_reaches_held_releases_of_former_publications(world: Path) -> None:
-    """The configuration names neither of them any more: what is held would stay with the case for ever."""
+    """The configuration names neither of them any more: what is held would stay with the case forever."""
     settings = sources.load(configured(world, MANY))
     with closing(ReleaseService(settings, world / "out")) as service:
         case = service.pseudonyms.case("case3")

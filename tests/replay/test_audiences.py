@@ -248,7 +248,7 @@ def test_a_publication_does_not_change_its_audience(tmp_path: Path) -> None:
 
 def test_two_registries_from_before_are_refused(tmp_path: Path) -> None:
     """Two publications of cohorts that released apart, under a version without audiences: one case may be out in two
-    forms. One such publication alone goes on, and so do two under different audiences."""
+    forms. One such publication alone continues, and so do two under different audiences."""
     from stream.run.service import ReleaseService
 
     press = configuration((20, 21)).replace('name = "weekly"', 'name = "weekly"\naudience = "press"')

@@ -1,4 +1,4 @@
-"""A backup of a folder in use, or of one that a crash left, restores to something that goes on."""
+"""A backup of a folder in use, or of one that a crash left, restores to something that continues."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def restored(world: Path) -> None:
-    """The operator's folder is lost; the backup takes its place, and the replay goes on to its end."""
+    """The operator's folder is lost; the backup takes its place, and the replay continues to its end."""
     shutil.rmtree(world / "out" / "operator")
     assert veilstream(["restore", str(world / "b.tar.gz"), str(world / "out")]) == 0
     replay(world)

@@ -1,4 +1,4 @@
-"""A disk that fills and an fsync that fails: nothing partial is published, and the run goes on from there."""
+"""A disk that fills and an fsync that fails: nothing partial is published, and the run continues from there."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_releases_of_another_process_in_the_same_store_are_none_of_ours(paid: Pa
 
 
 def test_a_renamed_publication_is_seen_in_its_manifests(tmp_path: Path) -> None:
-    """The new name begins at 1 with a budget of its own; those of the process and the count go on."""
+    """The new name begins at 1 with a budget of its own; those of the process and the count continue."""
     log = EventLog.from_traces([("ab", None)] * 200)
     exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)
     found = []
@@ -173,7 +173,7 @@ def test_a_predecessor_that_is_not_the_ledgers_is_refused(world: Path) -> None:
 
 
 def test_manifests_without_a_chain_are_read(paid: Path) -> None:
-    """Releases of a program that knew no chain: the series goes on, and the chain begins behind them."""
+    """Releases of a program that knew no chain: the series continues, and the chain begins behind them."""
     with pytest.raises(Aborted):
         replay(paid, publications=1, at=at_nth("checkpointed", 3, abort))
     out = paid / "out"
@@ -193,7 +193,7 @@ def test_manifests_without_a_chain_are_read(paid: Path) -> None:
 
 
 def test_check_config_says_what_a_rename_does(paid: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The series begins anew; a budget of its own, with or without a cap over the process."""
+    """The series begins again; a budget of its own, with or without a cap over the process."""
     config = paid / "config1.toml"
     notes = []
     for budget in ("", "budget = { max_epsilon = 5 }\n"):

@@ -317,7 +317,7 @@ def test_only_plain_forms_are_read(console: Console, kind: str) -> None:
 
 @pytest.mark.parametrize("body", [b"csrf=\xff\xfe", b"csrf=%ff", b"&".join(b"a%d=1" % one for one in range(50))])
 def test_a_form_that_cannot_be_read_is_one_clear_page(console: Console, body: bytes) -> None:
-    """Bytes that are no text, and more fields than any page has."""
+    """Bytes that are not text, and more fields than any page has."""
     answer = console.ask("/order", "POST", {"Content-Type": "application/x-www-form-urlencoded"}, body)
     assert answer.status == 400
     assert "cannot be read" in answer.shown

@@ -107,7 +107,7 @@ def test_the_calm_run_counts_each_case_once(world: Path) -> None:
 
 @pytest.mark.parametrize("boundary", [*BOUNDARIES, "checkpointed"])
 def test_kill_at_a_boundary(world: Path, tmp_path: Path, boundary: str) -> None:
-    """A death right after each durable step, in the middle of a node: the run goes on as if nothing had been."""
+    """A death right after each durable step, in the middle of a node: the run continues as if nothing had been."""
     output = tmp_path / "out"
     assert (
         run(world / "log.xes", world / "config.toml", output, at=boundary, nth=2 if boundary == "checkpointed" else 4)

@@ -50,7 +50,7 @@ def crash_and_resume(world: Path, publications: int, output: Path, **death: obje
 @pytest.mark.parametrize("publications", [1, 3])
 @pytest.mark.parametrize("boundary", [*BOUNDARIES, "checkpointed"])
 def test_kill_at_a_boundary(world: Path, tmp_path: Path, boundary: str, publications: int) -> None:
-    """A death right after each durable step leaves a folder from which the run goes on as if nothing had been."""
+    """A death right after each durable step leaves a folder from which the run continues as if nothing had been."""
     assert crash_and_resume(world, publications, tmp_path / "out", at=boundary, nth=2)
 
 

@@ -1,4 +1,4 @@
-"""One publication lost a file of the operator: it alone is paused, and goes on when the file is back."""
+"""One publication lost a file of the operator: it alone is paused, and continues when the file is back."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_only_the_publication_that_lost_a_file_is_paused(
 def test_a_file_that_is_missing_at_the_start_pauses_one_publication(
     run: Run, publication: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The process starts, the other publication releases, and this one goes on when the file is back."""
+    """The process starts, the other publication releases, and this one continues when the file is back."""
     other = {"plain": "private", "private": "plain"}[publication]
     assert run.until(publication).status == "sealed"
     pipeline = run.service.pipelines[publication]

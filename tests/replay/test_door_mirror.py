@@ -80,7 +80,7 @@ def test_a_running_coordinator_fills_its_mirror_at_a_checkpoint(tmp_path: Path, 
 @pytest.mark.parametrize("publication", ["plain", "private"])
 def test_a_bare_host_names_the_release_that_nobody_has(tmp_path: Path, log: EventLog, publication: str) -> None:
     """Exit code 4: started again, it would end in the same way. A publication whose audits look at no earlier release
-    (`private`) is no exception: its host ended with a stack trace, again and again."""
+    (`private`) is not an exception: its host ended with a stack trace, again and again."""
     settings = configured(tmp_path, str(tmp_path / "store"))
     first = decide(settings, tmp_path / "a", log, 2)
     number = _last(first, publication)

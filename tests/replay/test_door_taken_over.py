@@ -1,4 +1,4 @@
-"""A host that was paused goes on while its successor has taken over: it ends with 1, to be started as a standby.
+"""A host that was paused continues while its successor has taken over: it ends with 1, to be started as a standby.
 
 Both hosts have an output folder of their own and one store. The successor opens at a chosen step of the first host's
 release, as if the first one were stopped (SIGSTOP) there; no clock and no signal is involved.
@@ -84,7 +84,7 @@ def release_once(service: ReleaseService, log: EventLog) -> None:
 def test_who_was_replaced_while_it_wrote_a_release_ends_to_be_started_again(
     tmp_path: Path, step: str, name: str
 ) -> None:
-    """The successor sets the unfinished folder of the first host aside. That is no fault of a configuration (2), and
+    """The successor sets the unfinished folder of the first host aside. That is not a fault of a configuration (2), and
     nothing that a person has to look at (4): the first host is started again, as a standby."""
     settings = _settings(tmp_path)
     log = read_log(sample(tmp_path))

@@ -25,7 +25,7 @@ from tests.replay.crashing import configuration, replay, sample
 def test_an_erased_case_is_in_nothing_that_is_kept_or_comes_later(
     world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The run stops half-way, one case is erased, the run goes on: releases continue, without the case."""
+    """The run stops half-way, one case is erased, the run continues: releases continue, without the case."""
     out = world / "out"
     with pytest.raises(Aborted):
         replay(world, out, at=at_nth("checkpointed", 3, abort))

@@ -1,5 +1,5 @@
 """Files that the program of commit d56300e wrote: state, ledger, releases, mirror and records are still read, and a run
-that it left half-way goes on to the same releases."""
+that it left half-way continues to the same releases."""
 
 from __future__ import annotations
 

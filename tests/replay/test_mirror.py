@@ -1,4 +1,4 @@
-"""The mirror: a host that has nothing but the ledger goes on as the one before would have."""
+"""The mirror: a host that has nothing but the ledger continues as the one before would have."""
 
 from __future__ import annotations
 

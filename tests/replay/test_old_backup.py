@@ -16,7 +16,7 @@ from tests.replay.crashing import configuration, replay, sample
 
 @pytest.fixture
 def world(tmp_path: Path) -> Path:
-    """A run that was backed up in its middle, with releases before and behind, and went on to its end."""
+    """A run that was backed up in its middle, with releases before and behind, and continued to its end."""
     sample(tmp_path)
     configuration(tmp_path, 3)
     out = tmp_path / "out"

@@ -62,8 +62,8 @@ def load(folder: Path, *lines: str, process: str = "") -> settings.Settings:
 
 
 def log(folder: Path) -> Path:
-    """On each of four days 30 cases a b z of ten persons; the first case goes on after its release, and one case stays
-    open for two days."""
+    """On each of four days 30 cases a b z of ten persons; the first case continues after its release, and one case
+    stays open for two days."""
     rows = ["case,act,time,who"]
     for day in range(1, 5):
         for number in range(30):
@@ -158,8 +158,8 @@ def test_terms_are_declared_for_the_life_of_the_publication(tmp_path: Path) -> N
 
 
 def test_a_number_that_was_burned_is_not_drawn_again(tmp_path: Path) -> None:
-    """Its bytes may have been seen: its cases have been paid for. The cut is withheld, the others go on, and the series
-    stays at one charge."""
+    """Its bytes may have been seen: its cases have been paid for. The cut is withheld, the others continue, and the
+    series stays at one charge."""
     with pytest.raises(Aborted):
         replay(tmp_path, at=at_nth("sealed", 2, abort))
     (temporary,) = (tmp_path / "out" / "public").glob("*/.*.tmp")
@@ -282,7 +282,7 @@ def test_what_check_config_warns_of(tmp_path: Path, capsys: pytest.CaptureFixtur
     path.write_text(path.read_text().replace('completion = { end_activities = ["z"] }', ""))
     assert execute(["check-config", str(path)]) == 0
     told = capsys.readouterr()
-    for words in ("below one charge", "no attribute has the role person", "every release will be empty", "for ever"):
+    for words in ("below one charge", "no attribute has the role person", "every release will be empty", "forever"):
         assert words in told.out + told.err
     assert "releases, then none" not in told.out + told.err
 
@@ -320,7 +320,7 @@ def test_the_accumulated_log_stands_beside_each_release(tmp_path: Path, how: str
 
 
 def test_beyond_the_horizon_there_is_no_accumulated_log(tmp_path: Path) -> None:
-    """Its part of delta is spent; releases go on, and the manifest says why there is none."""
+    """Its part of delta is spent; releases continue, and the manifest says why there is none."""
     replay(tmp_path, ONCE, BEGIN, WALL, MECHANISM, QUIET, 'accumulate = "tree"', "horizon = 2")
     folders = sorted((tmp_path / "out" / "public" / "p").iterdir())
     assert [(one / "accumulated.xes.gz").exists() for one in folders] == [True, True, False]

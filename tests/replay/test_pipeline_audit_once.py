@@ -42,7 +42,7 @@ def _finding(epsilon: str, victim: Victim, runs: int, cases_per_person: int = 1)
 
 
 def test_a_series_as_it_stands_is_not_flagged() -> None:
-    """Negative control: a person whose case goes on after its release."""
+    """Negative control: a person whose case continues after its release."""
     finding, claim = _finding("0.1", SERIES_VICTIMS[1], 40)
     assert not finding.refutes(claim), finding
 

@@ -62,7 +62,7 @@ def test_rename_before_the_ledger_row(world: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_second_draw_for_a_sealed_cut(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cut that is decided anew after a crash is released twice."""
+    """A cut that is decided again after a crash is released twice."""
     crashed(world, tmp_path / "out", "published", 2)
     monkeypatch.setattr(Pipeline, "decided", lambda _self, _cut: None)
     replay(world, tmp_path / "out")

@@ -120,7 +120,7 @@ LONG = "a-publication-whose-name-leaves-no-room-for-any-number-beside-x"
 def test_eighty_columns_hold_every_table(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No line is longer, no word is cut, reasons are below; a long name goes on in the next line."""
+    """No line is longer, no word is cut, reasons are below; a long name continues in the next line."""
     monkeypatch.setenv("COLUMNS", "80")
     text = (world / "config3.toml").read_text(encoding="utf-8")
     assert 'name = "plain"' in text

@@ -86,7 +86,7 @@ def test_a_damaged_change_is_said_and_the_run_goes_on(world: Path, capsys: pytes
 @pytest.mark.parametrize("left", [None, b"", b'{"cut": ', b"\xff\xfe"])
 def test_what_is_kept_of_a_release_is_damaged(world: Path, name: str, left: bytes | None) -> None:
     """Gone, empty, cut off or other bytes: the next release would be audited against nothing, or continue nothing. The
-    publication releases nothing more, and says which file it lacks; the others go on."""
+    publication releases nothing more, and says which file it lacks; the others continue."""
     with pytest.raises(Aborted):
         replay(world, at=at_nth("checkpointed", 3, abort))
     before = len(list((world / "out" / "public" / "plain").glob("release-*")))

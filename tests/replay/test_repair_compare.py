@@ -132,7 +132,7 @@ def test_a_release_that_hides_no_event_of_one_case_promises_more(log: EventLog, 
 
 
 def test_utility_of_resources_is_measured_under_their_released_names(log: EventLog, tmp_path: Path) -> None:
-    """Nothing is suppressed, so nothing is lost: pseudonyms are no loss, and a floor of utility does not withhold."""
+    """Nothing is suppressed, so nothing is lost: pseudonyms are not loss, and a floor of utility does not withhold."""
     staffed = replace(log, resource=Column(log.activity.codes, tuple(f"staff {name}" for name in log.activity.values)))
     publication = {
         "name": "staff",

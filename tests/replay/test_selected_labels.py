@@ -18,7 +18,7 @@ from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 
 FROZEN = Path(__file__).resolve().parent.parent / "fixtures" / "labels_first_eight"
-"""Written by the program of commit 1b03a1b4, which selected labels anew in each release: two releases of
+"""Written by the program of commit 1b03a1b4, which selected labels again in each release: two releases of
 five days, and a third one charged."""
 
 CONFIG = (FROZEN / "config.toml").read_text()

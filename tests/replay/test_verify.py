@@ -171,7 +171,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], set[tuple[str, str, int]]]] = 
         dropped("seal", "plain"),
         {("unknown", "plain", 4), ("ledger", "plain", 4), ("unknown", "plain", 0)},
     ),
-    "a ledger that is no ledger": (broken_ledger, {("ledger", "", 0)}),
+    "a ledger that is not a ledger": (broken_ledger, {("ledger", "", 0)}),
 }
 
 

@@ -32,7 +32,7 @@ mechanism = {{ kind = "dp-variants", epsilon = 0.3, delta_dp = 1e-6 }}
     ],
 )
 def test_a_process_budget_is_a_cap(tmp_path: Path, process: str, said: list[str], silent: list[str]) -> None:
-    """Without any cap the loss grows for ever, and two publications add up; a cap of the process ends both warnings."""
+    """Without any cap the loss grows forever, and two publications add up; a cap of the process ends both warnings."""
     path = tmp_path / "c.toml"
     path.write_text(process + TWO)
     found = warnings(sources.load(path))

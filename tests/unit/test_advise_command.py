@@ -45,7 +45,7 @@ def test_the_proposal_is_printed_and_written(log: Path, tmp_path: Path, capsys: 
     (publication,) = load(target).publication
     assert (
         publication.name == "research"
-    )  # as that of a replay without a configuration: the documentation goes on with it
+    )  # as that of a replay without a configuration: the documentation continues with it
     assert "as publication research" in shown
     (chosen,) = re.findall(r"^proposed: ([\w-]+),", shown, re.MULTILINE)
     assert f"# {chosen} of veilstream advise" in target.read_text(encoding="utf-8")

@@ -98,7 +98,7 @@ def test_random_logs_are_k_anonymous_by_removal_only() -> None:
 
 
 def test_pretsa_cuts_where_a_prefix_is_rare() -> None:
-    """The case that goes on alone is cut back to the shared prefix, the others keep everything."""
+    """The case that continues alone is cut back to the shared prefix, the others keep everything."""
     log = EventLog.from_traces([("abc", None)] * 2 + [("abd", None)])
     assert pretsa(log, 2).log.traces() == [("a", "b", "c")] * 2 + [("a", "b")]
 

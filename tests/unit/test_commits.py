@@ -48,7 +48,7 @@ def consumer(generation: int) -> Any:
 
 
 def test_offsets_that_a_fetch_skipped_are_not_committed() -> None:
-    """The worker had 156 when its partition was taken; given back, it goes on at 173. Faust counts 157 to 172 as done
+    """The worker had 156 when its partition was taken; given back, it continues at 173. Faust counts 157 to 172 as done
     then, and one acknowledgement is enough to commit them. No delta had them, and nobody would read them again."""
     fausts = consumer(2)
     asyncio.run(Consumer._add_gap(fausts, PLACE, 157, 173))

@@ -188,7 +188,7 @@ def test_parquet_times_that_nanoseconds_do_not_hold_are_refused(tmp_path):
 
 
 def test_parquet_lists_tables_and_bytes_are_text(tmp_path):
-    """A value that is no single value becomes its JSON, as in the records of the daemon."""
+    """A value that is not a single value becomes its JSON, as in the records of the daemon."""
     file = tmp_path / "log.parquet"
     frame(l=[[1, 2], None], t=[{"a": "x"}, {"a": "y"}], b=[b"A", b"\xff"]).to_parquet(file)
     values = {name: column.decode() for name, column in read_log(file).event_attributes.items()}

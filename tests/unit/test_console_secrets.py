@@ -129,7 +129,7 @@ def test_a_session_ends_when_nobody_used_it_for_a_day_of_work() -> None:
 
 
 def test_leaving_ends_one_session() -> None:
-    """The others go on."""
+    """The others continue."""
     known = Sessions("t")
     one, other = known.enter("t") or "", known.enter("t") or ""
     known.leave(one)

@@ -102,7 +102,7 @@ def _row(offset: int) -> PlainRow:
 
 
 def test_case_ids_are_lines_of_text() -> None:
-    """Without line ends and byte order mark; what is no text is said with its line."""
+    """Without line ends and byte order mark; what is not text is said with its line."""
     assert _case_ids(b"\xef\xbb\xbfJane\r\n\nJos\xc3\xa9 \n") == ["Jane", "José "]
     with pytest.raises(InputError, match=r"standard input, line 2: is not UTF-8 text"):
         _case_ids(b"Jane\n\xff\n")

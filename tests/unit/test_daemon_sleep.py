@@ -1,4 +1,4 @@
-"""A process that was stopped ends when it is awake; one that is merely busy or idle goes on."""
+"""A process that was stopped ends when it is awake; one that is merely busy or idle continues."""
 
 from __future__ import annotations
 

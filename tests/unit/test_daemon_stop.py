@@ -58,7 +58,7 @@ faust_app.run(app)
 
 def test_a_stop_is_not_lost_where_no_thread_can_be_started(tmp_path: Path) -> None:
     """Found by `make chaos`: the end of a stop that takes too long was a thread of that moment; under a limit of memory
-    it could not start, SIGTERM ended there, and the process ran on for ever."""
+    it could not start, SIGTERM ended there, and the process ran on forever."""
     command, env = [sys.executable, "-c", WITHOUT_THREADS], os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]

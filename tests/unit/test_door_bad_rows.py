@@ -59,7 +59,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
 
 @pytest.mark.parametrize(("row", "cause"), BAD.values(), ids=BAD)
 def test_one_bad_row_refuses_the_log_and_can_be_left_out(tmp_path: Path, row: str | bytes, cause: str) -> None:
-    """By default the log is refused with the line and the flag that goes on; with it all other rows are read."""
+    """By default the log is refused with the line and the flag that continues; with it all other rows are read."""
     file = written(tmp_path, [*GOOD[:7], row, *GOOD[7:]])
     with pytest.raises(InputError) as refused:
         read_log(file)
@@ -144,7 +144,7 @@ def test_a_few_bad_rows_do_not_hide_which_column_is_which(tmp_path: Path) -> Non
 
 
 def test_a_log_of_bad_rows_alone_is_refused_whatever_is_asked_for(tmp_path: Path) -> None:
-    """There is nothing to go on with, and no flag is proposed."""
+    """There is nothing to continue with, and no flag is proposed."""
     file = written(tmp_path, ["1,,2024-01-01T10:00:00Z", ",B,2024-01-01T10:00:00Z"])
     with pytest.raises(InputError, match="2 of 2 rows cannot be read") as refused:
         read_log(file, reading=Reading(skip_bad_rows=True))
@@ -191,7 +191,7 @@ def inspected(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
 def test_inspect_counts_bad_rows_and_proposes_no_command_that_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """50 bad rows: exit 2, the counts, no `go on with`; with --skip-bad-rows the command that is proposed runs."""
+    """50 bad rows: exit 2, the counts, no `continue with`; with --skip-bad-rows the command that is proposed runs."""
     file = written(tmp_path, [*GOOD * 5, *["x,A,never"] * 48, *[" ,A,2024-01-01T10:00:00Z"] * 2])
     code, found = inspected(capsys, str(file))
     assert code == 2
@@ -203,7 +203,7 @@ def test_inspect_counts_bad_rows_and_proposes_no_command_that_fails(
     assert found["commands"] == []
     assert execute(["inspect", str(file)]) == 2
     shown = capsys.readouterr().out
-    assert "go on with" not in shown
+    assert "continue with" not in shown
     assert "50 of 150 rows cannot be read" in " ".join(shown.split())
     code, found = inspected(capsys, str(file), "--skip-bad-rows")
     assert (code, found["log"]["events"]) == (0, 100)
@@ -259,7 +259,7 @@ def test_replay_gives_the_rows_to_the_operator_alone(tmp_path: Path, capsys: pyt
 def test_other_commands_write_beside_the_log_or_where_they_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file beside a log is no log: a folder is read as before."""
+    """The file beside a log is not a log: a folder is read as before."""
     folder = tmp_path / "logs"
     folder.mkdir()
     file = written(folder, [*GOOD, "SECRET,A,never"])

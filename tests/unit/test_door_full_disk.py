@@ -1,4 +1,4 @@
-"""A lock that is held and a disk that is full: a daemon ends with 1, in one line, and a later start goes on."""
+"""A lock that is held and a disk that is full: a daemon ends with 1, in one line, and a later start continues."""
 
 from __future__ import annotations
 

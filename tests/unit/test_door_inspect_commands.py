@@ -48,7 +48,7 @@ def test_a_problem_says_what_to_do_next(tmp_path: Path, capsys: pytest.CaptureFi
     assert execute(["inspect", str(path)]) == 2
     shown = capsys.readouterr().out
     assert "inspect the file again with the flags above" in shown
-    assert "go on with" not in shown
+    assert "continue with" not in shown
 
 
 def _shop(folder: Path) -> Path:

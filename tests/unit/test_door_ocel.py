@@ -43,14 +43,14 @@ def test_a_view_is_refused_and_not_run(base: Path, table: str) -> None:
     """Each of these has rows without an end: who reads one, never returns."""
     endless = f"CREATE VIEW {table} AS {ENDLESS} SELECT x AS ocel_id, x AS ocel_type, x AS ocel_type_map FROM n"
     changed(base, f"ALTER TABLE {table} RENAME TO old_{table}", endless)
-    with pytest.raises(InputError, match=f"'{table}' is no plain table"):
+    with pytest.raises(InputError, match=f"'{table}' is not a plain table"):
         read_log(base, reading=HOW)
 
 
 def test_a_column_that_is_computed_is_refused(base: Path) -> None:
     """It could be as large as it likes."""
     changed(base, "ALTER TABLE object_Order ADD COLUMN big TEXT GENERATED ALWAYS AS (hex(zeroblob(100000000)))")
-    with pytest.raises(InputError, match="'object_Order' is no plain table"):
+    with pytest.raises(InputError, match="'object_Order' is not a plain table"):
         read_log(base, reading=HOW)
 
 
@@ -103,7 +103,7 @@ def test_inspect_prints_a_command_for_each_type(base: Path, capsys: pytest.Captu
 
 
 def test_exact_copies_of_rows_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With what to do; a row that differs in one column is no copy."""
+    """With what to do; a row that differs in one column is not a copy."""
     rows = [f"c{number},{act},2025-01-01T00:0{number}:00Z,x" for number in range(5) for act in ("in", "out")]
     near = "c1,in,2025-01-01T00:01:00Z,y"
     (tmp_path / "log.csv").write_text("\n".join(["case,act,time,note", *rows, rows[0], rows[0], rows[3], near]) + "\n")

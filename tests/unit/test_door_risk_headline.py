@@ -1,4 +1,4 @@
-"""Risk as what an attacker can know: artificial times are no knowledge, and true times are tried."""
+"""Risk as what an attacker can know: artificial times are not knowledge, and true times are tried."""
 
 from __future__ import annotations
 

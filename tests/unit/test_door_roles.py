@@ -95,7 +95,7 @@ def test_users_extend_the_words(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("[secret]\na = ['x']", "is no role"), ("[sensitive]\na = 'x'", "is no list"), ("[", "no TOML")],
+    [("[secret]\na = ['x']", "is not a role"), ("[sensitive]\na = 'x'", "is not a list"), ("[", "no TOML")],
 )
 def test_a_bad_file_of_words_is_one_clear_error(tmp_path: Path, text: str, said: str) -> None:
     """With the file and the place."""

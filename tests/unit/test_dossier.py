@@ -249,7 +249,7 @@ def test_an_assessment_of_the_releases_is_in_part_2(
 
 
 def test_the_dossier_promises_no_more_than_the_manifest(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The manifest of tlkc excludes several releases together; the bounds of a gate are no promise of K."""
+    """The manifest of tlkc excludes several releases together; the bounds of a gate are not a promise of K."""
     bounds = "min_ka = 5, min_fa = 2, min_ca = 2, min_ba = 2"
     output = replayed(tmp_path, small().replace("min_ka = 5", bounds))
     manifest = json.loads((output / "public" / "steps" / "release-000001" / "manifest.json").read_text())

@@ -183,7 +183,7 @@ def test_the_noise_of_an_accumulated_count_is_what_is_said(levels: int) -> None:
 
 
 def test_counts_under_other_noise_do_not_go_on() -> None:
-    """Another epsilon, or another shape: the accumulated log begins anew, and says since when."""
+    """Another epsilon, or another shape: the accumulated log begins again, and says since when."""
     terms = Terms.of("10", "1e-3")
     log = EventLog.from_traces([("ab", None)] * 30)
     first = release_variants(log, terms=terms, shape=Shape(), number=1, draw=simulated(1))
@@ -319,7 +319,7 @@ def test_a_number_is_counted_once_and_never_before_the_beginning() -> None:
 
 
 def test_a_state_gives_back_the_counts() -> None:
-    """Of several keys and levels; under another scale, arity, number of levels or horizon it does not go on."""
+    """Of several keys and levels; under another scale, arity, number of levels or horizon it does not continue."""
     shape = Shape(2, 3, 9)
     counts, source = Counts.begin(shape, 2.0, since=2), Marked()
     counts.extend(["a", "b", "c"], source, backlog=True)
@@ -333,7 +333,7 @@ def test_a_state_gives_back_the_counts() -> None:
         assert one.dtype == np.int64
         assert one.tolist() == other.tolist()
     again.add(6, np.asarray([1, 1, 1]), source)
-    assert state == counts.to_state(), "what goes on does not change the state that it came from"
+    assert state == counts.to_state(), "what continues does not change the state that it came from"
     for other_shape, scale in ((Shape(2, 4, 9), 2.0), (Shape(2, 3, 8), 2.0), (Shape(2, 3), 2.0), (shape, 2.5)):
         assert Counts.from_state(state, ["a", "b", "c"], other_shape, scale) is None
     assert Counts.from_state({**state, "levels": 3}, ["a", "b", "c"], shape, 2.0) is None
@@ -352,7 +352,7 @@ def test_nodes_end_where_their_width_says(shape: Shape) -> None:
 
 
 def test_digits_add_up_to_the_number() -> None:
-    """Each below the arity, but for the last, which goes on behind the horizon."""
+    """Each below the arity, but for the last, which continues behind the horizon."""
     for shape in (Shape(), Shape(2, 3), Shape(3, 4)):
         for number in range(1, 200):
             digits = shape.digits(number)

@@ -345,7 +345,8 @@ def test_an_event_counts_once_a_run() -> None:
 
 
 def test_delta_is_taken_off_before_anything_is_said() -> None:
-    """An event that delta alone allows bounds nothing and is no proof of support, also where it never happens there."""
+    """An event that delta alone allows bounds nothing and is not a proof of support, also where it never happens
+    there."""
     never = NeighbourPair("p", Always("x"), Always(), 1, None, lambda _: False)
     assert not audit.audit(never, 100, delta=0.95).unbounded
     assert audit.audit(never, 100, delta=0.95).epsilon == 0
@@ -403,7 +404,7 @@ def test_what_an_audit_needs(arguments: dict[str, float], fits: bool) -> None:
 
 
 def test_delta_over_steps() -> None:
-    """delta (1 + e^eps + e^2eps + ...), never as much as 1, and nothing at all where e^eps is no float."""
+    """delta (1 + e^eps + e^2eps + ...), never as much as 1, and nothing at all where e^eps is not a float."""
     assert group_delta(0.5, 0.01, 3) == pytest.approx(0.01 * (1 + math.exp(0.5) + math.exp(1.0)))
     assert group_delta(700, 1e-320, 2) == pytest.approx(1e-320 * math.exp(700), rel=1e-3)
     assert group_delta(700.5, 1e-320, 2) == group_delta(5, 0.9, 2) == 1 - 1e-12

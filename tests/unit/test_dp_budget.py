@@ -1,4 +1,4 @@
-"""Exact numbers: what an epsilon means as it is written, and what is no number to charge."""
+"""Exact numbers: what an epsilon means as it is written, and what is not a number to charge."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_texts_at_the_edge_of_what_is_read() -> None:
 
 @pytest.mark.parametrize("value", ["1", "2", 1, 2, 1.0])
 def test_probabilities_end_below_one(value: object) -> None:
-    """Strictly between 0 and 1: 1 is no delta, whatever writes it."""
+    """Strictly between 0 and 1: 1 is not a delta, whatever writes it."""
     with pytest.raises(InputError, match="strictly between 0 and 1"):
         probability(value)
     with pytest.raises(InputError, match="delta_dp"):

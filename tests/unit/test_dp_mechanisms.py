@@ -81,7 +81,7 @@ def test_amun_says_what_its_designs_do_not_hide(design: str) -> None:
     assert "of one release" in alone["guaranteed"]
     assert "several releases add up" in alone["not_guaranteed"]
     assert "of all 4 releases together" in shared["guaranteed"]
-    assert "estimated anew in each release" in shared["not_guaranteed"]
+    assert "estimated again in each release" in shared["not_guaranteed"]
 
 
 def test_the_released_counts_are_not_the_noised_ones() -> None:

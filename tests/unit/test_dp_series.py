@@ -162,7 +162,7 @@ def test_too_many_events_are_refused_before_they_fill_the_memory(monkeypatch: py
 
 
 def test_behind_the_horizon_there_is_no_accumulated_log() -> None:
-    """Its delta is spent; releases go on, and the state with them."""
+    """Its delta is spent; releases continue, and the state with them."""
     terms, shape, state = Terms.of(1, "1e-3"), Shape.of("sum", 2), None
     for number in (1, 2, 3):
         found = release_variants(_log(ab=60), terms=terms, shape=shape, number=number, state=state, draw=NoisePerCall())

@@ -501,13 +501,14 @@ def test_shares_that_leave_one_part_nothing(share: object) -> None:
 
 @pytest.mark.parametrize("cases", [True, 0, -1, 1.0, "2"])
 def test_cases_per_person_is_a_whole_number(cases: object) -> None:
-    """True is no count of cases."""
+    """True is not a count of cases."""
     _refused("whole number", lambda: Terms.of(1, "0.1", cases))  # type: ignore[arg-type]
     assert Terms.of(1, "0.1", 1).cases_per_person == 1
 
 
 def test_coverage_counts_variants_and_cases() -> None:
-    """In are variants with a case; covered are the true cases of those that leave; half of the cases is no warning."""
+    """In are variants with a case; covered are the true cases of those that leave; half of the cases is not a
+    warning."""
     true = np.asarray([5, 0, 1, 4], dtype=np.int64)
 
     def of(*variants: int) -> dict[str, object]:

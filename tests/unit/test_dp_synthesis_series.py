@@ -376,7 +376,7 @@ def test_too_many_events_leave_nothing_but_the_state(monkeypatch: pytest.MonkeyP
 
 
 def test_a_series_goes_on_from_its_state_alone() -> None:
-    """The state is JSON, and gives back the series; one of another design, shape or noise begins anew."""
+    """The state is JSON, and gives back the series; one of another design, shape or noise begins again."""
     design, shape = _design(given=GIVEN), Shape(2, 2)
     one = _series(design, shape, number=3)
     assert (one.weights.since, [cells.since for cells in one.cells]) == (3, [3, 3])
@@ -403,7 +403,7 @@ def test_a_series_goes_on_from_its_state_alone() -> None:
 
 
 def test_a_state_with_a_part_missing_is_a_fault() -> None:
-    """Nothing goes on with fewer levels or counts than it had."""
+    """Nothing continues with fewer levels or counts than it had."""
     one = _series(_design(), Shape())
     one.measure(VariantCounts.of(_log(ab=40), "abc"), 1, SeriesNoise())
     state = one.state()

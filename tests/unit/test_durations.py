@@ -39,7 +39,7 @@ def test_they_are_written_as_iso_8601(log: EventLog, tmp_path: Path) -> None:
 
 
 def test_what_has_no_durations_is_refused(log: EventLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """XES has no such type, an ordinal time is no duration, and nothing is written."""
+    """XES has no such type, an ordinal time is not a duration, and nothing is written."""
     with pytest.raises(InputError, match="XES has no durations"):
         write_log(log, tmp_path / "log.xes", durations=True)
     early = EventLog.from_events(["1"], ["A"], np.asarray([-1]), unit="ns")

@@ -1,4 +1,4 @@
-"""Fetches as messages: what a consumer gives away, what it leaves out, and behind what its group goes on."""
+"""Fetches as messages: what a consumer gives away, what it leaves out, and behind what its group continues."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def taken(one: Any) -> list[tuple[TP, Any]]:
 
 
 def test_a_fetch_is_one_message_with_all_its_partitions() -> None:
-    """Under the generation of the fetch; the next one goes on behind it."""
+    """Under the generation of the fetch; the next one continues behind it."""
     one = consumer(4, _Parts(4, {ONE: records([5, 6]), TWO: records([9])}))
     ((tp, message),) = taken(one)
     assert (tp, message.tp, message.generation_id) == (ONE, ONE, 4)
@@ -198,7 +198,7 @@ def test_small_fetches_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_small_fetch_waits_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records that trickle in do not hold up the first of them for ever."""
+    """Records that trickle in do not hold up the first of them forever."""
     monkeypatch.setattr(faust_consumer, "WITHIN", 0.0)
     assert Fetches(monkeypatch, {ONE: records([1])}, {ONE: records([2])}).taken() == (1, {ONE: [[1]]})
 

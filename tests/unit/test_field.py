@@ -146,7 +146,7 @@ def test_page_says_who_is_nearer_and_what_became_of_the_claim() -> None:
 
 
 def test_results_are_kept_one_by_one(tmp_path: Path) -> None:
-    """So that a run that is stopped can go on."""
+    """So that a run that is stopped can continue."""
     path = tmp_path / "deep" / "results.json"
     command._keep(path, "one", {"rounds": 1})
     command._keep(path, "two", Traces())

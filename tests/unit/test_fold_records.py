@@ -85,7 +85,7 @@ def test_another_pseudonym_key_is_not_counted():
 
 
 def test_a_gap_stops_releasing_until_it_is_accepted():
-    """prev above the mark: nothing is released; `gap accept` takes what was held and goes on."""
+    """prev above the mark: nothing is released; `gap accept` takes what was held and continues."""
     fold = fold_of({"new_events": 2})
     assert feed(fold, delta(row(0)), delta(row(5), row(6), prev=4)) == []
     assert fold.gap
@@ -194,7 +194,7 @@ def test_the_fold_does_not_pass_an_open_cut():
 
 
 def test_pause_holds_the_cut_and_resume_takes_it():
-    """A paused publication gathers; the trigger that held meanwhile fires at `resume`; others go on."""
+    """A paused publication gathers; the trigger that held meanwhile fires at `resume`; others continue."""
     fold = fold_of({"new_events": 2}, {"new_events": 2})
     assert feed(fold, Command(name="pause", publication="a"), delta(row(0), row(1), row(2))) == [
         ("b/1/1/0", "new_events", {"c": 2})
@@ -217,7 +217,7 @@ def test_an_unknown_command_or_publication_is_named(command):
 
 
 def test_an_erased_case_is_gone_and_does_not_come_back():
-    """In no later log, not in the snapshot, and its replayed events are refused; the others go on."""
+    """In no later log, not in the snapshot, and its replayed events are refused; the others continue."""
     fold = fold_of({"new_events": 2})
     person = row(0, "person-17", activity="rare", resource="only hers", attributes={"case": {"d": "value-17"}})
     feed(fold, delta(person, row(1)))

@@ -67,7 +67,7 @@ def test_releases_left_are_those_that_can_be_charged(
 
 
 def test_without_charge_or_bound_there_is_no_number() -> None:
-    """A publication that spends nothing, or has no limit, can release for ever."""
+    """A publication that spends nothing, or has no limit, can release forever."""
     most = (Fraction(1), Fraction(1, 10))
     assert releases_left(GatePolicy(max_epsilon=1), NOTHING, charge("1/2"), NOTHING, most) is None
     assert releases_left(GatePolicy(), charge("1"), charge("1/2"), NOTHING, WITHOUT_LIMIT) is None

@@ -85,7 +85,7 @@ def test_budgets_are_above_zero_and_delta_below_one() -> None:
 
 
 def test_what_is_not_said_is_strict() -> None:
-    """Without keys nothing is bounded, violations withhold, attempts are not charged and cuts are no public fact."""
+    """Without keys nothing is bounded, violations withhold, attempts are not charged and cuts are not a public fact."""
     policy = GatePolicy()
     assert (policy.bounds, policy.anonymity_bounds) == ({}, {})
     assert (policy.on_violation, policy.charge_withheld, policy.public_cut) == ("withhold", False, False)
@@ -98,7 +98,7 @@ def test_what_is_not_said_is_strict() -> None:
 
 
 def test_bounds_by_their_keys() -> None:
-    """Every bound that is set, 0 too, by its own key; switches are no bounds."""
+    """Every bound that is set, 0 too, by its own key; switches are not bounds."""
     policy = GatePolicy(min_ka=4, min_ba=2, max_tpl="1/2", max_delta=0, min_utility=0, charge_withheld=True)
     assert policy.bounds == {"min_ka": 4, "min_ba": 2, "max_tpl": 0.5, "max_delta": 0, "min_utility": 0}
     assert policy.anonymity_bounds == {"ka": 4, "ba": 2}

@@ -133,7 +133,7 @@ def test_an_idle_partition_reports_how_far_its_deltas_go(log: Log) -> None:
 
 
 def test_a_batch_that_is_never_acknowledged_is_no_progress() -> None:
-    """All is read and sent, and nothing durable: a worker whose producer waits for ever must end."""
+    """All is read and sent, and nothing durable: a worker whose producer waits forever must end."""
 
     async def scenario() -> list[bool]:
         app = App()

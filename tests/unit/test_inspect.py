@@ -178,7 +178,7 @@ def test_a_folder_is_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     problem = "1 of 3 rows cannot be read: 1 with a time that cannot be read"
     assert problem in (shown := capsys.readouterr().out.replace("\n", " "))
     assert "b.tsv: line 2)" in shown
-    assert "go on with" not in shown
+    assert "continue with" not in shown
     assert execute(["risk", str(tmp_path), "--timezone", "UTC"]) == 2
     assert "b.tsv: line 2: Timestamp is not a time" in capsys.readouterr().err
     (tmp_path / "c.csv").write_text("Case ID,Activity,Timestamp,more\n3,A,31/12/2020,x\n")
@@ -205,7 +205,7 @@ def test_the_configuration_says_the_same_as_the_flags(tmp_path: Path, capsys: py
     assert str(read_log(tmp_path / "log.csv", reading=how).time[0].astype("datetime64[ns]"))[:10] == "2020-03-05"
     bare = sources.load(None, {"process": {"timezone": "UTC"}})
     told = sources.load(None, {"process": {"timezone": "UTC"}, "file": {"time_format": "day-first"}})
-    assert bare.digest == told.digest  # how a file is written is no part of what a release promises
+    assert bare.digest == told.digest  # how a file is written is not part of what a release promises
     config.write_text('[file]\ntime_fromat = "x"\n')
     with pytest.raises(InputError, match="time_fromat"):
         sources.load(config, {})
@@ -238,7 +238,7 @@ def test_the_table_of_pm4py_holds_the_log() -> None:
 def test_eighty_columns_cut_no_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The flags need the names of the columns, so a long one goes on in the next line."""
+    """The flags need the names of the columns, so a long one continues in the next line."""
     monkeypatch.setenv("COLUMNS", "80")
     name, path = "Sachbearbeiterkennung", tmp_path / "office.csv"
     rows = [f"{case};{act};0{day}.01.2025 10:00;A" for case in "xy" for day, act in ((1, "in"), (2, "out"))]

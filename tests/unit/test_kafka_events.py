@@ -74,7 +74,7 @@ def test_cloud_events_give_the_same_event(form: str) -> None:
 
 @pytest.mark.parametrize("name", ["content-type", "ce_specversion", "ce_id", "other"])
 def test_a_header_without_a_value_is_no_header(name: str) -> None:
-    """Kafka allows a null in a header; it must not end the worker, which would read the record again for ever."""
+    """Kafka allows a null in a header; it must not end the worker, which would read the record again forever."""
     event = decoder(Schema())(_bytes(), None)
     assert decoder(Schema())(_bytes(), [(name, None)]) == event
 

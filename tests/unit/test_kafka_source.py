@@ -29,7 +29,7 @@ def test_brokers_are_host_and_port(bootstrap: Any) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(key: str, value: Any, line: str) -> None:
-    """Bad configuration is found before a broker is asked, and is no broker that is away."""
+    """Bad configuration is found before a broker is asked, and is not a broker that is away."""
     with pytest.raises(ValidationError, match=line):
         Source.model_validate({"topics": ["t"], key: value})
 

@@ -76,7 +76,7 @@ def test_budgets_as_printed_keep_the_bound(log: str, capfd: pytest.CaptureFixtur
     found = result(capfd, *asked, "--epsilon", "0.001")["bound"]
     assert sum(found["known_horizon"]) == pytest.approx(float(bound), rel=1e-12)
     assert execute(["leakage", *asked, *COLUMNS, "--epsilon", ",".join(map(str, found["known_horizon"]))]) == 0
-    printed = " ".join(capfd.readouterr().out.split()).rpartition("for ever; ")[2].partition(" for ")[0]
+    printed = " ".join(capfd.readouterr().out.split()).rpartition("forever; ")[2].partition(" for ")[0]
     assert execute(["leakage", *asked, *COLUMNS, "--epsilon", printed]) == 0
 
 

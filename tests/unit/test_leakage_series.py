@@ -131,7 +131,7 @@ def test_composition_adds_epsilon_and_delta() -> None:
 
 
 def test_an_extreme_chain_allows_only_a_finite_total() -> None:
-    """No constant budget lasts for ever; alpha / T does for T releases, and a geometric series never spends more."""
+    """No constant budget lasts forever; alpha / T does for T releases, and a geometric series never spends more."""
     extreme = LeakageStep(points=[EXTREME])
     found = allocate(extreme, extreme, Fraction(1))
     assert found.constant == 0
@@ -150,7 +150,7 @@ def test_matrices_that_cannot_be_decided_are_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_a_state_with_rounded_numbers_is_read_as_a_little_more() -> None:
-    """Earlier programs kept floats, rounded to the nearest: what is read is never below them; the series goes on."""
+    """Earlier programs kept floats, rounded to the nearest: what is read is never below them; the series continues."""
     rng = np.random.default_rng(6)
     leakage = TemporalLeakage()
     for _ in range(4):

@@ -55,7 +55,7 @@ def test_a_ledger_of_another_process_is_refused_where_the_process_is_known(ledge
 
 
 def test_a_ledger_that_says_of_no_process_is_refused(ledger: Path) -> None:
-    """Tables without an owner are no ledger of ours."""
+    """Tables without an owner are not a ledger of ours."""
     change(ledger, "DELETE FROM about")
     for read in (open_readonly, owner_of, version_of):
         with pytest.raises(RefusedError, match="does not name its process"):

@@ -89,7 +89,7 @@ def _by_name(lifecycle: str) -> str:
 
 
 def test_starts_and_completes_are_paired_and_the_others_are_told(tmp_path: Path) -> None:
-    """By case, activity and instance: i2 has both, i1 waits for ever, c too; the two of b were never started."""
+    """By case, activity and instance: i2 has both, i1 waits forever, c too; the two of b were never started."""
     told: list[str] = []
     read_log(table(tmp_path), reading=Reading(lifecycle="both", say=told.append))
     assert told[-1] == (

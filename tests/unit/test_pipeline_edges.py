@@ -37,7 +37,8 @@ def _operator(folder: Path, number: int, name: str = "p") -> Path:
 
 
 def test_the_operators_copy_names_the_source_cases(tmp_path: Path) -> None:
-    """Every case by the id of the one it is an instance of, the first one too; a record that is no person has none."""
+    """Every case by the id of the one it is an instance of, the first one too; a record that is not a person has
+    none."""
     with _service(tmp_path, _settings({"mechanism": IDENTITY}, {"mechanism": DP})) as service:
         attempt = _attempt(traces=("ab", "ac", "ad"))
         service.pipelines["p"].attempt(attempt)
@@ -117,7 +118,7 @@ def test_a_pipeline_by_itself_has_nothing_elsewhere(tmp_path: Path) -> None:
 
 
 def test_each_stage_has_its_own_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a clock that goes on by one second a look, every stage takes one."""
+    """On a clock that continues by one second a look, every stage takes one."""
     looks = iter(range(5, 100))
     monkeypatch.setattr(pipeline, "time", SimpleNamespace(monotonic=lambda: float(next(looks))))
     with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:

@@ -72,7 +72,7 @@ def test_what_is_answered_of_a_held_release_and_of_a_rejected_one(tmp_path: Path
 
 def test_a_cut_behind_a_held_release_waits_where_it_shall(tmp_path: Path) -> None:
     """hold = "block": refused before any charge, with the number that waits, also in the ledger; after a decision the
-    next cut goes on."""
+    next cut continues."""
     settings = _settings({**HELD, "mechanism": DP, "hold": "block"})
     with _service(tmp_path, settings) as service:
         pipeline = service.pipelines["p"]

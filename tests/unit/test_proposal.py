@@ -97,7 +97,7 @@ def test_a_cut_that_waits_is_not_withheld_and_keeps_a_candidate_from_being_propo
 
 
 def test_what_holds_for_people_who_do_not_know_the_rules_is_not_proposed() -> None:
-    """LIMITED is no proposal, whatever bounds were set."""
+    """LIMITED is not a proposal, whatever bounds were set."""
     (first, *_) = candidates(_log(), 4, ())
     found = CandidateTrial(first, 2, 0, 0.5, {}, (), verdict="LIMITED")
     assert (found.holds, found.proposable) == (True, False)

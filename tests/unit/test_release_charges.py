@@ -55,7 +55,7 @@ def _decide(
 @pytest.mark.parametrize(("epsilon", "delta_dp"), [("2", "1e-6"), ("1", "1e-3"), ("0.5", "1e-3")])
 def test_a_cut_that_was_charged_less_is_not_drawn(tmp_path: Path, epsilon: str, delta_dp: str) -> None:
     """A crash after the charge, then a configuration that asks for more: the ledger keeps one charge a cut, so noise
-    under the new terms would not be paid for. The cut is withheld, for ever, and nothing is published."""
+    under the new terms would not be paid for. The cut is withheld, forever, and nothing is published."""
     with pytest.raises(Aborted):
         _decide(tmp_path, "1", at=at_nth("charged", 1, abort))
     for first in (True, False):

@@ -54,7 +54,7 @@ def test_a_removed_key_says_what_to_do(tmp_path: Path, old: dict[str, str], name
     with pytest.raises(InputError) as raised:
         sources.load(path)
     (entry,) = [entry for entry in removed.REMOVED if entry.name == name]
-    assert str(raised.value) == f"{path}: {name} is no key any more: {entry.advice}"
+    assert str(raised.value) == f"{path}: {name} is not a key any more: {entry.advice}"
     assert f"`{name}`" in (ROOT / "docs" / "upgrading.md").read_text()
 
 

@@ -1,4 +1,4 @@
-"""Resources in releases: one key for two processes links nobody, and a series that began before goes on as it was."""
+"""Resources in releases: one key for two processes links nobody, and a series that began before continues as it was."""
 
 from __future__ import annotations
 

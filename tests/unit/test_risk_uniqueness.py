@@ -50,7 +50,7 @@ def test_multiplicity_singles_out() -> None:
 
 
 def test_contained_is_not_unique_even_when_no_trace_is_equal() -> None:
-    """A case whose points another, longer case has too is no unique case."""
+    """A case whose points another, longer case has too is not a unique case."""
     log = EventLog.from_traces([("ab", None), ("abc", None)])
     assert trace_uniqueness(log, "E", "all").points[0].unique_mean == 0.5
 
@@ -195,7 +195,7 @@ def test_bad_options_are_named(options: dict[str, str]) -> None:
 
 
 def test_unknown_projections_and_empty_logs_are_refused() -> None:
-    """G is no projection; nobody has no uniqueness."""
+    """G is not a projection; nobody has no uniqueness."""
     with pytest.raises(InputError, match="'G'"):
         trace_uniqueness(EventLog.from_traces([("ab", None)]), "G")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no cases"):

@@ -94,7 +94,7 @@ def test_what_the_host_saved_is_not_saved_again() -> None:
 
 @pytest.mark.parametrize("command", [Command(name="erase"), Command(name="dance")])
 def test_a_command_that_cannot_be_obeyed_is_left_out(command: Command) -> None:
-    """Refused by the host or by the fold: the position goes on, and so does the stream."""
+    """Refused by the host or by the fold: the position continues, and so does the stream."""
     told = Told(2, 100)
     told.runner.run(Listed(delta(0, 1), command, delta(1, 1)))
     assert [step.split(":")[0] for step in told.steps if step.startswith("refused")] == ["refused 1"]

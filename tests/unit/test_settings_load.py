@@ -82,7 +82,7 @@ def test_the_configuration_of_the_design(tmp_path: Path) -> None:
         (
             "new_cases = 100 }",
             "new_cases = 100 }\nfirst = { new_cases = 5 }",
-            "publication.first is no key any more: write it into the window",
+            "publication.first is not a key any more: write it into the window",
         ),
         ("new_cases = 100", "new_cases = 99999999999999999999", "window.new_cases"),
         ('every = "7d"', 'every = "99999999w"', "window.every"),

@@ -174,7 +174,7 @@ def test_transitions_of_a_topic(lifecycle: Lifecycle | None, kept: list[str]) ->
 
 
 def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the registry is away a batch is neither sent nor acknowledged nor refused; then it goes on as it was."""
+    """While the registry is away a batch is neither sent nor acknowledged nor refused; then it continues as it was."""
     monkeypatch.setattr(ingest_module, "LogClient", lambda _source: Log())
     outages, naps = iter([True, True, False]), []
 

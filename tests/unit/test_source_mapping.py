@@ -59,7 +59,7 @@ def read_json(value: Any, *mappings: dict[str, Any], **message: Any) -> list[Sou
 
 
 def left_out(*given: Any, **more: Any) -> str:
-    """Why a sound record is no event."""
+    """Why a sound record is not an event."""
     with pytest.raises(LeftOut) as caught:
         read(*given, **more)
     return caught.value.kind
@@ -198,7 +198,7 @@ def test_a_repeat_has_the_id_of_the_first() -> None:
     ],
 )
 def test_bad_changes_have_a_reason(record: bytes, kind: str) -> None:
-    """A record that is no change, or from which no event can be made: never a crash, never another class."""
+    """A record that is not a change, or from which no event can be made: never a crash, never another class."""
     assert refusal(record, {"activity": "{operation}", "case": "row.id"}) == kind
 
 
@@ -298,7 +298,7 @@ def test_the_outbox_router_writes_a_text_in_a_text() -> None:
 
 
 def test_the_outbox_table_itself_is_read_into_its_payload() -> None:
-    """Without a router: paths go on inside of the column that holds JSON as text."""
+    """Without a router: paths continue inside of the column that holds JSON as text."""
     mapping = {
         "table": "outboxevent",
         "op": "c",

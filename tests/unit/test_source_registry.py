@@ -143,7 +143,7 @@ def test_avro_schemas_refer_to_others(registry: SchemaRegistry) -> None:
 
 
 def test_bad_avro_records_have_a_reason_each(registry: SchemaRegistry) -> None:
-    """No magic byte, an id nobody registered, a body that ends early or goes on, one of another schema, a schema that
+    """No magic byte, an id nobody registered, a body that ends early or continues, one of another schema, a schema that
     is none, one of another type, and values that are no event."""
     source, body = reader(registry, "avro"), avro(FIRST, ORDER)
     number = registry.register("orders-value", json.dumps(FIRST))
@@ -465,7 +465,7 @@ def test_an_outage_is_no_reason_for_the_dlq(registry: SchemaRegistry) -> None:
 def test_an_id_that_is_registered_late_becomes_known(
     registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch, naps: list[float]
 ) -> None:
-    """An unknown id is asked for twice, not with every record, and not refused for ever."""
+    """An unknown id is asked for twice, not with every record, and not refused forever."""
     source, value = reader(registry, "avro"), framed(1, avro(FIRST, ORDER))
     for _ in range(4):
         assert refusal(source, value) == "unknown_schema"
@@ -501,10 +501,10 @@ def test_an_address_that_is_no_registry_is_an_outage(registry: SchemaRegistry) -
     number = registry.register("orders-value", json.dumps(FIRST))
     found = event_decoder(Schema(names=NAMES, format="avro"), registry=RegistryOptions(url=registry.url + "/elsewhere"))
     assert found is not None
-    with pytest.raises(UnavailableError, match=r"/elsewhere: the address answers, but is no registry"):
+    with pytest.raises(UnavailableError, match=r"/elsewhere: the address answers, but is not a registry"):
         event(found, framed(number, avro(FIRST, ORDER)))
     registry.status = 404
-    with pytest.raises(UnavailableError, match="is no registry"):
+    with pytest.raises(UnavailableError, match="is not a registry"):
         event(reader(registry, "avro"), framed(number, avro(FIRST, ORDER)))
 
 

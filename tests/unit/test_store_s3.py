@@ -113,7 +113,7 @@ def test_the_store_itself_refuses_a_second_object(
     network: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two coordinators that lost their fence both look before either writes: the conditional put decides. The same
-    bytes again are an upload that goes on."""
+    bytes again are an upload that continues."""
     store = open_store(BUCKET, private=tmp_path)
     first, second = prepared(store, 1), prepared(store, 1, b"others")
     again = prepared(store, 1)
@@ -178,7 +178,7 @@ def _decided(service: ReleaseService, number: int) -> Decision:
 
 def test_a_network_that_fails_behind_the_seal_neither_burns_nor_doubles(network: Proxy, tmp_path: Path) -> None:
     """It is gone from the seal of release 1 on. A start meanwhile ends with one line and leaves the number; the start
-    after it publishes the sealed bytes, and the series goes on."""
+    after it publishes the sealed bytes, and the series continues."""
     config = tmp_path / "veilstream.toml"
     config.write_text(
         f'store = "{BUCKET}"\n[[publication]]\nname = "p"\nwindow = {{ manual = true }}\n'

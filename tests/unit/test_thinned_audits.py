@@ -83,7 +83,7 @@ def test_only_the_last_releases_list_the_whole_series(tmp_path: Path, monkeypatc
 
 
 def test_the_last_published_audit_is_never_shortened(tmp_path: Path) -> None:
-    """The next audit goes on from it; one of a number that was never published is not there to be shortened."""
+    """The next audit continues from it; one of a number that was never published is not there to be shortened."""
     _released(tmp_path, _settings(), range(1, 4))
     before = [audit(tmp_path, "p", number) for number in (1, 2, 3)]
     service = ReleaseService(_settings(), tmp_path, clock=_Then())

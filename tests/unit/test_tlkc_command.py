@@ -121,7 +121,7 @@ def test_violations_are_listed(source: Path, capfdbinary: Any) -> None:
         (["--K", "2", "--C", "0.1", "--sensitive", "disease"], 2, "disease has 2 values"),
         (["--sensitive", "shoe"], 2, "'shoe'"),
         (["--mechanism", "nothing"], 2, "'nothing'"),
-        (["--mechanism", "pretsa", "--K", "2", "--theta", "0.5"], 2, "theta is no option"),
+        (["--mechanism", "pretsa", "--K", "2", "--theta", "0.5"], 2, "theta is not an option"),
         (["--knowledge", "tree"], 2, "knowledge"),
         (["--knowledge", "rel", "--T", "seconds", "--K", "2"], 2, "T = seconds is finer"),
         (["--bins", "disease"], 2, "--bins"),

@@ -31,7 +31,7 @@ def test_by_hand() -> None:
 
 
 def test_passing_mass_on_can_beat_leaving_it_in_place() -> None:
-    """ab, aba -> aba, ba: the distance is no metric, and moving both costs 2/3 where staying costs 1 (halved)."""
+    """ab, aba -> aba, ba: the distance is not a metric, and moving both costs 2/3 where staying costs 1 (halved)."""
     assert data_utility(_log("ab", "aba"), _log("aba", "ba")) == pytest.approx(1 - (1 / 3 + 1 / 3) / 2)
 
 

@@ -39,7 +39,7 @@ def test_hours_of_edges() -> None:
 
 
 def test_fitness_and_precision_as_printed() -> None:
-    """Original ab x2, bc; release ab, ca: fitness 1 of 3; of 9 - 2 pairs that are no edge, ca appears: 6 of 7."""
+    """Original ab x2, bc; release ab, ca: fitness 1 of 3; of 9 - 2 pairs that are not an edge, ca appears: 6 of 7."""
     found = agreement(directly_follows(_log("ab", "ab", "bc")), directly_follows(_log("ab", "ca")))
     assert (found.fitness, found.precision) == (pytest.approx(1 / 3), pytest.approx(6 / 7))
     assert found.f1 == pytest.approx(2 * (1 / 3) * (6 / 7) / (1 / 3 + 6 / 7))
@@ -63,7 +63,7 @@ def test_a_complete_graph_has_nothing_to_invent() -> None:
 
 
 def test_handover_breaks_where_the_resource_is_missing() -> None:
-    """r - nobody - s is no handover from r to s."""
+    """r - nobody - s is not a handover from r to s."""
     log = EventLog.from_events(["1"] * 4, list("abcd"), np.arange(4), ["r", None, "s", "r"], unit="ns")
     assert dict(directly_follows(log, "resource").count) == {("s", "r"): 1}
     assert handover(log, log) == Agreement(1.0, 1.0)

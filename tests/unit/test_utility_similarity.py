@@ -55,7 +55,7 @@ def test_start_and_end_are_no_labels() -> None:
 
 
 def test_an_empty_release_has_nothing_in_common() -> None:
-    """A release without cases: similarity 0, error 1. An original without any is no question."""
+    """A release without cases: similarity 0, error 1. An original without any is not a question."""
     some, none = EventLog.from_traces([("ab", None)]), EventLog.from_traces([])
     found = likeness(some, none)
     assert (found.similarity, found.dfg_error) == (0.0, 1.0)

@@ -185,7 +185,7 @@ async def fields_of(request: web.Request) -> dict[str, str]:
 MOST_FIELDS = 16
 
 FORM_SECONDS = 30.0
-"""For some kilobytes; a form that trickles in would hold its connection for ever."""
+"""For some kilobytes; a form that trickles in would hold its connection forever."""
 
 
 def _default(error: web.HTTPException) -> str:

@@ -50,6 +50,6 @@ class Pages:
         return self._environment.get_template(f"{name}.html").render(shown)
 
     def error(self, status: int, why: str, *, session: Session | None) -> str:
-        """Return the page of an error: what went wrong, and where to go on."""
+        """Return the page of an error: what went wrong, and where to continue."""
         phrases = {status.value: status.phrase for status in HTTPStatus} | {401: "Sign in"}
         return self.render("error", session, status=status, phrase=phrases.get(status, "Error"), why=why, page="")

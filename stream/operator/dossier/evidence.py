@@ -461,8 +461,8 @@ def read_assessment(path: Path, name: str, view: LedgerView, mechanism: Mapping[
     Raises
     ------
     InputError
-        If the file is no assessment, is of a later version, is about releases that the ledger does not have, or about a
-        trial release by another mechanism than `mechanism`.
+        If the file is not an assessment, is of a later version, is about releases that the ledger does not have, or
+        about a trial release by another mechanism than `mechanism`.
     """
     try:
         content = path.read_bytes()

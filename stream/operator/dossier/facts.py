@@ -45,7 +45,7 @@ def read_facts(path: Path) -> dict[str, str]:
     Raises
     ------
     InputError
-        If the file cannot be read or is no TOML, or a key is unknown, or a value is neither text nor a date, or it is
+        If the file cannot be read or is not TOML, or a key is unknown, or a value is neither text nor a date, or it is
         too long or holds control characters.
     """
     try:

@@ -446,7 +446,7 @@ _WHAT = {
     "superseded": "superseded",
 }
 _BURNED = "a crash came between sealing and publishing; the number is not used again"
-_GAP = "source events are missing; the operator went on without them"
+_GAP = "source events are missing; the operator continued without them"
 
 
 def _line(what: str, publication: str, label: str, time: str | None, cases: int | None, why: str) -> HappenedRow:

@@ -146,7 +146,7 @@ def other_publications(folder: Path, series: Sequence[PublishedRelease]) -> list
 
 
 def _held(folder: Path) -> Mapping[str, list[int]]:
-    """Return the numbers of held releases by publication; none if this is no operator's folder."""
+    """Return the numbers of held releases by publication; none if this is not an operator's folder."""
     numbers: dict[str, list[int]] = {}
     if OperatorLayout(folder).root.is_dir():
         for release in approval.held(folder):
@@ -166,7 +166,7 @@ def _only_held(folder: Path, publication: str, numbers: Sequence[int]) -> str:
 def _read(path: Path) -> PublishedRelease:
     manifest = read_json(path)
     if not isinstance(manifest, dict) or not {"version", "sequence", "promise", "mechanism"} <= set(manifest):
-        raise InputError(f"{path}: is no manifest of a release")
+        raise InputError(f"{path}: is not a manifest of a release")
     if manifest["version"] > VERSION:
         raise InputError(f"{path}: manifest version {manifest['version']}; this program reads version {VERSION}")
     return PublishedRelease(int(manifest["sequence"]), manifest, hashlib.sha256(path.read_bytes()).hexdigest())
@@ -258,7 +258,7 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
         )
     gaps = series[-1].manifest.get("gaps_accepted")
     if gaps:
-        notes.append(f"Source events are missing: the operator accepted {gaps} gap(s) in the source and went on.")
+        notes.append(f"Source events are missing: the operator accepted {gaps} gap(s) in the source and continued.")
     return Section("Releases", paragraphs=tuple(notes), rows=(head, *rows))
 
 

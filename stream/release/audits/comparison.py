@@ -32,7 +32,8 @@ COMPARISON, SERIES = "attacks.comparison", "attacks.series"
 HELD, SHOWN = "attacks.held", "attacks.shown"
 
 SPARE = 1000
-"""Variants of withheld candidates and of releases beyond the look-back that are kept before a numbering begins anew."""
+"""Variants of withheld candidates and of releases beyond the look-back that are kept before a numbering begins
+again."""
 
 
 def simple(record: ReleaseRecord) -> SimpleLog:

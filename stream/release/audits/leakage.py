@@ -146,7 +146,7 @@ def _two_changes(charge: Charge) -> Fraction:
 
     Beyond that the claim is empty, and the exponential is not used.
     """
-    if charge.epsilon > 700:  # exp of more is no float
+    if charge.epsilon > 700:  # exp of more is not a float
         return Fraction(1 if charge.delta else 0)
     grown = math.nextafter(math.exp(float_above(charge.epsilon)) * (1 + 2.0**-51), math.inf)  # never below e^epsilon
     return min(Fraction(1), charge.delta * (1 + Fraction(grown)))

@@ -1,7 +1,7 @@
 """Audit `risk`: uniqueness of the cases of the source, and of those of the release.
 
 Source: reidentification-risk-2020; docs/risk.md. Figures of the source are taken on raw data: for the operator only.
-A low uniqueness is no guarantee by itself: the adversary here knows points drawn at random.
+A low uniqueness is not a guarantee by itself: the adversary here knows points drawn at random.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Risk(Audit):
             if log.n_cases and seen.event:
                 index = _followed(log, seen, context.earlier, context.candidate)
                 rows += self._rows(index, projection=projection, resolution=self.resolution)
-                index.postings = None  # made anew at each cut, and as large as the log
+                index.postings = None  # made again at each cut, and as large as the log
         return rows
 
 
@@ -187,7 +187,7 @@ def _followed(
     """Return the source's index, taken over from the last release and brought up to date.
 
     Only cases that grew are coded. The last release keeps the index too: a candidate that is withheld or repaired
-    takes nothing with it. Of a log of more than `FOLLOWED` events the index is made anew: that takes time in
+    takes nothing with it. Of a log of more than `FOLLOWED` events the index is made again: that takes time in
     proportion to the log, and keeping it memory.
     """
     key = f"risk.source.{seen}"

@@ -95,7 +95,7 @@ class Amun(Mechanism):
         if self.releases is None:
             yield "several releases add up"
         else:
-            yield "priors and ranges are estimated anew in each release"
+            yield "priors and ranges are estimated again in each release"
         yield (
             "only if all variants were public, nothing was filtered, no group was constant and the cases were chosen "
             "without regard to the counts would tanh(e / 4) bound the advantage, with e the longest variant times "

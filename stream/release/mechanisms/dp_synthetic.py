@@ -33,7 +33,7 @@ Traces = tuple[tuple[str, ...], ...]
 class DpSynthetic(Mechanism):
     """(epsilon, delta_dp)-DP synthetic log.
 
-    Its cases are no persons' cases, and its variants may be invented. All keys are public knowledge, never read off
+    Its cases are not persons' cases, and its variants may be invented. All keys are public knowledge, never read off
     the data.
     """
 
@@ -171,7 +171,7 @@ class DpSynthetic(Mechanism):
         labels = "activity labels" if self.activities is not None else "labels of declared candidates"
         return {
             **promise,
-            "not_guaranteed": "a released case is no person's case and its variant may be invented; "
+            "not_guaranteed": "a released case is not a person's case and its variant may be invented; "
             + promise["not_guaranteed"].replace("activity labels", labels, 1),
         }
 
@@ -266,7 +266,7 @@ class DpSynthetic(Mechanism):
 def _selected_labels(memory: Any) -> dict[str, Any] | None:
     """Return the labels that an earlier release selected, and its number; None if none has.
 
-    Releases of versions that selected labels anew each time left no memory.
+    Releases of versions that selected labels again each time left no memory.
     """
     return None if memory is None else memory.get(LABELS)
 

@@ -79,7 +79,7 @@ def timed(build: Build, K: int, unit: Unit, latest: int) -> Build:
     """Return the build with microaggregated times.
 
     Its log still has the true times of its events. The assignment to cases is drawn from the system's cryptographic
-    source, and drawn anew with every build.
+    source, and drawn again with every build.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from tests.kafka.chaos.world import World
 __all__ = ["CATALOGUE", "JUDGED_BY_REFUSAL", "WAITS", "Draw", "Finding", "faults", "former_events"]
 
 JUDGED_BY_REFUSAL = {"delta-garbage", "ledger-garbage", "ledger-recreated"}
-"""Kinds after which nothing goes on: that the daemon says so is what is judged."""
+"""Kinds after which nothing continues: that the daemon says so is what is judged."""
 
 
 def former_events(world: World) -> list[dict[str, Any]]:

@@ -100,7 +100,7 @@ class Round:
         return bool(fresh)
 
     def strike_with(self, faults: Sequence[Fault]) -> bool:
-        """Strike, heal, come to rest, judge; whether the round can go on."""
+        """Strike, heal, come to rest, judge; whether the round can continue."""
         self.strike = list(faults)
         say(json.dumps([fault.told() for fault in faults]))
         told: list[str] = []

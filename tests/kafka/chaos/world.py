@@ -181,7 +181,7 @@ class Witness(Site):
             time.sleep(0.2)
 
     def forget(self, topic: str) -> list[tuple[int, int, bytes | None]]:
-        """The topic was deleted and is created again: begin anew. Observed state of the former one."""
+        """The topic was deleted and is created again: begin again. Observed state of the former one."""
         with self._reading:
             if self._reader is not None:
                 self._reader.close(autocommit=False)
@@ -194,7 +194,7 @@ class Witness(Site):
             return former
 
     def _again(self, kept: dict[str, list[tuple[int, int, bytes | None]]]) -> None:
-        """A new reader that goes on where each topic was seen up to."""
+        """A new reader that continues where each topic was seen up to."""
         self.look()
         for name, found in kept.items():
             places = {(partition, offset) for partition, offset, _ in found}
@@ -398,7 +398,7 @@ class Pump:
         with self._lock:
             try:
                 self._producer.flush(timeout=20)
-            except KafkaError:  # kafka-python may wait for ever on a broker that was restarted
+            except KafkaError:  # kafka-python may wait forever on a broker that was restarted
                 with suppress(KafkaError):
                     self._producer.close(timeout=1)
                 self._producer = self._made()

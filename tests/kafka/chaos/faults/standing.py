@@ -70,7 +70,7 @@ def _(world: World, draw: Draw) -> None:
                 path.unlink()
 
 
-@kind("host-folder-gone", "a bare host goes on from store and topics", place="quiet", weight=3)
+@kind("host-folder-gone", "a bare host continues from store and topics", place="quiet", weight=3)
 def _(world: World, draw: Draw) -> None:
     host = pick(HOSTS, draw.u)
     with world.down(world.of(host=host)):

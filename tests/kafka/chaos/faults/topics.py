@@ -68,13 +68,13 @@ def _recreate(world: World, name: str) -> None:
             world.former.append(former)
 
 
-@kind("dlq-recreated", "the dlq begins anew; what was in it is the operator's loss", place="last")
+@kind("dlq-recreated", "the dlq begins again; what was in it is the operator's loss", place="last")
 def _(world: World, draw: Draw) -> None:
     _recreate(world, "dlq")
     world.pump.burst(80)
 
 
-@kind("releases-recreated", "the topic begins anew; releases go on", place="last")
+@kind("releases-recreated", "the topic begins again; releases continue", place="last")
 def _(world: World, draw: Draw) -> None:
     _recreate(world, pick(("releases", "released-events"), draw.u))
     world.pump.burst(80)
@@ -125,7 +125,7 @@ def _(world: World, draw: Draw) -> None:
 
 def _rewind_delta(world: World) -> None:
     """The operator's order for a delta topic that is not the one of the state, given for each host that refuses: the
-    standby may have an older state. Over when a coordinator goes on and has all that was sent: of some partitions the
+    standby may have an older state. Over when a coordinator continues and has all that was sent: of some partitions the
     gap shows later than of others, and a coordinator may be active in between."""
     begin, answered, deadline = time.time(), 0, patient_time() + 2 * ALARM_SECONDS
     while patient_time() < deadline:
@@ -147,11 +147,11 @@ def _rewind_delta(world: World) -> None:
                 return
             told = status(world, where)
         if answered and told.get("at", 0.0) > begin and told.get("state") == "gap":
-            # The host with the older state goes on, and the group is where the newer one's order has set it.
+            # The host with the older state continues, and the group is where the newer one's order has set it.
             with world.down(world.of("ingest")):
                 answer(world, where, "rewind", looked_again=True)
         time.sleep(0.5)
-    raise Finding(f"silent: {answered} refusals within {2 * ALARM_SECONDS:g} s, and no coordinator goes on")
+    raise Finding(f"silent: {answered} refusals within {2 * ALARM_SECONDS:g} s, and no coordinator continues")
 
 
 def _goes_on(world: World) -> bool:

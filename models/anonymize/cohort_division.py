@@ -115,7 +115,7 @@ class Patience:
 
 @content_free()
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ItemPriorities:
     """Items that the division favours over others.
 
     Attributes
@@ -195,7 +195,7 @@ class DivisionTrial:
 
 
 def divided(
-    queue: TlkcProblem, waited: Ints, patience: Patience, share: Fraction, min_share: float, want: Wanted
+    queue: TlkcProblem, waited: Ints, patience: Patience, share: Fraction, min_share: float, want: ItemPriorities
 ) -> Division:
     """Find the division of a queue that keeps most events over time.
 
@@ -247,7 +247,7 @@ def _cause(queue: TlkcProblem) -> str:
     n, bounds = queue.log.n_cases, queue.bounds
     without_c = TlkcProblem(queue.log, queue.knowledge, replace(bounds, C=Fraction(1)), queue.classes)
     whole_queue = np.ones(n, dtype=np.bool_)
-    if queue.classes and _Search(without_c, Fraction(1), Wanted()).attempt(whole_queue, ()) is not None:
+    if queue.classes and _Search(without_c, Fraction(1), ItemPriorities()).attempt(whole_queue, ()) is not None:
         return (
             f"of {n} completed cases that wait fewer than K = {bounds.K} would keep an event: of those that share one, "
             f"too many have one value of {' or '.join(queue.classes)} for C = {float(bounds.C):g}; cases with other "
@@ -292,7 +292,7 @@ def frequent(log: EventLog, classes: Iterable[Column], bounds: TlkcBounds) -> li
     return [name for name, is_chosen in zip(log.activity.values, chosen.tolist(), strict=False) if is_chosen]
 
 
-def wanted(came: Mapping[Any, int], shown: Mapping[Any, int], frequent: Collection[Any]) -> Wanted:
+def item_priorities(came: Mapping[Any, int], shown: Mapping[Any, int], frequent: Collection[Any]) -> ItemPriorities:
     """Value the events of items that earlier cohorts lost.
 
     Parameters
@@ -306,7 +306,7 @@ def wanted(came: Mapping[Any, int], shown: Mapping[Any, int], frequent: Collecti
 
     Returns
     -------
-    Wanted
+    ItemPriorities
         a higher value for items that lost more, and the frequent items that were never shown.
     """
     value = {}
@@ -315,7 +315,7 @@ def wanted(came: Mapping[Any, int], shown: Mapping[Any, int], frequent: Collecti
         value[item] = PLAIN + OWED * lost // count
     owed = frozenset(item for item in frequent if not shown.get(item))
     value.update(dict.fromkeys(owed, PLAIN + OWED))
-    return Wanted(value, owed)
+    return ItemPriorities(value, owed)
 
 
 def check_feasible(queue: TlkcProblem, share: Fraction) -> None:
@@ -353,7 +353,7 @@ def check_feasible(queue: TlkcProblem, share: Fraction) -> None:
 class _Search:
     """Divisions of one queue, by local suppression of the cases that leave."""
 
-    def __init__(self, queue: TlkcProblem, share: Fraction, want: Wanted) -> None:
+    def __init__(self, queue: TlkcProblem, share: Fraction, want: ItemPriorities) -> None:
         self.queue, self.share, self.view = queue, share, queue.seen
         self.value = np.asarray([want.value.get(item, PLAIN) for item in self.view.alphabet], dtype=np.int64)
         self.owed = np.asarray([item in want.owed for item in self.view.alphabet], dtype=np.bool_)

@@ -406,8 +406,8 @@ def _attacks(
         )
     for score, result in by_score.items():
         rates = {f"true_positives_at_{share:g}": rate for share, rate in result.true_positives.items()}
-        known = "all other cases" if score == LIKELIHOOD else "whole case"
-        yield Measure(ATTACKS[3], f"{known}, {score}", result.risk, details=rates)
+        knowledge = "all other cases" if score == LIKELIHOOD else "whole case"
+        yield Measure(ATTACKS[3], f"{knowledge}, {score}", result.risk, details=rates)
     say(f"{name}: {ATTACKS[4]}")
     for suffix, view in _reconstructed_views(material).items():
         pieces = reconstruction(material, view, measures, draws[4])

@@ -105,19 +105,19 @@ def _of_groups(publication: Publication) -> list[Alternative]:
                 gate[name] = least
         table = _table(publication, mechanism={**mechanism, "K": least}, gate=gate)
         found.append(Alternative("K", least, table, chosen=least == K))
-    for known in (L - 1, L + 1):
-        if known < 1:
+    for length in (L - 1, L + 1):
+        if length < 1:
             continue
         audit = dict(publication.audit)
         if audit.get("bk_length") == L:
-            audit["bk_length"] = known
+            audit["bk_length"] = length
             # A tolerance as long as the knowledge would pass whatever is released.
-            audit["n"] = [n for n in audit.get("n", [0]) if n < known]
-        found.append(Alternative("L", known, _table(publication, mechanism={**mechanism, "L": known}, audit=audit)))
+            audit["n"] = [n for n in audit.get("n", [0]) if n < length]
+        found.append(Alternative("L", length, _table(publication, mechanism={**mechanism, "L": length}, audit=audit)))
     if mechanism.get("suppression") == "local":
-        whole = {name: value for name, value in mechanism.items() if name != "max_minimality"}
+        unbounded = {name: value for name, value in mechanism.items() if name != "max_minimality"}
         gate = {name: bound for name, bound in _gate(publication) if name != "max_minimality"}
-        table = _table(publication, mechanism={**whole, "suppression": "exact"}, gate=gate)
+        table = _table(publication, mechanism={**unbounded, "suppression": "exact"}, gate=gate)
         found.append(Alternative("suppression", "exact", table))
     table = _table(publication, mechanism=NOISY, gate={"public_cut": True})
     found.append(Alternative("kind", "dp-variants", _without_attributes(table)))

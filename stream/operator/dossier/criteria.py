@@ -157,8 +157,8 @@ def _groups_promise(evidence: DossierEvidence, texts: DossierTexts, criterion: s
     if criterion == "singling_out":
         if scope == "series":
             return texts.say("promise.groups_singling_series")
-        known, items = texts.number(parameters["L"]), texts.say(f"items.{parameters['attribute']}")
-        return texts.say("promise.groups_singling_one", L=known, items=items, K=least)
+        length, items = texts.number(parameters["L"]), texts.say(f"items.{parameters['attribute']}")
+        return texts.say("promise.groups_singling_one", L=length, items=items, K=least)
     if scope == "one":
         return texts.say("promise.groups_linking_one", K=least)
     if compares_releases(evidence):
@@ -295,9 +295,16 @@ def attack_line(file: AssessmentFile, assessed: AssessedAttack, texts: DossierTe
     }
     power = measure.get("power")
     shown_power = texts.say("page.none") if power is None else texts.share(power)
-    beside = texts.say("measured.control" if measure.get("control_targets") else "measured.guess")
+    compared_with = texts.say("measured.control" if measure.get("control_targets") else "measured.guess")
     return prefix + texts.say(
-        "measured.attack", how=how, knows=knows, rate=rate, result=result, power=shown_power, beside=beside, **values
+        "measured.attack",
+        how=how,
+        knows=knows,
+        rate=rate,
+        result=result,
+        power=shown_power,
+        beside=compared_with,
+        **values,
     )
 
 

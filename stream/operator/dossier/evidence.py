@@ -246,7 +246,7 @@ def collect(
     view = ledger_view(output)
     history = read_from(output, view)
     verdicts = {verdict.publication: verdict for verdict in history.verdicts()}
-    name = _chosen(output, [known for known in verdicts if known], name)
+    name = _chosen(output, [publication for publication in verdicts if publication], name)
     rows = [row for row in history.rows if row["publication"] == name]
     account = view.account(name)
     number = _last_number(account)
@@ -504,9 +504,9 @@ def _check_trial(path: Path, releases: Sequence[Mapping[str, Any]], mechanism: M
     if tried["kind"] != mechanism["kind"]:
         raise InputError(f"{path}: assesses {tried['kind']}, and the publication has {mechanism['kind']}")
     for key in PROMISED:
-        own, other = mechanism["parameters"].get(key), tried.get("parameters", tried).get(key)
-        if own != other:
-            raise InputError(f"{path}: assesses {key} = {other}, and the publication has {key} = {own}")
+        published, assessed = mechanism["parameters"].get(key), tried.get("parameters", tried).get(key)
+        if published != assessed:
+            raise InputError(f"{path}: assesses {key} = {assessed}, and the publication has {key} = {published}")
 
 
 def _before_release(output: Path, name: str, number: int) -> Iterator[AssessmentFile]:

@@ -57,9 +57,9 @@ def _tables(document: Mapping[str, Any]) -> Iterator[Section]:
         for profile in entry["profiles"]:
             title = f"{entry['attacked']}, {profile['profile']} attacker"
             rows = tuple(_row(measure) for measure in profile["measures"])
-            known = f"Knows {profile['knows']}; for membership the whole case."
+            knowledge = f"Knows {profile['knows']}; for membership the whole case."
             facts = (("Releases", named),) if named else ()
-            yield Section(title, paragraphs=(known,), facts=facts, rows=(COLUMNS, *rows))
+            yield Section(title, paragraphs=(knowledge,), facts=facts, rows=(COLUMNS, *rows))
 
 
 def _row(measure: Mapping[str, Any]) -> tuple[str, ...]:

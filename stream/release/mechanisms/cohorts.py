@@ -13,7 +13,14 @@ import msgspec
 import numpy as np
 from pydantic import Field
 
-from models.anonymize.cohort_division import Patience, Wanted, check_feasible, divided, frequent, wanted
+from models.anonymize.cohort_division import (
+    ItemPriorities,
+    Patience,
+    check_feasible,
+    divided,
+    frequent,
+    item_priorities,
+)
 from models.anonymize.cohorts import SMALL_QUEUE, Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
 from models.anonymize.local import Choice
 from models.anonymize.microaggregation import Pair, Pending, microaggregated_after
@@ -544,7 +551,7 @@ class TlkcCohorts(TlkcMechanism):
         share = Fraction(str(self.C if self.balance is None else min(self.balance, self.C)))
         if self.suppression == "local" and self.alphabet == "per-cohort":
             patience = Patience(self.patience, last=exposure.last, seed=self.seed)
-            waited, want = published.waited(exposure, queue), self._wanted(exposure, published)
+            waited, want = published.waited(exposure, queue), self._item_priorities(exposure, published)
             division = divided(problem, waited, patience, share, self._least_share(len(queue)), want)
             return problem.only(division.cases), division.choice
         check_feasible(problem, share)
@@ -556,16 +563,16 @@ class TlkcCohorts(TlkcMechanism):
             return self.min_share
         return 0.0 if self.suppression == "local" and queue >= SMALL_QUEUE * self.K else 0.4
 
-    def _wanted(self, exposure: Exposure, published: PublishedCohorts) -> Wanted:
+    def _item_priorities(self, exposure: Exposure, published: PublishedCohorts) -> ItemPriorities:
         """Return the weights of activities: those that lost many events so far count more.
 
         Items of other knowledge all count the same.
         """
         if self.attribute != "ac" or self.knowledge == "rel":
-            return Wanted()
+            return ItemPriorities()
         done = exposure.log.select_cases(exposure.complete)
         classes = class_columns(done, exposure.sensitive, self.bins).values()
-        return wanted(*published.activities(exposure), frequent(done, classes, self.bounds))
+        return item_priorities(*published.activities(exposure), frequent(done, classes, self.bounds))
 
     @classmethod
     def owned(cls, memory: Any, publication: str) -> Any:

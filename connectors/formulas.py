@@ -1,7 +1,7 @@
 """CSV cells that a spreadsheet would evaluate.
 
-They are guarded in output, and restored by our reader. A label is whatever a source wrote; opened in a spreadsheet,
-`=HYPERLINK(...)` is a program.
+They are guarded in output, and restored by our reader. A label is any text that a source wrote; opened in a
+spreadsheet, `=HYPERLINK(...)` is a program.
 """
 
 from __future__ import annotations

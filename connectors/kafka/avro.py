@@ -58,7 +58,7 @@ def compiled(schema: str, references: Mapping[str, str], reader: str | None = No
         stream = io.BytesIO(body)
         try:
             value = fastavro.schemaless_reader(stream, writer, wanted)
-        except Exception:  # noqa: BLE001  # EOFError, IndexError, UnicodeDecodeError ...: whatever the bytes make of it
+        except Exception:  # noqa: BLE001  # EOFError, IndexError, UnicodeDecodeError ...: any error that the bytes cause
             raise Poison("body") from None
         if stream.tell() != len(body):
             raise Poison("body")  # of another schema than that of the id

@@ -341,7 +341,7 @@ def _coordinator(process: str, source: Source) -> Iterator[Permission]:
     yield Permission("topic", _names(process, "delta", "ledger"), ("Read", "Write", *CHECKED))
     yield Permission("topic", _names(process, "releases", "released-events", "dlq"), ("Write", *CHECKED))
     yield Permission("group", (group(process, "coordinator"),), ("Read", "Describe"))
-    # The ledger's transactions: whoever opens them fences the coordinator before.
+    # The ledger's transactions: opening them fences the previous coordinator.
     yield Permission("transactional-id", (topic(process, "ledger"),), ("Write", "Describe"))
 
 

@@ -101,7 +101,7 @@ def _simplex() -> Any:
             from ot.lp import emd_wrap
 
             return emd_wrap
-        finally:  # whoever imports them later gets them whole
+        finally:  # a later import gets them complete
             for name in () if before else [name for name in sys.modules if name.partition(".")[0] == "ot"]:
                 del sys.modules[name]
 

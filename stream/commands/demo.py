@@ -77,7 +77,7 @@ def _publish(log: str, config: str, output: Path) -> int:
         return code
     typer.echo(
         "\nSAFE: every bound that was set holds for all releases together. KA = 20: somebody who knows two steps of\n"
-        "a patient finds at least 20 patients with them, or none. FA, CA, BA: the same for those who compare releases.\n"
+        "a patient finds at least 20 patients with them, or none. FA, CA, BA: the same if somebody compares releases.\n"
         "\n"
         f"  for recipients    {releases}/public\n"
         f"  for you alone     {report} (open it in a browser), {releases}/operator\n"

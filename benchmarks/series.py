@@ -1,11 +1,11 @@
 """Series in which each case counts once: 24 weekly and 260 releases of BPIC 2012 at a total epsilon of 1.
 
 Run `python -m benchmarks.series --json`. Each case is in the release of the window in which its last event is; noise
-from the cryptographic source, delta_dp 1e-6. `accumulated`: the log over all releases, beside the last one; `last`: the
-last release against its own cases. `release_noise`: deviation of the noise of its counts, in that of independent noise
-for the same promise; `step_noise`: that of its counts of steps, in steps. `covered`: share of all cases whose variant
-is in the accumulated log. `whole`: the last of 24 releases of everything so far at a total epsilon of 1. `spent`:
-epsilon by the composition that the ledger uses.
+from the cryptographic source, delta_dp 1e-6. `accumulated`: the log over all releases, compared with the last one;
+`last`: the last release against its own cases. `release_noise`: deviation of the noise of its counts, in that of
+independent noise for the same promise; `step_noise`: that of its counts of steps, in steps. `covered`: share of all
+cases whose variant is in the accumulated log. `whole`: the last of 24 releases of everything so far at a total epsilon
+of 1. `spent`: epsilon by the composition that the ledger uses.
 
 Reach (issue 21): weekly, accumulated: similarity >= .72, DFG error <= .20; 260 releases: covered >= .45; spent 1.
 Reach (issue 39), `dp-synthetic, factorized`: accumulated DFG error <= .12 weekly, <= .15 at 260 releases, and

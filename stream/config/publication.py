@@ -66,7 +66,7 @@ class Publication(ConfigTable):
     cases: Literal["all", "completed"] = "all"
     """`all`: every release is about everything so far, and charges add up. `completed`: each case is in one
     release, after it completed, and one charge pays for the series; later events of a case are lost
-    (docs/series.md). Set it when a dp series must go on for ever."""
+    (docs/series.md). Set it when a dp series must continue forever."""
     accumulate: Literal["none", "sum", "tree", "factorized"] = "none"
     """A second log over everything published so far, free of charge: `sum` adds noisy counts up; `tree` keeps
     noise smaller over a declared horizon; `factorized` (`dp-synthetic`) lets the noise of later releases take that of

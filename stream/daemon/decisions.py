@@ -63,7 +63,7 @@ class DecisionReader:
     Raises
     ------
     InputError
-        If the ledger topic is missing, or has a record that is no entry.
+        If the ledger topic is missing, or has a record that is not an entry.
     """
 
     def __init__(self, process: str, source: Source) -> None:
@@ -139,7 +139,7 @@ class DecisionReader:
             try:
                 entry = read_entry(record.value or b"")
             except msgspec.DecodeError:
-                raise InputError(f"{self._name}: the record at offset {record.offset} is no ledger entry") from None
+                raise InputError(f"{self._name}: the record at offset {record.offset} is not a ledger entry") from None
             if isinstance(entry, NoteEntry) and entry.body.delta is not None:
                 self._anchor = entry.body.delta
             yield entry

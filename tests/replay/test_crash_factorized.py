@@ -57,8 +57,8 @@ def manifests(output: Path) -> list[dict[str, Any]]:
 
 
 def check(calm: Path, output: Path) -> None:
-    """Each release goes on from the draws that the one before was sealed with. A draw that is made anew would leave the
-    noise of a published release in the running sum, and nothing would take it back."""
+    """Each release continues from the draws that the one before was sealed with. A draw that is made anew would leave
+    the noise of a published release in the running sum, and nothing would take it back."""
     assert verifier.verify(output) == []
     assert verifier.decisions(output) == verifier.decisions(calm)
     for one, other in zip(manifests(output), manifests(calm), strict=True):
@@ -78,7 +78,7 @@ def check(calm: Path, output: Path) -> None:
 
 
 def test_the_calm_run(world: Path) -> None:
-    """Each release goes on from the one before, and one charge pays for all."""
+    """Each release continues from the one before, and one charge pays for all."""
     check(world / "calm", world / "calm")
 
 

@@ -323,7 +323,7 @@ def moved(windows: list[tuple[int, int]], burned: set[int], *, last: int, droppe
     windows
         Number of a release, and the key of a case in it.
     burned
-        Numbers that were drawn, may have been seen, and were never sealed: the series goes on from the state before.
+        Numbers that were drawn, may have been seen, and were never sealed: the series continues from the state before.
     dropped
         Number before which key 1 is given up.
     """

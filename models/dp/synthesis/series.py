@@ -8,7 +8,7 @@ each release, and for k of c cases of a person (e k / c, 0)-DP.
 
 Of the stages of `models.dp.synthetic` those that are linear add up: the cells of the context model (2) and the numbers
 of cases nearest to each candidate (3). The alphabet (0) is declared or, with correlated noise, selected once; stage 1
-is left out, since variants of a single window seldom pass a threshold. Each release goes on from what all before it
+is left out, since variants of a single window seldom pass a threshold. Each release continues from what all before it
 made public:
 
 * a context is opened once the noisy counts over all releases so far say so, and is counted from then on;
@@ -224,7 +224,7 @@ class _NoisyCounts:
         scales: tuple[float, float],
         number: int,
     ) -> _NoisyCounts:
-        """From the state that an earlier release left; anew if there is none, or one of another design."""
+        """From the state that an earlier release left; a new one if there is none, or one of another design."""
         made, kept_counts = [list(alphabet), labels, design.order, design.case_weight], _counts_of(shape)
         if state is not None and state.get("made") == made:
             cells = [

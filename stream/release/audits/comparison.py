@@ -1,7 +1,7 @@
 """State that audits keep about releases, so that comparing a candidate with many earlier ones costs little.
 
 Each release is counted and numbered once (`record.cache`). The numbering is passed from release to release, and begins
-anew if erasure wrote a record again, or if most of its numbers are in no release any more. It never changes a result:
+again if erasure wrote a record again, or if most of its numbers are in no release any more. It never changes a result:
 `models.attacks.shared_pairs` gives each pair the same values as a computation of the pair alone.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,50 @@ def test_decisions_and_orders_of_the_console_reach_the_daemon(
         site.wait(lambda: "Dr. A. Officer fine" in console.ask("/decisions").shown, "the decision in the log")
         commands = [record["name"] for _, record in site.json("delta") if record["t"] == "cmd"]
         assert commands == ["pause", "resume", "approve"]
+    finally:
+        if console is not None:
+            assert console.end() == 0
+        site.close()
+
+
+def test_a_held_release_is_shown_with_the_attacks_before_it(
+    broker: Broker | ForeignBroker, name: str, tmp_path: Path
+) -> None:
+    """`assess = true` in a daemon: the page of a held release has the result, and nothing of it leaves with it."""
+    held = publication("research", "{ new_cases = 40 }", f'approval = "required"\nassess = true\n{IDENTITY}')
+    site = Site(broker.bootstrap, name, tmp_path, held)
+    console = None
+    try:
+        site.start("coordinator")
+        site.start("ingest")
+        site.send(scenario.events(cases=41))
+        assessment = site.output() / "operator" / "research" / "000001" / "assessment.json"
+        site.wait(assessment.is_file, "the attacks before the release")
+        console = start(site.output(), tmp_path / "console.log", "-c", str(site.config))
+        console.sign_in()
+        site.wait(lambda: "research, release 1" in console.ask("/held").shown, "the release in the queue")
+        document = json.loads(assessment.read_text(encoding="utf-8"))
+        (assessed,) = document["assessments"]
+        assert assessed["both_ways"] == 1
+        page = console.ask("/held/research/1")
+        assert "Attacks on held-out cases" in page.shown
+        # Each half is released word for word, and somebody who knows a whole case finds it at distance 0.
+        measures = [measure for profile in assessed["profiles"] for measure in profile["measures"]]
+        assert {measure["attack"] for measure in measures} >= {"membership", "reconstruction"}
+        outcome = "A leak was seen by" if any(measure.get("seen") for measure in measures) else "No attack saw a leak"
+        assert outcome in page.shown
+        assert "operator/research/000001/assessment.json" in page.shown
+
+        seen = page.text.split('name="seen" value="')[1].split('"')[0]
+        fields = {"csrf": console.csrf(), "seen": seen, "by": "Dr. A. Officer", "why": "fine", "decision": "approve"}
+        assert console.send("/held/research/1", fields).status == 303
+        public = site.output() / "public" / "research" / "release-000001" / "manifest.json"
+        site.wait(public.is_file, "the approved release")
+        names = [path.name for path in (site.output() / "public").rglob("*")]
+        assert not any("assess" in name for name in names)
+        assert "assess" not in public.read_text(encoding="utf-8")
+        assert assessment.is_file()
+        assert json.loads(site.command("verify", str(site.output()), "--json"))["publications"][0]["releases"] == 1
     finally:
         if console is not None:
             assert console.end() == 0

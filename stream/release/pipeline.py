@@ -58,7 +58,7 @@ from stream.release.planned import BuiltBy, Place
 from stream.release.public_view import as_released, released_resources, with_attributes
 from stream.release.reason import Code, Reason, blocked, of_record, ruled
 from stream.release.schedule import RealClock, ReleaseClock, Slot
-from stream.release.sealed_memory import opened_memory, sealed_memory
+from stream.release.sealed_memory import SEALED, opened_memory, sealed_memory
 from stream.release.spec import PublicationSpec
 from stream.release.stages import (
     Audited,
@@ -313,7 +313,8 @@ class Pipeline:
         mechanism = spec.mechanism
         exposure = replace(charged.attempt.exposure, publication=self.name, number=inputs.number)
         memory = None if inputs.memory is None else inputs.memory.for_build(mechanism, self.name)
-        memory = opened_memory(memory, self.pseudonyms.memory_key)
+        if isinstance(memory, dict) and SEALED in memory:
+            memory = opened_memory(memory, self.pseudonyms.memory_key)
         if mechanism.releases_attributes:
             # Not for dp mechanisms: they release no attribute, and a refusal would read the data.
             try:

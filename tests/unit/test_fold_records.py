@@ -46,6 +46,35 @@ def test_a_cut_stands_right_after_the_event_that_brings_the_case():
     assert fold.accounting("a")["pending"] == 1
 
 
+def test_a_cut_comes_at_the_row_that_completes_enough_cases():
+    """completed_cases = 2 cuts at the second end, not at the first, and counts anew behind the cut."""
+    fold = fold_of({"completed_cases": 2}, end_activities=("end",))
+    rows = (row(0), row(1, "d"), row(2, activity="end"), row(3, "d", activity="end"))
+    more = (row(4, "e", activity="end"), row(5, "f"), row(6, "f", activity="end"))
+    assert feed(fold, delta(*rows, *more)) == [
+        ("a/0/3/0", "completed_cases", {"c": 2, "d": 2}),
+        ("a/0/6/0", "completed_cases", {"c": 2, "d": 2, "e": 1, "f": 2}),
+    ]
+
+
+def test_a_cut_comes_when_every_unfinished_case_has_enough_events():
+    """events_per_case = 2 cuts when the last case has two more events: first at row 3, then at row 7."""
+    fold = fold_of({"events_per_case": 2})
+    rows = [row(offset, "cd"[offset % 2]) for offset in range(8)]
+    assert feed(fold, delta(*rows)) == [
+        ("a/0/3/0", "events_per_case", {"c": 2, "d": 2}),
+        ("a/0/7/0", "events_per_case", {"c": 4, "d": 4}),
+    ]
+
+
+def test_ready_cases_are_counted_only_if_they_alone_bring_a_cut():
+    """With another trigger beside events_per_case the numbers would be part of the state, and nobody reads them."""
+    fold = fold_of({"completed_cases": 9}, {"new_cases": 9, "events_per_case": 2}, {"events_per_case": 3})
+    feed(fold, delta(row(0), row(1)))
+    counted = {name: counters.unfinished for name, counters in fold.publications.items()}
+    assert counted == {"a": 0, "b": 0, "c": 1}
+
+
 def test_publications_at_one_event_are_ordered_by_name():
     """Two publications that cut at the same event: by name, each with its own window state."""
     fold = fold_of({"new_events": 2}, {"new_events": 1})

@@ -32,7 +32,7 @@ def page(results: Mapping[str, Any]) -> str:
             lines += [f"## {log}, epsilon {epsilon:g}, delta 1e-6", "", *_table(results, log, epsilon, CLAIM), ""]
         lines += [f"## {log}, without an epsilon", "", *_table(results, log, EPSILONS[0], NO_CLAIM), ""]
     lines += ["## The guarantee that is kept", "", KEPT, "", *_kept(results), "", NOTES, ""]
-    lines += ["## Who is nearer than dp-synthetic", "", NEARER, "", *_nearer(results), ""]
+    lines += ["## Programs nearer than dp-synthetic", "", NEARER, "", *_nearer(results), ""]
     return "\n".join(lines)
 
 

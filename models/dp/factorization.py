@@ -25,7 +25,7 @@ post-processing.
 * *A person with cases in several windows.* By the triangle inequality the m cases move y by at most m g |v| together,
   in whichever windows they are. The bound is reached if all are in one window, so it costs nothing.
 * *Keys that come and go.* A key enters with the releases from then on, and leaves the later ones: y has fewer rows for
-  it. Which keys are counted is read off earlier y. Given any earlier outputs, release i moves by at most the sum over
+  it. The counted keys follow from earlier y. Given any earlier outputs, release i moves by at most the sum over
   the person's cases of c_(i - j) |v_j|, and the squares of these bounds add up to at most (m g |v|)^2. The scale is
   fixed, so the releases compose to one Gaussian mechanism of that sensitivity (`models.dp.privacy_loss`).
 * *Each row once.* Row i belongs to release number i. A number that was burned may have been seen: it is never drawn

@@ -44,7 +44,7 @@ NON_PUBLIC = ("keywords", "dataset_type")
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "activity": ("string", "Name of a step of a case; the order of the rows is the order of the steps."),
-    "resource": ("string", "Who did the step, as the manifest states under promise.employees."),
+    "resource": ("string", "Employee of the step, in the form that promise.employees of the manifest states."),
     "relative_time": ("dateTime", "Time of the step, as the manifest states under time_basis and reading."),
 }
 """Type and description of the columns that every process has; others are attributes of cases."""

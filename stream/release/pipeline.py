@@ -329,7 +329,7 @@ class Pipeline:
         build = mechanism.build_series(exposure, memory, spec.accumulation, inputs.number)
         if not spec.accumulation.factorized:
             return build
-        # Whoever reads the memory can take the correlated noise out of everything that was published.
+        # A reader of the memory can remove the correlated noise from everything that was published.
         return replace(build, memory=sealed_memory(build.memory, self.pseudonyms.memory_key))
 
     # audit

@@ -164,7 +164,7 @@ def _store(site: Site, window: int, plain: str, public: Path) -> Iterator[str]:
         stand = {int(folder.name[8:]) for folder in (public / name).glob("release-*")}
         wanted = {number for number in by_number if (name, number) not in burned}
         if stand != wanted:
-            yield f"{name}: releases {sorted(stand)} stand, the ledger sealed {sorted(wanted)}"
+            yield f"{name}: releases {sorted(stand)} exist, the ledger sealed {sorted(wanted)}"
         for number in stand & wanted:
             folder = public / name / f"release-{number:06d}"
             if _sha((folder / "manifest.json").read_bytes()) != by_number[number]["body"]["manifest"]:
@@ -232,10 +232,10 @@ def _published(site: Site, public: Path) -> Iterator[str]:
         told.setdefault((manifest["publication"], manifest["sequence"]), set()).add(body)
     for place, contents in told.items():
         if len(contents) > 1:
-            yield f"{place}: told with {len(contents)} contents"
+            yield f"{place}: announced with {len(contents)} contents"
         folder = public / place[0] / f"release-{place[1]:06d}"
         if not folder.exists():
-            yield f"{place}: told, and it does not stand in the store"
+            yield f"{place}: announced, and it is not in the store"
     for name, by_number in seals.items():
         for number in by_number:
             if (name, number) not in burned and (name, number) not in told:

@@ -212,7 +212,7 @@ def test_charges_of_disjoint_cases_are_no_stretch() -> None:
 
 
 def test_totals_at_a_seal_keep_the_noise() -> None:
-    """What a manifest states can be computed again."""
+    """The figures of a manifest can be computed again."""
     entries = [
         charged("a", MECHANISMS[0]),
         entry("seal", publication="p", cut="a", sequence=1),

@@ -117,7 +117,7 @@ def test_representatives_are_chosen_one_after_another() -> None:
             drawn |= dict.fromkeys(taken[:1], 500)
             rest = {variant: Fraction(n) for variant, n in drawn.items() if variant not in taken}
             expected, closest = greedy(rest, taken, most)
-            assert closest > Fraction(1, 10**6), "choose another seed: floats could not tell these apart"
+            assert closest > Fraction(1, 10**6), "choose another seed: floats could not distinguish these"
             assert candidates.representative(drawn, taken, most) == expected
             everything = candidates.representative(drawn, taken, 50)
             assert sorted(everything) == sorted(rest)

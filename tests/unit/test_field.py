@@ -136,7 +136,7 @@ def test_page_says_who_is_nearer_and_what_became_of_the_claim() -> None:
         "guarantee TraVaS": [kept],
         "bpic2012 1 TraVaS": found(0.5, 0.5),
     }
-    (section,) = page(results).split("## Who is nearer than dp-synthetic")[1:]
+    (section,) = page(results).split("## Programs nearer than dp-synthetic")[1:]
     rows = [line for line in section.splitlines() if line.startswith("| ")][2:]
     assert rows == [
         "| sepsis | 0.1 | TraVaS | pm4py Laplace: similarity (refuted); pm4py Laplace, epsilon over its levels: "

@@ -168,7 +168,7 @@ class Round:
         site = self.world.site
         if unread := site.unread():
             return f"{len(unread)} source records are in no delta, {min(unread)} the first"
-        return "" if scenario.settled(site, 0) else "not every cut is decided and told"
+        return "" if scenario.settled(site, 0) else "not every cut is decided and announced"
 
     def revived(self) -> list[str]:
         """Start refused processes again, as a person does. Returns a line for each that should not have refused."""

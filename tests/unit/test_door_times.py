@@ -115,7 +115,7 @@ def test_local_times_take_the_zone_that_is_named(unit: str) -> None:
 )
 def test_a_notebook_gives_integers_their_unit(numbers: Any) -> None:
     """No integer says what it counts; a float is refused with and without a unit."""
-    with pytest.raises(InputError, match=r"integers without a unit|no datetimes"):
+    with pytest.raises(InputError, match=r"integers without a unit|not datetimes"):
         events(numbers)
     if np.asarray(numbers).dtype.kind == "i":
         first = int(numbers[0].as_py() if hasattr(numbers[0], "as_py") else numbers[0])
@@ -248,7 +248,7 @@ def test_nanoseconds_of_a_timestamp_are_kept() -> None:
         (np.asarray(["2025-01-01", "NaT"], dtype="datetime64[s]"), "event 2: the time is missing"),
         ([MOMENTS[0], 5], "event 2: the time is of type int"),
         (["2025-01-01T00:00:00Z"] * 2, "event 1: the time is of type str"),
-        (pd.Series(["2025-01-01T00:00:00Z"] * 2), "no datetimes"),
+        (pd.Series(["2025-01-01T00:00:00Z"] * 2), "not datetimes"),
         (MOMENTS[:1], "2 case ids for 1 times"),
     ],
 )

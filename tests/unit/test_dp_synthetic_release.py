@@ -181,7 +181,7 @@ def test_what_a_release_is_stands_in_its_public_part() -> None:
     assert sum(few.public["shares_used"].values()) == pytest.approx(1.0)
     assert few.applies["anonymity"].status == "not_applicable"
     promise = mechanism(TERMS).promise()
-    assert "no person's case" in promise["not_guaranteed"]
+    assert "not a person's case" in promise["not_guaranteed"]
     assert "labels of declared candidates" in promise["not_guaranteed"]
     declared = mechanism({**TERMS, "activities": ["a"]}).promise()
     assert "activity labels" in declared["not_guaranteed"]

@@ -35,5 +35,5 @@ def test_the_bytes_are_those_of_earlier_programs() -> None:
 )
 def test_other_bytes_are_refused(raw: bytes) -> None:
     """Empty, of another kind, without its fields, cut, or with more behind."""
-    with pytest.raises(RefusedError, match="no saved state"):
+    with pytest.raises(RefusedError, match="not a saved state"):
         SavedState.decode(raw)

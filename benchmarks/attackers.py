@@ -50,6 +50,10 @@ NAME = "default"
 OURS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "tlkc (L 2, K 20)": ("tlkc", {"L": 2, "K": 20}),
     "tlkc-cohorts (L 2, K 20)": ("tlkc-cohorts", {"L": 2, "K": 20}),
+    "lcs-start (L 2, K 20)": ("lcs-start", {"L": 2, "K": 20}),
+    "baseline-1 (K 20)": ("baseline-1", {"K": 20}),
+    "baseline-2 (K 20)": ("baseline-2", {"K": 20}),
+    "amun (delta .2)": ("amun", {"delta": "0.2"}),
     "dp-variants (epsilon 1)": ("dp-variants", {"epsilon": "1", "delta_dp": "1e-6"}),
     "dp-log (epsilon 1)": ("dp-log", {"epsilon": "1", "delta_dp": "1e-6"}),
     "dp-synthetic (epsilon 1)": ("dp-synthetic", {"epsilon": "1", "delta_dp": "1e-6"}),

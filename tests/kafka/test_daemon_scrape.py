@@ -73,7 +73,7 @@ class Story:
     sent: int = 0
 
     def until(self, what: str, check: Callable[[], Any], feed: Callable[[], None] = lambda: None) -> None:
-        """MetricsObserver until something holds."""
+        """Watch the metrics until something holds."""
         deadline = patient_time() + SECONDS
         while not check():
             feed()
@@ -86,11 +86,11 @@ class Story:
         return self.prometheus.value(f"veilstream_{metric}{{{labels}}}")
 
     def fires(self, alert: str, feed: Callable[[], None] = lambda: None) -> None:
-        """MetricsObserver until an alert of the rules fires."""
+        """Watch the metrics until an alert of the rules fires."""
         self.until(f"{alert} firing", lambda: f"Veilstream{alert}" in self.watcher.look(), feed)
 
     def clears(self, *alerts: str) -> None:
-        """MetricsObserver until alerts that fired do so no more."""
+        """Watch the metrics until alerts that fired do so no more."""
         wanted = {f"Veilstream{alert}" for alert in alerts}
         self.until(f"{', '.join(alerts)} clearing", lambda: not wanted & self.watcher.look())
 
@@ -135,6 +135,8 @@ def live(one: Story, ports: list[int]) -> None:
     released = 'publication="research"'
     one.until("releases", lambda: one.value("releases_total", released) == CASES // WINDOW - 1)  # ten cases: KA is 10
     one.until("everything folded", lambda: one.value("events_total") == one.sent)
+    # The lag is measured at intervals, so the last measurement may be older than the last event.
+    one.until("no lag", lambda: all(one.value("ingest_lag_records", partition_label(one, number)) == 0 for number in (0, 1)))
     one.until("an answer to everything", lambda: not one.watcher.silent)
     remember(one)
     one.until("dead letters", lambda: "VeilstreamDeadLetters" in one.watcher.fired)  # it may have cleared by now
@@ -156,6 +158,11 @@ def live(one: Story, ports: list[int]) -> None:
     one.clears("Gap", "StalledWatermark")
     one.until("a release after the gap", lambda: (one.value("releases_total", released) or 0) > 0)
     assert one.site.stop() == [0, 0]
+
+
+def partition_label(one: Story, number: int) -> str:
+    """Return the label of one source partition."""
+    return f'partition="{one.site.topic}/{number}"'
 
 
 class Trickle:
@@ -209,7 +216,7 @@ def remember(one: Story) -> None:
     }
     wanted |= {reason: ("dlq_records_total", f'reason="{reason}"') for reason in ("not_json", "null_value", "schema")}
     for number in (0, 1):
-        here = f'partition="{one.site.topic}/{number}"'
+        here = partition_label(one, number)
         wanted[f"lag {number}"] = ("ingest_lag_records", here)
         wanted[f"watermark {number}"] = ("watermark_timestamp_seconds", here)
     one.values |= {what: one.value(*where) for what, where in wanted.items()}

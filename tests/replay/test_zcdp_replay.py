@@ -116,7 +116,7 @@ def test_verify_reads_such_a_folder_and_sees_a_false_amount(tmp_path: Path) -> N
     with db:
         db.execute('UPDATE entries SET body = replace(body, \'"rho":"1/50"\', \'"rho":"1/5000"\') WHERE id < 4')
     db.close()
-    assert {problem.kind for problem in verify(tmp_path / "out").problems} == {"budget"}
+    assert {problem.kind for problem in verify(tmp_path / "out").problems} == {"budget", "ledger"}
 
 
 def test_the_report_reads_such_a_folder(tmp_path: Path) -> None:

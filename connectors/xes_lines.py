@@ -1,14 +1,15 @@
 """The compiled reader of XES files with one element a line and no nested attributes.
 
-Nearly all programs write logs in this layout. Except for their times, most events are repetitions, byte for byte. So
-each distinct event without its time is parsed once, by the rules of XML, and the file becomes a sequence of codes and a
-sequence of times. A compiled scan reads it, on long logs in a quarter of the time of the general reader; therefore
-every release can be read back before it is sealed. The general reader reads other layouts and broken logs, and reports
-their faults (docs/decisions/001). Both readers give the same log (`tests/unit/test_xes_lines.py`).
+Nearly all programs write logs in this layout. Except for times, most lines are repetitions, byte for byte. So each
+distinct line is parsed once, by the rules of XML, and the file becomes a sequence of line numbers and a sequence of
+times. A compiled scan reads it, on long logs in a quarter of the time of the general reader; therefore every release
+can be read back before it is sealed. The general reader reads other layouts and broken logs, and reports their faults
+(docs/decisions/001). Both readers give the same log (`tests/unit/test_xes_lines.py`).
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
 from collections.abc import Iterator
@@ -28,10 +29,10 @@ from models.errors import InputError
 from models.eventlog import Codes, EventLog, Ints
 from models.instants import FIRST_YEAR, LAST_YEAR
 
-# The compiled scan reads the bytes of a file, and returns its distinct events and the times of all events.
+# The compiled scan reads the bytes of a file, and returns the lines and the times of all events.
 #
-# An event is the lines between `<event>` and `</event>`. Its body (all lines except that of its time) is looked up in a
-# hash table by its bytes: two events share a body only if these bytes are equal.
+# An event is the lines between `<event>` and `</event>`. Each of its lines except that of its time is looked up in a
+# hash table by its bytes: two lines have the same number only if these bytes are equal.
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -48,26 +49,26 @@ UNREAD = 1 << 14
 
 
 @content_free()
-class Bodies(NamedTuple):
-    """Distinct bodies of events: all lines of an event except that of its time.
+class DistinctLines(NamedTuple):
+    """Distinct lines of events, numbered in the order in which they first appear.
 
     Attributes
     ----------
     slots
-        int32, a hash table of the numbers of bodies (-1: free).
+        int32, a hash table of the numbers of lines (-1: free).
     hashes
         uint64, the hash of each slot.
     store, begin
-        Body b is `store[begin[b]:begin[b + 1]]`.
-    n_bodies
-        int64[1], the number of bodies.
+        Line n is `store[begin[n]:begin[n + 1]]`.
+    n_lines
+        int64[1], the number of lines.
     """
 
     slots: Codes
     hashes: Words
     store: Bytes
     begin: Ints
-    n_bodies: Ints
+    n_lines: Ints
 
 
 @content_free()
@@ -76,8 +77,10 @@ class ParsedEvents(NamedTuple):
 
     Attributes
     ----------
-    body
-        int32[E], number of its body.
+    line
+        int32[L], numbers of the lines of all events, without those of times.
+    line_end
+        int64[E], the end of each event's lines in `line`.
     time
         int64[E], ns since 1970-01-01 UTC.
     minutes
@@ -88,7 +91,8 @@ class ParsedEvents(NamedTuple):
         int64[E, 2], begin and end of the bytes since the event before.
     """
 
-    body: Codes
+    line: Codes
+    line_end: Ints
     time: Ints
     minutes: Codes
     time_line: Ints
@@ -96,7 +100,7 @@ class ParsedEvents(NamedTuple):
 
 
 @kernel
-def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, events_out: ParsedEvents) -> int:
+def scan(data: Bytes, prefix: Bytes, suffix: Bytes, lines: DistinctLines, events_out: ParsedEvents) -> int:
     """Return the number of events in `data`, or OTHER for another layout.
 
     Parameters
@@ -105,41 +109,42 @@ def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, events_out: 
         Bytes that end with an event.
     prefix, suffix
         The bytes around a time, on a line of its own.
-    bodies
-        Receives new bodies; it must have room for one per event.
+    lines
+        Receives new lines; it must have room for all lines of `data`.
     events_out
-        Receives the events; it must have room for all.
+        Receives the events and their lines; it must have room for all.
     """
     # `at` is the begin of a line, `first` its first letter, `end` the begin of the next line. `head` is the end of the
-    # event before, and `begin` the begin of the lines of the present event.
-    events, at, head = 0, 0, 0
-    inside = False
-    begin, time_begin, time_end = 0, -1, -1
-    body_hash = _BEGIN
+    # event before.
+    events, n_lines, at, head = 0, 0, 0, 0
+    inside, has_time = False, False
     while at < len(data):
         first = at
         while first < len(data) and (data[first] == _BLANK or data[first] == _TAB):
             first += 1
         if inside and _begins_with(data, first, prefix):
             end = _line_end(data, first)
-            if time_begin >= 0:
+            if has_time or end > len(data):
                 return OTHER
-            time_begin, time_end = at, end
+            _read_time(data, first, end, prefix, suffix, events_out, events)
+            has_time = True
         elif inside and _begins_with(data, first, _EVENT_END):
             end = first + len(_EVENT_END)
-            if time_begin < 0:
+            if not has_time:
                 return OTHER
-            events_out.body[events] = _number(data, begin, time_begin, time_end, at, body_hash, bodies)
-            _read_time(data, time_begin, time_end, prefix, suffix, events_out, events)
+            events_out.line_end[events] = n_lines
             events += 1
             inside, head = False, end
         elif not inside and _begins_with(data, first, _EVENT):
             end = first + len(_EVENT)
             events_out.head[events, 0], events_out.head[events, 1] = head, at
-            inside, begin, time_begin, body_hash = True, end, -1, _BEGIN
+            inside, has_time = True, False
         elif inside:
             end = _line_end(data, first)
-            body_hash = _mixed(body_hash, data, at, end)
+            if end > len(data):
+                return OTHER
+            events_out.line[n_lines] = _number(data, at, end, lines)
+            n_lines += 1
         else:
             end = _line_end(data, first)
         at = end
@@ -168,19 +173,20 @@ def _line_end(data, at):  # type: ignore[no-untyped-def]
 
 
 @part
-def _mixed(body_hash, data, at, end):  # type: ignore[no-untyped-def]
-    """Return the hash of the earlier bytes (`body_hash`) and these bytes."""
+def _hash(data, at, end):  # type: ignore[no-untyped-def]
+    """Return a hash of these bytes."""
+    mixed = _BEGIN
     line = data[at:end]
     n_words = len(line) // 8
     for word_at in range(n_words):
         word = np.uint64(0)
         for k in range(8):
             word |= np.uint64(line[8 * word_at + k]) << np.uint64(8 * k)
-        body_hash = (body_hash ^ word) * _PRIME
-        body_hash ^= body_hash >> _FOLD
+        mixed = (mixed ^ word) * _PRIME
+        mixed ^= mixed >> _FOLD
     for k in range(8 * n_words, len(line)):
-        body_hash = (body_hash ^ np.uint64(line[k])) * _PRIME
-    return body_hash
+        mixed = (mixed ^ np.uint64(line[k])) * _PRIME
+    return mixed ^ (mixed >> np.uint64(32))
 
 
 @part
@@ -193,37 +199,31 @@ def _equal(first, second):  # type: ignore[no-untyped-def]
 
 
 @part
-def _number(data, begin, time_begin, time_end, end, body_hash, bodies):  # type: ignore[no-untyped-def]
-    """Return the number of a body; a new one if no body has its bytes."""
-    mask = len(bodies.slots) - 1
-    mixed = body_hash ^ (body_hash >> np.uint64(32))
-    slot = np.int64(mixed & np.uint64(mask))
-    before, behind = time_begin - begin, end - time_end
-    while bodies.slots[slot] >= 0:
-        body = bodies.slots[slot]
-        start = bodies.begin[body]
-        if bodies.hashes[slot] == body_hash and bodies.begin[body + 1] - start == before + behind:
-            stored = bodies.store[start : start + before + behind]
-            if _equal(stored[:before], data[begin:time_begin]) and _equal(stored[before:], data[time_end:end]):
-                return body
+def _number(data, at, end, lines):  # type: ignore[no-untyped-def]
+    """Return the number of the line from `at` to `end`; a new one if no line has its bytes."""
+    line_hash = _hash(data, at, end)
+    mask = len(lines.slots) - 1
+    slot = np.int64(line_hash & np.uint64(mask))
+    while lines.slots[slot] >= 0:
+        number = lines.slots[slot]
+        start, stop = lines.begin[number], lines.begin[number + 1]
+        same_length = stop - start == end - at
+        if lines.hashes[slot] == line_hash and same_length and _equal(lines.store[start:stop], data[at:end]):
+            return number
         slot = (slot + 1) & mask
-    body = bodies.n_bodies[0]
-    bodies.n_bodies[0] = body + 1
-    bodies.slots[slot], bodies.hashes[slot] = body, body_hash
-    start = bodies.begin[body]
-    for k in range(before):
-        bodies.store[start + k] = data[begin + k]
-    for k in range(behind):
-        bodies.store[start + before + k] = data[time_end + k]
-    bodies.begin[body + 1] = start + before + behind
-    return body
+    number = lines.n_lines[0]
+    lines.n_lines[0] = number + 1
+    lines.slots[slot], lines.hashes[slot] = number, line_hash
+    start = lines.begin[number]
+    for k in range(end - at):
+        lines.store[start + k] = data[at + k]
+    lines.begin[number + 1] = start + end - at
+    return number
 
 
 @part
 def _read_time(data, begin, end, prefix, suffix, events_out, event):  # type: ignore[no-untyped-def]
     """Read a time such as `2011-10-01T00:38:44.546+02:00`, with 3, 6 or 9 digits of a second."""
-    while data[begin] != prefix[0]:
-        begin += 1
     events_out.time_line[event, 0], events_out.time_line[event, 1] = begin, end
     events_out.minutes[event] = UNREAD
     at, zone = begin + len(prefix), end - len(suffix) - 6
@@ -292,21 +292,22 @@ def _since(year, month, day):  # type: ignore[no-untyped-def]
     return days_before_year + days_before_month + day - 1 - 719468
 
 
-def no_bodies() -> Bodies:
-    """Return an empty table of bodies."""
+def no_lines() -> DistinctLines:
+    """Return an empty table."""
     slots = np.full(1 << 10, -1, dtype=np.int32)
     empty = np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    return Bodies(slots, np.zeros(len(slots), dtype=np.uint64), *empty)
+    return DistinctLines(slots, np.zeros(len(slots), dtype=np.uint64), *empty)
 
 
-def with_room(bodies: Bodies, events: int, size: int) -> Bodies:
-    """Return the same bodies with room for more of them, and for so many more bytes."""
-    n_bodies = int(bodies.n_bodies[0])
-    most, used = n_bodies + events, int(bodies.begin[n_bodies])
-    slots, hashes, store, begin, count = bodies
+def with_room(lines: DistinctLines, more: int, size: int) -> DistinctLines:
+    """Return the same lines with room for so many more of them, and for so many more bytes."""
+    count = int(lines.n_lines[0])
+    most, used = count + more, int(lines.begin[count])
+    slots, hashes = lines.slots, lines.hashes
     if 2 * most > len(slots):
         slots, hashes = _wider(slots, hashes, 1 << (4 * most).bit_length())
-    return Bodies(slots, hashes, _longer(store, used + size), _longer(begin, most + 1), count)
+    store, begin = _longer(lines.store, used + size), _longer(lines.begin, most + 1)
+    return DistinctLines(slots, hashes, store, begin, lines.n_lines)
 
 
 def _longer(column: Any, size: int) -> Any:
@@ -330,7 +331,7 @@ def _move(slots, hashes, wider, wider_hashes):  # type: ignore[no-untyped-def]
     for slot in range(len(slots)):
         if slots[slot] >= 0:
             hashed = hashes[slot]
-            place = np.int64((hashed ^ (hashed >> np.uint64(32))) & np.uint64(mask))
+            place = np.int64(hashed & np.uint64(mask))
             while wider[place] >= 0:
                 place = (place + 1) & mask
             wider[place], wider_hashes[place] = slots[slot], hashed
@@ -340,7 +341,6 @@ _CHUNK = 1 << 20
 _LONGEST = 16 << 20
 """Most bytes without the end of an event. With more, the general reader decides whether they are a log."""
 _END = b"</event>\n"
-_SHORTEST = len(b"<event>\n") + len(_END)
 _TRACE = re.compile(rb"([ \t]*</trace>\n)?[ \t]*<trace>\n((?:[ \t]*<[^\n]*/>\n)*)")
 _FIRST = re.compile(rb"^[ \t]*<trace>\n", re.MULTILINE)
 _PLAIN = re.compile(
@@ -348,11 +348,8 @@ _PLAIN = re.compile(
 )
 """An attribute that is sound XML in any context."""
 _TAIL = re.compile(rb"[ \t]*</trace>\n[ \t]*</log>\n?")
-_MANY = 1 << 14
-"""From this number of events on, bodies must repeat twice on average: otherwise the general reader is as fast."""
-
 _MOST_KEPT = 1 << 26
-"""Most bytes of distinct events that are kept."""
+"""Most bytes of distinct lines that are kept."""
 
 
 class _OtherLayoutError(ValueError):
@@ -380,7 +377,7 @@ class _Lines:
     """Adds the results of a scan to a collector."""
 
     def __init__(self, to: Collector) -> None:
-        self.to, self.bodies = to, no_bodies()
+        self.to, self.lines = to, no_lines()
         self.prefix = f'<date key="{to.names.time}" value="'.encode()
         self.suffix = b'"/>\n'
         # Attributes that needed the rules of XML, by their bytes.
@@ -388,8 +385,9 @@ class _Lines:
         name = f'<string key="{to.names.trace_name}" value="'.encode()
         self.bare = b"\t</trace>\n\t<trace>\n\t\t" + name, self.suffix
         """The bytes around the name of a trace without other attributes, in the layout of `connectors.xes_write`."""
-        # The number of the body of each event, and the minutes of its clock, by piece of the file.
-        self.order: list[Codes] = []
+        # By piece of the file: the numbers of all lines, how many each event has, and the minutes of its clock.
+        self.line: list[Codes] = []
+        self.n_lines: list[Ints] = []
         self.minutes: list[Any] = []
 
     def take(self, path: Path) -> None:
@@ -406,22 +404,21 @@ class _Lines:
 
     def _events(self, piece: bytes) -> None:
         """Scan a piece, and add its traces and times; the columns are made at the end."""
-        # The scan writes into arrays with room for the shortest possible events.
-        most = len(piece) // _SHORTEST + 1
+        data, prefix, suffix = (np.frombuffer(text, dtype=np.uint8) for text in (piece, self.prefix, self.suffix))
+        n_newlines = int(np.count_nonzero(data == _NEWLINE))
+        most = n_newlines // 2  # an event has two lines of its own: its begin and its end
         parsed = ParsedEvents(
-            np.empty(most, dtype=np.int32),
+            np.empty(n_newlines, dtype=np.int32),
+            np.empty(most, dtype=np.int64),
             np.empty(most, dtype=np.int64),
             np.empty(most, dtype=np.int32),
             np.empty((most, 2), dtype=np.int64),
             np.empty((most, 2), dtype=np.int64),
         )
-        self.bodies = with_room(self.bodies, most, len(piece))
-        data, prefix, suffix = (np.frombuffer(text, dtype=np.uint8) for text in (piece, self.prefix, self.suffix))
-        events = int(scan(data, prefix, suffix, self.bodies, parsed))
-        n_bodies, n_events = int(self.bodies.n_bodies[0]), self.to.events + events
-        bytes_of_bodies = int(self.bodies.begin[n_bodies])
-        rarely_repeats = n_events > _MANY and 2 * n_bodies > n_events
-        if events == OTHER or rarely_repeats or bytes_of_bodies > _MOST_KEPT:
+        self.lines = with_room(self.lines, n_newlines, len(piece))
+        events = int(scan(data, prefix, suffix, self.lines, parsed))
+        bytes_of_lines = int(self.lines.begin[self.lines.n_lines[0]])
+        if events == OTHER or bytes_of_lines > _MOST_KEPT:
             raise _OtherLayoutError
         # Between two events there may be the end of a trace and the beginning of another.
         head = parsed.head[:events]
@@ -434,7 +431,9 @@ class _Lines:
             begin, end = parsed.time_line[event]
             parsed.time[event], parsed.minutes[event] = self._other_time(piece[begin:end])
         self.to.time.frombytes(parsed.time[:events].tobytes())
-        self.order.append(parsed.body[:events].copy())
+        line_end = parsed.line_end[:events]
+        self.line.append(parsed.line[: line_end[-1]].copy())
+        self.n_lines.append(np.diff(line_end, prepend=0))
         self.minutes.append(parsed.minutes[:events].astype(np.int16))
         self.to.events += events
 
@@ -483,28 +482,39 @@ class _Lines:
             raise _OtherLayoutError
 
     def _columns(self) -> None:
-        """Add the columns of the events. Each distinct body is parsed once."""
-        to, n_bodies, store = self.to, int(self.bodies.n_bodies[0]), self.bodies.store.tobytes()
-        begin = self.bodies.begin.tolist()
-        # For each element and key: the code of its text in each body, -1 for none.
-        code_of_body: dict[tuple[str, str], Ints] = {}
-        for body in range(n_bodies):
-            for line in store[begin[body] : begin[body + 1]].splitlines(keepends=True):
-                element, (key, text) = self._line(line)
-                code = to.event_column(element, key).index[text]
-                codes = code_of_body.setdefault((element, key), np.full(n_bodies, -1, dtype=np.int64))
-                if key == to.names.time or codes[body] >= 0:
-                    raise _OtherLayoutError
-                codes[body] = code
-        order, rows = np.concatenate(self.order), np.arange(to.events, dtype=np.int64)
-        for (element, key), codes in code_of_body.items():
-            code_of_event = codes[order]
-            has_value = code_of_event >= 0
-            to.event_column(element, key).extend(rows[has_value], code_of_event[has_value])
-        to.timed.frombytes(rows.astype(np.int32).tobytes())
+        """Add the columns of the events. Each distinct line is parsed once."""
+        to = self.to
+        columns, column_of_line, code_of_line = self._attributes()
+        line = np.concatenate(self.line)
+        events = np.arange(to.events, dtype=np.int32)
+        event = np.repeat(events, np.concatenate(self.n_lines))
+        column = column_of_line[line]
+        for number, (element, key) in enumerate(columns):
+            in_column = column == number
+            rows = event[in_column]
+            if (rows[1:] == rows[:-1]).any():  # an event has the attribute twice
+                raise _OtherLayoutError
+            to.event_column(element, key).extend(rows.astype(np.int64), code_of_line[line[in_column]])
+        to.timed.frombytes(events.tobytes())
         minutes, offset = np.unique(np.concatenate(self.minutes), return_inverse=True)
         to.suffixes.update({_suffix(ahead): code for code, ahead in enumerate(minutes.tolist())})
         to.offset.frombytes(offset.astype(np.int32).tobytes())
+
+    def _attributes(self) -> tuple[list[tuple[str, str]], Codes, Codes]:
+        """Return the element and key of each column, and for each line its column and the code of its text there."""
+        bounds = self.lines.begin[: self.lines.n_lines[0] + 1].tolist()
+        store = self.lines.store[: bounds[-1]].tobytes()
+        self.lines = no_lines()
+        numbers: dict[tuple[str, str], int] = {}
+        column_of_line = np.empty(len(bounds) - 1, dtype=np.int32)
+        code_of_line = np.empty(len(bounds) - 1, dtype=np.int32)
+        for number, (begin, end) in enumerate(itertools.pairwise(bounds)):
+            element, (key, text) = self._line(store[begin:end])
+            if key == self.to.names.time:
+                raise _OtherLayoutError
+            column_of_line[number] = numbers.setdefault((element, key), len(numbers))
+            code_of_line[number] = self.to.event_column(element, key).index[text]
+        return list(numbers), column_of_line, code_of_line
 
     def _check_xml(self) -> None:
         """Raise ExpatError if a line is not XML, such as one with an invalid letter or reference."""

@@ -136,7 +136,8 @@ def live(one: Story, ports: list[int]) -> None:
     one.until("releases", lambda: one.value("releases_total", released) == CASES // WINDOW - 1)  # ten cases: KA is 10
     one.until("everything folded", lambda: one.value("events_total") == one.sent)
     # The lag is measured at intervals, so the last measurement may be older than the last event.
-    one.until("no lag", lambda: all(one.value("ingest_lag_records", partition_label(one, number)) == 0 for number in (0, 1)))
+    labels = [partition_label(one, number) for number in (0, 1)]
+    one.until("no lag", lambda: all(one.value("ingest_lag_records", label) == 0 for label in labels))
     one.until("an answer to everything", lambda: not one.watcher.silent)
     remember(one)
     one.until("dead letters", lambda: "VeilstreamDeadLetters" in one.watcher.fired)  # it may have cleared by now

@@ -49,6 +49,33 @@ def test_it_reads_what_the_general_reader_reads(tmp_path: Path, name: str) -> No
     _same(found, read_log(path))
 
 
+def test_events_that_never_repeat_are_read(tmp_path: Path) -> None:
+    """Each event has a resource of its own; the scan must not leave such a log to the general reader."""
+    n_events = 20_000
+    resources = [f"resource {number}" for number in range(n_events)]
+    cases = [str(number // 10) for number in range(n_events)]
+    log = EventLog.from_events(cases, ["a"] * n_events, np.arange(n_events) * 10**9, resources, unit="ns")
+    path = tmp_path / "log.xes"
+    write_log(log, path)
+    found = _quickly(path)
+    assert found is not None
+    assert found.resource.decode() == resources
+    _same(found, read_log(path))
+
+
+def test_an_attribute_that_an_event_has_twice_is_left_to_the_general_reader(tmp_path: Path) -> None:
+    """The general reader reports the event; also if both lines are the same."""
+    path = tmp_path / "log.xes"
+    write_log(_log(), path)
+    line = '<string key="org:resource" value="bob"/>\n'
+    text = path.read_text(encoding="utf-8")
+    for second in (line, line.replace("bob", "eve")):
+        path.write_text(text.replace(line, line + second), encoding="utf-8")
+        assert _quickly(path) is None
+        with pytest.raises(InputError, match="appears twice"):
+            read_log(path)
+
+
 def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that arrives seven bytes at a time."""
     path = tmp_path / "log.xes"

@@ -52,6 +52,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[source.registry]", RegistryOptions),
     ("[[source.mapping]]", EventMapping),
     ("[metrics] (daemon only)", settings.Endpoint),
+    ("[log] (daemon only)", settings.LogLines),
     ("[engine]", settings.EngineSettings),
     ("[[publication]]", settings.Publication),
     ("publication.gate", GatePolicy),

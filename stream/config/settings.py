@@ -38,6 +38,9 @@ __all__ = [
     "Endpoint",
     "EngineSettings",
     "LogFile",
+    "LogFormat",
+    "LogLevel",
+    "LogLines",
     "Process",
     "ProcessBudget",
     "Publication",
@@ -54,6 +57,21 @@ class Endpoint(ConfigTable):
     host: str = Field(default="127.0.0.1", min_length=1)
     """Address of the metrics. Their figures derive from source data, so the default is loopback. Set it when
     Prometheus runs on another host or in another container."""
+
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["auto", "text", "json"]
+
+
+class LogLines(ConfigTable):
+    """Log lines of a daemon on stderr. They never hold content of a record, at any level."""
+
+    level: LogLevel = "info"
+    """The least level that is written; `debug` adds the duration of each stage and checkpoint. Set it when a slow
+    release must be explained (`debug`), or when a log store bills each line (`warning`)."""
+    format: LogFormat = "auto"
+    """`json` writes one object a line, `text` a readable line, `auto` text on a terminal and JSON elsewhere. Set it
+    when a person reads a log that a service manager or a file collects (`text`)."""
 
 
 class EngineSettings(ConfigTable):
@@ -124,6 +142,9 @@ class Settings(ConfigTable):
     example from a bucket."""
     metrics: Endpoint = Endpoint()
     """Daemon: metrics for Prometheus, see [metrics]. Set it when releases and budget are watched by Prometheus."""
+    log: LogLines = LogLines()
+    """Daemon: level and format of log lines, see [log]. Set it when log lines are read by another program than a
+    collector of JSON, or are too many or too few."""
     engine: EngineSettings = EngineSettings()
     """The builder of releases, see [engine]; `replay --engine` overrides it. Set it when a release is larger than the
     memory of the host."""

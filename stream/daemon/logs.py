@@ -1,14 +1,22 @@
-"""Logs on stderr: JSON lines if stderr is not a terminal, readable lines on one; never the content of a record."""
+"""Logs on stderr, as JSON or as text; never the content of a record.
+
+Each line of a decision carries its cut, publication and release (`stream.values.log_fields`).
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import structlog
 
 from models.errors import VeilstreamError
+from stream.values.log_fields import current_log_fields
+
+if TYPE_CHECKING:
+    from stream.config.settings import LogFormat, LogLevel
 
 LIBRARIES = {
     "faust": logging.WARNING,
@@ -19,7 +27,8 @@ LIBRARIES = {
     "httpx": logging.WARNING,
     "httpx2": logging.WARNING,
 }
-"""Their chatter names partitions and tasks, and would drown ours; kafka and mode warn of every slow moment."""
+"""The least level of each library, whatever level is configured. Their chatter names partitions and tasks, and would
+drown ours; kafka and mode warn of every slow moment. Below these levels a client may also print records."""
 
 
 class _Once(logging.Filter):
@@ -45,9 +54,18 @@ class _Once(logging.Filter):
         return not self._refused
 
 
-def configure(level: int = logging.INFO) -> None:
-    """Route the logging of this process, ours and the libraries', through one handler on stderr."""
-    renderer = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+def configure(level: LogLevel = "info", log_format: LogFormat = "auto") -> None:
+    """Route the logging of this process, ours and the libraries', through one handler on stderr.
+
+    Called once with the defaults, so that a refused configuration is logged, and again with the configured values.
+
+    Parameters
+    ----------
+    level
+        Least level of our own lines. Lines of libraries have a least level of their own (`LIBRARIES`).
+    log_format
+        `auto` writes text on a terminal and JSON elsewhere.
+    """
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -58,8 +76,8 @@ def configure(level: int = logging.INFO) -> None:
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
-            _process,
-            renderer,
+            _add_context,
+            _renderer(log_format),
         ],
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -67,10 +85,22 @@ def configure(level: int = logging.INFO) -> None:
     handler.addFilter(_Once())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level)
+    number = logging.getLevelNamesMapping()[level.upper()]
+    root.setLevel(max(number, logging.INFO))
+    logging.getLogger("veilstream").setLevel(number)
     for name, least in LIBRARIES.items():
-        logging.getLogger(name).setLevel(max(level, least))
+        logging.getLogger(name).setLevel(max(number, least))
 
 
-def _process(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    return {"pid": os.getpid(), **event}
+def _renderer(log_format: LogFormat) -> structlog.typing.Processor:
+    is_terminal = sys.stderr.isatty()
+    if log_format == "json" or (log_format == "auto" and not is_terminal):
+        return structlog.processors.JSONRenderer()
+    # The default formatter of exceptions would print the values of local variables, which are records.
+    plain = structlog.dev.plain_traceback
+    return structlog.dev.ConsoleRenderer(colors=is_terminal, exception_formatter=plain)
+
+
+def _add_context(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Add the process id and the fields of the present decision. The handler calls it in the thread that logs."""
+    return {"pid": os.getpid(), **current_log_fields(), **event}

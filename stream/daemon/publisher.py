@@ -23,6 +23,7 @@ from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import NoEventsError
 from models.eventlog import EventLog
+from stream.values.log_fields import log_fields
 from stream.values.visible import visible_json
 
 log = logging.getLogger("veilstream")
@@ -51,12 +52,14 @@ class Announcer:
     def __call__(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> None:
         """Announce a release."""
         head = {"v": VERSION, "manifest": manifest, "location": folder}
-        reason = self._send_announcement(publication, sequence, head)
-        if reason:
-            log.error(
-                "release %d of %s is sealed and in the store; its events could not be streamed (%s)",
-                *(sequence, publication, reason),
-            )
+        # Releases of a fixed delay are announced outside of a decision.
+        with log_fields(publication=publication, release=sequence):
+            reason = self._send_announcement(publication, sequence, head)
+            if reason:
+                log.error(
+                    "release %d of %s is sealed and in the store; its events could not be streamed (%s)",
+                    *(sequence, publication, reason),
+                )
 
     def _send_announcement(self, publication: str, sequence: int, head: Mapping[str, Any]) -> str:
         """Send the announcement, without its events if they cannot be sent.

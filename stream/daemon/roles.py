@@ -24,7 +24,7 @@ log = logging.getLogger("veilstream")
 def run_ingest(config: Path, output: Path) -> int:
     """Run an ingest worker; as many as the source topics have partitions share the work."""
     from connectors.kafka.events import LEFT_OUT, POISONS
-    from stream.daemon import start
+    from stream.daemon import logs, start
     from stream.daemon.faust_app import run
     from stream.daemon.ingest import ingest_app
     from stream.daemon.worker_status import WorkerStatusFile
@@ -32,6 +32,7 @@ def run_ingest(config: Path, output: Path) -> int:
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
+    logs.configure(settings.log.level, settings.log.format)
     metrics = serve(settings)  # before anything can fail: else a restart loop would look like a process that is down
     start.check_topics(settings, source)
     key = start.pseudonym_key(settings, output)
@@ -56,7 +57,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     at
         Hook of the fault kit.
     """
-    from stream.daemon import start
+    from stream.daemon import logs, start
     from stream.daemon.coordinator import coordinator_app
     from stream.daemon.faust_app import run
     from stream.daemon.state_machine import CoordinatorContext
@@ -64,6 +65,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
+    logs.configure(settings.log.level, settings.log.format)
     _has_publications(settings, config)
     metrics = serve(settings)  # as in `run_ingest`
     if metrics is not None:
@@ -180,8 +182,10 @@ def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coord
 def _refuse_once(config: Path, roles: Sequence[str]) -> None:
     """Refuse settings that a role would refuse, in one line for both roles."""
     from stream.config.sources import load
+    from stream.daemon import logs
 
     settings = load(config)
+    logs.configure(settings.log.level, settings.log.format)
     if settings.source is None:
         from stream.daemon import start
 

@@ -45,6 +45,7 @@ from stream.run.keeper import StateKeeper
 from stream.run.runner import Arrival, Runner
 from stream.run.service import ReleaseService
 from stream.values.duration import SECOND
+from stream.values.log_fields import add_log_fields, log_fields
 
 if TYPE_CHECKING:
     from stream.run.observer import MetricsObserver
@@ -298,11 +299,13 @@ class ActiveCoordinator:
                 for pipeline in self.service.pipelines.values():
                     pipeline.accept_gap(position, missing)
         elif command.name in ("approve", "reject"):
-            self._decide_held(position, command)
+            with log_fields(delta=position):
+                self._decide_held(position, command)
 
     def _decide_held(self, position: int, command: Command) -> None:
         """Carry out a person's decision on a held release."""
         outcome = self.service.obey(self.fold, position, command)
+        add_log_fields(publication=outcome.publication, release=outcome.number)
         if outcome.status == "refused":
             reasons = "; ".join(outcome.reasons)
             log.error(
@@ -323,7 +326,11 @@ class ActiveCoordinator:
             )
 
     def decide(self, cut: Cut) -> None:
-        """Decide a cut durably, and log the decision."""
+        """Decide a cut durably, and log the decision. Each log line until then names publication, cut and release."""
+        with log_fields(publication=cut.publication, cut=cut.id):
+            self._decide(cut)
+
+    def _decide(self, cut: Cut) -> None:
         if cut.publication not in self.service.pipelines:
             log.warning("cut %s: the configuration has no such publication any more; nothing is released", cut.id)
             self.fold.decided(cut, released=False)
@@ -334,8 +341,14 @@ class ActiveCoordinator:
         if earlier_decision is not None:  # the record is folded again after a crash: nothing new was released
             log.info("cut %s: was decided before (%s)", cut.id, decision.status)
             return
-        release = f" as release {decision.sequence}" if decision.status in ("sealed", "held") else ""
+        if decision.status in ("sealed", "held"):
+            release = f" as release {decision.sequence}"
+            add_log_fields(release=decision.sequence)
+        else:
+            release = ""
         seconds = time.monotonic() - started
+        for stage, stage_seconds in decision.audit.get("seconds", {}).items():
+            log.debug("stage %s took %.3f s", stage, stage_seconds)
         log.info("cut %s: %s%s in %.2f s", cut.id, decision.status, release, seconds)
         if decision.status == "held":
             log.warning(
@@ -393,6 +406,7 @@ class ActiveCoordinator:
         in_full
             Whether to write the full state to this host's folder too, and not only the changes.
         """
+        started = time.monotonic()
         state = SavedState("daemon", b"", self.ledger.next_offset, self.position, self.runner.epoch)
         self._keeper.save(self.fold, state, in_full=in_full)
         mirror_is_due = mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS
@@ -404,6 +418,7 @@ class ActiveCoordinator:
         self.host.at(Failpoint.CHECKPOINT)
         self.covered, self.saved = self.saved, self.position
         self._saved_at = time.monotonic()
+        log.debug("checkpoint at delta position %d in %.3f s", self.position, self._saved_at - started)
 
     def save_last(self) -> None:
         """Write a last checkpoint, if the state changed and is between two records."""

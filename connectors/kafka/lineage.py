@@ -107,13 +107,21 @@ class LogClient:
         UnavailableError, InputError
             As `leaders` raises them.
         """
-        from kafka import TopicPartition
         from kafka.admin import OffsetSpec
 
-        asked = {TopicPartition(*place): OffsetSpec.EARLIEST for place in places}
-        with self._lock:
-            answers = self._run(lambda admin: admin.list_partition_offsets(asked))
-        return {(partition.topic, partition.partition): int(answer.offset) for partition, answer in answers.items()}
+        return self._offsets(places, OffsetSpec.EARLIEST)
+
+    def ends(self, places: Collection[Place]) -> dict[Place, int]:
+        """Return the offset behind the last record of each partition; markers of transactions have offsets too.
+
+        Raises
+        ------
+        UnavailableError, InputError
+            As `leaders` raises them.
+        """
+        from kafka.admin import OffsetSpec
+
+        return self._offsets(places, OffsetSpec.LATEST)
 
     def lineages(self, places: Collection[Place]) -> dict[Place, Lineage]:
         """Return the logs of some partitions, without those that do not exist.
@@ -140,6 +148,14 @@ class LogClient:
         """Close the connection."""
         with self._lock:
             self._close()
+
+    def _offsets(self, places: Collection[Place], which: Any) -> dict[Place, int]:
+        from kafka import TopicPartition
+
+        asked = {TopicPartition(*place): which for place in places}
+        with self._lock:
+            answers = self._run(lambda admin: admin.list_partition_offsets(asked))
+        return {(partition.topic, partition.partition): int(answer.offset) for partition, answer in answers.items()}
 
     def _run(self, question: Callable[[Any], Any]) -> Any:
         from kafka import errors

@@ -27,19 +27,41 @@ def no_contact(_at: float) -> None:
     """Report nothing: the process serves no metrics."""
 
 
+def no_question(_client: LogClient) -> None:
+    """Ask nothing more than whether a broker answers."""
+
+
 class BrokerContact:
     """Asks the broker for the leaders of `topics` every `interval` seconds and keeps the time of the last answer.
 
-    Made when the broker has just answered (the check of the topics at the start). `report` is called with the time of
-    each answer, in seconds since 1970.
+    Made when the broker has just answered (the check of the topics at the start).
+
+    Parameters
+    ----------
+    source
+        Configuration of the broker.
+    topics
+        Topics whose leaders are asked for.
+    interval
+        Seconds between two requests.
+    report
+        Called with the time of each answer, in seconds since 1970.
+    ask
+        A further question after each answer, which a long step of the process must not delay. Its errors count as no
+        answer.
     """
 
     def __init__(
-        self, source: Source, topics: Sequence[str], interval: float, report: Callable[[float], None] = no_contact
+        self,
+        source: Source,
+        topics: Sequence[str],
+        interval: float,
+        report: Callable[[float], None] = no_contact,
+        ask: Callable[[LogClient], None] = no_question,
     ) -> None:
         self._client = LogClient(source)
         self._where, self._topics, self._interval = source.bootstrap, topics, interval
-        self._report = report
+        self._report, self._ask = report, ask
         self._last_answer = time.monotonic()
         self.at = time.time()
         """Time of the last answer, seconds since 1970."""
@@ -73,6 +95,7 @@ class BrokerContact:
             try:
                 self._client.leaders(self._topics)
                 self.answered()
+                self._ask(self._client)
             except VeilstreamError as error:
                 if self.away and not self._logged:
                     log.error("no contact with the broker for %.0f s: %s", self.seconds, error)

@@ -19,9 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from connectors.kafka.lineage import LogClient
 from connectors.kafka.topics import topic
 from models.errors import TakenOverError, UnavailableError, shortage
-from stream.daemon.broker_contact import BrokerContact, no_contact
+from stream.daemon.broker_contact import BrokerContact, no_contact, no_question
 from stream.daemon.delta_topic import DeltaRecord
 from stream.daemon.faust_app import App, CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import TP, SeekingTransport, leader_epoch
@@ -56,7 +57,8 @@ class Coordinator:
         session = host.source.session_timeout
         self.check = ProgressCheck(patience(session, host.source.heartbeat), asleep=session)
         report = no_contact if host.watch is None else host.watch.metrics.contact
-        self.contact = BrokerContact(host.source, [self.partition.topic], host.source.heartbeat, report)
+        ask = no_question if host.watch is None else self._measure_lag
+        self.contact = BrokerContact(host.source, [self.partition.topic], host.source.heartbeat, report, ask)
         self.status = StatusFile(host.output, host.source.heartbeat)
         self.status.contact = self.contact
         # When the current step began, by the monotonic clock; 0 between two steps.
@@ -102,6 +104,8 @@ class Coordinator:
             log.info("coordinator is on standby")
 
     async def _signalled(self, _app: Any, partitions: Any, **_: Any) -> None:
+        if self.host.watch is not None:
+            self.host.watch.metrics.rebalanced()
         self.assigned(partitions)
 
     async def batch(self, events: Sequence[Any]) -> None:
@@ -214,6 +218,20 @@ class Coordinator:
                 self._confirm_delta(self.engine, compare_end=True)
         finally:
             self._check_queued = False
+
+    def _measure_lag(self, client: LogClient) -> None:
+        """Export how many records of the delta topic are not folded yet. A standby folds none, and exports nothing.
+
+        The thread of the broker contact calls this: during a build of minutes the lag is seen to grow.
+        """
+        engine, watch = self.engine, self.host.watch
+        if engine is None or watch is None:
+            return
+        place = (self.partition.topic, self.partition.partition)
+        end = client.ends([place])[place]
+        # Read after the end was asked for, so that the difference is never more than the lag was.
+        folded = engine.delta.anchor.offset(engine.position)
+        watch.metrics.delta_lag(max(0, end - folded - 1))
 
     def _confirm_delta(self, engine: ActiveCoordinator, *, compare_end: bool = False) -> bool:
         """Wait until the broker confirms that the delta topic is the one that is folded.

@@ -138,6 +138,8 @@ class Ingest:
         self._logs_checked_at = float("-inf")
         self._previous_batch: asyncio.Future[None] | None = None
         """The batch before this one: sent, and not yet acknowledged."""
+        self.signals = self._signalled
+        """Receiver of assignments. Faust keeps only a weak reference to it."""
 
     # one batch
 
@@ -245,6 +247,10 @@ class Ingest:
             self.clock.set_by(max(stamps))
 
     # generations and logs
+
+    async def _signalled(self, _app: Any, _partitions: Any, **_: Any) -> None:
+        if self.metrics is not None:
+            self.metrics.rebalanced()
 
     def _current_generation(self) -> Generation:
         number = int(self.app.consumer_generation_id)
@@ -596,4 +602,6 @@ def ingest_app(
         await worker.report()
 
     offer_health(app, settings.health_port, worker.probe)
+    # Faust passes `signal=` by name, which its own type hints do not allow.
+    app.on_partitions_assigned.connect(worker.signals)  # type: ignore[arg-type]
     return app, worker

@@ -37,6 +37,7 @@ def run_ingest(config: Path, output: Path) -> int:
     start.check_topics(settings, source)
     key = start.pseudonym_key(settings, output)
     if metrics is not None:
+        metrics.rebalanced(0)
         metrics.dead_letters(POISONS)
         metrics.leaves_out(LEFT_OUT)
     app, worker = ingest_app(settings, source, key, OperatorLayout(output).faust("ingest"), metrics)
@@ -70,6 +71,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     metrics = serve(settings)  # as in `run_ingest`
     if metrics is not None:
         metrics.active(False)
+        metrics.rebalanced(0)
         watch_space(metrics, settings, output)
     start.check_topics(settings, source)
     start.pseudonym_key(settings, output)

@@ -418,7 +418,10 @@ class ActiveCoordinator:
         self.host.at(Failpoint.CHECKPOINT)
         self.covered, self.saved = self.saved, self.position
         self._saved_at = time.monotonic()
-        log.debug("checkpoint at delta position %d in %.3f s", self.position, self._saved_at - started)
+        seconds = self._saved_at - started
+        log.debug("checkpoint at delta position %d in %.3f s", self.position, seconds)
+        if self.host.watch is not None:
+            self.host.watch.metrics.checkpoint_took(seconds)
 
     def save_last(self) -> None:
         """Write a last checkpoint, if the state changed and is between two records."""

@@ -104,7 +104,11 @@ def _rows() -> Iterator[Definition]:
 
 def _stream() -> Iterator[Definition]:
     def row(
-        kind: Literal["gauge", "counter"], name: str, unit: str, text: str, labels: tuple[str, ...] = PROCESS
+        kind: Literal["gauge", "counter", "histogram"],
+        name: str,
+        unit: str,
+        text: str,
+        labels: tuple[str, ...] = PROCESS,
     ) -> Definition:
         return Definition(PREFIX + name, kind, labels, unit, text)
 
@@ -221,6 +225,27 @@ def _stream() -> Iterator[Definition]:
         "seconds",
         "Broker's time of the last folded delta, since 1970. Look at it when the coordinator may have "
         "fallen behind the ingest workers.",
+    )
+    yield row(
+        "gauge",
+        "delta_lag_records",
+        "records",
+        "Records of the delta topic that the active coordinator has not folded yet, at the last report; markers of "
+        "transactions count (daemon). Look at it when a build is under way, to see how much waits behind it.",
+    )
+    yield row(
+        "counter",
+        "rebalances_total",
+        "rebalances",
+        "Assignments of partitions that this process received from its group, the one at its start included (daemon). "
+        "Look at it when intake stops for seconds again and again: a member may come and go.",
+    )
+    yield row(
+        "histogram",
+        "checkpoint_seconds",
+        "seconds",
+        "Duration of a checkpoint, its mirror included (daemon). Look at it when a slow disk or store may delay "
+        "releases: nothing is folded meanwhile.",
     )
     yield row(
         "gauge",
@@ -899,6 +924,18 @@ class Metrics:
         """Create the counters of records that become no event before the first such record."""
         for reason in reasons:
             self._count("ingest_left_out_total", 0, reason=reason)
+
+    def rebalanced(self, count: int = 1) -> None:
+        """Count an assignment of partitions; 0 shows the series, or `increase` would not see its first one."""
+        self._count("rebalances_total", count)
+
+    def delta_lag(self, records: int) -> None:
+        """Export how many records of the delta topic are not folded yet."""
+        self._set("delta_lag_records", records)
+
+    def checkpoint_took(self, seconds: float) -> None:
+        """Count a checkpoint by its duration."""
+        self._metrics[PREFIX + "checkpoint_seconds"].labels(self.process).observe(seconds)
 
     def checkpointed(self) -> None:
         """Record that the state was saved now."""

@@ -207,6 +207,8 @@ def remember(one: Story) -> None:
         "active": ("coordinator_active", ""),
         "checkpoint": ("checkpoint_timestamp_seconds", ""),
         "bytes": ("checkpoint_bytes", ""),
+        "checkpoints": ("checkpoint_seconds_count", ""),
+        "delta lag": ("delta_lag_records", ""),
         "delta": ("delta_timestamp_seconds", ""),
         "left": ("budget_left_releases", 'publication="statistics"'),
         "withheld": ("withheld_total", 'publication="research"'),
@@ -222,6 +224,7 @@ def remember(one: Story) -> None:
         wanted[f"watermark {number}"] = ("watermark_timestamp_seconds", here)
     one.values |= {what: one.value(*where) for what, where in wanted.items()}
     one.values["sent"] = one.sent
+    one.values["members with an assignment"] = one.prometheus.value("count(veilstream_rebalances_total > 0)")
 
 
 def test_every_expression_of_panels_and_alerts_has_data(story: Story) -> None:
@@ -246,6 +249,9 @@ def test_series_of_the_daemon_say_what_happened(story: Story) -> None:
     assert 0 <= time.time() - (told["checkpoint"] or 0) < 600
     assert 0 <= time.time() - (told["delta"] or 0) < 600
     assert (told["bytes"] or 0) > 1000
+    assert (told["checkpoints"] or 0) >= CASES // WINDOW  # one at each cut
+    assert 0 <= (told["delta lag"] or 0) < 100  # ticks and markers of transactions come all the time
+    assert told["members with an assignment"] == 2
 
 
 def test_alerts_fire_and_clear_as_the_daemon_fails_and_recovers(story: Story) -> None:

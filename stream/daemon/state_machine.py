@@ -336,7 +336,11 @@ class ActiveCoordinator:
             self.fold.decided(cut, released=False)
             return
         started = time.monotonic()
-        earlier_decision = self.service.pipelines[cut.publication].decided(cut.id)
+        pipeline = self.service.pipelines[cut.publication]
+        earlier_decision = pipeline.decided(cut.id)
+        if earlier_decision is None:
+            # The number that the attempt gets, unless another coordinator seals it first.
+            add_log_fields(release=pipeline.account.last_number + 1)
         decision = self.service.decide(self.fold, cut)
         if earlier_decision is not None:  # the record is folded again after a crash: nothing new was released
             log.info("cut %s: was decided before (%s)", cut.id, decision.status)

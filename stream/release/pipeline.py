@@ -71,7 +71,6 @@ from stream.release.stages import (
     Written,
 )
 from stream.values.duration import SECOND
-from stream.values.log_fields import add_log_fields
 from stream.values.pseudonym import Pseudonyms
 
 log = logging.getLogger("veilstream")
@@ -165,7 +164,6 @@ class Pipeline:
         self.at(Failpoint.OPENED)
         try:
             inputs = self.audience.inputs(self.name, self.spec.mechanism)
-            add_log_fields(release=inputs.number)
             self._budget(attempt, inputs)
             charged = self._charge(attempt, inputs)
             built = self._build(charged)

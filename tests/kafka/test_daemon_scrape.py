@@ -249,7 +249,7 @@ def test_series_of_the_daemon_say_what_happened(story: Story) -> None:
     assert 0 <= time.time() - (told["checkpoint"] or 0) < 600
     assert 0 <= time.time() - (told["delta"] or 0) < 600
     assert (told["bytes"] or 0) > 1000
-    assert (told["checkpoints"] or 0) >= CASES // WINDOW  # one at each cut
+    assert (told["checkpoints"] or 0) >= 1  # one after a record with cuts, however many
     assert 0 <= (told["delta lag"] or 0) < 100  # ticks and markers of transactions come all the time
     assert told["members with an assignment"] == 2
 

@@ -60,7 +60,8 @@ def test_a_decision_that_stands_already_is_not_logged_as_a_new_one(
     """After a crash the deltas behind the checkpoint are folded again: no release is new."""
     engine: Any = ActiveCoordinator.__new__(ActiveCoordinator)
     sealed = Decision("p@1", "sealed", 7)
-    pipeline = SimpleNamespace(decided=lambda _cut: sealed if again else None)
+    account = SimpleNamespace(last_number=6)
+    pipeline = SimpleNamespace(decided=lambda _cut: sealed if again else None, account=account)
     engine.service = SimpleNamespace(pipelines={"p": pipeline}, decide=lambda _fold, _cut: sealed)
     engine.runner = SimpleNamespace(fold=None)
     with caplog.at_level(logging.INFO, "veilstream"):

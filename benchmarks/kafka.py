@@ -3,8 +3,8 @@
 CPU seconds of each process, from its first batch to its last acknowledgement, in interleaved pairs. The load comes from
 a process that is not measured.
 
-* ingest: a worker compared with a bare aiokafka consumer that does `json.loads` of each record; ratio of events a CPU
-  second;
+* ingest: a worker compared with a bare aiokafka consumer that does `json.loads` of each record, and with a bare
+  consumer of confluent-kafka (librdkafka, in C) that decodes each record by msgspec; ratios of events a CPU second;
 * two workers: CPU seconds of one on four partitions over those of the busier of two;
 * end to end: ingest and coordinator together (no cut) compared with the bare consumer;
 * publish: `publish_log` compared with a bare aiokafka producer that does `json.dumps` of each event;
@@ -65,13 +65,15 @@ class Meter:
 
 
 def work(kind: str, config: str, output: str, total: int) -> None:
-    """One worker: `bare` and `bare-publish` are the client alone, `ingest` and `coordinator` are the daemon's."""
+    """Run one worker: `bare`, `confluent` and `bare-publish` are clients alone, the others are the daemon's."""
     from stream.daemon import start
 
     settings, source = start.daemon_settings(Path(config))
     meter = Meter(total)
     if kind == "bare":
         asyncio.run(_consume(source, settings.process.name, meter))
+    elif kind == "confluent":
+        _consume_confluent(source, settings.process.name, meter)
     elif kind == "bare-publish":
         asyncio.run(_produce(source, Path(output), total, meter))
     elif kind == "publish":
@@ -103,6 +105,32 @@ async def _consume(source: Source, name: str, meter: Meter) -> None:
     meter.total = 0
     meter.count(0)
     await consumer.stop()
+
+
+def _consume_confluent(source: Source, name: str, meter: Meter) -> None:
+    import msgspec
+    from confluent_kafka import Consumer
+
+    settings = {
+        "bootstrap.servers": ",".join(source.servers),
+        "group.id": f"veilstream.{name}.confluent",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+    }
+    consumer, decode = Consumer(settings), msgspec.json.Decoder().decode
+    consumer.subscribe(list(source.topics))
+    while meter.events < meter.total:
+        records = consumer.consume(10_000, timeout=0.5)
+        if not records:
+            continue
+        meter.first()
+        for record in records:
+            decode(record.value())
+        meter.events += len(records)
+    meter.total = 0
+    meter.count(0)
+    consumer.close()
 
 
 def _events(log: Path) -> list[tuple[bytes, dict[str, Any]]]:
@@ -281,29 +309,32 @@ class Bench:
         admin.delete_groups([f"veilstream.{self.name}.{role}"])
         admin.close()
 
-    def pairs(self, kind: str, pairs: int) -> dict[str, Any]:
-        """Interleaved pairs of a worker and the bare client: the ratio of each pair, and the median ratio."""
-        bare, pairs_run = "bare" if kind == "ingest" else "bare-publish", []
-        for pair in range(pairs):
-            done = {}
-            for variant in (bare, kind) if pair % 2 else (kind, bare):
+    def compare(self, kind: str, clients: Sequence[str], rounds: int) -> dict[str, Any]:
+        """Run a worker and bare clients in turn: the ratio of each round, and the median ratio to each client."""
+        done: list[dict[str, dict[str, float]]] = []
+        for number in range(rounds):
+            runs = {}
+            for variant in (kind, *clients) if number % 2 else (*clients, kind):
                 if kind == "ingest":
-                    done[variant] = self.worker(variant, self.folder / f"pair-{pair}", self.events)
+                    runs[variant] = self.worker(variant, self.folder / f"round-{number}", self.events)
                     self._rewind(variant)
                 else:
-                    done[variant] = self.worker(variant, self.log, self.repeat)
-            pairs_run.append({"ours": done[kind], "bare": done[bare]})
-            print(json.dumps({kind: pairs_run[-1]}), file=sys.stderr, flush=True)
-        speeds = [{who: run["events"] / run["cpu"] for who, run in pair.items()} for pair in pairs_run]
-        ratios = [pair["ours"] / pair["bare"] for pair in speeds]
-        return {
-            "events": int(pairs_run[0]["ours"]["events"]),
-            "bare_events_per_cpu_second": statistics.median(pair["bare"] for pair in speeds),
-            f"{kind}_events_per_cpu_second": statistics.median(pair["ours"] for pair in speeds),
-            "ratios_cpu": ratios,
-            "ratios_wall": [pair["bare"]["wall"] / pair["ours"]["wall"] for pair in pairs_run],
-            "median_ratio_cpu": statistics.median(ratios),
+                    runs[variant] = self.worker(variant, self.log, self.repeat)
+            done.append(runs)
+            print(json.dumps(runs), file=sys.stderr, flush=True)
+        speeds = [{who: run["events"] / run["cpu"] for who, run in runs.items()} for runs in done]
+        result: dict[str, Any] = {
+            "events": int(done[0][kind]["events"]),
+            "events_per_cpu_second": {who: statistics.median(speed[who] for speed in speeds) for who in speeds[0]},
         }
+        for client in clients:
+            ratios = [speed[kind] / speed[client] for speed in speeds]
+            result[f"to_{client}"] = {
+                "ratios_cpu": ratios,
+                "median_ratio_cpu": statistics.median(ratios),
+                "ratios_wall": [runs[client]["wall"] / runs[kind]["wall"] for runs in done],
+            }
+        return result
 
     def together(self, kinds: Sequence[str]) -> list[dict[str, float]]:
         """Workers that are in their groups before the load comes, until all of it is covered (and folded)."""
@@ -463,13 +494,13 @@ def bench(options: argparse.Namespace, log: Path) -> dict[str, Any]:
         bench.send()
         results: dict[str, Any] = {"log": log.name, "repeat": options.repeat, "load": os.getloadavg()}
         if "ingest" in parts or "fold" in parts or "cut" in parts:
-            results["ingest"] = bench.pairs("ingest", options.pairs)
+            results["ingest"] = bench.compare("ingest", ("bare", "confluent"), options.pairs)
         if "fold" in parts:
             results["fold"] = bench.fold()
         if "cut" in parts:
             results["cut_to_published"] = bench.cut_to_published(4)
         if "publish" in parts:
-            results["publish"] = bench.pairs("publish", options.pairs)
+            results["publish"] = bench.compare("publish", ("bare-publish",), options.pairs)
         if "scaling" in parts:
             results["two_workers"] = bench.scaling(options.rounds)
         if "end" in parts:

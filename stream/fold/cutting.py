@@ -90,6 +90,10 @@ class Cutter:
             self._publications.states[cut.publication].unreleased = {}
 
     def _due(self, rules: PublicationRules, counters: PublicationState) -> Cut | None:
+        if rules.start is not None:
+            # No event moves a window with a declared start: it opens at the first tick, also during a pause or a gap.
+            # A restart opens it too (`Publications.install`), and must not find another moment.
+            self._publications.open_windows(rules, counters)
         if counters.paused or self._clocks.gap:
             return None
         clock = self._clocks.read(rules.window.idle_timeout)

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
-from stream.fold.rules import PublicationRules
+from stream.fold.fold import Fold
+from stream.fold.records import AnyRecord, Command, Delta, Row, Tick
+from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.triggers import NEVER, Firing, PublicationState, TriggerClock
 from stream.fold.window import First, Window
+from tests.oracles.fold_runs import S
 
 
 def _rules(start: int | None = None, *, private: bool = True, **window: Any) -> PublicationRules:
@@ -104,3 +107,37 @@ def test_what_a_private_first_release_reads(private: bool, clock: TriggerClock, 
     """Ticks for a dp release, the watermark for others."""
     rules = _rules(new_cases=9, first=First(until=50), private=private)
     assert PublicationState("p").firing(rules, clock) == fires
+
+
+def _fold_to_tick(*before: AnyRecord, at: int) -> Fold:
+    """Fold some records and a tick, under a wall window of 7 s that is counted from 3 s."""
+    window = Window(every=7 * S, time="wall")
+    fold = Fold(FoldRules((PublicationRules("p", window, start=3 * S, private=True),), sources=(("s", 0),)))
+    for position, record in enumerate([*before, Tick(at=at)]):
+        assert list(fold.apply(position, record)) == []
+    return fold
+
+
+GAP = Delta(src="s", p=0, prev=4, last=5, n=1, key="k", rows=[Row(5, "c", "a", 1)])
+
+
+@pytest.mark.parametrize("before", [Command(name="pause"), GAP], ids=["paused", "gap"])
+def test_a_restart_does_not_move_the_first_window(before: AnyRecord) -> None:
+    """A publication that may release nothing at its first tick still opens its window there, and not at a restart."""
+    fold = _fold_to_tick(before, at=20 * S)
+    assert fold.publications["p"].window_end == 24 * S
+    restored = Fold.restore(fold.snapshot())
+    assert restored.snapshot() == fold.snapshot()
+    assert restored.next_deadline() == fold.next_deadline() == 24 * S
+
+
+def test_a_publication_that_was_paused_at_its_first_tick_releases_its_window_when_it_continues() -> None:
+    """The window that the first tick opened is over: it is cut at once, before and after a restart alike."""
+    fold = _fold_to_tick(Command(name="pause"), at=20 * S)
+    list(fold.apply(2, Tick(at=40 * S)))
+    for continued in (fold, Fold.restore(fold.snapshot())):
+        ends = []
+        for cut in continued.apply(3, Command(name="resume")):
+            ends.append((cut.trigger, cut.window, continued.publications["p"].window_end))
+            continued.decided(cut, released=True)
+        assert ends == [("every", (17 * S, None), 45 * S)]

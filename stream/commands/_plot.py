@@ -11,6 +11,7 @@ from models.errors import InputError
 if TYPE_CHECKING:
     from models.risk.uniqueness import Uniqueness
     from stream.run.advise import CandidateTrial
+    from stream.run.noise_advice import NoiseCurve
 
 KINDS = (".png", ".pdf", ".svg")
 
@@ -54,7 +55,33 @@ def draw_advice(path: Path, name: str, trials: Sequence[CandidateTrial], best: S
         waits = [trial.wait_days for trial in by_wait]
         kept = [trial.kept for trial in by_wait]
         axes.plot(waits, kept, color="tab:blue", linewidth=0.8)
-    axes.set(xlabel="median days from the end of a case to its release", ylabel="share of events kept", title=name)
+    axes.set(xlabel="median days from the end of a case to its release", ylabel="share of events kept")
+    _title(axes, name)
+    _save(figure, path)
+
+
+def draw_noise(path: Path, name: str, curves: Sequence[NoiseCurve]) -> None:
+    """Draw similarity and DFG error by epsilon, one line for each mechanism.
+
+    Bars reach from the least to the largest figure of all runs; a ring marks the recommended epsilon.
+    """
+    figure = _new_figure(2 * PANEL_INCHES + 1, PANEL_INCHES + 0.8)
+    panels = figure.subplots(1, 2, sharex=True)
+    for panel, measure, label in zip(panels, ("similarity", "dfg_error"), ("similarity", "DFG error"), strict=True):
+        for curve in curves:
+            spreads = [getattr(point, measure) for point in curve.points]
+            epsilons = [float(point.epsilon) for point in curve.points]
+            means = [spread.mean for spread in spreads]
+            # A mean of equal figures may differ from them in the last bit, and bars must not be negative.
+            below = [max(spread.mean - spread.least, 0.0) for spread in spreads]
+            above = [max(spread.most - spread.mean, 0.0) for spread in spreads]
+            bars = panel.errorbar(epsilons, means, yerr=(below, above), marker=".", capsize=3, label=curve.name)
+            for epsilon, mean, point in zip(epsilons, means, curve.points, strict=True):
+                if point.epsilon == curve.recommended:
+                    panel.plot(epsilon, mean, "o", markersize=11, fillstyle="none", color=bars[0].get_color())
+        panel.set(xscale="log", xlabel="epsilon of one release", ylabel=label, ylim=(-0.02, 1.02))
+    panels[1].legend(fontsize=7)
+    figure.suptitle(name, parse_math=False)
     _save(figure, path)
 
 
@@ -92,7 +119,8 @@ def draw_leakage(path: Path, name: str, results: Sequence[Mapping[str, Any]]) ->
     panels[0].legend()
     first = results[0]
     scenario = {"certain": "S1, exactly", "uncertain": "S2, up to"}[first["scenario"]]
-    figure.suptitle(f"{name}: {scenario} x events a case, states {first['abstraction']}, {first['method']}")
+    title = f"{name}: {scenario} x events a case, states {first['abstraction']}, {first['method']}"
+    figure.suptitle(title, parse_math=False)
     _save(figure, path)
 
 
@@ -111,7 +139,8 @@ def draw_uniqueness(path: Path, name: str, measured: Sequence[Uniqueness]) -> No
         means = [point.unique_mean for point in projection.points]
         deviations = [point.unique_sd for point in projection.points]
         axes.errorbar(labels, means, yerr=deviations, marker="o", capsize=3, label=projection.projection)
-    axes.set(xlabel="points known", ylabel=f"share of unique {measured[0].unit}s", ylim=(-0.02, 1.02), title=name)
+    axes.set(xlabel="points known", ylabel=f"share of unique {measured[0].unit}s", ylim=(-0.02, 1.02))
+    _title(axes, name)
     if drawn:
         axes.legend(title="projection")
     _save(figure, path)
@@ -124,6 +153,11 @@ def _new_figure(width: float, height: float) -> Any:
     except ImportError:
         raise InputError("--plot needs matplotlib: install veilstream with the extra `plot`") from None
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def _title(axes: Any, name: str) -> None:
+    """Set the name of a file as title: dollar signs in it are not formulas."""
+    axes.set_title(name, parse_math=False)
 
 
 def _save(figure: Any, path: Path) -> None:

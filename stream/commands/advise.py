@@ -1,8 +1,9 @@
-"""`veilstream advise LOG`: replay candidate settings and propose a configuration."""
+"""`veilstream advise LOG`: replay candidate settings and propose a configuration, or show what epsilon buys."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +17,43 @@ from stream.release import membership
 
 if TYPE_CHECKING:
     from stream.run.advise import CandidateTrial
+    from stream.run.noise_advice import NoiseCurve
 
 PANEL = "Publish"
+OF_NOISE = "Epsilon"
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseOptions:
+    """Options of the measurement of epsilon."""
+
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            "--noise",
+            metavar="DATA",
+            help="Show what epsilon buys. DATA says what LOG is: public, or older than the data to be released.",
+            rich_help_panel=OF_NOISE,
+        ),
+    ] = None
+    to_release: Annotated[
+        Path | None,
+        typer.Option(
+            "--to-release",
+            metavar="LOG2",
+            help="With --noise: the log that will be released; refused if LOG has one of its cases.",
+            rich_help_panel=OF_NOISE,
+        ),
+    ] = None
+    cases_per_person: Annotated[
+        int,
+        typer.Option(
+            "--cases-per-person",
+            min=1,
+            help="With --noise: cases of one person that the promise covers.",
+            rich_help_panel=OF_NOISE,
+        ),
+    ] = 1
 
 
 @options.grouped
@@ -26,16 +62,26 @@ def command(
     K: Annotated[int, typer.Option("--K", min=2, help="Least number of cases that must match.")] = 20,
     C: Annotated[float, typer.Option("--C", min=0, max=1, help="Largest share of a sensitive value.")] = 0.5,
     goal: Annotated[str, typer.Option("--goal", help="utility, safety or timeliness.")] = "utility",
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw events kept against waiting.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw events kept against waiting, or with --noise utility by epsilon.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the proposal there (TOML).")] = None,
     sensitive: options.Sensitive = "",
+    noise: NoiseOptions = NoiseOptions(),
     reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> int:
     """Try several settings on a log and propose a configuration.
 
-    It is the one that holds over all releases and keeps most. Exit 3 if none releases at every cut.
+    It is the one that holds over all releases and keeps most. Exit 3 if none releases at every cut. With --noise,
+    show the utility of noisy releases by epsilon instead; exit 3 if no epsilon is good enough.
     """
+    if noise.noise is not None:
+        unused = {
+            "--K": K != 20, "--C": C != 0.5, "--goal": goal != "utility", "-o": output is not None,
+            "--sensitive": bool(sensitive),
+        }  # fmt: skip
+        return _advise_noise(log, noise, plot, reading, [name for name, is_set in unused.items() if is_set], json=json)
+    if noise != NoiseOptions():
+        raise InputError("--to-release and --cases-per-person need --noise public or --noise older")
     import tempfile
 
     from connectors import read_log
@@ -85,6 +131,103 @@ def command(
     else:
         _show(trials, best_left, name, text, near)
     return 0 if best is not None else 3
+
+
+def _advise_noise(
+    log: Path, options_: NoiseOptions, plot: Path | None, reading: Reading, unused: list[str], *, json: bool
+) -> int:
+    """Measure what each epsilon buys, print and draw it; return the exit code."""
+    from connectors import read_log
+    from stream.commands._plot import check, draw_noise
+    from stream.run import noise_advice
+
+    if options_.noise not in noise_advice.ORIGINS:
+        raise InputError(
+            f"--noise {options_.noise!r} is not public or older: {noise_advice.SAME_LOG}. Measure on public "
+            "data, or on older data without the people of the release"
+        )
+    if unused:
+        raise InputError(f"{', '.join(unused)} cannot be used with --noise, which proposes an epsilon only")
+    if plot is not None:
+        check(plot)
+    events = read_log(log, reading=reading)
+    if options_.to_release is not None:
+        later = read_log(options_.to_release, reading=reading)
+        noise_advice.refuse_same_log(log, options_.to_release, (events, later))
+    with progress() as bar:
+        task = bar.add_task("releasing", total=noise_advice.total_runs(events))
+        curves = noise_advice.noise_curves(events, options_.cases_per_person, lambda: bar.advance(task))
+    if plot is not None:
+        draw_noise(plot, log.name, curves)
+    if json:
+        emit_json(
+            {
+                "data": options_.noise,
+                "checked": options_.to_release is not None,
+                "warning": f"{noise_advice.SAME_LOG}; {NOT_PROTECTED}",
+                "cases": events.n_cases,
+                "runs": noise_advice.RUNS,
+                "delta_dp": noise_advice.DELTA_DP,
+                "cases_per_person": options_.cases_per_person,
+                "measures": noise_advice.MEASURES,
+                "curves": [curve.as_json() for curve in curves],
+            }
+        )
+    else:
+        _show_noise(log.name, options_, events.n_cases, curves)
+    return 0 if any(curve.recommended for curve in curves) else 3
+
+
+NOT_PROTECTED = (
+    "people of the measured log are not protected: these figures are computed from it without noise, so do not publish "
+    "them unless the log is public"
+)
+
+
+def _show_noise(name: str, options_: NoiseOptions, cases: int, curves: list[NoiseCurve]) -> None:
+    from stream.run import noise_advice
+
+    console = tables()
+    console.print(
+        f"Do not use {name} if it is the log that will be released: {noise_advice.SAME_LOG}. You declared it "
+        f"{options_.noise}; " + _how_checked(options_),
+        markup=False,
+    )
+    console.print(
+        f"{name}: {cases} cases, {noise_advice.RUNS} releases at each epsilon, delta_dp {noise_advice.DELTA_DP}, "
+        f"cases_per_person {options_.cases_per_person}",
+        markup=False,
+    )
+    for curve in curves:
+        table = grid(
+            "epsilon", "similarity", "least", "most", "DFG error", "least", "most", "empty", "activities",
+            title=curve.name,
+        )  # fmt: skip
+        for point in curve.points:
+            figures = [
+                f"{value:.3f}"
+                for spread in (point.similarity, point.dfg_error)
+                for value in (spread.mean, spread.least, spread.most)
+            ]
+            table.add_row(point.epsilon, *figures, f"{point.empty}/{noise_advice.RUNS}", f"{point.activities:.1f}")
+        console.print(fitted(table))
+    for measure, meaning in noise_advice.MEASURES.items():
+        console.print(f"{measure}: {meaning}", markup=False)
+    console.print("least, most: extremes over the releases of one epsilon")
+    for curve in curves:
+        chosen = "nothing" if curve.recommended is None else f"epsilon {curve.recommended}"
+        console.print(f"recommended for {curve.name}: {chosen}: {curve.reason}", markup=False)
+    console.print(
+        "The figures are for one release of so many cases: smaller releases need a larger epsilon. Releases that "
+        "contain the same people add up: divide your total by their number. Declare activities only if they are public."
+    )
+    console.print(NOT_PROTECTED[0].upper() + NOT_PROTECTED[1:] + ".")
+
+
+def _how_checked(options_: NoiseOptions) -> str:
+    if options_.to_release is None:
+        return "nothing was checked (--to-release compares it with the log that will be released)."
+    return f"no case of it is in {options_.to_release.name} under the same identifier, start and first activity."
 
 
 def candidate_row(trial: CandidateTrial) -> Mapping[str, Any]:

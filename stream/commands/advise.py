@@ -62,7 +62,10 @@ def command(
     K: Annotated[int, typer.Option("--K", min=2, help="Least number of cases that must match.")] = 20,
     C: Annotated[float, typer.Option("--C", min=0, max=1, help="Largest share of a sensitive value.")] = 0.5,
     goal: Annotated[str, typer.Option("--goal", help="utility, safety or timeliness.")] = "utility",
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw events kept against waiting, or with --noise utility by epsilon.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="Draw events kept against waiting, or with --noise utility by epsilon."),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the proposal there (TOML).")] = None,
     sensitive: options.Sensitive = "",
     noise: NoiseOptions = NoiseOptions(),

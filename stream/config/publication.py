@@ -26,7 +26,7 @@ from stream.release.audits import audits
 from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy, refuse_impossible
 from stream.release.mechanisms import mechanism
-from stream.release.once import OncePerCase
+from stream.release.once import Accumulate, OncePerCase
 from stream.release.schedule import LONGEST_BUILD
 from stream.values.duration import Duration
 
@@ -67,7 +67,7 @@ class Publication(ConfigTable):
     """`all`: every release is about everything so far, and charges add up. `completed`: each case is in one
     release, after it completed, and one charge pays for the series; later events of a case are lost
     (docs/series.md). Set it when a dp series must continue forever."""
-    accumulate: Literal["none", "sum", "tree", "factorized"] = "none"
+    accumulate: Accumulate = "none"
     """A second log over everything published so far, free of charge: `sum` adds noisy counts up; `tree` keeps
     noise smaller over a declared horizon; `factorized` (`dp-synthetic`) lets the noise of later releases take that of
     earlier ones back, for a third more noise in single releases. Set it when recipients of a series with `cases =
@@ -191,7 +191,7 @@ class Publication(ConfigTable):
         if self.cases == "all":
             return None
         most = int(getattr(self.build_mechanism, "cases_per_person", 1))
-        return OncePerCase(most, person, accumulated=self.accumulate != "none")
+        return OncePerCase(most, person, accumulate=self.accumulate)
 
     @property
     def accumulation(self) -> Shape | None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
@@ -23,6 +24,9 @@ from models.dp.budget import Charge, Draw
 from models.dp.zcdp import PURE, Accounting
 from models.errors import RefusedError
 from stream.ledger.entries import CASES, ChargeBody, charge_body
+
+Accumulate = Literal["none", "sum", "tree", "factorized"]
+"""How noisy counts of a series add up to a log over everything so far, if they do."""
 
 PAID = "once: an earlier draw of this cut may have been seen, and its cases cannot be released twice on one charge"
 
@@ -37,13 +41,13 @@ class OncePerCase:
         Most cases of one person in all releases together.
     enforced
         Whether the fold drops cases beyond it.
-    accumulated
-        Whether a log over everything so far leaves with each release. The promise covers it.
+    accumulate
+        How a log over everything so far is made that leaves with each release. The promise covers it.
     """
 
     cases_per_person: int
     enforced: bool
-    accumulated: bool = False
+    accumulate: Accumulate = "none"
 
     def body(
         self, charge: Charge, redraw: int, accounting: Accounting = PURE, draws: Iterable[Draw] = ()

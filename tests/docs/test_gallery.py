@@ -20,6 +20,7 @@ GALLERY = ROOT / "examples" / "gallery"
 VERDICTS = {
     "hospital-to-researchers": ("SAFE", 0),
     "city-to-the-public": ("SAFE", 0),
+    "insurer-monthly-series": ("SAFE", 0),
     "bank-to-an-auditor": ("WAITING", 3),
     "university-staff-pseudonyms": ("SAFE", 0),
     "one-export-once": ("SAFE", 0),
@@ -48,6 +49,19 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     write_log(made, path)
     return path
+
+
+def test_the_monthly_series_leaves_one_log_over_all_months(log: Path, tmp_path: Path) -> None:
+    """Each release has it, the manifest names its correlated noise, and the promise too."""
+    config = str(GALLERY / "insurer-monthly-series.toml")
+    assert execute(["replay", str(log), "-c", config, "-o", str(tmp_path / "out"), "--final"]) == 0
+    releases = sorted((tmp_path / "out").rglob("manifest.json"))
+    assert len(releases) >= 4
+    manifest = json.loads(releases[-1].read_text(encoding="utf-8"))
+    accumulated = manifest["mechanism"]["accumulated"]
+    assert (accumulated["how"], accumulated["horizon"], accumulated["status"]) == ("factorized", 24, "ok")
+    assert "whose noise is correlated" in manifest["promise"]["guaranteed"]
+    assert (releases[-1].parent / "accumulated.xes.gz").exists()
 
 
 def test_every_configuration_has_a_row_and_a_verdict() -> None:

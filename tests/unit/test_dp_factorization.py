@@ -256,6 +256,35 @@ def test_the_section_of_the_manifest() -> None:
     }
 
 
+def test_the_section_states_the_noise_of_the_last_release_alone() -> None:
+    """After three releases, by the inverse of the matrix: the last row of C^-1, not the sum of several."""
+    counts = begun(1, scale=2.0 * UNIT)
+    for number in (1, 2, 3):
+        counts.add(number, ints(1), SetNoise())
+    inverse = np.linalg.inv(dense(HORIZON, 3))
+    deviations = counts.section()["noise"]
+    assert deviations["release"] == pytest.approx(2.0 * np.linalg.norm(inverse[-1]))
+    assert deviations["total"] == pytest.approx(2.0 * np.linalg.norm(inverse.sum(axis=0)))
+
+
+@pytest.mark.parametrize(("coefficients", "sensitivity"), [((4, 1), 5), ((3, 4), 5), ((4, 3, 1), 6), ((1,), 1)])
+def test_the_sensitivity_is_the_least_whole_number_that_is_no_smaller(
+    coefficients: tuple[int, ...], sensitivity: int
+) -> None:
+    """Of a root that is a whole number that one (25), and of the squares after it (17, 26) the next."""
+    assert Factorization(Fraction(1, 2), coefficients).sensitivity == sensitivity
+
+
+def test_a_series_begins_with_release_1_unless_stated() -> None:
+    """The state and the manifest have that number."""
+    counts = CorrelatedCounts.begin(shape(), 100.0)
+    assert counts.last == 0
+    with pytest.raises(InputError, match="release 0 was counted before"):
+        counts.add(0, ints(), SetNoise())
+    counts.add(1, ints(), SetNoise())
+    assert counts.section()["since"] == 1
+
+
 # state
 
 

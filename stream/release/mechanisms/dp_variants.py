@@ -192,9 +192,17 @@ def strict_promise(
         whom = f"every person that the source names: no more than {cases} of each, in all releases together"
         beyond = "a person whom the source names in two ways counts as two"
     all_of_it, series_of = "in all releases of this publication together", "releases"
-    if once.accumulated:
+    state = ""
+    if once.accumulate != "none":
         all_of_it = "in all releases of this publication and in all their accumulated logs, together"
         series_of = "releases and accumulated logs"
+    if once.accumulate == "factorized":
+        all_of_it += ", whose noise is correlated"
+        adversary += "; also one who compares the releases and knows how their noise is correlated"
+        state = (
+            "; the operator, and everybody with the operator's key and state, can remove the noise from what was "
+            "published"
+        )
     return {
         "guaranteed": f"{what}, {all_of_it}, however many: {formula} series of {series_of}",
         "to_whom": whom,
@@ -204,7 +212,7 @@ def strict_promise(
         "public moments decide",
         "unit": f"one person ({cases} in the whole series)",
         "not_guaranteed": f"{public}; other publications of the same cases add up, {what_adds} and delta; what persons "
-        f"have in common is not protected; what comes to a case after its release is in none; {beyond}",
+        f"have in common is not protected; what comes to a case after its release is in none; {beyond}{state}",
     }
 
 

@@ -1,31 +1,43 @@
 """Time and figures of the account of a ledger: `python -m benchmarks.account [--charges 10000] [--json]`.
 
-For each kind of noisy release: CPU seconds to read so many entries back (`restart`), those of one more charge in the
-account (`charge`: nothing is kept from an earlier one), epsilon of the sum and of the account, and delta. `52 weekly`
-and `100` are Laplace releases of 1/52 and 1/100 at delta_dp 5e-7.
+For each kind of noisy release, with a ledger that has so many charges, in CPU seconds: to read it back (`restart`); of
+the next release from its beginning until its charge is durable (`charge`: budget, gate and ledger of a pipeline, with a
+limit of epsilon and one of the process; nothing is kept from an earlier composition); of the forecast that metrics
+show (`forecast`). Then epsilon of the sum and of the account, and delta. `52 of 1/52` and `100 of 1/100` are Laplace
+releases at delta_dp 5e-7.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sqlite3
+import tempfile
 import time
+from collections.abc import Mapping
+from contextlib import closing
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from models.dp import account
 from models.dp.privacy_loss import _pure_losses
 from models.dp.spending import Spending
 from models.dp.zcdp import PURE
-from stream.ledger.entries import charge_entry, read_entry, write_entry
+from models.eventlog import EventLog
+from stream.config.settings import Settings
+from stream.ledger.entries import WithheldBody, WithheldEntry, charge_entry, key_of, write_entry
+from stream.ledger.layout import OperatorLayout
 from stream.ledger.view import LedgerView
-from stream.release.contract import Mechanism
-from stream.release.mechanisms.dp_log import DpLog
-from stream.release.mechanisms.dp_synthetic import DpSynthetic
+from stream.release.contract import Attempt, Exposure
+from stream.release.failpoints import Failpoint
 from stream.release.mechanisms.dp_variants import DpVariants
+from stream.release.schedule import SimulatedClock
+from stream.run.service import ReleaseService
 
-DELTA = Fraction(1, 1_000_000)
-EPSILON = Fraction(1, 100)
+DELTA = Fraction(5, 10_000_000)
 
 
 def main() -> None:
@@ -34,42 +46,96 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="JSON on stdout (always on)")
     parser.add_argument("--charges", type=int, default=10_000)
     asked = parser.parse_args()
-    mechanisms: dict[str, Mechanism] = {
-        "dp-variants": DpVariants(epsilon=EPSILON, delta_dp=DELTA),
-        "dp-log": DpLog(epsilon=3 * EPSILON, delta_dp=DELTA, time_share=Fraction(1, 3)),
-        "dp-synthetic": DpSynthetic(epsilon=EPSILON, delta_dp=DELTA),
-        "dp-synthetic with times": DpSynthetic(epsilon=EPSILON, delta_dp=DELTA, max_duration="30d"),
+    terms = {"epsilon": "1/100", "delta_dp": "1e-6"}
+    mechanisms: dict[str, dict[str, Any]] = {
+        "dp-variants": {"kind": "dp-variants", **terms},
+        "dp-log": {"kind": "dp-log", "epsilon": "3/100", "delta_dp": "1e-6", "time_share": "1/3"},
+        "dp-synthetic": {"kind": "dp-synthetic", **terms},
+        "dp-synthetic with times": {"kind": "dp-synthetic", **terms, "max_duration": "30d"},
     }
     document: dict[str, Any] = {"benchmark": "account", "charges": asked.charges}
-    for name, mechanism in mechanisms.items():
-        document[name] = timed(mechanism, asked.charges)
+    for name, keys in mechanisms.items():
+        document[name] = timed(keys, asked.charges)
     for number in (52, 100):
-        mechanism = DpVariants(epsilon=Fraction(1, number), delta_dp=DELTA / 2)
+        mechanism = DpVariants(epsilon=Fraction(1, number), delta_dp=DELTA)
         stated = account.loss(PURE, Spending().with_charge(mechanism.charge(), mechanism.draws(), number)).charge
         document[f"{number} of 1/{number}"] = {"epsilon": float(stated.epsilon), "delta": float(stated.delta)}
     print(json.dumps(document, indent=2))
 
 
-def timed(mechanism: Mechanism, number: int) -> dict[str, float]:
-    """Return times and figures of a ledger of one mechanism."""
-    charge, draws = mechanism.charge(), mechanism.draws()
-    lines = [write_entry(charge_entry("p", f"cut-{place}", charge, draws=draws)) for place in range(number)]
-    begin = time.process_time()
-    view = LedgerView(read_entry(line) for line in lines)
-    restart = time.process_time() - begin
-    account.loss_of_stretch.cache_clear()
-    account.agrees.cache_clear()
-    _pure_losses.cache_clear()
-    begin = time.process_time()
-    _, spending = view.account("p").spending_with("next", charge, draws, once=False)
-    stated = account.loss(PURE, spending).charge
+def timed(mechanism: Mapping[str, Any], number: int) -> dict[str, float | int | None]:
+    """Return times and figures of a ledger of one mechanism, which is given as in a configuration."""
+    chosen = settings(mechanism)
+    times: dict[str, float] = {}
+
+    def note(step: str) -> None:
+        times.setdefault(step, time.process_time())
+
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "out"
+        fill(output, chosen, number)
+        service = ReleaseService(chosen, output, clock=SimulatedClock(), at=note)
+        pipeline = service.pipelines["p"]
+        begin = time.process_time()
+        LedgerView(service.ledger.entries())
+        restart = time.process_time() - begin
+
+        account.loss_of_stretch.cache_clear()
+        account.agrees.cache_clear()
+        _pure_losses.cache_clear()
+        begin = time.process_time()
+        decision = pipeline.attempt(attempt())
+        charge = times[Failpoint.CHARGED] - begin
+        assert not any(reason.code in ("epsilon", "delta", "process_budget") for reason in decision.because)
+
+        begin = time.process_time()
+        left = pipeline.releases_left
+        forecast = time.process_time() - begin
+        spent = pipeline.spent.charge
+        summed = pipeline.account.spending.summed
+        service.close()
     return {
         "restart": round(restart, 3),
-        "charge": round(time.process_time() - begin, 3),
-        "sum": float(spending.summed.epsilon),
-        "epsilon": float(stated.epsilon),
-        "delta": float(stated.delta),
+        "charge": round(charge, 3),
+        "forecast": round(forecast, 3),
+        "left": left,
+        "sum": float(summed.epsilon),
+        "epsilon": float(spent.epsilon),
+        "delta": float(spent.delta),
     }
+
+
+def settings(mechanism: Mapping[str, Any]) -> Settings:
+    """Return a configuration with limits that the next release does not reach."""
+    publication = {
+        "name": "p",
+        "window": {"manual": True},
+        "mechanism": dict(mechanism),
+        "gate": {"max_epsilon": 1000},
+        "audit": {"risk": False, "utility": False, "leakage": False},
+    }
+    process = {"name": "account", "budget": {"max_epsilon": 2000, "max_delta": "0.5"}}
+    return Settings.model_validate({"min_free_bytes": 0, "process": process, "publication": [publication]})
+
+
+def fill(output: Path, chosen: Settings, number: int) -> None:
+    """Make a ledger with so many charges of attempts that were withheld."""
+    ReleaseService(chosen, output, clock=SimulatedClock()).close()
+    mechanism = chosen.publication[0].build_mechanism
+    rows = []
+    for place in range(number):
+        charge = charge_entry("p", f"p/{place}/0/0", mechanism.charge(), draws=mechanism.draws())
+        withheld = WithheldEntry(publication="p", cut=charge.cut, body=WithheldBody(["utility: too low"]))
+        rows += [(key_of(entry), entry.publication, write_entry(entry)) for entry in (charge, withheld)]
+    with closing(sqlite3.connect(OperatorLayout(output).ledger)) as ledger, ledger:
+        ledger.executemany("INSERT INTO entries(key, publication, body) VALUES(?, ?, ?)", rows)
+
+
+def attempt() -> Attempt:
+    """Return a cut of many equal cases."""
+    log = EventLog.from_traces([(("a", "b"), None)] * 2000)
+    exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)
+    return Attempt("p/next/0/0", "manual", 0, exposure, {})
 
 
 if __name__ == "__main__":

@@ -26,8 +26,9 @@ d / (k (k + 1)), and these add up to d over all k: whichever way the end was cho
 epsilon has an expectation of at most d. The next stretch, given the past, is (e', d')-DP, so both are
 (e_n + e', d + d')-DP. The current stretch is stated for the number of its releases, as every release states it.
 
-**Several publications** of a process add up: one may begin, or change, after looking at another. So do publications for
-one audience (pooled): their releases are in one ledger, each in the series of its own publication.
+**Several publications** of a process add up: one may begin, or change, after looking at another. They are released in
+turn, so this is concurrent composition of interactive mechanisms, for which sums hold (Vadhan and Zhang 2023). So do
+publications for one audience (pooled): their releases are in one ledger, each in the series of its own publication.
 
 **Persons.** Sensitivities count all cases that one person may have in a release (`cases_per_person`), so a unit is a
 person with so many cases in each window. If each case is in one release (`cases = "completed"`), a person with k of c
@@ -41,6 +42,7 @@ noise alone.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -51,9 +53,18 @@ from models.dp.spending import NOTHING, Spending, Stretch
 from models.dp.zcdp import Accounting
 from models.errors import InputError
 
-Rule = Literal["sum", "composed", "parts", "zcdp"]
+Rule = Literal["sum", "composed", "parts", "largest", "zcdp"]
 """How an epsilon was computed: charges added up; all releases composed exactly; stretches composed by themselves and
-added up; rho added up and converted."""
+added up; the largest charge, if each case is in one release; rho added up and converted."""
+
+RULE_TEXTS: Mapping[Rule, str] = {
+    "sum": "charges added up",
+    "composed": "exact composition of all releases",
+    "parts": "exact composition of each part of the series, parts added up",
+    "largest": "largest charge, as each case is in one release",
+    "zcdp": "rho added up, then converted",
+}
+"""How an epsilon was computed, for people."""
 
 LEAST_GAIN = Fraction(1, 100)
 """Part of epsilon from which a stretch is composed. Less is not worth the delta of one more release: two Laplace
@@ -98,10 +109,12 @@ def loss(accounting: Accounting, spending: Spending, max_delta: Fraction | None 
     stretches = [(stretch, True) for stretch in spending.ended] + [(stretch, False) for stretch in spending.current]
     savings = [_saving(stretch, has_ended) for stretch, has_ended in stretches]
     chosen = [saving for saving in savings if saving.epsilon]
-    # Those that need no more delta come first, so that a limit of delta is no reason against them.
+    # Savings that need no more delta come first, so that a limit of delta is no reason against them; then the largest.
+    # The order of the publications decides nothing: gate, manifest and `verify` compute the same numbers.
+    chosen.sort(key=lambda saving: (saving.delta < 0, -saving.epsilon, -saving.delta))
     total = summed
     n_composed = 0
-    for saving in sorted(chosen, key=lambda saving: saving.delta < 0):
+    for saving in chosen:
         less = total - saving
         if saving.delta >= 0 or (less.delta < 1 and (max_delta is None or less.delta <= max_delta)):
             total = less
@@ -110,6 +123,8 @@ def loss(accounting: Accounting, spending: Spending, max_delta: Fraction | None 
     rule: Rule = "sum"
     if n_composed:
         rule = "composed" if is_alone else "parts"
+    elif not stretches and spending.disjoint != NOTHING == spending.earlier:
+        rule = "largest"
     return AccountedLoss(Charge(total.epsilon, min(total.delta, Fraction(1))), rule)
 
 

@@ -180,7 +180,8 @@ def _gaussian_most(distance: Fraction, delta: Fraction) -> Fraction:
 def _gaussian_delta(m: float, epsilon: Floats) -> Floats:
     """Return delta_G at each epsilon, float64[n], rounded up; without Gaussian stages, that of equal distributions."""
     if m == 0.0:
-        return np.maximum(-np.expm1(epsilon), 0.0)
+        # 1 - exp(epsilon) where epsilon is below 0; exp of a large one would overflow.
+        return -np.expm1(np.minimum(epsilon, 0.0))
     log_first = log_ndtr(m / 2.0 - epsilon / m)
     log_second = epsilon + log_ndtr(-m / 2.0 - epsilon / m)
     first = np.exp(log_first)

@@ -19,6 +19,25 @@ NOTHING = Charge()
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseCharge:
+    """Charge of one further release of a publication, before it is added to a spending.
+
+    Attributes
+    ----------
+    charge
+        Epsilon and delta, or rho.
+    draws
+        Noise that the release draws; empty if only epsilon and delta are known.
+    is_disjoint
+        Whether the cases of the release are in no other one (`cases = "completed"`).
+    """
+
+    charge: Charge
+    draws: tuple[Draw, ...] = ()
+    is_disjoint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Stretch:
     """Consecutive releases of one publication with equal charges and equal noise.
 
@@ -60,6 +79,14 @@ class Spending:
     ended: tuple[Stretch, ...] = ()
     earlier: Charge = NOTHING
     disjoint: Charge = NOTHING
+
+    def with_release(self, release: ReleaseCharge, number: int = 1) -> Spending:
+        """Return the spending of a publication after `number` more such releases."""
+        if release.charge == NOTHING or not number:
+            return self
+        if release.is_disjoint:
+            return self.with_disjoint(release.charge)
+        return self.with_charge(release.charge, release.draws, number)
 
     def with_charge(self, charge: Charge, draws: tuple[Draw, ...] = (), number: int = 1) -> Spending:
         """Return the spending of a publication after `number` more equal releases of overlapping data."""

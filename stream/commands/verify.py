@@ -35,6 +35,7 @@ def command(
 
     It only reads. Exit 3 if something does not hold, or if no release was ever sealed.
     """
+    from models.dp.account import RULE_TEXTS
     from stream.config.sources import load
     from stream.operator.verify import verify
 
@@ -69,12 +70,8 @@ def command(
         if row.waited:
             cuts = "1 cut" if row.waited == 1 else f"{row.waited} cuts"
             console.print(f"note: {cuts} of {row.name} waited and released nothing")
-        if row.account and row.account["rule"] in ("composed", "parts"):
-            # The columns hold the sums, which gates and manifests state.
-            console.print(
-                f"note: the noise of {row.name} costs epsilon {row.account['epsilon']:.6g}, delta "
-                f"{row.account['delta']:.6g} in all; epsilon and delta of the table are sums of its charges"
-            )
+        if row.epsilon:
+            console.print(f"note: epsilon and delta of {row.name}: {RULE_TEXTS[row.rule]}")
     for note in result.notes:
         console.print(f"note: {note}")
     return 3 if nothing or not result.holds else 0

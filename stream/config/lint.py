@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from math import floor
 
+from models.dp.account import RULE_TEXTS, loss
 from models.dp.budget import Charge
+from models.dp.spending import Spending
 from stream.config.settings import Completion, Publication, Settings
 from stream.release.gate import releases_left
 
@@ -87,67 +88,38 @@ def _voided(settings: Settings) -> Iterator[str]:
 
 
 def _releases(settings: Settings) -> Iterator[str]:
-    """Warn how many releases the budget of each publication allows."""
-    together = settings.process.budget.max_epsilon
-    if settings.process.budget.accounting == "zcdp":
-        yield from _zcdp(settings)
-        return
+    """Warn how many releases the budget of each publication allows, by the rules of the gate."""
     for publication in settings.publication:
-        asked = publication.build_mechanism.charge().epsilon
-        gate = publication.gate
         if publication.cases == "completed":
             yield from _once(settings, publication)
+        spec = settings.spec(publication)
+        release, where = spec.release_charge, f"publication {publication.name!r}"
+        if release.charge == Charge():
             continue
-        # e_i is counted under replacement, which changes two counts: 2 epsilon (semantics of leakage, "What e_i is")
-        bounds = [(gate.max_epsilon, asked), (gate.max_tpl, 2 * asked)]
-        numbers = [floor(bound / each) for bound, each in bounds if bound is not None and each]
-        if asked and numbers:
-            number = min(numbers)
-            yield f"publication {publication.name!r}: its budget allows {number} releases, then none"
-        elif asked and together is not None:
-            yield (
-                f"publication {publication.name!r}: no max_epsilon: process.budget allows {floor(together / asked)} "
-                "releases if no other publication spends, then none"
-            )
-        elif asked:
-            yield f"publication {publication.name!r}: no max_epsilon: its privacy loss grows without a limit"
-
-
-def _zcdp(settings: Settings) -> Iterator[str]:
-    """Warn how many releases each publication can pay for, where rho is added up."""
-    budget = settings.process.budget
-    for publication in settings.publication:
-        where, asked, gate = f"publication {publication.name!r}", publication.build_mechanism.charge(), publication.gate
-        if publication.cases == "completed":
-            yield from _once(settings, publication)
-        if not asked.rho:
-            continue
-        shared = (budget.max_epsilon, budget.max_delta)
-        number = releases_left(gate, asked, Charge(), Charge(), shared, budget.adds)
+        nothing = Spending()
+        number = releases_left(spec.gate, release, nothing, nothing, spec.process_limits, spec.accounting)
         if publication.cases == "completed":
             if number == 0:
                 yield f"{where}: its bounds are below one charge: no release will come"
-        elif number is None:
+            continue
+        limits_itself = any(bound is not None for bound in (spec.gate.max_epsilon, spec.gate.max_tpl))
+        if number is None or not (limits_itself or spec.max_epsilon is not None):
             yield f"{where}: no max_epsilon: its privacy loss grows without a limit"
+            continue
+        together, rule = loss(spec.accounting, nothing.with_release(release, number), spec.gate.max_delta)
+        costs = f"together they cost epsilon {float(together.epsilon):.3g}, delta {float(together.delta):.3g}"
+        if limits_itself:
+            yield f"{where}: its budget allows {number} releases, then none; {costs} ({RULE_TEXTS[rule]})"
         else:
-            unshared = " if no other publication spends" if gate.max_epsilon is None else ""
-            loss = budget.adds.loss(asked.times(number))
             yield (
-                f"{where}: its budget allows {number} releases{unshared}, then none: together they are epsilon "
-                f"{float(loss.epsilon):.3g}, delta {float(loss.delta):.3g}"
+                f"{where}: no max_epsilon: process.budget allows {number} releases if no other publication spends, "
+                f"then none; {costs} ({RULE_TEXTS[rule]})"
             )
 
 
 def _once(settings: Settings, publication: Publication) -> Iterator[str]:
     """Warn of the assumptions of a series in which each case counts once."""
-    where, gate, asked = (
-        f"publication {publication.name!r}",
-        publication.gate,
-        publication.build_mechanism.charge().epsilon,
-    )
-    for key, bound, each in (("max_epsilon", gate.max_epsilon, asked), ("max_tpl", gate.max_tpl, 2 * asked)):
-        if bound is not None and each > bound:
-            yield f"{where}: gate.{key} = {float(bound):g} is below one charge ({float(each):g}): no release will come"
+    where = f"publication {publication.name!r}"
     if settings.process.completion == Completion():
         yield (
             f'{where}: cases = "completed", and no rule of process.completion ever makes a case complete: unless '

@@ -84,17 +84,17 @@ class Completion(ConfigTable):
 
 
 class ProcessBudget(ConfigTable):
-    """Cap over all publications of the process (their charges add up)."""
+    """Cap over all publications of the process (what they cost by the account adds up)."""
 
     max_epsilon: Exact | None = Field(default=None, gt=0)
-    """The largest sum of epsilon over all publications. Set it when several dp publications share one budget, or a
+    """The largest epsilon of all publications together. Set it when several dp publications share one budget, or a
     renamed one must not start a new budget."""
     max_delta: Exact | None = Field(default=None, ge=0, lt=1)
-    """The largest sum of delta_dp over all publications. Set it when the people in the log were promised a bound on
+    """The largest delta of all publications together. Set it when the people in the log were promised a bound on
     the chance that the dp guarantee fails."""
     accounting: Literal["pure", "zcdp"] = "pure"
-    """The accounting of the ledger, for its whole life: `pure` adds epsilon and delta_dp, `zcdp` adds rho. Set it when
-    many releases with Gaussian noise (`dp-variants` with `rho`) share a budget: `zcdp` allows far more of
+    """The accounting of the ledger, for its whole life: `pure` charges epsilon and delta_dp, `zcdp` adds rho. Set it
+    when many releases with Gaussian noise (`dp-variants` with `rho`) share a budget: `zcdp` allows far more of
     them."""
     conversion_delta: Exact | None = Field(default=None, gt=0, lt=1)
     """zcdp: the delta at which rho is shown and bounded as epsilon; it counts once. Set it when `max_delta` must be

@@ -14,6 +14,7 @@ import msgspec
 
 from connectors.store.base import FileEntry
 from models.dp.budget import Charge, Draw
+from models.dp.spending import ReleaseCharge
 from models.dp.zcdp import PURE, Accounting, Kind
 from models.errors import InputError
 
@@ -118,6 +119,11 @@ class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
     def charge(self) -> Charge:
         """The exact charge."""
         return charge_of(self.epsilon, self.delta, self.rho, self.tail)
+
+    @property
+    def release_charge(self) -> ReleaseCharge:
+        """The charge as the account takes it: with its noise, and with what other charges it composes."""
+        return ReleaseCharge(self.charge, self.noise, is_disjoint=self.scope == CASES)
 
     @property
     def accounting(self) -> Kind:

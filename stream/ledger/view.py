@@ -15,15 +15,13 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from models.dp.budget import Charge, Draw, parallel
-from models.dp.spending import Spending
+from models.dp.budget import Charge
+from models.dp.spending import ReleaseCharge, Spending
 from models.dp.zcdp import PURE, Accounting
 from models.dp.zcdp import Kind as AccountingKind
 from stream.ledger.entries import (
-    CASES,
     ApprovalEntry,
     BurnedEntry,
-    ChargeBody,
     ChargeEntry,
     ClaimBody,
     ClaimEntry,
@@ -57,18 +55,14 @@ class SpentAtSeal(NamedTuple):
 
     Attributes
     ----------
-    spent, process_spent
-        Charges of the publication and of the whole process, added up.
     spending, process_spending
-        The same charges with their noise, for `models.dp.account`.
+        Charges of the publication and of the whole process with their noise. `models.dp.account` states their loss.
     process_seals
         Numbers that the process had sealed, this one included.
     charged_seals
         Numbers that this publication had sealed, and the others had sealed and charged.
     """
 
-    spent: Charge
-    process_spent: Charge
     process_seals: int
     charged_seals: int
     spending: Spending
@@ -86,6 +80,8 @@ class Account:
         Charge of the last draw of each charged cut.
     spending
         The charges in ledger order with their noise, also those of withheld and burned attempts.
+    last_charge
+        The last of them; None before the first one.
     accounting
         How the charges are added up, according to the last one.
     redraws
@@ -133,64 +129,31 @@ class Account:
         self.gaps: set[int] = set()
         # Kept with every entry, so that neither a charge nor a seal adds up all earlier ones.
         self.spending = Spending()
-        self._added = Charge()
-        self._largest: Charge | None = None
+        self.last_charge: ReleaseCharge | None = None
         self._released: set[int] = set()
         self._held: set[int] = set()
         self._draw_outcomes: dict[tuple[str, int], SealEntry | WithheldEntry | BurnedEntry] = {}
 
     # charges
 
-    @property
-    def spent(self) -> Charge:
-        """All charges together, also those of withheld and burned attempts.
-
-        Charges that compose sequentially add up. Of charges for disjoint cases the largest one counts.
-        """
-        return _together(self._added, self._largest)
-
-    def cost(self, cut: str, asked: Charge, *, once: bool) -> tuple[Charge, Charge]:
-        """Return what was spent without the next draw of a cut, and what that draw adds.
+    def spending_with(self, cut: str, release: ReleaseCharge) -> tuple[Spending, Spending]:
+        """Return the spending without the next draw of a cut, and with it.
 
         Parameters
         ----------
         cut
             Id of the cut. If a crashed attempt paid for its next draw, that charge is not counted twice.
-        asked
-            Charge of the draw.
-        once
-            Whether the draw composes in parallel with others of its scope. It then adds only what exceeds the
-            largest of them.
+        release
+            Charge and noise of the draw.
         """
-        key = charge_key(cut, self.redraws[cut])
-        added, largest = self._added, self._largest
-        if key in self.charges:
-            added, largest = Charge(), None
-            for name, entry in self.charge_entries.items():
-                if name != key:
-                    added, largest = _with_charge(added, largest, entry.body, self.charges[name])
-        before = _together(added, largest)
-        if once:
-            after = added + _largest_of(largest, asked)
-        else:
-            after = before + asked
-        return before, after - before
-
-    def spending_with(
-        self, cut: str, asked: Charge, draws: tuple[Draw, ...], *, once: bool
-    ) -> tuple[Spending, Spending]:
-        """Return the spending without the next draw of a cut, and with it; parameters as of `cost`."""
         key = charge_key(cut, self.redraws[cut])
         before = self.spending
         if key in self.charges:
             before = Spending()
             for name, entry in self.charge_entries.items():
                 if name != key:
-                    before = _spending_after(before, entry.body)
-        if asked == Charge():
-            return before, before
-        after = before.with_disjoint(asked) if once else before.with_charge(asked, draws)
-        return before, after
+                    before = before.with_release(entry.body.release_charge)
+        return before, before.with_release(release)
 
     def paid(self, cut: str) -> Charge:
         """Return what a crashed attempt paid for the next draw of a cut.
@@ -291,8 +254,8 @@ class Account:
         self.charges[key] = charge
         self.charge_entries[key] = entry
         self.charge_of_cut[entry.cut] = charge
-        self._added, self._largest = _with_charge(self._added, self._largest, entry.body, charge)
-        self.spending = _spending_after(self.spending, entry.body)
+        self.last_charge = entry.body.release_charge
+        self.spending = self.spending.with_release(self.last_charge)
         if entry.body.rho:
             conversion_delta = Fraction(entry.body.delta) - Fraction(entry.body.tail)
             self.accounting = Accounting("zcdp", conversion_delta)
@@ -378,7 +341,6 @@ class LedgerView:
         self.claim: ClaimBody | None = None
         self.made_by_daemon = False
         self.accounting_kinds: set[AccountingKind] = set()
-        self._added = Charge()
         self._charged_seals: Counter[str] = Counter()
         self._seal_places: dict[ReleaseKey, int] = {}
         for entry in entries:
@@ -394,31 +356,20 @@ class LedgerView:
         return account
 
     @property
-    def spent(self) -> Charge:
-        """Charges of all publications together."""
-        largest = [account._largest for account in self.accounts.values() if account._largest is not None]
-        return sum(largest, self._added)
-
-    @property
     def spending(self) -> Spending:
         """Charges of all publications with their noise."""
         return self.spending_elsewhere(None)
 
     def spending_elsewhere(self, publication: str | None) -> Spending:
-        """Return the charges of all other publications with their noise, former ones included."""
+        """Return the charges of all other publications with their noise, former ones included.
+
+        A publication that the configuration no longer names has still spent its budget.
+        """
         total = Spending()
         for name, account in self.accounts.items():
             if name != publication and account.charges:
                 total = total.together(account.spending)
         return total
-
-    def spent_elsewhere(self, publication: str) -> Charge:
-        """Return the charges of all other publications, former ones included.
-
-        A publication that the configuration no longer names has still spent its budget.
-        """
-        others = (account for name, account in self.accounts.items() if name != publication)
-        return sum((account.spent for account in others), Charge())
 
     def sealed_elsewhere(self, publication: str, *, charged: bool = False) -> int:
         """Return how many numbers all other publications sealed; only charged ones if `charged`."""
@@ -506,8 +457,6 @@ class LedgerView:
             return
         account._take_charge(entry, key)
         self.accounting_kinds.add(entry.body.accounting)
-        if entry.body.scope != CASES:
-            self._added += account.charges[key]
 
     def _take_withheld(self, entry: WithheldEntry) -> None:
         account = self.account(entry.publication)
@@ -523,8 +472,6 @@ class LedgerView:
         self._charged_seals[entry.publication] += entry.cut in account.charge_of_cut
         self.seals[key] = entry
         totals = SpentAtSeal(
-            spent=account.spent,
-            process_spent=self.spent,
             spending=account.spending,
             process_spending=self.spending,
             process_seals=len(self.seals),
@@ -568,27 +515,3 @@ class LedgerView:
             self.releases.pop(key, None)
         else:
             self.releases.setdefault(key, self.seals[key])
-
-
-def _with_charge(
-    added: Charge, largest: Charge | None, body: ChargeBody, charge: Charge
-) -> tuple[Charge, Charge | None]:
-    """Return the sequential sum and the largest parallel charge, after one more charge."""
-    if body.scope == CASES:
-        return added, _largest_of(largest, charge)
-    return added + charge, largest
-
-
-def _spending_after(spending: Spending, body: ChargeBody) -> Spending:
-    """Return the spending of a publication after one more charge."""
-    if body.scope == CASES:
-        return spending.with_disjoint(body.charge)
-    return spending.with_charge(body.charge, body.noise)
-
-
-def _largest_of(largest: Charge | None, charge: Charge) -> Charge:
-    return charge if largest is None else parallel([largest, charge])
-
-
-def _together(added: Charge, largest: Charge | None) -> Charge:
-    return added if largest is None else added + largest

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,8 +21,9 @@ from fsspec.core import url_to_fs
 
 from connectors.store.base import HELD, MANIFEST, FileEntry, digest, release_name, release_number
 from connectors.store.reached import ReachedFileSystem, reaching
-from models.dp.account import agrees, loss
+from models.dp.account import AccountedLoss, Rule, agrees, loss
 from models.dp.budget import Charge, exact, shown
+from models.dp.spending import Spending
 from models.dp.zcdp import Accounting
 from models.errors import RefusedError
 from stream.ledger.checkpoints import CURRENT, PREVIOUS, generation_at
@@ -66,8 +68,9 @@ class Checked:
     bytes: int = 0
     epsilon: float = 0.0
     delta: float = 0.0
-    account: dict[str, float | str] = field(default_factory=dict)
-    """Epsilon and delta of all charges composed (`models.dp.account`), and the `rule` by which; empty without any."""
+    """Epsilon and delta of everything that was charged, without a limit of delta (`models.dp.account`)."""
+    rule: Rule = "sum"
+    """How they were computed."""
 
 
 @dataclass(slots=True)
@@ -200,15 +203,8 @@ class _Publication:
             withheld=len(account.withheld) - waited,
             waited=waited,
         )
-        spent = account.accounting.loss(account.spent)
+        spent, self.checked.rule = loss(account.accounting, account.spending)
         self.checked.epsilon, self.checked.delta = shown(spent.epsilon), shown(spent.delta)
-        if account.charges:
-            composed, rule = loss(account.accounting, account.spending)
-            self.checked.account = {
-                "epsilon": shown(composed.epsilon),
-                "delta": shown(composed.delta),
-                "rule": rule,
-            }
         self.chained = self.last_released = 0
 
     def check(self) -> None:
@@ -343,17 +339,25 @@ class _Publication:
                 self._wrong("budget", "was charged, and its manifest states no budget", number)
             return
         totals = self.account.at_seal[number]
-        spent, process = totals.spent, totals.process_spent
-        rho = (("rho", paid), ("spent", spent), ("process", process)) if self.account.accounting.kind == "zcdp" else ()
-        for name, charged in rho:
-            stated, true = (budget.get("zcdp") or {}).get(name), shown((charged or Charge()).rho)
-            if stated != true:
-                self._wrong("budget", f"says rho {stated} ({name}), the ledger {true}", number)
+        paid = paid or Charge()
+        summed, process_summed = totals.spending.summed, totals.process_spending.summed
+        if self.account.accounting.kind == "zcdp":
+            for name, charged in (("rho", paid), ("spent", summed), ("process", process_summed)):
+                stated_rho, rho = (budget.get("zcdp") or {}).get(name), shown(charged.rho)
+                if stated_rho != rho:
+                    self._wrong("budget", f"says rho {stated_rho} ({name}), the ledger {rho}", number)
         accounting = self._accounting(budget)
-        paid, spent, process = accounting.loss(paid or Charge()), accounting.loss(spent), accounting.loss(process)
-        amounts = [(budget, paid, "costs"), (budget["spent"], spent, "says as spent")]
+        spent, rule = _loss_as_stated(accounting, totals.spending, budget["spent"])
+        amounts = [(budget, accounting.loss(paid), "costs"), (budget["spent"], spent, "says as spent")]
+        rules = [(budget["spent"], rule)]
         if "process" in budget:  # not in manifests of programs before
-            amounts.append((budget["process"]["spent"], process, "says as spent by the process"))
+            process_spent = budget["process"]["spent"]
+            by_process, rule = _loss_as_stated(accounting, totals.process_spending, process_spent)
+            amounts.append((process_spent, by_process, "says as spent by the process"))
+            rules.append((process_spent, rule))
+        for stated, rule in rules:
+            if stated.get("rule", rule) != rule:
+                self._wrong("budget", f"says that its spending is {stated['rule']}, by the ledger it is {rule}", number)
         for stated, right, what in amounts:
             for unit, amount in (("epsilon", right.epsilon), ("delta", right.delta)):
                 if stated.get(unit) not in (shown(amount), float(amount)):
@@ -398,6 +402,20 @@ class _Publication:
             return  # damaged, and reported already
         if any(audit.get(key) != manifest.get(key) for key in ("publication", "sequence", "files", "chain", "budget")):
             self._wrong("operator", "audit.json is not of this manifest", number)
+
+
+def _loss_as_stated(accounting: Accounting, spending: Spending, stated: Mapping[str, Any]) -> AccountedLoss:
+    """Return the loss of a spending by the rule of a manifest, and within the delta that it states.
+
+    Manifests of programs before the account name no rule: they added charges up. The account composes only what a limit
+    of delta has room for. The manifest does not need to state that limit: with the delta that was reached in its place,
+    the same stretches are composed.
+    """
+    if "rule" not in stated:
+        return AccountedLoss(accounting.loss(spending.summed), "sum")
+    delta = stated.get("delta")
+    is_probability = isinstance(delta, float) and 0 <= delta <= 1
+    return loss(accounting, spending, Fraction(repr(delta)) if is_probability else None)
 
 
 def _unknown(

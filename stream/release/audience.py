@@ -185,7 +185,7 @@ class Audience:
             previous_audit=self.last_audit(publication),
             earlier=self.earlier,
             memory=self.memory(None if mechanism.shares_memory else publication),
-            spent_elsewhere=view.spent_elsewhere(publication),
+            spending_elsewhere=view.spending_elsewhere(publication),
             sealed_numbers=len(account.seals) + others,
             erased=account.erased,
             erased_releases=frozenset(account.erased_releases),

@@ -168,7 +168,7 @@ class ReleaseObserver(Protocol):
         publication, decision
             The decision.
         spent
-            Charges of the publication so far.
+            Epsilon and delta of everything that was charged to the publication so far.
         seconds
             How long the decision took.
         """
@@ -437,7 +437,7 @@ class AuditContext:
     erased_releases: frozenset[int] = frozenset()
     """Numbers of earlier releases that hold a case erased since: their variants lack it, their bytes do not."""
     spent: Charge = field(default_factory=Charge)
-    """Composition of these charges."""
+    """Sum of these charges (of disjoint cases the largest), as temporal privacy leakage counts them."""
     once: OncePerCase | None = None
     """Each case is in one release."""
     previous_audit: AuditDocument = field(default_factory=AuditDocument)

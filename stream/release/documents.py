@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
 from connectors.store.base import FileEntry
+from models.dp.account import Rule
 from stream.ledger.entries import CutPosition
 
 
@@ -20,10 +21,19 @@ class Amount(TypedDict):
     delta: float | None
 
 
+class Spent(Amount):
+    """Epsilon and delta of everything that was charged, and how they were computed (`models.dp.account.Rule`).
+
+    Programs before the account added up all charges, and stated no rule.
+    """
+
+    rule: NotRequired[Rule]
+
+
 class ProcessSpending(TypedDict):
     """Spending of all publications of the process together."""
 
-    spent: Amount
+    spent: Spent
     limit: Amount
 
 
@@ -44,12 +54,12 @@ class Budget(TypedDict, total=False):
     """Spending of a release, of its publication with it, and its limit of epsilon.
 
     `scope`: `cases` if each case is in one release, so that the spending of releases does not add up. `accounting`:
-    `zcdp` if rho is added up (`zcdp`) and epsilons are derived from it; absent: epsilons are added up.
+    `zcdp` if rho is added up (`zcdp`) and epsilons are derived from it; absent: epsilons are charged.
     """
 
     epsilon: float
     delta: float
-    spent: Amount
+    spent: Spent
     limit: float | None
     process: ProcessSpending
     scope: str

@@ -10,11 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from models.dp.account import loss
 from models.dp.budget import Charge
+from models.dp.spending import NOTHING, ReleaseCharge, Spending
 from models.dp.zcdp import PURE, Accounting
 from models.errors import InputError
 from stream.fold.window import MOST
@@ -73,11 +75,12 @@ class GatePolicy(BaseModel):
     """dp: largest temporal privacy leakage, under replacement (2 epsilon a release at least). Set it when the states
     of a case depend on each other, so that a series reveals more of one state than each release."""
     max_epsilon: Exact | None = Field(default=None, gt=0)
-    """dp: largest sum of epsilon of the publication (`cases = "completed"`: largest charge). Set it when a dp
-    publication must end before its privacy loss is too large."""
+    """dp: largest epsilon of all releases of the publication, composed exactly (`cases = "completed"`: largest charge).
+    Set it when a dp publication must end before its privacy loss is too large."""
     max_delta: Exact | None = Field(default=None, ge=0, lt=1)
-    """dp: largest sum of delta_dp of the publication. Set it when the chance that the dp guarantee fails outright must
-    stay small over all releases."""
+    """dp: largest delta of all releases of the publication. Composition needs the delta of one more release; without
+    room for it, epsilons add up. Set it when the chance that the dp guarantee fails outright must stay small over all
+    releases."""
     max_uniqueness: float | None = Field(default=None, ge=0, le=1)
     """Largest share of unique cases of the release (needs audit.risk). Set it when an officer bounds the
     re-identification risk by uniqueness."""
@@ -120,8 +123,9 @@ class GatePolicy(BaseModel):
         return [name for name in self.bounds if BOUNDS.get(name, "raw") == what]
 
 
-MOST_LEFT = 1 << 20
-"""Largest forecast of further releases. A larger number helps nobody, and the search for it takes time."""
+MOST_LEFT = 1 << 14
+"""Largest forecast of further releases: 45 years of daily ones. A larger number helps nobody, and compositions of so
+many releases take seconds."""
 
 
 def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> None:
@@ -182,7 +186,7 @@ def _refuse_bounds_on_data(policy: GatePolicy, mechanism: Mechanism, where: str,
 
 
 def before_noise(
-    policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[Reason] = (), accounting: Accounting = PURE
+    policy: GatePolicy, before: Spending, after: Spending, leakage: Sequence[Reason] = (), accounting: Accounting = PURE
 ) -> list[Reason]:
     """Return reasons to refuse before any noise is drawn. They read the ledger only.
 
@@ -190,149 +194,126 @@ def before_noise(
     ----------
     policy
         Bounds of the publication.
-    spent, asked
-        Charges of the publication so far, and what the draw adds.
+    before, after
+        Everything that was charged to the publication, without and with the draw.
     leakage
         Reasons of audits that read the ledger.
     accounting
-        How charges add up.
+        How the charges of the ledger are added up.
     """
-    before, total = accounting.loss(spent), accounting.loss(spent + asked)
+    spent = loss(accounting, before, policy.max_delta).charge
+    reached = loss(accounting, after, policy.max_delta).charge
     reasons = list(leakage)
     limits: tuple[tuple[Code, Fraction | None, Fraction, Fraction], ...] = (
-        ("epsilon", policy.max_epsilon, before.epsilon, total.epsilon),
-        ("delta", policy.max_delta, before.delta, total.delta),
+        ("epsilon", policy.max_epsilon, spent.epsilon, reached.epsilon),
+        ("delta", policy.max_delta, spent.delta, reached.delta),
     )
-    for code, bound, used, reached in limits:
-        more = reached - used
-        if bound is not None and reached > bound:
-            text = f"{code}: spent {float(used):g}, asked {float(more):g}, limit {float(bound):g}"
-            reasons.append(Reason(code, text, bound, reached))
-    # Plain composition, even if the audit states a chain: no TPL is above it, and it reads the ledger alone, whereas
-    # the estimate of a chain reads data. Under replacement a case changes two counts, so each epsilon counts twice.
-    if policy.max_tpl is not None and not leakage and 2 * total.epsilon > policy.max_tpl:
-        text = f"tpl: composition gives {float(2 * total.epsilon):g}, bound {float(policy.max_tpl):g}"
-        reasons.append(Reason("tpl", text, policy.max_tpl, 2 * total.epsilon))
+    for code, limit, used, total in limits:
+        if limit is not None and total > limit:
+            text = f"{code}: spent {float(used):g}, with this release {float(total):g}, limit {float(limit):g}"
+            reasons.append(Reason(code, text, limit, total))
+    # TPL is defined by sums of epsilon, and the audit states sums. They are used even if the audit states a chain: no
+    # TPL is above them, and they read the ledger alone, whereas the estimate of a chain reads data. Under replacement a
+    # case changes two counts, so each epsilon counts twice.
+    leaked = 2 * after.summed.epsilon
+    if policy.max_tpl is not None and not leakage and leaked > policy.max_tpl:
+        text = f"tpl: composition gives {float(leaked):g}, bound {float(policy.max_tpl):g}"
+        reasons.append(Reason("tpl", text, policy.max_tpl, leaked))
     return reasons
 
 
+class BudgetLimits(NamedTuple):
+    """The most epsilon and delta that all publications of a process may spend together; None if not set."""
+
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+
+
 def over_process_limits(
-    limits: tuple[Fraction | None, Fraction | None], spent: Charge, asked: Charge, accounting: Accounting
+    limits: BudgetLimits, before: Spending, after: Spending, accounting: Accounting = PURE
 ) -> list[Reason]:
     """Return reasons to refuse a draw by the limits that all publications of the process share.
 
     Parameters
     ----------
     limits
-        The most epsilon and delta of the whole process; None if not set.
-    spent, asked
-        Charges of all publications so far, and what the draw adds to them.
+        The limits of the process.
+    before, after
+        Everything that was charged to all publications, without and with the draw.
     accounting
-        How charges add up.
+        How the charges of the ledger are added up.
     """
-    max_epsilon, max_delta = limits
-    before, after = accounting.loss(spent), accounting.loss(spent + asked)
+    spent = loss(accounting, before, limits.delta).charge
+    reached = loss(accounting, after, limits.delta).charge
     reasons = []
-    for name, limit, used, reached in (
-        ("epsilon", max_epsilon, before.epsilon, after.epsilon),
-        ("delta", max_delta, before.delta, after.delta),
+    for name, limit, used, total in (
+        ("epsilon", limits.epsilon, spent.epsilon, reached.epsilon),
+        ("delta", limits.delta, spent.delta, reached.delta),
     ):
-        more = reached - used
-        if limit is not None and more and reached > limit:
-            text = f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
-            reasons.append(Reason("process_budget", text, limit, reached))
+        # A limit that other publications have passed is no reason against a draw that adds nothing to it.
+        if limit is not None and total != used and total > limit:
+            text = (
+                f"process budget {name}: spent {float(used):g}, with this release {float(total):g}, "
+                f"limit {float(limit):g}"
+            )
+            reasons.append(Reason("process_budget", text, limit, total))
     return reasons
 
 
 def releases_left(
     policy: GatePolicy,
-    asked: Charge,
-    spent: Charge,
-    elsewhere: Charge,
-    most: tuple[Fraction | None, Fraction | None],
+    release: ReleaseCharge,
+    spending: Spending,
+    elsewhere: Spending,
+    limits: BudgetLimits,
     accounting: Accounting = PURE,
 ) -> int | None:
-    """Return how many further draws the bounds can pay for, exactly.
+    """Return how many further releases the bounds can pay for, by the rules that refuse a draw.
 
-    It uses the rules of `before_noise` and of the process's budget. A leakage chain can refuse earlier than in this
-    forecast.
-
-    Parameters
-    ----------
-    policy, asked
-        Bounds of the publication, and the charge of one draw.
-    spent, elsewhere
-        Charges of the publication, and of the other publications of the process.
-    most
-        Epsilon and delta that the whole process may spend; None if not set.
-    accounting
-        How charges add up.
-
-    Returns
-    -------
-    int or None
-        None if nothing is charged, or nothing limits it.
-    """
-    if asked == Charge():
-        return None
-    most_epsilon, most_delta = most
-    if accounting.kind == "zcdp":
-        publication_limits = (policy.max_epsilon, policy.max_delta)
-        counts = [
-            fitting(accounting, publication_limits, spent, asked),
-            fitting(accounting, most, spent + elsewhere, asked),
-        ]
-        return min((count for count in counts if count is not None), default=None)
-    rules = (
-        (policy.max_epsilon, spent.epsilon, asked.epsilon),
-        (policy.max_delta, spent.delta, asked.delta),
-        (policy.max_tpl, 2 * spent.epsilon, 2 * asked.epsilon),
-        (most_epsilon, spent.epsilon + elsewhere.epsilon, asked.epsilon),
-        (most_delta if asked.delta else None, spent.delta + elsewhere.delta, asked.delta),
-    )
-    times = [_times(limit, used, each) for limit, used, each in rules if limit is not None]
-    return min((count for count in times if count is not None), default=None)
-
-
-def fitting(
-    accounting: Accounting, limits: tuple[Fraction | None, Fraction | None], spent: Charge, asked: Charge
-) -> int | None:
-    """Search how many more charges stay within the limits of epsilon and delta, up to `MOST_LEFT`.
-
-    Under zCDP the loss of several charges is not the sum of their losses, so a division does not answer this.
+    A leakage chain can refuse earlier than in this forecast.
 
     Parameters
     ----------
-    accounting
-        How charges are added up.
+    policy, release
+        Bounds of the publication, and the charge of each further release.
+    spending, elsewhere
+        Everything that was charged to the publication, and to the other publications of the process.
     limits
-        Limits of epsilon and delta; None for no limit.
-    spent
-        Sum of the charges so far.
-    asked
-        The further charge.
+        Limits of the process.
+    accounting
+        How the charges of the ledger are added up.
 
     Returns
     -------
     int or None
-        None if nothing is limited.
+        At most `MOST_LEFT`. None if nothing is charged or limited, or if the first charge pays for all releases.
     """
-    most_epsilon, most_delta = limits
-    if most_epsilon is None and most_delta is None:
+    if release.charge == NOTHING:
         return None
+    process_before = elsewhere.together(spending)
 
-    def beyond(number: int) -> bool:
-        loss = accounting.loss(spent + asked.times(number))
-        too_much = most_epsilon is not None and loss.epsilon > most_epsilon
-        return too_much or (most_delta is not None and loss.delta > most_delta)
+    def is_refused(number: int) -> bool:
+        after = spending.with_release(release, number)
+        process_after = elsewhere.together(after)
+        return bool(
+            before_noise(policy, spending, after, accounting=accounting)
+            or over_process_limits(limits, process_before, process_after, accounting)
+        )
 
-    return bisect_left(range(1, MOST_LEFT + 1), True, key=beyond)
-
-
-def _times(limit: Fraction, used: Fraction, each: Fraction) -> int | None:
-    if used > limit:
+    has_epsilon_limit = any(limit is not None for limit in (policy.max_epsilon, policy.max_tpl, limits.epsilon))
+    has_delta_limit = policy.max_delta is not None or limits.delta is not None
+    is_limited = has_epsilon_limit or (has_delta_limit and release.charge.delta > 0)
+    if is_refused(1):
         return 0
-    return (limit - used) // each if each else None
+    if release.is_disjoint or not is_limited:
+        return None
+    # Doubled until refused, then halved: compositions of few releases take less time than those of many.
+    accepted = 1
+    while not is_refused(2 * accepted):
+        accepted *= 2
+        if accepted == MOST_LEFT:
+            return MOST_LEFT
+    return accepted + bisect_left(range(accepted + 1, 2 * accepted), True, key=is_refused)
 
 
 def after_audit(policy: GatePolicy, audit: AuditDocument) -> list[Reason]:

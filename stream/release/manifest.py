@@ -7,9 +7,11 @@ from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
+from models.dp.account import AccountedLoss, loss
 from models.dp.budget import Charge, shown
+from models.dp.spending import Spending
 from stream.release.contract import Build, Mechanism
-from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection
+from stream.release.documents import Budget, Chain, Manifest, MechanismSection, Spent
 from stream.release.once import OncePerCase
 from stream.release.public_view import GROUP
 from stream.release.spec import Intake, PublicationSpec
@@ -107,7 +109,7 @@ def manifest(
         "published": published,
         "mechanism": cast(MechanismSection, {"kind": mechanism.kind, "parameters": parameters, **build.public}),
         "promise": promised,
-        "budget": budget_section(spec, charged.spent, charged.spent + inputs.spent_elsewhere),
+        "budget": budget_section(spec, charged.spending, inputs.spending_elsewhere),
         "time_basis": build.time_basis,
         "reading": reading_notes(build),
         "carries": [*build.carries, *build.attributes],
@@ -221,28 +223,29 @@ def public_counts(build: Build) -> dict[str, int]:
     return {"cases": log.n_cases, "events": log.n_events, "variants": len(variants)}
 
 
-def budget_section(spec: PublicationSpec, spent: Charge, process_spent: Charge) -> Budget | None:
+def budget_section(spec: PublicationSpec, spending: Spending, elsewhere: Spending) -> Budget | None:
     """Return what a release spends, and what was spent with it; None if it spends nothing.
 
     Parameters
     ----------
     spec
         Configuration of the publication.
-    spent, process_spent
-        Charges of the publication and of the whole process.
+    spending, elsewhere
+        Everything that was charged to the publication, and to the other publications of the process.
     """
     charge = spec.mechanism.charge()
     if charge == Charge():
         return None
     accounting = spec.accounting
     alone = accounting.loss(charge)
+    by_process = elsewhere.together(spending)
     budget: Budget = {
         "epsilon": shown(alone.epsilon),
         "delta": shown(alone.delta),
-        "spent": _amount(accounting.loss(spent)),
+        "spent": spent_section(loss(accounting, spending, spec.gate.max_delta)),
         "limit": _limit(spec.gate.max_epsilon),
         "process": {
-            "spent": _amount(accounting.loss(process_spent)),
+            "spent": spent_section(loss(accounting, by_process, spec.max_delta)),
             "limit": {"epsilon": _limit(spec.max_epsilon), "delta": _limit(spec.max_delta)},
         },
     }
@@ -250,8 +253,8 @@ def budget_section(spec: PublicationSpec, spent: Charge, process_spent: Charge) 
         budget["accounting"] = "zcdp"
         budget["zcdp"] = {
             "rho": shown(charge.rho),
-            "spent": shown(spent.rho),
-            "process": shown(process_spent.rho),
+            "spent": shown(spending.summed.rho),
+            "process": shown(by_process.summed.rho),
             "conversion_delta": shown(accounting.conversion_delta),
         }
     if spec.once is not None:
@@ -259,8 +262,9 @@ def budget_section(spec: PublicationSpec, spent: Charge, process_spent: Charge) 
     return budget
 
 
-def _amount(charge: Charge) -> Amount:
-    return {"epsilon": shown(charge.epsilon), "delta": shown(charge.delta)}
+def spent_section(spent: AccountedLoss) -> Spent:
+    """Return a loss as documents state it: never less than it is."""
+    return {"epsilon": shown(spent.charge.epsilon), "delta": shown(spent.charge.delta), "rule": spent.rule}
 
 
 def _limit(limit: Fraction | None) -> float | None:

@@ -27,6 +27,7 @@ import msgspec
 
 from connectors.store.base import Store, check_unfinished
 from models.anonymize.sensitive import refuse_identifying
+from models.dp.account import AccountedLoss, loss
 from models.dp.budget import Charge, covers
 from models.errors import BoundError, InputError, RefusedError, TooFewCasesError, UnavailableError, UnreadableError
 from stream.ledger import release_record
@@ -146,9 +147,23 @@ class Pipeline:
         return self.audience.earlier
 
     @property
-    def spent_elsewhere(self) -> Charge:
-        """Charges of the other publications of the process."""
-        return self.ledger.view.spent_elsewhere(self.name)
+    def spent(self) -> AccountedLoss:
+        """Epsilon and delta of everything that was charged to the publication."""
+        return loss(self.spec.accounting, self.account.spending, self.spec.gate.max_delta)
+
+    @property
+    def spent_by_process(self) -> AccountedLoss:
+        """Epsilon and delta of everything that was charged to any publication of the process."""
+        return loss(self.spec.accounting, self.ledger.view.spending, self.spec.max_delta)
+
+    @property
+    def releases_left(self) -> int | None:
+        """How many further releases the budget can pay for; None if nothing limits them."""
+        elsewhere = self.ledger.view.spending_elsewhere(self.name)
+        spec = self.spec
+        return gate.releases_left(
+            spec.gate, spec.release_charge, self.account.spending, elsewhere, spec.process_limits, spec.accounting
+        )
 
     def attempt(self, attempt: Attempt) -> Decision:
         """Decide one cut, durably.
@@ -212,20 +227,22 @@ class Pipeline:
         A charge that a crashed attempt of this cut left is reused, not added.
         """
         spec, account = self.spec, self.account
-        once = spec.once is not None
-        if once and account.redraws[attempt.cut]:
+        if spec.once is not None and account.redraws[attempt.cut]:
             raise _WithheldError([Reason("mechanism", PAID)])
-        spent, added = account.cost(attempt.cut, spec.mechanism.charge(), once=once)
+        before, after = account.spending_with(attempt.cut, spec.release_charge)
         ledger_facts = {
             "charges": list(account.charges.values()),
             "policy": spec.gate,
             "audits": inputs.previous_audit,
-            "spent": spent,
+            "spent": before.summed,
         }
+        added = after.summed - before.summed
         leakage = [reason for audit in spec.audits for reason in audit.before_noise(ledger_facts, added)]
-        reasons = gate.before_noise(spec.gate, spent, added, leakage, spec.accounting)
-        limits = (spec.max_epsilon, spec.max_delta)
-        reasons += gate.over_process_limits(limits, spent + inputs.spent_elsewhere, added, spec.accounting)
+        reasons = gate.before_noise(spec.gate, before, after, leakage, spec.accounting)
+        elsewhere = inputs.spending_elsewhere
+        reasons += gate.over_process_limits(
+            spec.process_limits, elsewhere.together(before), elsewhere.together(after), spec.accounting
+        )
         if reasons:
             raise _WithheldError(reasons)
 
@@ -240,7 +257,7 @@ class Pipeline:
         # After the charge: in the daemon its record has just reported the broker's time.
         delay = self.spec.delay
         slot = None if delay is None else self.clock.slot(attempt.moment, delay)
-        return Charged(attempt, inputs, list(self.account.charges.values()), self.account.spent, slot)
+        return Charged(attempt, inputs, list(self.account.charges.values()), self.account.spending, slot)
 
     def _commit_charge(self, cut: str) -> list[Reason]:
         """Append the charge; return reasons to refuse if the ledger keeps an earlier, smaller charge of the cut.
@@ -347,7 +364,7 @@ class Pipeline:
             mechanism=self.spec.mechanism,
             charges=built.charged.charges,
             counts=attempt.counts,
-            spent=built.charged.spent,
+            spent=built.charged.spending.summed,
             once=self.spec.once,
             erased=inputs.erased,
             erased_releases=inputs.erased_releases,

@@ -9,10 +9,11 @@ from typing import Literal
 
 from models.dp.accumulation import Shape
 from models.dp.budget import Draw
+from models.dp.spending import ReleaseCharge
 from models.dp.zcdp import PURE, Accounting
 from stream.fold.window import Window
 from stream.release.contract import AUDIENCE, Audit, Mechanism
-from stream.release.gate import GatePolicy
+from stream.release.gate import BudgetLimits, GatePolicy
 from stream.release.once import OncePerCase
 
 Intake = Literal["rows", "rows to the last event", "records", "log"]
@@ -63,6 +64,16 @@ class PublicationSpec:
     hold: Literal["block", "supersede"] = "block"
     accounting: Accounting = PURE
     intake: Intake = "log"
+
+    @property
+    def process_limits(self) -> BudgetLimits:
+        """Limits of epsilon and delta over all publications of the process."""
+        return BudgetLimits(self.max_epsilon, self.max_delta)
+
+    @property
+    def release_charge(self) -> ReleaseCharge:
+        """Charge and noise of one release."""
+        return ReleaseCharge(self.mechanism.charge(), self.draws, is_disjoint=self.once is not None)
 
     @property
     def draws(self) -> tuple[Draw, ...]:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from connectors.store.base import Prepared
 from models.dp.budget import Charge
+from models.dp.spending import Spending
 from models.errors import BoundError
 from stream.ledger.entries import SealEntry
 from stream.ledger.release_record import ReleaseRecord
@@ -80,8 +81,8 @@ class ReleaseInputs:
         Releases of the audience that audits look back at, oldest first.
     memory
         State that the mechanism left; None for the first release.
-    spent_elsewhere
-        Charges of the other publications of the process.
+    spending_elsewhere
+        Charges of the other publications of the process, with their noise.
     sealed_numbers
         How many numbers the process has sealed, as the manifest may count them.
     erased, erased_releases
@@ -95,7 +96,7 @@ class ReleaseInputs:
     previous_audit: AuditDocument
     earlier: Sequence[ReleaseRecord]
     memory: MechanismMemory | None
-    spent_elsewhere: Charge
+    spending_elsewhere: Spending
     sealed_numbers: int
     erased: int
     erased_releases: frozenset[int]
@@ -108,8 +109,8 @@ class Charged:
 
     Attributes
     ----------
-    charges, spent
-        Charges of the publication and their composition, the charge of this attempt included.
+    charges, spending
+        Charges of the publication, alone and with their noise; the charge of this attempt is included.
     slot
         When the release becomes visible, if its kind has a fixed delay.
     """
@@ -117,7 +118,7 @@ class Charged:
     attempt: Attempt
     inputs: ReleaseInputs
     charges: Sequence[Charge]
-    spent: Charge
+    spending: Spending
     slot: Slot | None
 
 

@@ -510,8 +510,8 @@ def _budget() -> Iterator[Definition]:
     yield row(
         "budget_spent_epsilon",
         "epsilon",
-        "Epsilon charged so far, withheld attempts included. Look at it when you decide how many dp "
-        "releases may still follow.",
+        "Epsilon of all charges so far, composed exactly, withheld attempts included. Look at it when you "
+        "decide how many dp releases may still follow.",
     )
     yield row(
         "budget_limit_epsilon",
@@ -521,7 +521,8 @@ def _budget() -> Iterator[Definition]:
     yield row(
         "budget_spent_delta",
         "delta",
-        "Delta charged so far, withheld attempts included. Look at it when delta rather than epsilon ends a dp series.",
+        "Delta at which that epsilon holds, withheld attempts included. Look at it when delta rather than epsilon "
+        "ends a dp series.",
     )
     yield row(
         "budget_limit_delta",
@@ -536,8 +537,8 @@ def _budget() -> Iterator[Definition]:
     )
     for unit in ("epsilon", "delta"):
         text = (
-            f"{unit.capitalize()} charged by all publications, former ones included. Look at it when several "
-            f"publications or renamed ones spend the {unit} of the same people."
+            f"{unit.capitalize()} of all charges of all publications by the account, former ones included. Look at it "
+            f"when several publications or renamed ones spend the {unit} of the same people."
         )
         yield Definition(f"{PREFIX}process_budget_spent_{unit}", "gauge", PROCESS, unit, text)
         text = (

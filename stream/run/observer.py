@@ -15,7 +15,6 @@ from models.errors import RefusedError
 from stream.config.settings import Settings
 from stream.release.contract import Decision, DecisionOutcome
 from stream.release.documents import AuditDocument
-from stream.release.gate import releases_left
 from stream.release.verdict import PublicationSeries, judged
 from stream.run.exporter import RECENT, Metrics, published
 
@@ -60,7 +59,7 @@ class MetricsObserver:
         decision
             The decision.
         spent
-            Loss by all charges of the publication so far.
+            Epsilon and delta of everything that was charged to the publication so far.
         seconds
             Seconds from the cut until the decision was durable.
         """
@@ -98,7 +97,7 @@ class MetricsObserver:
         """Report what the ledger contains, and read counts from this service from now on."""
         self._service, self._series = service, service.series()
         for name, pipeline in service.pipelines.items():
-            self.metrics.budget(name, pipeline.spec.accounting.loss(pipeline.account.spent))
+            self.metrics.budget(name, pipeline.spent.charge)
             last = _last_audits(pipeline, RECENT if self.metrics.live else 1)
             if last:
                 self.metrics.resumed(name, last[-1])
@@ -139,16 +138,8 @@ class MetricsObserver:
         """Of all publications after each decision: they share the process's budget."""
         pipelines = {} if self._service is None else self._service.pipelines
         for name, pipeline in pipelines.items():
-            spec, spent, elsewhere = pipeline.spec, pipeline.account.spent, pipeline.spent_elsewhere
-            most = (spec.max_epsilon, spec.max_delta)
-            asked = spec.mechanism.charge()
-            if spec.once is not None:  # what the next release adds: after the first one nothing
-                asked = pipeline.account.cost("", asked, once=True)[1]
-            left = releases_left(spec.gate, asked, spent, elsewhere, most, spec.accounting)
-            if spec.once is not None and left:
-                left = None  # the first charge pays for all that come
-            self.metrics.affordable(name, left)
-            self.metrics.process_budget(spec.accounting.loss(spent + elsewhere))
+            self.metrics.affordable(name, pipeline.releases_left)
+            self.metrics.process_budget(pipeline.spent_by_process.charge)
 
     def late(self, letters: int) -> None:
         """Count events that were too late and went to the dead-letter queue."""

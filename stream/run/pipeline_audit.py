@@ -33,6 +33,7 @@ import numpy as np
 from connectors import read_log
 from connectors.files import FileOps
 from connectors.store.base import release_name
+from models.dp.account import loss
 from models.dp.audit import NeighbourPair
 from models.dp.budget import Charge
 from models.dp.neighbours import observed
@@ -221,7 +222,7 @@ class Run:
         yield from self.output()[0]
 
     def output(self) -> tuple[list[Hashable], Charge]:
-        """Return everything that an outsider sees, and the sum of the charges."""
+        """Return everything that an outsider sees, and what the account states of all charges."""
         folder = Path(tempfile.mkdtemp(prefix="audit-"))
         try:
             try:
@@ -255,8 +256,7 @@ class Run:
                         place = folder / "public" / cut.publication / release_name(decision.sequence)
                         seen += (_tagged(which, output) for output in visible(place, self.scene.common))
                         counts.append(_variants(place))
-            spent = sum((pipeline.account.spent for pipeline in service.pipelines.values()), Charge())
-            spent = self.settings.process.budget.adds.loss(spent)
+            spent = loss(self.settings.process.budget.adds, service.ledger.view.spending).charge
         finally:
             service.close()
         names = [publication.name for publication in self.settings.publication]

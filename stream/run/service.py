@@ -267,8 +267,7 @@ class ReleaseService:
         # Late events are counted since the last release. A held one may never become a release.
         fold.decided(cut, decision.status == "sealed")
         if self.watch is not None:
-            spent = pipeline.spec.accounting.loss(pipeline.account.spent)
-            self.watch.decided(cut.publication, decision, spent, time.monotonic() - started)
+            self.watch.decided(cut.publication, decision, pipeline.spent.charge, time.monotonic() - started)
         return decision
 
     def rule(self, decision: PersonDecision) -> DecisionOutcome:

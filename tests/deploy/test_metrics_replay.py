@@ -136,7 +136,7 @@ def test_reasons_are_a_closed_list() -> None:
     """Every reason of a gate or a mechanism has one of the documented labels."""
     said = {
         "ka: 2 is below 20": "ka",
-        "process budget epsilon: spent 1, asked 1, limit 1": "process_budget",
+        "process budget epsilon: spent 1, with this release 2, limit 1": "process_budget",
         "no linker to release 3: the audit's premise does not hold": "premise",
         "tpl: composition gives 2, bound 1": "tpl",
         "case 4711 cannot be hidden": "mechanism",

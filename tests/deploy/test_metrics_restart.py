@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from connectors import read_log
 from models.dp.budget import Charge
+from models.dp.spending import ReleaseCharge, Spending
 from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.config.sources import load
 from stream.fold.fold import Fold
-from stream.release.gate import GatePolicy, before_noise, releases_left
+from stream.release.gate import BudgetLimits, GatePolicy, before_noise, releases_left
 from stream.release.schedule import RealClock
 from stream.run.exporter import Metrics
 from stream.run.observer import MetricsObserver
@@ -97,11 +98,12 @@ def test_so_many_draws_pass_the_gate_as_are_said_to_be_left(
     """The oracle is the gate itself: that many attempts pass it, and the next one does not."""
     epsilon, tpl, delta = limits
     policy = GatePolicy(max_epsilon=epsilon, max_tpl=tpl, max_delta=delta)
-    spent = sum([asked] * before, Charge())
-    left = releases_left(policy, asked, spent, Charge(), (None, None))
+    release = ReleaseCharge(asked)
+    spending = Spending().with_release(release, before)
+    left = releases_left(policy, release, spending, Spending(), BudgetLimits())
     passed = 0
-    while passed < 200 and not before_noise(policy, spent, asked):
-        spent += asked
+    while passed < 200 and not before_noise(policy, spending, spending.with_release(release)):
+        spending = spending.with_release(release)
         passed += 1
     assert left == (None if passed == 200 else passed)
 

@@ -57,7 +57,7 @@ def live(chosen: Settings, folder: Path, cuts: dict[str, list[int]]) -> dict[str
                 log = EventLog.from_traces([(("a", "b"), None)] * size)
                 exposure = Exposure(log, np.ones(size, dtype=np.bool_), (), 0)
                 decision = service.pipelines[name].attempt(Attempt(f"{name}/{size}/0/0", "new_cases", 0, exposure, {}))
-                watch.decided(name, decision, service.pipelines[name].account.spent, 0.0)
+                watch.decided(name, decision, service.pipelines[name].spent.charge, 0.0)
                 assert words(metrics)[name] == printed(folder)[name]
     finally:
         service.close()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from models.dp.budget import Charge
 from stream.commands import execute
 from stream.ledger.entries import (
     BurnedEntry,
@@ -20,11 +22,13 @@ from stream.ledger.entries import (
     PublishedEntry,
     SealBody,
     SealEntry,
+    charge_entry,
 )
 from stream.ledger.view import LedgerView
 from stream.operator.report import data
 from stream.operator.report.document import AttemptRow
 from stream.operator.report.plots import PlotSeries, bars
+from stream.operator.spending import affordable_releases, budget_by_now
 from stream.release.documents import AuditDocument
 
 
@@ -86,7 +90,7 @@ def test_without_noise_the_budget_says_why_there_is_none(hospital: Path, tmp_pat
 def test_a_spent_budget_says_that_nothing_more_leaves(sepsis: Path, tmp_path: Path) -> None:
     """Four releases of 0.1 under a limit of 0.4; and TPL is beside epsilon with its reason, once."""
     answer = section(page_of(sepsis, tmp_path), "budget")
-    assert "Epsilon 0.4 is spent, of at most 0.4." in answer
+    assert "Epsilon 0.4 is spent, of at most 0.4 (charges added up)." in answer
     assert "so no further release can leave" in answer
     assert answer.count("temporal privacy leakage (TPL)") == 1
 
@@ -114,12 +118,15 @@ def test_until_when_the_budget_lasts(
     limit: float | None, process: float | None, left: float | None, more: int | None, until: str | None
 ) -> None:
     """Releases of 0.5 every ten days, three of them so far; the tighter of both limits counts."""
-    spent = {"epsilon": 1.5, "delta": 0.0}
-    body: dict[str, Any] = {"epsilon": 0.5, "delta": 0.0, "spent": spent, "limit": limit}
+    view = LedgerView(charge_entry("p", f"cut {number}", Charge(Fraction(1, 2))) for number in range(3))
+    body: dict[str, Any] = {"epsilon": 0.5, "delta": 0.0, "spent": {"epsilon": 1.0, "delta": 0.0}, "limit": limit}
     if process is not None:
-        body["process"] = {"spent": spent, "limit": {"epsilon": process, "delta": None}}
-    found = data.budget(PACE, cast(AuditDocument, {"budget": body}))
+        body["process"] = {"spent": body["spent"], "limit": {"epsilon": process, "delta": None}}
+    document = cast(AuditDocument, {"budget": body})
+    by_now = budget_by_now(document, view, view.account("p"))
+    found = data.budget(PACE, by_now, affordable_releases(document, view, view.account("p")))
     assert found is not None
+    assert (found["spent"], found["rule"]) == (1.5, "sum")  # the last manifest was sealed before the third charge
     assert found["left"] == (None if left is None else pytest.approx(left))
     assert found["releases_left"] == more
     assert (found["last_paid"] or "")[:10] == (until or "")
@@ -127,10 +134,26 @@ def test_until_when_the_budget_lasts(
 
 def test_one_release_has_no_pace() -> None:
     """The number of further releases is shown, and no day."""
-    body = {"epsilon": 0.5, "delta": 0.0, "spent": {"epsilon": 0.5, "delta": 0.0}, "limit": 2.0}
-    found = data.budget(PACE[:1], cast(AuditDocument, {"budget": body}))
+    body: Any = {"epsilon": 0.5, "delta": 0.0, "spent": {"epsilon": 0.5, "delta": 0.0}, "limit": 2.0}
+    found = data.budget(PACE[:1], body, 3)
     assert found is not None
     assert (found["releases_left"], found["last_paid"]) == (3, None)
+
+
+def test_a_budget_that_lasts_longer_than_calendars_has_no_last_day() -> None:
+    """A hundred million days: more than any forecast of the gate, but a pace may be slow."""
+    body: Any = {"epsilon": 0.5, "delta": 0.0, "spent": {"epsilon": 0.5, "delta": 0.0}, "limit": 2.0}
+    found = data.budget(PACE, body, 10**7)
+    assert found is not None
+    assert (found["releases_left"], found["last_paid"]) == (10**7, None)
+
+
+@pytest.mark.parametrize(("limit", "more"), [(1 / 3, 0), (4 / 9, 1), (2.0, 15)])
+def test_a_limit_that_a_document_rounds_is_the_limit_that_was_set(limit: float, more: int) -> None:
+    """1/3 pays for three charges of 1/9, though the float below 1/3 does not."""
+    view = LedgerView(charge_entry("p", f"cut {number}", Charge(Fraction(1, 9))) for number in range(3))
+    body: Any = {"epsilon": 1 / 9, "delta": 0.0, "spent": {"epsilon": 1 / 3, "delta": 0.0}, "limit": limit}
+    assert affordable_releases(cast(AuditDocument, {"budget": body}), view, view.account("p")) == more
 
 
 def test_what_happened_is_the_ledger(hospital: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -108,7 +108,7 @@ def _run(walk: Walk, bounds: dict[str, Any], folder: Path, cuts: range) -> Metri
             exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)
             started = time.monotonic()
             decision = service.pipelines["p"].attempt(Attempt(f"p/{number}/0/0", "new_cases", 0, exposure, {}))
-            watch.decided("p", decision, service.pipelines["p"].account.spent, time.monotonic() - started)
+            watch.decided("p", decision, service.pipelines["p"].spent.charge, time.monotonic() - started)
     finally:
         service.close()
     return metrics

@@ -115,7 +115,7 @@ def _holds(one: Site) -> None:
     assert burned == []
     assert together == accumulated == Counter({("open", "close"): PERSONS})
     account = read_view(one.output() / "operator" / "ledger.sqlite", one.name).account("weekly")
-    assert account.spent.epsilon == 40
+    assert account.spending.summed.epsilon == 40
     assert len({(entry.cut, entry.body.redraw) for entry in charged(one)}) == len(charged(one)) >= len(found)
     promised: dict[str, Any] = json.loads((found[-1] / "manifest.json").read_text())["promise"]
     assert "accumulated" in promised["guaranteed"]

@@ -70,7 +70,7 @@ def test_a_copy_of_the_ledger_that_differs_is_rebuilt_aloud(
         for _ in range(2):
             ledger = _ledger(one, name)
             assert list(ledger.entries()) == before
-            assert ledger.view.account("noisy").spent == Charge(Fraction(3, 2))
+            assert ledger.view.account("noisy").spending.summed == Charge(Fraction(3, 2))
             ledger.close()
     told = [record.getMessage() for record in caplog.records if record.name == "veilstream"]
     assert [line.count("it is rebuilt from the topic") for line in told] == [1], told

@@ -74,7 +74,7 @@ def facts(view: LedgerView) -> dict[str, Any]:
     accounts = {name: view.account(name) for name in NAMES}
     return {
         "accounts": [vars(account) for account in accounts.values()],
-        "spent": view.spent,
+        "spent": view.spending.summed,
         "order": (list(view.seals), list(view.releases), view.history),
         "notes": (view.first_seen, view.tombstones, view.accounting_kinds, view.held),
         "process": (view.delta_anchors, view.claim, view.made_by_daemon),
@@ -110,8 +110,8 @@ def test_the_facts_are_those_of_all_entries(given_entries: list[Entry]) -> None:
     for name in NAMES:
         account = view.account(name)
         others = [one for one in given_entries if one.publication != name]
-        assert exact(account.spent) == oracle.spent(given_entries, name)
-        assert exact(view.spent_elsewhere(name)) == oracle.spent_by_all(others)
+        assert exact(account.spending.summed) == oracle.spent(given_entries, name)
+        assert exact(view.spending_elsewhere(name).summed) == oracle.spent_by_all(others)
         assert view.sealed_elsewhere(name) == len(oracle.of(others, "seal"))
         assert account.first_seen == oracle.first_seen(given_entries).get(name)
         assert account.gaps == {one.body.gap for one in oracle.notes(given_entries, name) if one.body.gap is not None}
@@ -130,7 +130,8 @@ def test_the_facts_are_those_of_all_entries(given_entries: list[Entry]) -> None:
             number = seal.sequence
             assert account.state(number) == oracle.state(given_entries, name, number)
             totals = account.at_seal[number]
-            counted = (exact(totals.spent), exact(totals.process_spent), totals.process_seals, totals.charged_seals)
+            sums = exact(totals.spending.summed), exact(totals.process_spending.summed)
+            counted = (*sums, totals.process_seals, totals.charged_seals)
             assert counted == oracle.at_seal(given_entries, name, number)
             later = oracle.since(given_entries, name, number)
             assert view.erased_since(name, number) == {
@@ -152,9 +153,9 @@ def test_a_next_draw_costs_what_it_adds_to_all_others(given_entries: list[Entry]
     ]
     body = {"epsilon": "1/2", "delta": "1/7", "redraw": redraw, **({"scope": "cases"} if once else {})}
     draw = entry("charge", "p", cut=cut, body=body)
-    before, added = account.cost(cut, draw.body.charge, once=once)  # type: ignore[union-attr]
-    assert exact(before) == oracle.spent(others, "p")
-    assert exact(before + added) == oracle.spent([*others, draw], "p")
+    before, after = account.spending_with(cut, draw.body.release_charge)  # type: ignore[union-attr]
+    assert exact(before.summed) == oracle.spent(others, "p")
+    assert exact(after.summed) == oracle.spent([*others, draw], "p")
 
 
 def test_releases_that_left_since_a_seal() -> None:

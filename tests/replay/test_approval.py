@@ -128,7 +128,7 @@ def test_rejected_its_number_and_its_charge_stay_used(world: Path, capsys: pytes
     service = ReleaseService(sources.load(world / "approval.toml"), world / "out")
     try:
         account = service.pipelines["private"].account
-        assert (account.released_numbers, account.last_number, account.spent.epsilon) == ([], 1, 1)
+        assert (account.released_numbers, account.last_number, account.spending.summed.epsilon) == ([], 1, 1)
     finally:
         service.close()
     assert execute(["releases", str(world / "out"), "--json"]) == 3

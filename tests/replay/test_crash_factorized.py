@@ -64,7 +64,7 @@ def check(calm: Path, output: Path) -> None:
     for one, other in zip(manifests(output), manifests(calm), strict=True):
         assert one["mechanism"]["accumulated"] == other["mechanism"]["accumulated"]
     account = read_view(output / "operator" / "ledger.sqlite", "crash").account("mixed")
-    assert account.spent.epsilon == 1
+    assert account.spending.summed.epsilon == 1
     folders = sorted((output / "operator" / "mixed").iterdir())
     assert len(folders) >= 5
     key = Pseudonyms(read_key(output / "operator" / "key")).memory_key

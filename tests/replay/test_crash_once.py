@@ -88,7 +88,7 @@ def check(world: Path, output: Path) -> None:
             assert one["mechanism"]["accumulated"] == other["mechanism"]["accumulated"]
             assert one["budget"]["spent"] == other["budget"]["spent"]
         account = read_view(output / "operator" / "ledger.sqlite", "crash").account(name)
-        assert float(account.spent.epsilon) == {"counted": 60, "made": 1}[name]
+        assert float(account.spending.summed.epsilon) == {"counted": 60, "made": 1}[name]
     for path in sorted((calm / "public" / "counted").glob("*/*.xes.gz")):
         assert traces(output / path.relative_to(calm)) == traces(path), path
 

@@ -74,13 +74,13 @@ def test_only_the_publication_that_lost_a_file_is_paused(
     if name == "memory.json":
         run.reopen()  # until then nothing reads it
         pipeline = run.service.pipelines[publication]
-    spent = pipeline.account.spent
+    spent = pipeline.account.spending.summed
     with caplog.at_level(logging.ERROR, "veilstream"):
         refused = run.until(publication)
     assert refused.status == "withheld"
     assert name in refused.because[0].text
     assert "put it back" in refused.because[0].text
-    assert pipeline.account.spent == spent
+    assert pipeline.account.spending.summed == spent
     assert f"{publication} is paused" in caplog.text
     assert pipeline.decided(run.first[publication]) is not None  # a record that is folded again after a crash
     assert run.until(other).status == "sealed"
@@ -104,12 +104,12 @@ def test_a_file_that_is_missing_at_the_start_pauses_one_publication(
         run.reopen()
     assert name in caplog.text
     pipeline = run.service.pipelines[publication]
-    spent = pipeline.account.spent
+    spent = pipeline.account.spending.summed
     refused = run.until(publication)
     assert refused.status == "withheld"
     assert name in refused.because[0].text
     assert "put it back" in refused.because[0].text
-    assert pipeline.account.spent == spent
+    assert pipeline.account.spending.summed == spent
     assert run.until(other).status == "sealed"
     lost.write_bytes(body)
     assert run.until(publication).status == "sealed"

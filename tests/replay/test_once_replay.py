@@ -95,7 +95,7 @@ def released(folder: Path) -> list[Counter[tuple[str, ...]]]:
 
 def spent(folder: Path) -> float:
     account = read_view(folder / "out" / "operator" / "ledger.sqlite", "series").account("p")
-    return float(account.spent.epsilon)
+    return float(account.spending.summed.epsilon)
 
 
 def test_each_case_is_in_the_release_of_the_window_in_which_it_completed(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_each_case_is_in_the_release_of_the_window_in_which_it_completed(tmp_pat
     assert spent(tmp_path) == 20
     for number in (1, 2, 3):
         manifest = json.loads((tmp_path / "out/public/p" / f"release-{number:06d}" / "manifest.json").read_text())
-        assert manifest["budget"]["spent"] == {"epsilon": 20.0, "delta": 0.001}
+        assert manifest["budget"]["spent"] == {"epsilon": 20.0, "delta": 0.001, "rule": "largest"}
         assert manifest["budget"]["scope"] == "cases"
         assert "all releases of this publication together" in manifest["promise"]["guaranteed"]
         assert not {"late_lost", "counts"} & {key for table in (manifest, manifest["mechanism"]) for key in table}
@@ -219,7 +219,7 @@ def decide(folder: Path, *lines: str, **options: Any) -> tuple[str, list[str], f
         exposed = EventLog.from_traces([("ab", None)] * 50)
         attempt = Attempt("p/1/0/0", "manual", 0, Exposure(exposed, np.ones(50, dtype=np.bool_), (), 0), {})
         decision = service.pipelines["p"].attempt(attempt)
-        return decision.status, list(decision.reasons), float(service.pipelines["p"].account.spent.epsilon)
+        return decision.status, list(decision.reasons), float(service.pipelines["p"].account.spending.summed.epsilon)
     finally:
         service.close()
 

@@ -67,4 +67,4 @@ def test_a_gate_that_reads_the_ledger_decides_alike_with_and_without_her(tmp_pat
     moments, withheld = seen[0]
     assert [moment[:10] for moment in moments] == ["2024-01-02", "2024-01-03"]
     assert len(withheld) == 1
-    assert withheld[0][1][0].startswith("epsilon: spent 2, asked 1, limit 2")
+    assert withheld[0][1][0].startswith("epsilon: spent 2, with this release 3, limit 2")

@@ -128,5 +128,5 @@ def test_a_series_of_the_version_before_goes_on(tmp_path: Path) -> None:
     decided = [json.loads(path.read_text())["mechanism"].get("labels_selected") for path in manifests]
     assert decided == [None, None, *[{"release": 3}] * 2]
     account = read_view(tmp_path / "output" / "operator" / "ledger.sqlite", "series").account("p")
-    assert float(account.spent.epsilon) == 20
+    assert float(account.spending.summed.epsilon) == 20
     assert verifier.verify(tmp_path / "output") == []

@@ -103,7 +103,7 @@ def test_rho_adds_up_and_ends_the_series_at_its_epsilon(tmp_path: Path) -> None:
         assert manifest["mechanism"]["scale"] == 5.0
     alone = found[0]["budget"]["epsilon"]
     assert found[-1]["budget"]["spent"]["epsilon"] < 0.8 * allowed * alone
-    assert account(tmp_path).spent == Charge(delta=allowed * TAIL, rho=allowed * RHO)
+    assert account(tmp_path).spending.summed == Charge(delta=allowed * TAIL, rho=allowed * RHO)
 
 
 def test_verify_reads_such_a_folder_and_sees_a_false_amount(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_each_case_once_with_rho(tmp_path: Path) -> None:
     found = manifests(tmp_path)
     assert len(found) >= 5
     assert {manifest["budget"]["zcdp"]["spent"] for manifest in found} == {0.02}
-    assert account(tmp_path).spent == Charge(delta=TAIL, rho=RHO)
+    assert account(tmp_path).spending.summed == Charge(delta=TAIL, rho=RHO)
 
 
 @pytest.mark.parametrize("point", ["charged", "sealed", "renamed"])
@@ -150,7 +150,7 @@ def test_a_crash_charges_no_less(tmp_path: Path, point: str) -> None:
     with pytest.raises(Aborted):
         Replay(settings, tmp_path / "out", at=at_nth(point, 2, abort)).run(read_log(source, columns=COLUMNS))
     assert execute(["replay", str(source), "-c", str(path), "-o", str(tmp_path / "out"), "--json"]) == 0
-    found, spent = manifests(tmp_path), account(tmp_path).spent
+    found, spent = manifests(tmp_path), account(tmp_path).spending.summed
     assert spent.rho >= RHO * len(found)
     assert verify(tmp_path / "out").problems == []
 
@@ -204,5 +204,5 @@ def test_check_config_says_how_many_releases_the_budget_pays(
     assert execute(["check-config", str(config(tmp_path))]) == 0
     allowed = next(n for n in range(10) if expected(n + 1).epsilon > Fraction(3, 2))
     shown = capsys.readouterr()
-    assert f"its budget allows {allowed} releases" in " ".join((shown.out + shown.err).split())
+    assert f"process.budget allows {allowed} releases" in " ".join((shown.out + shown.err).split())
     assert allowed > math.floor(1.5 / float(expected(1).epsilon))

@@ -15,7 +15,7 @@ from models.dp import account, privacy_loss
 from models.dp.account import LEAST_GAIN, MOST_RELEASES, agrees, composed, loss, loss_of_stretch, threshold_delta
 from models.dp.budget import Charge, Draw
 from models.dp.privacy_loss import Composition, gaussian_distance
-from models.dp.spending import MOST_STRETCHES, NOTHING, Spending, Stretch
+from models.dp.spending import MOST_STRETCHES, NOTHING, ReleaseCharge, Spending, Stretch
 from models.dp.zcdp import PURE, Accounting
 from stream.release.contract import Mechanism
 from stream.release.mechanisms.dp_log import DpLog
@@ -252,7 +252,10 @@ def test_releases_of_disjoint_cases_cost_the_largest_of_them() -> None:
     spending = Spending()
     for epsilon in (Fraction(1, 10), Fraction(1, 5), Fraction(1, 10)):
         spending = spending.with_disjoint(Charge(epsilon, DELTA))
-    assert loss(PURE, spending) == (Charge(Fraction(1, 5), DELTA), "sum")
+    assert loss(PURE, spending) == (Charge(Fraction(1, 5), DELTA), "largest")
+    earlier = Charge(Fraction(1), DELTA)
+    assert loss(PURE, replace(spending, earlier=earlier)) == (Charge(Fraction(6, 5), 2 * DELTA), "sum")
+    assert loss(PURE, spending.with_charge(earlier)) == (Charge(Fraction(6, 5), 2 * DELTA), "sum")
     assert spending.together(spending).disjoint == Charge(Fraction(2, 5), 2 * DELTA)
 
 
@@ -389,3 +392,47 @@ def test_a_charge_takes_as_many_steps_after_ten_thousand_as_after_a_hundred(
     assert 10 < len(calls) < 60
     assert max(sizes) <= privacy_loss.MAX_ATOMS
     assert LEAST_GAIN < 1
+
+
+# a limit that has room for one of two publications only
+
+
+def laplace(number: int, delta: Fraction = DELTA) -> Spending:
+    """So many releases of 1 / so many, whose composition needs the delta of one more."""
+    return Spending().with_charge(*pure(Fraction(1, number), delta), number)
+
+
+def test_a_limit_of_delta_leaves_the_largest_saving_in_force() -> None:
+    """In whichever order the publications came: gate, manifest and verify compute one number."""
+    few, many = laplace(52), laplace(100)
+    limit = 153 * DELTA
+    alone = loss(PURE, many).charge
+    expected = Charge(1 + alone.epsilon, 153 * DELTA)
+    for both in (few.together(many), many.together(few)):
+        assert loss(PURE, both, limit) == (expected, "parts")
+        assert loss(PURE, both, limit - Fraction(1, 10**12)) == (Charge(Fraction(2), 152 * DELTA), "sum")
+        assert loss(PURE, both, limit + DELTA).charge == loss(PURE, both).charge
+
+
+def test_the_delta_that_a_manifest_states_gives_its_epsilon_again() -> None:
+    """`verify` does not know the limit: with the stated delta in its place, the same stretches are composed."""
+    both = (
+        laplace(52)
+        .together(laplace(100))
+        .together(spent_by(DpSynthetic(epsilon=Fraction(1, 10), delta_dp=DELTA, activities=("a",)), 20))
+    )
+    for parts in range(150, 180):
+        stated = loss(PURE, both, parts * DELTA)
+        assert loss(PURE, both, stated.charge.delta) == stated
+
+
+def test_a_release_is_added_by_its_kind_of_composition() -> None:
+    """Disjoint cases, overlapping cases, none of them, and one that costs nothing."""
+    charge, draws = pure(Fraction(1, 10))
+    release, disjoint = ReleaseCharge(charge, draws), ReleaseCharge(charge, draws, is_disjoint=True)
+    assert Spending().with_release(release, 3) == Spending().with_charge(charge, draws, 3)
+    assert Spending().with_release(release) == Spending().with_charge(charge, draws)
+    assert Spending().with_release(disjoint, 3) == Spending().with_disjoint(charge)
+    assert Spending().with_release(release, 0) == Spending().with_release(disjoint, 0) == Spending()
+    assert Spending().with_release(ReleaseCharge(NOTHING, draws), 2) == Spending()
+    assert ReleaseCharge(charge) == ReleaseCharge(charge, (), is_disjoint=False)

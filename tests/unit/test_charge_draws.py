@@ -13,7 +13,7 @@ import pytest
 from models.dp.account import loss
 from models.dp.budget import Charge, Draw, covers
 from models.dp.privacy_loss import Composition, gaussian_distance
-from models.dp.spending import Spending
+from models.dp.spending import ReleaseCharge, Spending
 from models.dp.zcdp import PURE
 from models.errors import InputError
 from stream.commands.verify import command as verify_command
@@ -184,11 +184,9 @@ def test_the_view_keeps_every_charge_with_its_noise() -> None:
     view = LedgerView(entries)
     account = view.account("p")
     assert account.spending == Spending().with_charge(mechanism.charge(), mechanism.draws(), 3)
-    assert account.spending.summed == account.spent
     elsewhere = Spending().with_charge(Charge(Fraction(1), DELTA))
     assert view.spending_elsewhere("p") == elsewhere
     assert view.spending == account.spending.together(elsewhere)
-    assert view.spending.summed == view.spent
 
 
 def test_a_next_draw_is_added_and_a_paid_one_is_not_counted_twice() -> None:
@@ -197,10 +195,12 @@ def test_a_next_draw_is_added_and_a_paid_one_is_not_counted_twice() -> None:
     account = LedgerView([charged("a", mechanism), charged("b", mechanism)]).account("p")
     charge, draws = mechanism.charge(), mechanism.draws()
     alone, both = Spending().with_charge(charge, draws), Spending().with_charge(charge, draws, 2)
-    assert account.spending_with("c", charge, draws, once=False) == (both, both.with_charge(charge, draws))
-    assert account.spending_with("a", charge, draws, once=False) == (alone, both)
-    assert account.spending_with("c", Charge(), (), once=False) == (both, both)
-    assert account.spending_with("c", charge, draws, once=True) == (both, both.with_disjoint(charge))
+    release, disjoint = ReleaseCharge(charge, draws), ReleaseCharge(charge, draws, is_disjoint=True)
+    assert account.last_charge == release
+    assert account.spending_with("c", release) == (both, both.with_charge(charge, draws))
+    assert account.spending_with("a", release) == (alone, both)
+    assert account.spending_with("c", ReleaseCharge(Charge())) == (both, both)
+    assert account.spending_with("c", disjoint) == (both, both.with_disjoint(charge))
 
 
 def test_charges_of_disjoint_cases_are_no_stretch() -> None:
@@ -276,7 +276,7 @@ def test_a_body_of_a_draw_is_parsed_once() -> None:
     assert not ChargeBody(epsilon="1", delta="0").has_damaged_draws
 
 
-def test_verify_states_the_exact_account_beside_the_sums(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_states_the_exact_account(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """52 weekly releases of 1/52, some of them withheld: every one of them counts."""
     mechanism = DpVariants(epsilon=Fraction(1, 52), delta_dp="5e-7")
     path = OperatorLayout(tmp_path).ledger
@@ -288,19 +288,19 @@ def test_verify_states_the_exact_account_beside_the_sums(tmp_path: Path, capsys:
             ledger.append(entry("withheld", publication="p", cut=f"week {week}"))
     ledger.close()
     (publication,) = verify(tmp_path).publications
-    assert publication.epsilon == pytest.approx(1)
-    assert publication.account["rule"] == "composed"
-    assert 0.567 < float(publication.account["epsilon"]) <= 0.57
-    assert publication.account["delta"] == 53 * 5e-7
+    assert publication.rule == "composed"
+    assert 0.567 < publication.epsilon <= 0.57
+    assert publication.delta == 53 * 5e-7
     # An account that forgets what was withheld says less.
     published = Spending().with_charge(mechanism.charge(), mechanism.draws(), 34)
     assert loss(PURE, published).charge.epsilon < 0.5
     verify_command(tmp_path)
     printed = " ".join(capsys.readouterr().out.split())
-    assert "the noise of p costs epsilon 0.568321, delta 2.65e-05 in all" in printed
+    assert "0.568321" in printed
+    assert "note: epsilon and delta of p: exact composition of all releases" in printed
 
 
-def test_verify_states_no_account_without_charges(tmp_path: Path) -> None:
+def test_verify_states_no_rule_without_charges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A publication of groups spends nothing."""
     path = OperatorLayout(tmp_path).ledger
     path.parent.mkdir(parents=True)
@@ -308,4 +308,6 @@ def test_verify_states_no_account_without_charges(tmp_path: Path) -> None:
     ledger.append(entry("withheld", publication="p", cut="a"))
     ledger.close()
     (publication,) = verify(tmp_path).publications
-    assert publication.account == {}
+    assert (publication.epsilon, publication.delta) == (0, 0)
+    verify_command(tmp_path)
+    assert "epsilon" not in capsys.readouterr().out

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from models.dp.budget import Charge
+from models.dp.spending import Spending
 from stream.release.contract import Decision
 from stream.release.gate import GatePolicy, after_audit, before_noise
 from stream.release.reason import Reason, of_record
@@ -35,7 +36,8 @@ def test_a_reason_has_its_numbers(gate: dict[str, Any], audit: dict[str, Any], e
 def test_reasons_before_noise_are_exact() -> None:
     """The numbers are fractions, not what the sentence rounds them to."""
     policy = GatePolicy(max_epsilon=Fraction(1, 3))
-    (reason,) = before_noise(policy, Charge(Fraction(1, 3)), Charge(Fraction(1, 7)))
+    before = Spending(earlier=Charge(Fraction(1, 3)))
+    (reason,) = before_noise(policy, before, before.with_charge(Charge(Fraction(1, 7))))
     assert (reason.code, reason.bound, reason.value) == ("epsilon", Fraction(1, 3), Fraction(10, 21))
 
 

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from models.dp.budget import Charge
+from models.dp.spending import ReleaseCharge, Spending
 from models.errors import InputError
 from stream.release import gate
 from stream.release.contract import Mechanism
@@ -25,7 +26,9 @@ def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
 
 def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[Reason] = ()) -> list[str]:
     """Return the reasons of the gate before any noise, as people read them."""
-    return [reason.text for reason in gate.before_noise(policy, spent, asked, leakage)]
+    before = Spending(earlier=spent)
+    after = before.with_release(ReleaseCharge(asked))
+    return [reason.text for reason in gate.before_noise(policy, before, after, leakage)]
 
 
 def _mechanism(kind: str) -> Mechanism:
@@ -158,10 +161,10 @@ def test_epsilon_delta_and_tpl_each_have_their_limit() -> None:
     whole = GatePolicy(max_epsilon=Fraction(1, 2), max_delta=Fraction(5, 100), max_tpl=Fraction(1))
     assert before_noise(whole, spent, asked) == []
     assert before_noise(GatePolicy(max_epsilon=Fraction(49, 100)), spent, asked) == [
-        "epsilon: spent 0.4, asked 0.1, limit 0.49"
+        "epsilon: spent 0.4, with this release 0.5, limit 0.49"
     ]
     assert before_noise(GatePolicy(max_delta=Fraction(49, 1000)), spent, asked) == [
-        "delta: spent 0.04, asked 0.01, limit 0.049"
+        "delta: spent 0.04, with this release 0.05, limit 0.049"
     ]
     assert before_noise(GatePolicy(max_tpl=Fraction(99, 100)), spent, asked) == ["tpl: composition gives 1, bound 0.99"]
     assert before_noise(GatePolicy(max_delta=0), Charge(), Charge(Fraction(1))) == []
@@ -173,7 +176,7 @@ def test_reasons_of_the_leakage_audit_stand_and_replace_the_plain_sum() -> None:
     policy = GatePolicy(max_tpl=Fraction(1), max_epsilon=Fraction(1))
     assert before_noise(policy, much, much, [Reason("tpl", "tpl: 5 is above 1")]) == [
         "tpl: 5 is above 1",
-        "epsilon: spent 9, asked 9, limit 1",
+        "epsilon: spent 9, with this release 18, limit 1",
     ]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.dp.budget import Charge
+from models.dp.spending import ReleaseCharge
 from models.dp.zcdp import Accounting, epsilon_of
 from models.errors import RefusedError
 from stream.ledger.entries import ApprovalBody, ChargeBody, charge_body, charge_entry, key_of
@@ -126,10 +127,11 @@ def test_an_account_adds_rho_up(ledger: SqliteLedger) -> None:
     account, adds = ledger.view.account("p"), Accounting("zcdp", Fraction(1, 10**7))
     for cut in ("a", "b"):
         ledger.append(charge_entry("p", cut, RHO, 0, adds))
-    assert account.spent == RHO.times(2)
+    assert account.spending.summed == RHO.times(2)
     assert account.accounting == adds  # the delta of the conversion is what the entry has beyond that of thresholds
-    assert account.cost("c", RHO, once=False) == (RHO.times(2), RHO)
-    assert account.cost("a", RHO, once=False) == (RHO, RHO)
+    for cut, sums in (("c", (RHO.times(2), RHO.times(3))), ("a", (RHO, RHO.times(2)))):
+        before, after = account.spending_with(cut, ReleaseCharge(RHO))
+        assert (before.summed, after.summed) == sums
 
 
 def test_whether_a_ledger_is_a_copy(ledger: SqliteLedger) -> None:

@@ -141,12 +141,12 @@ def test_an_account_knows_its_own_publication_only(ledger: SqliteLedger) -> None
         ledger.append(charge_entry(publication, publication, Charge(Fraction(number), Fraction(number, 100))))
         ledger.append(_entry("seal", cut=publication, sequence=number, publication=publication))
     account = ledger.view.account("p")
-    assert account.spent == Charge(Fraction(1), Fraction(1, 100))
+    assert account.spending.summed == Charge(Fraction(1), Fraction(1, 100))
     assert (account.released_numbers, account.last_number) == ([1], 1)
     assert (
         ledger.view.account("r").released_numbers,
         ledger.view.account("r").last_number,
-        ledger.view.account("r").spent,
+        ledger.view.account("r").spending.summed,
     ) == (
         [],
         0,
@@ -167,7 +167,7 @@ def test_what_each_kind_means_to_an_account(ledger: SqliteLedger) -> None:
     ledger.append(entry("erased", publication="p", body={"cases": 3, "releases": [1, 2]}))
     ledger.append(entry("erased", publication="p", body={"releases": [2, 4]}))
     for one in (account, LedgerView(ledger.entries()).account("p")):
-        assert one.spent == Charge(Fraction(1, 3), Fraction(1, 7))
+        assert one.spending.summed == Charge(Fraction(1, 3), Fraction(1, 7))
         assert (one.released_numbers, one.last_number) == ([1], 5)
         assert (set(one.seals), set(one.burned), one.published) == ({1, 2}, {2, 5}, {1})
         assert (set(one.sealed_cuts), set(one.withheld)) == ({"a"}, {"c"})
@@ -189,7 +189,7 @@ def test_a_cut_is_charged_once(ledger: SqliteLedger) -> None:
     account = ledger.view.account("p")
     for cut in ("a", "a", "b", "c"):
         ledger.append(charge_entry("p", cut, Charge(Fraction(1, 10), Fraction(1, 10**6))))
-    assert account.spent == Charge(Fraction(3, 10), Fraction(3, 10**6))
+    assert account.spending.summed == Charge(Fraction(3, 10), Fraction(3, 10**6))
 
 
 def test_charges_are_exact_in_the_file() -> None:

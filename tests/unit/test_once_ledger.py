@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.dp.budget import Charge, parallel
+from models.dp.spending import ReleaseCharge
 from models.errors import RefusedError
 from stream.ledger.entries import ChargeBody, ChargeEntry, charge_entry, read_entry, write_entry
 from stream.ledger.sqlite import SqliteLedger
@@ -42,10 +43,10 @@ def test_the_largest_charge_is_spent(ledger: SqliteLedger) -> None:
     account = ledger.view.account("p")
     for number in range(260):
         ledger.append(once_entry(f"c{number}", TENTH))
-    assert account.spent == Charge(TENTH, DELTA)
+    assert account.spending.summed == Charge(TENTH, DELTA)
     ledger.append(once_entry("more", THIRD, DELTA / 2))
-    assert account.spent == Charge(THIRD, DELTA)
-    assert LedgerView(ledger.entries()).account("p").spent == account.spent
+    assert account.spending.summed == Charge(THIRD, DELTA)
+    assert LedgerView(ledger.entries()).account("p").spending.summed == account.spending.summed
 
 
 def test_charges_of_other_releases_add_to_it(ledger: SqliteLedger) -> None:
@@ -55,7 +56,7 @@ def test_charges_of_other_releases_add_to_it(ledger: SqliteLedger) -> None:
     ledger.append(once_entry("b", THIRD))
     ledger.append(charge_entry("p", "c", Charge(TENTH, DELTA)))
     ledger.append(once_entry("d", TENTH))
-    assert account.spent == Charge(2 * TENTH + THIRD, 3 * DELTA)
+    assert account.spending.summed == Charge(2 * TENTH + THIRD, 3 * DELTA)
 
 
 def test_what_a_draw_adds(ledger: SqliteLedger) -> None:
@@ -63,12 +64,17 @@ def test_what_a_draw_adds(ledger: SqliteLedger) -> None:
     draw that a crashed attempt paid for is asked for again, and counts once."""
     account = ledger.view.account("p")
     asked = Charge(TENTH, DELTA)
-    assert account.cost("a", asked, once=True) == (Charge(), asked)
+
+    def sums(cut: str, charge: Charge, *, once: bool) -> tuple[Charge, Charge]:
+        before, after = account.spending_with(cut, ReleaseCharge(charge, is_disjoint=once))
+        return before.summed, after.summed
+
+    assert sums("a", asked, once=True) == (Charge(), asked)
     ledger.append(once_entry("a", TENTH))
-    assert account.cost("a", asked, once=True) == (Charge(), asked)
-    assert account.cost("b", asked, once=True) == (asked, Charge())
-    assert account.cost("b", Charge(THIRD, DELTA), once=True) == (asked, Charge(THIRD - TENTH, Fraction(0)))
-    assert account.cost("b", asked, once=False) == (asked, asked)
+    assert sums("a", asked, once=True) == (Charge(), asked)
+    assert sums("b", asked, once=True) == (asked, asked)
+    assert sums("b", Charge(THIRD, DELTA), once=True) == (asked, Charge(THIRD, DELTA))
+    assert sums("b", asked, once=False) == (asked, asked + asked)
 
 
 @examples(60)
@@ -95,13 +101,13 @@ def test_sums_kept_up_to_date_are_those_of_all_charges(
             )
             ledger.append(entry)
             first.setdefault(number, entry.body)
-        assert account.spent == LedgerView(ledger.entries()).account("p").spent == together(first)
+        assert account.spending.summed == LedgerView(ledger.entries()).account("p").spending.summed == together(first)
         asked = Charge(2 * TENTH, DELTA)
         others = {number: body for number, body in first.items() if number != cut}
         draw = once_entry("c", asked.epsilon, asked.delta) if once else charge_entry("p", "c", asked)
-        before, added = account.cost(f"c{cut}", asked, once=once)
-        assert before == together(others)
-        assert before + added == together({**others, -1: draw.body})
+        before, after = account.spending_with(f"c{cut}", draw.body.release_charge)
+        assert before.summed == together(others)
+        assert after.summed == together({**others, -1: draw.body})
 
 
 def test_an_older_program_adds_up_what_it_does_not_know() -> None:

@@ -77,11 +77,11 @@ def test_a_cut_behind_a_held_release_waits_where_it_shall(tmp_path: Path) -> Non
     with _service(tmp_path, settings) as service:
         pipeline = service.pipelines["p"]
         assert pipeline.attempt(_attempt()).status == "held"
-        spent = pipeline.account.spent
+        spent = pipeline.account.spending.summed
         behind = pipeline.attempt(_attempt("p@2.0.0"))
         assert (behind.status, behind.sequence, behind.because[0].code) == ("withheld", 0, "held")
         assert behind.reasons == ["held: release 1 waits for a decision (veilstream approve or reject p 1)"]
-        assert pipeline.account.spent == spent
+        assert pipeline.account.spending.summed == spent
         entry = next(one for one in service.ledger.entries() if isinstance(one, WithheldEntry))
         assert entry.waits_for == 1
         assert pipeline.account.streak == 0

@@ -180,15 +180,15 @@ def test_a_publication_spends_up_to_its_limit(tmp_path: Path) -> None:
     with _service(tmp_path, _settings({"mechanism": DP, "gate": {"max_epsilon": 1}})) as service:
         found = _spend(service, "p", 3)
         assert [one.status for one in found] == ["sealed", "sealed", "withheld"]
-        assert found[2].reasons == ["epsilon: spent 1, asked 0.5, limit 1"]
-        assert service.pipelines["p"].account.spent == Charge(Fraction(1), Fraction(2, 1000))
+        assert found[2].reasons == ["epsilon: spent 1, with this release 1.5, limit 1"]
+        assert service.pipelines["p"].account.spending.summed == Charge(Fraction(1), Fraction(2, 1000))
 
 
 @pytest.mark.parametrize(
     ("budget", "reason"),
     [
-        ({"max_epsilon": "1.5"}, "process budget epsilon: spent 1.5, asked 0.5, limit 1.5"),
-        ({"max_delta": "0.003"}, "process budget delta: spent 0.003, asked 0.001, limit 0.003"),
+        ({"max_epsilon": "1.5"}, "process budget epsilon: spent 1.5, with this release 2, limit 1.5"),
+        ({"max_delta": "0.003"}, "process budget delta: spent 0.003, with this release 0.004, limit 0.003"),
     ],
 )
 def test_the_process_spends_up_to_its_limit(tmp_path: Path, budget: dict[str, str], reason: str) -> None:
@@ -220,7 +220,7 @@ def test_a_crashed_attempt_pays_once(tmp_path: Path) -> None:
         service.pipelines["p"].attempt(_attempt())
     with _service(tmp_path, settings) as service:
         assert service.pipelines["p"].attempt(_attempt()).status == "sealed"
-        assert service.pipelines["p"].account.spent == Charge(Fraction(1, 2), Fraction(1, 1000))
+        assert service.pipelines["p"].account.spending.summed == Charge(Fraction(1, 2), Fraction(1, 1000))
         assert service.pipelines["p"].attempt(_attempt("p@2.0.0")).status == "withheld"
 
 

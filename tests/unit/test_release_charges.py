@@ -47,7 +47,7 @@ def _decide(
     service = ReleaseService(sources.load(config), folder / "out", at=at, clock=SimulatedClock())
     try:
         pipeline = service.pipelines["p"]
-        return pipeline.attempt(_attempt(cut)), pipeline.account.spent
+        return pipeline.attempt(_attempt(cut)), pipeline.account.spending.summed
     finally:
         service.close()
 
@@ -136,7 +136,7 @@ def test_a_redraw_that_the_budget_does_not_cover_is_withheld(tmp_path: Path) -> 
         _decide(tmp_path, "0.5", at=at_nth("renamed", 1, abort), gate="gate = { max_epsilon = 0.9 }\n")
     shutil.rmtree(tmp_path / "out" / "public" / "p")
     decision, spent = _decide(tmp_path, "0.5", gate="gate = { max_epsilon = 0.9 }\n")
-    assert (decision.status, decision.reasons) == ("withheld", ["epsilon: spent 0.5, asked 0.5, limit 0.9"])
+    assert (decision.status, decision.reasons) == ("withheld", ["epsilon: spent 0.5, with this release 1, limit 0.9"])
     assert spent.epsilon == Fraction(1, 2)
 
 
@@ -167,7 +167,7 @@ def test_one_charge_pays_for_a_series_in_which_each_case_counts_once(tmp_path: P
         assert (decision.status, spent) == ("sealed", one)
     decision, spent = _decide(tmp_path, "1.5", gate=ONCE, cut="p@4.0.0")
     assert (decision.status, spent) == ("withheld", one)
-    assert decision.reasons[0].startswith("epsilon: spent 1, asked 0.5, limit 1")
+    assert decision.reasons[0].startswith("epsilon: spent 1, with this release 1.5, limit 1")
 
 
 def test_what_was_burned_of_such_a_series_is_not_drawn_again(tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from models.dp import zcdp
 from models.dp.budget import Charge, parallel
 from models.dp.counts import threshold as laplace_threshold
+from models.dp.spending import ReleaseCharge, Spending
 from models.dp.zcdp import Accounting, Gaussian, epsilon_of, scale_of, tail, threshold
 from models.errors import InputError
 from stream.ledger.entries import charge_entry, read_entry, write_entry
 from stream.release import gate
-from stream.release.gate import GatePolicy, releases_left
+from stream.release.gate import BudgetLimits, GatePolicy, releases_left
 from tests.conftest import examples
 
 TINY = Fraction(1, 10**6)
@@ -372,19 +373,22 @@ def test_loss_grows_with_every_charge(parts: list[tuple[int, int]]) -> None:
 def test_forecast_and_gate_agree() -> None:
     """As many releases as the forecast says pass the gate, and the next one does not; by epsilon and by delta."""
     adds, each = Accounting("zcdp", Fraction(1, 10**7)), Charge(delta=Fraction(1, 10**7), rho=Fraction(1, 500))
+    nothing, release = Spending(), ReleaseCharge(each)
     for policy in (
         GatePolicy(max_epsilon=1),
         GatePolicy(max_delta="6e-7"),
         GatePolicy(max_epsilon=1, max_delta="6e-7"),
     ):
-        left = releases_left(policy, each, Charge(), Charge(), (None, None), adds)
+        left = releases_left(policy, release, nothing, nothing, BudgetLimits(), adds)
         assert left is not None
         assert left > 1
-        assert gate.before_noise(policy, each.times(left - 1), each, (), adds) == []
-        assert gate.before_noise(policy, each.times(left), each, (), adds) != []
-    assert releases_left(GatePolicy(max_delta="6e-7"), each, Charge(), Charge(), (None, None), adds) == 5
-    assert releases_left(GatePolicy(), each, Charge(), Charge(), (None, None), adds) is None
-    assert releases_left(GatePolicy(), each, Charge(), each.times(3), (None, Fraction(6, 10**7)), adds) == 2
+        before, last, beyond = (nothing.with_release(release, number) for number in (left - 1, left, left + 1))
+        assert gate.before_noise(policy, before, last, (), adds) == []
+        assert gate.before_noise(policy, last, beyond, (), adds) != []
+    assert releases_left(GatePolicy(max_delta="6e-7"), release, nothing, nothing, BudgetLimits(), adds) == 5
+    assert releases_left(GatePolicy(), release, nothing, nothing, BudgetLimits(), adds) is None
+    elsewhere, limits = nothing.with_release(release, 3), BudgetLimits(delta=Fraction(6, 10**7))
+    assert releases_left(GatePolicy(), release, nothing, elsewhere, limits, adds) == 2
 
 
 def test_an_older_program_counts_too_much_never_too_little() -> None:

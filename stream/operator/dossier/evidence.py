@@ -14,7 +14,6 @@ from typing import Any, cast
 import msgspec
 
 from connectors.store.base import MANIFEST, release_name
-from models.dp.budget import shown
 from models.errors import BoundError, InputError
 from stream.config import sources
 from stream.config.settings import Publication, Settings
@@ -24,6 +23,7 @@ from stream.operator.assessment import POOLED
 from stream.operator.history import History, HistoryRow, audit, ledger_view, read_from, read_json
 from stream.operator.report.data import RELEASED, budget
 from stream.operator.report.document import AttemptRow, BudgetAnswer
+from stream.operator.spending import affordable_releases, budget_by_now
 from stream.release.contract import AUDIENCE
 from stream.release.documents import AuditDocument, Budget
 from stream.release.gate import MEASURES, Measure, least_of_series
@@ -259,7 +259,8 @@ def collect(
     else:
         document = _document(output, name, number)
         settings = _settings(output, config, document)
-    budget_now = _budget_now(document, view, account)
+    budget_now = budget_by_now(document, view, account)
+    releases_left = affordable_releases(document, view, account)
     publication = None if settings is None else _of_name(settings, name)
     released = [row["sequence"] for row in rows if row["status"] in RELEASED]
     labelled = [{**row, "label": str(row["sequence"])} for row in rows if row["status"] in RELEASED]
@@ -278,7 +279,7 @@ def collect(
         others=tuple(_others(view, history, name)),
         changes=tuple(_changes(history, name, account)),
         budget=budget_now,
-        left=budget(cast(Sequence[AttemptRow], labelled), {**document, "budget": budget_now or None}),
+        left=budget(cast(Sequence[AttemptRow], labelled), budget_now, releases_left),
         settings=settings,
         publication=publication,
         assessments=(
@@ -286,30 +287,6 @@ def collect(
             *before_release,
         ),
     )
-
-
-def _budget_now(document: AuditDocument, view: LedgerView, account: Account) -> Budget:
-    """Return the budget of a document with what the ledger has by now.
-
-    A manifest states what was spent when its release was sealed. Later attempts of this publication and of others may
-    have spent more since.
-    """
-    stated = document.get("budget")
-    if not stated:
-        return Budget()
-    loss, process_loss = account.accounting.loss(account.spent), account.accounting.loss(view.spent)
-    now: Budget = {
-        **stated,
-        "spent": {"epsilon": shown(loss.epsilon), "delta": shown(loss.delta)},
-        "process": {
-            **stated["process"],
-            "spent": {"epsilon": shown(process_loss.epsilon), "delta": shown(process_loss.delta)},
-        },
-    }
-    if "zcdp" in stated:
-        spent, process = shown(account.spent.rho), shown(view.spent.rho)
-        now["zcdp"] = {**stated["zcdp"], "spent": spent, "process": process}
-    return now
 
 
 # a publication whose attempts were all withheld
@@ -359,7 +336,7 @@ def withheld_document(settings: Settings, name: str, view: LedgerView) -> AuditD
         "sequence": 0,
         "mechanism": {"kind": mechanism.kind, "parameters": public_parameters(mechanism, spec.attributes)},
         "promise": promised,
-        "budget": budget_section(spec, view.account(name).spent, view.spent),
+        "budget": budget_section(spec, view.account(name).spending, view.spending_elsewhere(name)),
         "config_digest": spec.config_digest,
         "bounds": dict(spec.gate.bounds),
     }

@@ -484,15 +484,18 @@ def _configurations(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[
 
 def _budget(left: BudgetAnswer, texts: DossierTexts) -> str:
     spent, each = texts.amount(left["spent"]), texts.amount(left["each"])
+    rule = texts.say(f"rule.{left['rule']}")
     if left["limit"] is None:
-        return texts.say("five.budget_unlimited", spent=spent, each=each)
-    text = texts.say("five.budget_text", spent=spent, each=each, limit=texts.amount(left["limit"]))
+        return texts.say("five.budget_unlimited", spent=spent, each=each, rule=rule)
+    text = texts.say("five.budget_text", spent=spent, each=each, limit=texts.amount(left["limit"]), rule=rule)
     return f"{text}; {_budget_end(left, texts)}"
 
 
 def _budget_end(left: BudgetAnswer, texts: DossierTexts) -> str:
-    number = left["releases_left"] or 0
-    if not number:
+    number = left["releases_left"]
+    if number is None:
+        return texts.say("five.budget_end_once")
+    if number == 0:
         return texts.say("five.budget_over")
     if left["last_paid"] is None:
         return texts.say("five.budget_end_open", number=number)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from fractions import Fraction
 from itertools import count, pairwise
 from pathlib import Path
 from statistics import median
@@ -19,22 +18,19 @@ import msgspec
 import numpy as np
 
 from connectors.store.base import MANIFEST, release_name
-from models.dp.budget import Charge, exact
-from models.dp.zcdp import Accounting
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.utility.graphs import directly_follows
 from stream.ledger import release_record
 from stream.ledger.entries import (
     ApprovalEntry,
-    ChargeEntry,
     ErasedEntry,
     NoteEntry,
     SealEntry,
     WithheldEntry,
 )
 from stream.ledger.layout import VARIANTS, OperatorLayout
-from stream.ledger.view import Account, HistoryEntry
+from stream.ledger.view import Account, HistoryEntry, LedgerView
 from stream.operator.history import HistoryRow, attacks_sentence, audit, ledger_view, read_from, read_json
 from stream.operator.report.document import (
     AnonymityRow,
@@ -52,6 +48,7 @@ from stream.operator.report.document import (
     SafeAnswer,
     WorstRow,
 )
+from stream.operator.spending import affordable_releases, budget_by_now, course
 from stream.release.documents import (
     AnonymitySection,
     AuditDocument,
@@ -62,9 +59,8 @@ from stream.release.documents import (
     PairSection,
     SeriesRow,
     TrueLinkerRow,
-    Zcdp,
 )
-from stream.release.gate import MEASURES, Measure, fitting, worst_anonymity
+from stream.release.gate import MEASURES, Measure, worst_anonymity
 from stream.release.verdict import Verdict, Word
 
 # Names by number: what a page may show of activities and background knowledge without naming any of it.
@@ -291,65 +287,51 @@ def _named(pair: Any) -> str:
     return f"{pair['earlier']} of {other}" if other else str(pair["earlier"])
 
 
-def budget(attempts: Sequence[AttemptRow], last: AuditDocument) -> BudgetAnswer | None:
+def budget(attempts: Sequence[AttemptRow], stated: Budget, releases_left: int | None) -> BudgetAnswer | None:
     """Return what is spent and left of epsilon, and until when that lasts.
 
     Parameters
     ----------
     attempts
         Every attempt of the publication; the pace is the median time between releases.
-    last
-        The audit of the last release.
+    stated
+        The budget with everything that was charged by now; empty if the publication never spends anything.
+    releases_left
+        How many more releases the limits pay for; None if nothing limits them.
 
     Returns
     -------
     BudgetAnswer or None
         None if the publication never spends anything.
     """
-    stated: Budget = last.get("budget") or Budget()
     if not stated:
         return None
-    cost_of_a_release = stated["epsilon"]
-    left: float | None = None
-    releases_left: int | None = None
     rests = [limit - used for used, limit in _limits(stated) if limit is not None]
-    if rests:
-        left = max(0.0, min(rests))
-        if cost_of_a_release > 0:
-            releases_left = int(left / cost_of_a_release + 1e-9)
-    zcdp = stated.get("zcdp")
-    if zcdp is not None and releases_left is not None:
-        releases_left = _releases_left_by_rho(stated, zcdp)
+    left = max(0.0, min(rests)) if rests else None
     # The pace so far gives the date of the last release that the remaining budget pays for.
     moments = [_moment(row["time"]) for row in attempts if row["label"].isdigit() and row["time"]]
     seconds_between = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
     last_paid: str | None = None
     if releases_left is not None and seconds_between:
-        remaining = timedelta(seconds=releases_left * median(seconds_between))
-        last_paid = (moments[-1] + remaining).isoformat(timespec="minutes")
+        last_paid = _after(moments[-1], releases_left * median(seconds_between))
+    spent = stated["spent"]
     return {
-        "spent": stated["spent"]["epsilon"] or 0.0,
+        "spent": spent["epsilon"] or 0.0,
         "limit": stated["limit"],
-        "each": cost_of_a_release,
+        "each": stated["epsilon"],
         "left": left,
         "releases_left": releases_left,
         "last_paid": last_paid,
+        "rule": spent.get("rule", "sum"),
     }
 
 
-def _releases_left_by_rho(stated: Budget, zcdp: Zcdp) -> int | None:
-    """Return how many releases the limits of epsilon leave if rho adds up."""
-    accounting = Accounting("zcdp", exact(zcdp["conversion_delta"]))
-    of_a_release = Charge(rho=exact(zcdp["rho"]))
-    limits = [(stated["limit"], zcdp["spent"])]
-    process = stated.get("process")
-    if process:
-        limits.append((process["limit"]["epsilon"], zcdp["process"]))
-    fits = []
-    for limit, spent_rho in limits:
-        if limit:
-            fits.append(fitting(accounting, (exact(limit), None), Charge(rho=exact(spent_rho)), of_a_release))
-    return min((releases for releases in fits if releases is not None), default=None)
+def _after(moment: datetime, seconds: float) -> str | None:
+    """Return the moment so much later; None if no calendar has it."""
+    try:
+        return (moment + timedelta(seconds=seconds)).isoformat(timespec="minutes")
+    except OverflowError:
+        return None
 
 
 def _limits(stated: Budget) -> Iterator[tuple[float, float | None]]:
@@ -487,9 +469,7 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
     names = list(dict.fromkeys((*(row["publication"] for row in (*compared, *rows)), *history.names)))
     verdicts = history.verdicts()
     verdict_of = {verdict.publication: verdict for verdict in verdicts}
-    publications = [
-        _publication(output, verdict_of[name], view.account(name), rows, source, show_values) for name in names
-    ]
+    publications = [_publication(output, verdict_of[name], view, rows, source, show_values) for name in names]
     process = next((publication["process"] for publication in publications if publication["process"]), None)
     return {
         "folder": output.resolve().name,
@@ -516,12 +496,13 @@ def _comparison(output: Path, names: set[str]) -> list[Mapping[str, Any]]:
 def _publication(
     output: Path,
     verdict: Verdict,
-    account: Account,
+    view: LedgerView,
     rows: Sequence[HistoryRow],
     source: EventLog | None,
     show_values: bool,
 ) -> PublicationReport:
     name = verdict.publication
+    account = view.account(name)
     attempts = _labelled([row for row in rows if row["publication"] == name])
     released_numbers = [row["sequence"] for row in attempts if row["status"] in RELEASED]
     audits = _audits(output, attempts, account)
@@ -533,6 +514,7 @@ def _publication(
     attempt_rows = [_attempt(row, audits.get(row["label"], {})) for row in attempts]
     anonymity = [_anonymity(label, document, labels) for label, document in _kept("anonymity", audits)]
     bounds, series = _bounds(last, audits), _series(last, labels)
+    by_now = budget_by_now(last, view, account)
     return {
         "name": name,
         "released": len(released_numbers),
@@ -545,7 +527,7 @@ def _publication(
         "anonymity": anonymity,
         "series": series,
         "leakage": _leakage(last),
-        "budget": _budget(account, last),
+        "budget": _budget(account, last, by_now),
         "risk": _measured("risk", audits),
         "utility": _measured("utility", audits),
         "graphs": _graphs(flows, labels),
@@ -553,7 +535,7 @@ def _publication(
         "manifest": manifest,
         "attacks": attacks_sentence(output, name, released_numbers[-1]) if released_numbers else "",
         "safe": safe(verdict, anonymity, bounds, series, last.get("budget")),
-        "left": budget(attempt_rows, last),
+        "left": budget(attempt_rows, by_now, affordable_releases(last, view, account)),
         "cost": cost(audits, labels),
     }
 
@@ -676,29 +658,28 @@ def _leakage(last: AuditDocument) -> Mapping[str, Any]:
     return {key: value for key, value in measured.items() if key not in hidden}
 
 
-def _budget(account: Account, last: AuditDocument) -> BudgetSection | None:
+def _budget(account: Account, last: AuditDocument, by_now: Budget) -> BudgetSection | None:
     """Return every charge in ledger order with the outcome of its draw; None if nothing was charged."""
     if not account.charges:
         return None
-    charges, spent = [], Charge()
+    charges: list[ChargeRow] = []
     for entry in account.charge_entries.values():
         outcome = account.outcome(entry)
-        row = _charge(entry, "released" if outcome in RELEASED else outcome)
-        if entry.body.rho:
-            # Rho adds up, epsilon does not: the row shows the epsilon that this charge adds to all before it.
-            accounting = Accounting("zcdp", Fraction(entry.body.delta) - Fraction(entry.body.tail))
-            before, after = accounting.loss(spent), accounting.loss(spent + entry.body.charge)
-            row["epsilon"] = float(after.epsilon - before.epsilon)
-            row["delta"] = float(after.delta - before.delta)
-            spent += entry.body.charge
-        charges.append(row)
-    stated = last.get("budget") or Budget()
-    return {"charges": charges, "spent": stated.get("spent"), "limit": stated.get("limit")}
-
-
-def _charge(entry: ChargeEntry, became: str) -> ChargeRow:
-    charge = entry.body.charge
-    return {"cut": entry.cut, "epsilon": float(charge.epsilon), "delta": float(charge.delta), "became": became}
+        alone = account.accounting.loss(entry.body.charge)
+        charges.append(
+            {
+                "cut": entry.cut,
+                "epsilon": float(alone.epsilon),
+                "delta": float(alone.delta),
+                "became": "released" if outcome in RELEASED else outcome,
+            }
+        )
+    return {
+        "charges": charges,
+        "course": [{"charges": number, "epsilon": epsilon} for number, epsilon in course(last, account)],
+        "spent": by_now.get("spent"),
+        "limit": by_now.get("limit"),
+    }
 
 
 def _flows(output: Path, name: str, released_numbers: Sequence[int], source: EventLog | None) -> list[tuple[str, Flow]]:

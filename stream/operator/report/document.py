@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from models.dp.account import Rule
 from stream.operator.history import HistoryRow
-from stream.release.documents import Amount, AnonymitySection, Manifest, MechanismSection, PairSection
+from stream.release.documents import AnonymitySection, Manifest, MechanismSection, PairSection, Spent
 
 
 class LabelledRow(HistoryRow):
@@ -45,7 +46,7 @@ class AnonymityRow(AnonymitySection, total=False):
 
 
 class ChargeRow(TypedDict):
-    """One charge of the ledger, and the outcome of its attempt."""
+    """One charge of the ledger, what it costs alone, and the outcome of its attempt."""
 
     cut: str
     epsilon: float
@@ -53,11 +54,19 @@ class ChargeRow(TypedDict):
     became: str
 
 
+class SpendingPoint(TypedDict):
+    """Epsilon of the first so many charges together, by the account."""
+
+    charges: int
+    epsilon: float
+
+
 class BudgetSection(TypedDict):
-    """Every charge in order; what the last release states of sum and limit."""
+    """Every charge in order; the course of the spending, at some of many charges; spending by now, and limit."""
 
     charges: list[ChargeRow]
-    spent: Amount | None
+    course: list[SpendingPoint]
+    spent: Spent | None
     limit: float | None
 
 
@@ -100,7 +109,7 @@ class SafeAnswer(TypedDict):
 class BudgetAnswer(TypedDict):
     """The rest of epsilon, of the tighter limit (publication or process).
 
-    `last_paid`: the moment of the last release that it pays for, at the pace so far.
+    `last_paid`: the moment of the last release that it pays for, at the pace so far. `rule`: how `spent` was computed.
     """
 
     spent: float
@@ -109,6 +118,7 @@ class BudgetAnswer(TypedDict):
     left: float | None
     releases_left: int | None
     last_paid: str | None
+    rule: Rule
 
 
 class KeptRow(TypedDict):

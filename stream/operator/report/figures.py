@@ -287,14 +287,14 @@ def leakage(publication: Data) -> Figure | None:
 
 
 def budget(publication: Data) -> Figure | None:
-    """Draw the epsilon spent after each charge, withheld attempts included, and the limit."""
+    """Draw the epsilon of all charges so far, withheld attempts included, and the limit."""
     account = publication["budget"]
     if account is None:
         return None
-    charges = account["charges"]
+    points = account["course"]
     limit = [Bound("limit", account["limit"])] if account["limit"] is not None else []
-    labels = [str(index) for index in range(1, len(charges) + 1)]
-    series = [PlotSeries("epsilon spent", _running([charge["epsilon"] for charge in charges]), 0)]
+    labels = [str(point["charges"]) for point in points]
+    series = [PlotSeries("epsilon spent", [point["epsilon"] for point in points], 0)]
     return _figure(plots.bars, "Epsilon by charge", "charge", labels, series, "epsilon", bounds=limit)
 
 

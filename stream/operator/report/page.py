@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
+from models.dp.account import RULE_TEXTS
 from stream.operator.papers import Links
 from stream.operator.report import drawing, figures, plots
 from stream.operator.report.document import AnonymityRow, AttemptRow, HappenedRow, PublicationReport, Report
@@ -53,7 +54,7 @@ def render(data: Report, *, home: str | None = None, papers: Links | None = None
     """
     environment = environment_of(FOLDER)
     environment.filters |= {"number": number, "pretty": _pretty, "moment": moment, "swatch": plots.swatch}
-    environment.filters |= {"share": share, "sentence": sentence}
+    environment.filters |= {"share": share, "sentence": sentence, "rule": RULE_TEXTS.__getitem__}
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
     return environment.get_template("page.html").render(
         report=data,

@@ -15,6 +15,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
+from models.dp.account import RULE_TEXTS
 from models.dp.budget import format_amount
 from models.errors import BoundError, InputError
 from stream.ledger.layout import OperatorLayout
@@ -398,6 +399,7 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
                 f"epsilon {format_amount(spent['epsilon'], 6)} ({limit}), delta {format_amount(spent['delta'], 6)}",
             ),
             *_process_budget(budget.get("process")),
+            *_rules(budget),
         ),
     )
 
@@ -409,6 +411,18 @@ def _process_budget(process: Mapping[str, Any] | None) -> Iterator[tuple[str, st
             "All publications of the process",
             f"epsilon {format_amount(spent['epsilon'], 6)}, delta {format_amount(spent['delta'], 6)}",
         )
+
+
+def _rules(budget: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return how the epsilon of several releases was computed; manifests of earlier versions do not state it."""
+    rule = budget["spent"].get("rule")
+    if rule is None:
+        return
+    text = RULE_TEXTS[rule]
+    process_rule = (budget.get("process") or {}).get("spent", {}).get("rule", rule)
+    if process_rule != rule:
+        text = f"{text}; of all publications: {RULE_TEXTS[process_rule]}"
+    yield "Epsilon of several releases", text
 
 
 def _factor(epsilon: float) -> str:

@@ -1,8 +1,11 @@
-"""The gate decides which releases leave: it compares the audit with the policy, and returns reasons to refuse.
+"""The gate decides which releases leave. Each function returns the reasons to refuse; none is a pass.
 
-The adversary's best attack counts: for KA, FA, CA and BA the least value over all n, all earlier releases, and both the
-exact search and the true-linker counts (semantics of correspondence attacks, "What links, and who is real"). A bound on
-a measure that does not apply to the mechanism is a configuration error.
+In the order of a release: `refuse_impossible` checks the policy when the configuration is read; `before_noise` and
+`over_process_limits` check the budget before a draw is charged; `after_audit` compares the measures of the audit with
+the bounds. `releases_left` forecasts the checks of the budget.
+
+For KA, FA, CA and BA the strongest attack counts: the least value over all n, all earlier releases, and both the exact
+search and the true-linker counts (semantics of correspondence attacks, "What links, and who is real").
 """
 
 from __future__ import annotations
@@ -50,8 +53,9 @@ BOUNDS: Mapping[str, Reads] = {
     "max_epsilon": "ledger",
     "max_delta": "ledger",
 }
-"""Data that each bound reads. KA, FA, CA, BA and series follow source pseudonyms, and utility compares with the source.
-Uniqueness is that of the release (`Risk.worst`) alone."""
+"""Data that the measure behind each bound reads. KA, FA, CA, BA and series follow cases by their source pseudonyms, and
+utility compares with the source log, so they read raw data. Uniqueness is computed from the release alone
+(`Risk.worst`)."""
 
 
 class GatePolicy(BaseModel):
@@ -116,9 +120,9 @@ class GatePolicy(BaseModel):
         return {name: float(bound) for name, bound in values.items() if bound is not None}
 
     def reading(self, what: Reads) -> list[str]:
-        """Return the keys of the bounds that are set and read `what`.
+        """Return the keys of the bounds that are set and whose measure reads `what`.
 
-        A bound that is not listed in `BOUNDS` may read everything.
+        A bound that is not listed in `BOUNDS` counts as one that reads raw data.
         """
         return [name for name in self.bounds if BOUNDS.get(name, "raw") == what]
 
@@ -129,7 +133,7 @@ many releases take seconds."""
 
 
 def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> None:
-    """Refuse a policy with a bound that does not apply to its mechanism.
+    """Refuse a policy with a bound that does not apply to its mechanism: a configuration error.
 
     Parameters
     ----------
@@ -346,10 +350,10 @@ def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reas
 
 
 def _counts_for_gate(row: PairRow | SeriesRow, name: str = "") -> bool:
-    """Return whether a row counts for the gate.
+    """Return whether a row of an attack can refuse a release.
 
-    Rows with n below n_actual are reported, but never refuse a release. Rows whose minimum no real case attains
-    (`behind` is 0) are ignored.
+    A row with n below n_actual assumes fewer removed events than there were (`assumption` is violated). A minimum that
+    no real case attains (`behind` is 0) harms nobody. Both are reported, and neither refuses a release.
     """
     behind = cast(PairRow, row).get("behind") or {}
     return row.get("assumption") != "violated" and behind.get(name) != 0
@@ -397,9 +401,9 @@ def _least(values: Sequence[int | None]) -> int | None:
 
 
 def _minimality(policy: GatePolicy, minimality: MinimalitySection) -> Iterator[Reason]:
-    """Check the bound on sets that leave fewer than K cases.
+    """Check the bound on sets of items that leave fewer than K cases.
 
-    Of cohorts only the newest one counts: the gate has judged the others when they were new.
+    The audit counts the newest cohort only: the gate judged the others when they were new.
     """
     bound, below = policy.max_minimality, minimality.get("below_k")
     if bound is not None and below is None:
@@ -410,10 +414,10 @@ def _minimality(policy: GatePolicy, minimality: MinimalitySection) -> Iterator[R
 
 
 def _series(policy: GatePolicy, series: SeriesSection) -> Iterator[Reason]:
-    """Check the bound over the series.
+    """Check the bound on attacks that combine several releases.
 
-    Before the third release there is no series, and the bound holds. A series that was not measured does not pass. A
-    series with two releases that no linker joins does not pass either, since its numbers leave them out.
+    The bound holds before the third release, since there is no series yet. It does not hold if the series was not
+    measured, or if no linker joins two of its releases: the numbers then leave these two out.
     """
     if policy.min_series is None:
         return

@@ -1,4 +1,7 @@
-"""The data of a report, which JSON can hold: read from an output folder, nothing is computed anew but graphs.
+"""The data of a report, as JSON can hold it.
+
+Everything is read from an output folder as it was written, except for two things that are computed here: the
+directly-follows graphs, and what the charges of the ledger cost together by now.
 
 A measure that does not apply to a mechanism keeps its `status` and `reason`; it never becomes a number.
 """
@@ -98,7 +101,7 @@ class ItemNames:
 # Directly-follows graphs of releases, as the report draws them: the heaviest edges, numbered activities.
 
 MOST_NODES, MOST_EDGES = 24, 36
-"""More than that cannot be read; what is left out is counted on the page."""
+"""Most nodes and edges of a graph: a reader cannot follow more. The page states how many are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ class Flow:
 
 
 def flow(log: EventLog) -> Flow:
-    """Return the directly-follows counts of a log; events without an activity count for nothing."""
+    """Return the directly-follows counts of a log; events without an activity are not counted."""
     edges: Counter[tuple[str, str]] = Counter()
     for (activity, next_activity), occurrences in directly_follows(log).count.items():
         edges[str(activity), str(next_activity)] = occurrences
@@ -162,7 +165,10 @@ def shown(flow_of_log: Flow, names: ItemNames, title: str, other: Flow | None) -
 
 
 def _chosen(flow_of_log: Flow, kept: set[str]) -> list[tuple[tuple[str, str], int]]:
-    """Heaviest edges first; every activity keeps its heaviest way in, so that none is isolated."""
+    """Return the edges to draw, heaviest first.
+
+    The heaviest edge into each activity is always drawn, so that no activity is isolated.
+    """
     inside = [(pair, count) for pair, count in flow_of_log.edges.most_common() if set(pair) <= kept]
     ways_in: dict[str, tuple[str, str]] = {}
     for (a, b), _ in inside:
@@ -356,7 +362,7 @@ def cost(audits: Mapping[str, AuditDocument], labels: ItemNames) -> CostAnswer |
     return {
         "label": label,
         "kept": last.get("kept"),
-        "activities": [_answers_kept(row, labels) for row in rows],
+        "activities": [_kept_row(row, labels) for row in rows],
         "frequent": cast(int | None, last.get("frequent")),
         "lost": labels.labels(last.get("lost")),
         "variants_in": cast(int | None, last.get("variants_in")),
@@ -371,7 +377,7 @@ def _loss(document: AuditDocument) -> LossSection | None:
     return loss if loss and loss.get("status") == "ok" else None
 
 
-def _answers_kept(row: Mapping[str, Any], labels: ItemNames) -> KeptRow:
+def _kept_row(row: Mapping[str, Any], labels: ItemNames) -> KeptRow:
     return {
         "activity": labels.label(row["activity"]),
         "events": row["events"],

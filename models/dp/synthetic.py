@@ -39,7 +39,6 @@ the promise.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -55,7 +54,7 @@ from models.dp.synthesis import candidates, contexts, times
 from models.dp.synthesis.fitting import fit, fitted, follows, nearby
 from models.dp.synthesis.flows import thinned
 from models.dp.synthesis.labels import LabelRule
-from models.dp.synthesis.spreading import POOL, Spread
+from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant, VariantCounts, merged, only
 from models.dp.zcdp import MAX_SCALE, Gaussian, rho_of, scale_of
 from models.errors import BoundError, InputError
@@ -545,13 +544,10 @@ def like_level(
     A model of labels that follow each other cannot have all that the level shows at once: noise that was taken out and
     steps that end a trace move it.
     """
-    pool = [variant for variant, n in drawn.items() if variant for _ in range(n)]
-    some = Counter(pool[place] for place in draw.permutation(len(pool))[:POOL].tolist())
-    if not some or cases < 1:
+    near = Spread.like_drawn(drawn, cases, draw)
+    if not near.traces or cases < 1:
         return dict(drawn), cases
-    prior = np.asarray(list(some.values()), dtype=np.float64) * cases / sum(some.values())
-    near = Spread(tuple(some), np.zeros(len(some), dtype=np.int64), prior)
-    fitted_counts = fitted(prior, [follows(near, level, labels, design.case_weight)])
+    fitted_counts = fitted(near.cases, [follows(near, level, labels, design.case_weight)])
     total = fitted_counts.sum()
     return dict(near.whole_cases(fitted_counts * design.sample / total, draw)), float(total)
 

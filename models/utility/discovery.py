@@ -52,12 +52,15 @@ def discovery_quality(
     if not original.n_events or not released.n_events:
         raise InputError("discovery quality compares two logs with at least one event each")
     with quiet_pm4py() as pm4py:
-        model = pm4py.discover_petri_net_inductive(_frame(released), noise_threshold=noise)
-        frame = _frame(original)
-        measure = pm4py.fitness_alignments if method == "alignment" else pm4py.fitness_token_based_replay
-        fitness = measure(frame, *model)
-        precision = _precision(original, *model)
-    return Agreement(float(fitness["log_fitness"]), precision)
+        model = pm4py.discover_petri_net_inductive(as_frame(released), noise_threshold=noise)
+        return model_quality(pm4py, original, model, method)
+
+
+def model_quality(pm4py: Any, original: EventLog, model: tuple[Any, Any, Any], method: Method) -> Agreement:
+    """Return fitness and precision of a Petri net, with its markings, on a log; see `discovery_quality`."""
+    measure = pm4py.fitness_alignments if method == "alignment" else pm4py.fitness_token_based_replay
+    fitness = measure(as_frame(original), *model)
+    return Agreement(float(fitness["log_fitness"]), _precision(original, *model))
 
 
 def _precision(log: EventLog, net: Any, initial: Any, final: Any) -> float:
@@ -124,7 +127,7 @@ def _step(net: Any, final: Any) -> Callable[[Any, str], State | None]:
     return step
 
 
-def _frame(log: EventLog) -> pd.DataFrame:
+def as_frame(log: EventLog) -> pd.DataFrame:
     """Build the frame that pm4py reads: control flow only, times are the position in the trace."""
     import pandas as pd
 

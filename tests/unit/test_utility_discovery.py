@@ -39,8 +39,8 @@ def test_precision_is_that_of_pm4py() -> None:
         kept = generator.random(original.n_events) < generator.uniform(0.3, 1)
         released = original.select_events(kept, drop_empty=True)
         with discovery.quiet_pm4py() as pm4py:
-            model = pm4py.discover_petri_net_inductive(discovery._frame(released), noise_threshold=discovery.NOISE)
-            expected = pm4py.precision_token_based_replay(discovery._frame(original), *model)
+            model = pm4py.discover_petri_net_inductive(discovery.as_frame(released), noise_threshold=discovery.NOISE)
+            expected = pm4py.precision_token_based_replay(discovery.as_frame(original), *model)
         found = discovery_quality(original, released, "replay").precision
         assert found == pytest.approx(expected, abs=1e-12)
         seen.add(found)

@@ -1,4 +1,4 @@
-"""Neighbouring logs for each stage of `models.dp.synthetic`, and what an adversary sees of its output alone.
+"""Neighbouring logs for the stages of dp-synthetic and of dp-model, and what an adversary sees of each output alone.
 
 Each stage is audited with all of epsilon and delta on the pair that its promise is most likely to fail on:
 
@@ -9,6 +9,10 @@ Each stage is audited with all of epsilon and delta on the pair that its promise
 * model: a person whose trace is longer than any other, and holds a step that nobody else takes;
 * weights: a person whose case is the only one near its candidate, or one more near a frequent one;
 * times: a person whose step takes longer than any other.
+
+Stages of `models.dp.process_map` are audited alike (`map_stage_pairs`): labels as above, the number of cases with one
+case more, steps with the trace that is longer than any, and the whole map with that trace, and with a label that one
+person alone has.
 
 Events are about the victim's cells alone: an auditor who looked everywhere would need more runs for the same power.
 """
@@ -21,7 +25,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.dp import synthetic
+from models.dp import process_map, synthetic
 from models.dp.annotation import MILLISECOND
 from models.dp.audit import NeighbourPair
 from models.dp.budget import Charge
@@ -112,6 +116,34 @@ def stage_pairs(
         for name, (run, first, other, claim) in stages.items()
         if not only or name in only
     ]
+
+
+def map_stage_pairs(
+    epsilon: Fraction, delta: Fraction, draw: NoiseSource | None = None, only: Sequence[str] = ()
+) -> list[StagePair]:
+    """Return the stages of dp-model and the whole map, each with the whole of epsilon and delta.
+
+    Parameters
+    ----------
+    only
+        Of these: `labels` (the stage, on all its pairs), `cases`, `steps`, `map` and `map with labels`.
+    """
+    source = secure() if draw is None else draw
+    long, both = _log("AC" * (LONG // 2)), Charge(epsilon, delta)
+    declared, selected = _WholeMap.of(epsilon, delta, source, NAMES), _WholeMap.of(epsilon, delta, source, None)
+    runs: dict[str, tuple[str, Callable[[EventLog], Events], EventLog, Charge]] = {
+        "cases": ("stage cases: one case more", _CasesStage(epsilon, source), _log("AB"), Charge(epsilon)),
+        "steps": ("stage steps: a trace longer than any", _StepsStage(epsilon, delta, source), long, both),
+        "map": ("the map: a trace longer than any", declared, long, both),
+        "map with labels": ("the map: a label of one person", selected, _log("X"), both),
+    }
+    found = []
+    if not only or "labels" in only:
+        found += stage_pairs(epsilon, delta, source, only=("label", "label of many", "labels at once", "near labels"))
+    for name, (sentence, run, other, claim) in runs.items():
+        if not only or name in only:
+            found.append(StagePair(_pair(sentence, run, _log(), other), claim))
+    return found
 
 
 def _pair(name: str, run: Callable[[EventLog], Events], first: EventLog, other: EventLog) -> NeighbourPair:
@@ -253,8 +285,7 @@ class _Cells:
         table = VariantCounts.of(log, NAMES)
         each = [rho_of(self.epsilon, self.delta) / 2] * 2
         first, second = contexts.measure(table.variants, table.counts, len(NAMES), each, self.bound, self.draw)
-        for before, after in ((0, 2), (2, 0), (2, 3)):  # A then C, C then A, C then the end
-            yield from _buckets((before, after), int(first.cells[before, after]), float(first.scale[0]))
+        yield from _level_events(first)
         row = np.flatnonzero(second.contexts == 0 * 4 + 2)  # after A C
         for place in row.tolist():
             yield "A C is open"
@@ -288,14 +319,76 @@ class _TimesStage:
         yield from _buckets("slow steps", slow, 2.0)
 
 
+@dataclass(frozen=True, slots=True)
+class _CasesStage:
+    epsilon: Fraction
+    draw: NoiseSource
+
+    def __call__(self, log: EventLog) -> Events:
+        table, terms = VariantCounts.of(log, NAMES), _terms(self.epsilon, Fraction(1, 2))
+        cases = process_map.count_cases(table, _budget(weights=self.epsilon), terms, self.draw)
+        yield from _buckets("cases", cases.count, float(1 / self.epsilon), COMMON)
+
+
+@dataclass(frozen=True, slots=True)
+class _StepsStage:
+    epsilon: Fraction
+    delta: Fraction
+    draw: NoiseSource
+
+    def __call__(self, log: EventLog) -> Events:
+        table, terms = VariantCounts.of(log, NAMES), _terms(self.epsilon, self.delta)
+        budget = _budget(model=self.epsilon, delta=self.delta)
+        design = process_map.map_design(activities=NAMES, case_weight=process_map.MOST_CASE_WEIGHT)
+        level = process_map.measure_steps(table, budget, terms, design, self.draw)
+        yield from _level_events(level)
+
+
+@dataclass(frozen=True, slots=True)
+class _WholeMap:
+    epsilon: Fraction
+    delta: Fraction
+    draw: NoiseSource
+    design: synthetic.Design
+    budget: synthetic.StageBudget
+
+    @classmethod
+    def of(cls, epsilon: Fraction, delta: Fraction, draw: NoiseSource, activities: tuple[str, ...] | None) -> _WholeMap:
+        design = process_map.map_design(activities=activities, sample=200)
+        return cls(epsilon, delta, draw, design, synthetic.StageBudget.of(_terms(epsilon, delta), design))
+
+    def __call__(self, log: EventLog) -> Events:
+        terms = _terms(self.epsilon, self.delta)
+        steps = process_map.map_within(log, terms, self.budget, self.design, self.draw).steps
+        yield "case weight", steps.case_weight
+        yield from _buckets("cases", steps.cases.count, float(20 / self.epsilon), COMMON)
+        for label in steps.labels:
+            yield "label", label
+        if "X" in steps.labels:
+            yield PRIVATE_LABEL
+        if {"A", "C"} <= set(steps.labels):
+            before, after = steps.labels.index("A"), steps.labels.index("C")
+            yield from _buckets("A then C", int(steps.high[before, after]), steps.deviation)
+
+
+def _level_events(level: contexts.ContextLevel) -> Events:
+    """Return the cells of a first level that the longest trace fills: A then C, C then A, and C then the end."""
+    for before, after in ((0, 2), (2, 0), (2, 3)):
+        yield from _buckets((before, after), int(level.cells[before, after]), float(level.scale[0]))
+
+
 def _terms(epsilon: Fraction, delta: Fraction) -> Terms:
     return Terms.of(epsilon, delta)
 
 
 def _budget(
-    *, variants: Fraction = Fraction(0), model: Fraction = Fraction(0), delta: Fraction = Fraction(0)
+    *,
+    variants: Fraction = Fraction(0),
+    model: Fraction = Fraction(0),
+    weights: Fraction = Fraction(0),
+    delta: Fraction = Fraction(0),
 ) -> synthetic.StageBudget:
     """All of delta: half for the threshold and half for the conversion of rho, or all of it for the conversion."""
     none, selects = Fraction(0), 1 if variants else 0
     each = delta / (1 + selects)
-    return synthetic.StageBudget(none, variants, model, none, none, none, each * selects, each)
+    return synthetic.StageBudget(none, variants, model, weights, none, none, each * selects, each)

@@ -76,6 +76,16 @@ class Spread:
         traces, cells, weights = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(traces, np.asarray(cells, dtype=np.int64), np.asarray(weights, dtype=np.float64))
 
+    @classmethod
+    def like_drawn(cls, drawn: Mapping[Variant, int], cases: float, draw: NoiseSource) -> Spread:
+        """Spread so many cases over some of the drawn traces, each with its part of them, as one cell.
+
+        It has no traces if no drawn trace has a label.
+        """
+        some = _some(drawn, draw)
+        prior = np.asarray(list(some.values()), dtype=np.float64) * cases / max(sum(some.values()), 1)
+        return cls(tuple(some), np.zeros(len(some), dtype=np.int64), prior)
+
     def whole_cases(self, cases: Floats, draw: NoiseSource) -> list[tuple[Variant, int]]:
         """Return the traces with whole numbers of cases.
 
@@ -88,9 +98,14 @@ class Spread:
 
 def _near(listed: Sequence[Variant], drawn: Mapping[Variant, int], draw: NoiseSource) -> dict[int, Counter[Variant]]:
     """Return some of the drawn traces, by the place of the candidate that is nearest to each."""
-    pool = [variant for variant, n in drawn.items() if variant for _ in range(n)] if listed else []
-    some = Counter(pool[place] for place in draw.permutation(len(pool))[:POOL].tolist())
+    some = _some(drawn if listed else {}, draw)
     near: dict[int, Counter[Variant]] = {}
     for variant, cell in zip(some, candidates.nearest(list(some), listed).tolist(), strict=True):
         near.setdefault(cell, Counter())[variant] = some[variant]
     return near
+
+
+def _some(drawn: Mapping[Variant, int], draw: NoiseSource) -> Counter[Variant]:
+    """Return `POOL` of the drawn traces that have a label, or all of them if they are fewer."""
+    pool = [variant for variant, n in drawn.items() if variant for _ in range(n)]
+    return Counter(pool[place] for place in draw.permutation(len(pool))[:POOL].tolist())

@@ -1,0 +1,198 @@
+"""The counts of dp-model: shares, chosen weights, drawn noise, consistency, and intervals against their definition."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from models.dp import process_map
+from models.dp.noise import simulated
+from models.dp.process_map import NoisyNumber, map_design, release_map, usual_case_weight, usual_shares
+from models.dp.strict import Terms
+from models.dp.synthesis import contexts
+from models.dp.synthesis.table import VariantCounts
+from models.dp.synthetic import StageBudget
+from models.errors import InputError
+from models.eventlog import EventLog
+from tests.unit.known_noise import EqualNoise, RecordingNoise
+
+NAMES = ("a", "b", "c")
+LOG = EventLog.from_traces([*[("abc", None)] * 300, *[("ac", None)] * 200, *[("abbbbbbbbbbbbbbbbbbbbc", None)] * 20])
+TRUE = {("start", "a"): 520, ("a", "b"): 320, ("b", "b"): 380, ("b", "c"): 320, ("a", "c"): 200, ("c", "end"): 520}
+
+
+def _place(name: str) -> int:
+    return 3 if name in ("start", "end") else NAMES.index(name)
+
+
+def test_the_whole_account_goes_to_cases_steps_and_labels() -> None:
+    """A twentieth each to the cases and to selected labels; shares add up to 1 exactly."""
+    declared, selected = usual_shares(labels=False), usual_shares(labels=True)
+    assert (declared.weights, declared.model) == (Fraction(1, 20), Fraction(19, 20))
+    assert (selected.labels, selected.weights, selected.model) == (Fraction(1, 20), Fraction(1, 20), Fraction(18, 20))
+    for shares in (declared, selected):
+        assert shares.variants == shares.times == 0
+        assert shares.labels + shares.model + shares.weights == 1
+
+
+@pytest.mark.parametrize("weight", [None, 7])
+def test_noise_of_a_release_is_that_of_its_budget(weight: int | None) -> None:
+    """One Laplace draw for the cases, then Gaussian noise for each pair of the four places, in proportion to B."""
+    source = RecordingNoise(seed=3)
+    design = map_design(activities=NAMES, case_weight=weight)
+    released = release_map(
+        LOG, epsilon="1", delta_dp="1e-4", design=design, adapt_weight=weight is None, cases_per_person=2, draw=source
+    )
+    budget = StageBudget.of(Terms.of("1", "1e-4", 2), design)
+    used = released.steps.case_weight
+    assert used == weight if weight else 3 < used < 24
+    cases_scale = 2 / float(budget.pure("weights"))
+    steps_scale = used * contexts.UNIT * 2 / math.sqrt(2 * float(budget.rho("model")))
+    assert source.asked == [(pytest.approx(cases_scale), 1), (pytest.approx(steps_scale), 16)]
+
+
+def test_the_budget_covers_every_case_weight() -> None:
+    """Discrete noise of the least B has the largest distance, and the budget counts that one."""
+    terms = Terms.of("1", "1e-6")
+    design = map_design(activities=NAMES)
+    budget = StageBudget.of(terms, design)
+    counted = budget.composition(terms, design)
+    for weight in (3, 4, 10, 24):
+        drawn = budget.composition(terms, map_design(activities=NAMES, case_weight=weight))
+        assert drawn.distance <= counted.distance
+        assert drawn.pure == counted.pure
+    assert counted.delta(Fraction(1)) <= float(budget.delta_composed)
+
+
+def test_case_weight_grows_with_cases_and_falls_with_noise_and_labels() -> None:
+    """It is within its range, and 3 for a log of no cases."""
+    terms = Terms.of("1", "1e-6")
+    budget = StageBudget.of(terms, map_design(activities=NAMES))
+    deviation = 1 / math.sqrt(2 * float(budget.rho("model")))
+    usual = [usual_case_weight(cases, 10, budget, terms) for cases in (0, 1_000, 4_000, 10**7)]
+    assert usual[0] == 3
+    assert usual[1] == round(process_map.WEIGHT_FACTOR * math.sqrt(1_000 / (deviation * 10)))
+    assert usual[0] <= usual[1] < usual[2] < usual[3] == 24
+    assert usual_case_weight(4_000, 40, budget, terms) < usual[2]
+    of_three = Terms.of("1", "1e-6", 3)
+    assert usual_case_weight(4_000, 10, StageBudget.of(of_three, map_design(activities=NAMES)), of_three) < usual[2]
+
+
+def test_without_noise_counts_are_the_true_ones() -> None:
+    """Also the steps of the cases of which the level has a part only."""
+    design = map_design(activities=NAMES, case_weight=24)
+    steps = release_map(
+        LOG, epsilon="100", delta_dp="1e-3", design=design, adapt_weight=False, draw=EqualNoise(seed=5)
+    ).steps
+    assert steps.labels == NAMES
+    assert steps.cases.count == 520
+    for (before, after), true in TRUE.items():
+        place = _place(before), _place(after)
+        assert abs(int(steps.counts[place]) - true) <= 0.08 * true
+        assert steps.low[place] <= true <= steps.high[place]
+
+
+def test_counts_are_whole_consistent_and_within_their_intervals() -> None:
+    """The entries of each label are its exits, however strong the noise is."""
+    for seed in range(5):
+        steps = release_map(
+            LOG, epsilon="0.5", delta_dp="1e-3", design=map_design(activities=NAMES), draw=simulated(seed)
+        ).steps
+        assert steps.counts.dtype == np.int64
+        assert (steps.counts.sum(axis=0) == steps.counts.sum(axis=1)).all()
+        assert (steps.counts >= 0).all()
+        assert (steps.low <= steps.counts).all()
+        assert (steps.counts <= steps.high).all()
+        assert (steps.low >= 0).all()
+
+
+def test_intervals_cover_the_steps_that_a_level_has_in_full() -> None:
+    """Of cases that are not capped: 95 %, over 200 draws of 9 pairs. A share below .92 has chance 1e-8 at .95."""
+    log = EventLog.from_traces([*[("abc", None)] * 3_000, *[("acb", None)] * 2_000])
+    true = np.zeros((4, 4), dtype=np.int64)
+    for (before, after), number in {
+        (3, 0): 5,
+        (0, 1): 3,
+        (1, 2): 3,
+        (2, 3): 3,
+        (0, 2): 2,
+        (2, 1): 2,
+        (1, 3): 2,
+    }.items():
+        true[before, after] = number * 1_000
+    terms, design = Terms.of("1", "1e-6"), map_design(activities=NAMES, sample=100)
+    budget = StageBudget.of(terms, design)
+    covered, cases = [], []
+    for seed in range(200):
+        steps = process_map.map_within(log, terms, budget, design, simulated(seed)).steps
+        occurs = true > 0
+        covered.append(((steps.low <= true) & (true <= steps.high))[occurs].mean())
+        cases.append(steps.cases.low <= 5_000 <= steps.cases.high)
+    assert 0.92 <= float(np.mean(covered)) <= 0.98
+    assert 0.90 <= float(np.mean(cases)) <= 0.99
+
+
+def test_the_interval_of_the_cases_is_that_of_the_noise() -> None:
+    """Three scales to both sides, since exp(-3) is .05; never below 0."""
+    terms = Terms.of("1", "1e-6")
+    budget = StageBudget.of(terms, map_design(activities=NAMES))
+    table = VariantCounts.of(LOG, NAMES)
+    margin = math.ceil(math.log(20) / float(budget.pure("weights")))
+    assert process_map.count_cases(table, budget, terms, EqualNoise(5)) == NoisyNumber(525, 525 - margin, 525 + margin)
+    none = process_map.count_cases(table, budget, terms, EqualNoise(-520))
+    assert none == NoisyNumber(0, 0, margin)
+
+
+def test_a_log_of_noise_alone_gives_an_empty_map() -> None:
+    """No trace is drawn from a model of nothing; the intervals remain."""
+    empty = EventLog.from_traces([((), None)] * 5)
+    steps = release_map(
+        empty, epsilon="1", delta_dp="1e-6", design=map_design(activities=NAMES), draw=EqualNoise(0)
+    ).steps
+    assert not steps.counts.any()
+    assert not steps.low.any()
+    assert (steps.high > 0).all()
+
+
+def test_no_label_may_leave() -> None:
+    """The map is then of start and end alone, and the operator learns it."""
+    log = EventLog.from_traces([("ab", None)])
+    released = release_map(log, epsilon="1", delta_dp="1e-6", design=map_design(), draw=simulated(1))
+    assert released.selected_labels == ()
+    assert released.steps.counts.shape == (1, 1)
+    assert released.operator["warnings"] == [
+        "no event of the log has a label that may leave: declare activities, or raise epsilon"
+    ]
+
+
+def test_labels_of_an_earlier_release_are_kept() -> None:
+    """The release selects none, and steps get the rho of the labels too."""
+    source = RecordingNoise(seed=3)
+    released = release_map(LOG, epsilon="1", delta_dp="1e-4", design=map_design(), draw=source, kept_labels=("a", "c"))
+    assert released.selected_labels == ("a", "c")
+    budget = StageBudget.of(Terms.of("1", "1e-4"), map_design()).after_labels()
+    scale = released.steps.case_weight * contexts.UNIT / math.sqrt(2 * float(budget.rho("model")))
+    assert source.asked[-1] == (pytest.approx(scale), 9)
+    assert len(source.asked) == 2
+
+
+def test_dropped_events_are_reported_to_the_operator() -> None:
+    """Counts of the source are the operator's alone."""
+    released = release_map(
+        LOG, epsilon="1", delta_dp="1e-4", design=map_design(activities=("a", "b")), draw=simulated(1)
+    )
+    assert released.operator["labels"] == {"may_leave": 2, "dropped_events": 520}
+    assert released.operator["cases"]["in"] == 520
+    assert released.operator["warnings"] == [
+        f"520 of {LOG.n_events} events have labels that are not declared or not frequent enough, and were dropped: "
+        "2 labels may leave"
+    ]
+
+
+def test_terms_that_cannot_be_drawn_are_refused() -> None:
+    """Before any noise."""
+    with pytest.raises(InputError, match="too small"):
+        release_map(LOG, epsilon="1e-30", delta_dp="1e-6", design=map_design(activities=NAMES))

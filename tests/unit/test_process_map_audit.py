@@ -1,0 +1,117 @@
+"""Every stage of dp-model and the whole map against their claims; planted bugs are caught.
+
+Runs are seeded, so each audit is decided once. `ALPHA` is the chance that an audit of a right stage refutes it. At 600
+runs an event that never happens on the other log refutes a claim of 1 where it happens in a fifth of the runs
+(`test_dp_synthetic_audit.test_power_of_these_audits`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.dp import audit, noise, process_map
+from models.dp.budget import Charge
+from models.dp.noise import NoiseSource
+from models.dp.synthesis import contexts
+from models.dp.synthesis.neighbours import map_stage_pairs
+from models.eventlog import EventLog
+
+EPSILON, DELTA = Fraction(1), Fraction(1, 100)
+ALPHA = 1e-3
+RUNS = 600
+
+
+def _finding(stage: str, runs: int = RUNS, source: NoiseSource | None = None) -> audit.Finding:
+    (found,) = map_stage_pairs(EPSILON, DELTA, source or noise.simulated(5), only=[stage])
+    return audit.audit(found.pair, runs, delta=float(found.claim.delta), alpha=ALPHA)
+
+
+def test_each_stage_has_its_neighbours_and_its_claim() -> None:
+    """All of epsilon each, and delta where Gaussian noise or a threshold needs it."""
+    found = map_stage_pairs(EPSILON, DELTA, noise.simulated(1))
+    assert [(stage.pair.name, stage.claim) for stage in found[4:]] == [
+        ("stage cases: one case more", Charge(EPSILON)),
+        ("stage steps: a trace longer than any", Charge(EPSILON, DELTA)),
+        ("the map: a trace longer than any", Charge(EPSILON, DELTA)),
+        ("the map: a label of one person", Charge(EPSILON, DELTA)),
+    ]
+    assert all(stage.pair.name.startswith("stage labels") for stage in found[:4])
+    assert [stage.pair.name for stage in map_stage_pairs(EPSILON, DELTA, only=["cases"])] == [
+        "stage cases: one case more"
+    ]
+    assert len(map_stage_pairs(EPSILON, DELTA, only=["labels"])) == 4
+
+
+@pytest.mark.parametrize(("stage", "runs"), [("cases", RUNS), ("steps", RUNS), ("map", 60), ("map with labels", 60)])
+def test_no_stage_is_refuted(stage: str, runs: int) -> None:
+    """A bound above the claim of a stage would refute it."""
+    assert not _finding(stage, runs).refutes(1.0)
+
+
+def test_the_auditor_is_not_blind() -> None:
+    """It sees a good part of the epsilon of the cases."""
+    assert _finding("cases", 1_000).epsilon > 0.3
+
+
+class _Half(NoiseSource):
+    """Noise of half the scale, or deviation."""
+
+    def laplace(self, scale: float, size: int) -> np.ndarray:
+        return super().laplace(scale / 2, size)
+
+    def gaussian(self, scale: float, size: int) -> np.ndarray:
+        return super().gaussian(scale / 2, size)
+
+
+def test_half_the_scale_of_the_cases_is_caught() -> None:
+    """It spends twice the epsilon."""
+    assert _finding("cases", 1_500, _Half(np.random.default_rng(6))).refutes(1.0)
+
+
+def test_steps_without_a_cap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: every step of a long case counts in full."""
+    monkeypatch.setattr(contexts, "step_weights", lambda variants, labels, bound: np.full(len(variants), contexts.UNIT))
+    assert _finding("steps", 200).refutes(1.0)
+
+
+@pytest.mark.parametrize(("stage", "runs"), [("steps", 300), ("map", 100)])
+def test_noise_of_the_least_case_weight_is_caught(stage: str, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the steps weigh as the chosen B allows, and the noise is that of the least one."""
+    weights = contexts.step_weights
+    plain = process_map.measure_steps
+
+    def narrow(table: Any, budget: Any, terms: Any, design: Any, draw: Any) -> contexts.ContextLevel:
+        monkeypatch.setattr(contexts, "step_weights", lambda variants, labels, _: weights(variants, labels, 24))
+        level = plain(table, budget, terms, replace(design, case_weight=3), draw)
+        monkeypatch.setattr(contexts, "step_weights", weights)
+        return level
+
+    monkeypatch.setattr(process_map, "measure_steps", narrow)
+    assert _finding(stage, runs).refutes(1.0)
+
+
+def test_a_true_number_of_cases_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: B, or anything else of the map, follows from the true number of cases."""
+
+    def true_number(table: Any, *_rest: Any) -> process_map.NoisyNumber:
+        cases = int(table.counts.sum())
+        return process_map.NoisyNumber(cases, cases, cases)
+
+    monkeypatch.setattr(process_map, "count_cases", true_number)
+    monkeypatch.setattr(process_map, "usual_case_weight", lambda cases, *_rest: 3 + cases % 2)
+    assert _finding("map", 120).refutes(1.0)
+
+
+def test_labels_of_the_raw_log_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the alphabet of the map is that of the log."""
+
+    def all_labels(log: EventLog, *_rest: Any, **_kept: Any) -> tuple[str, ...]:
+        return tuple(sorted(map(str, log.activity.values)))
+
+    monkeypatch.setattr(process_map, "chosen_labels", all_labels)
+    assert _finding("map with labels", 120).refutes(1.0)

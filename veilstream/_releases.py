@@ -430,6 +430,11 @@ def _read_release(manifest: Mapping[str, Any], store: Store, _folder: ResultFold
     from stream.release.public_files import FILES
 
     publication, sequence = manifest["publication"], manifest["sequence"]
+    if "content" in manifest:
+        raise InputError(
+            f"release {sequence} of {publication} holds a process map and no log: read its files in "
+            f"{store.location(publication, sequence)}"
+        )
     names = {entry["path"] for entry in manifest["files"]}
     name = next(name for name in FILES.values() if name in names)
     local = Path(store.location(publication, sequence)) / name

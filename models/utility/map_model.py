@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from models.eventlog import EventLog
@@ -58,14 +59,14 @@ def petri_net(
     return net, initial, final
 
 
-def visible_labels(pm4py: Any, path: str) -> tuple[str, ...]:
+def visible_labels(pm4py: Any, path: Path) -> tuple[str, ...]:
     """Return the sorted labels of the activities in a BPMN or PNML file."""
-    if path.endswith(".pnml"):
-        net, _, _ = pm4py.read_pnml(path)
+    if path.suffix == ".pnml":
+        net, _, _ = pm4py.read_pnml(str(path))
         return tuple(sorted(t.label for t in net.transitions if t.label is not None))
     from pm4py.objects.bpmn.obj import BPMN
 
-    nodes = pm4py.read_bpmn(path).get_nodes()
+    nodes = pm4py.read_bpmn(str(path)).get_nodes()
     return tuple(sorted(node.get_name() for node in nodes if isinstance(node, BPMN.Task)))
 
 

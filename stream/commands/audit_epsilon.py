@@ -25,15 +25,23 @@ if TYPE_CHECKING:
 PANEL = "Measure"
 
 TERMS = ("epsilon", "delta_dp")
-TAKES = {"amun": ("delta", "variant"), "dp-log": TERMS, "dp-variants": TERMS, "dp-synthetic": TERMS}
+TAKES = {
+    "amun": ("delta", "variant"),
+    "dp-log": TERMS,
+    "dp-variants": TERMS,
+    "dp-synthetic": TERMS,
+    "dp-model": TERMS,
+}
 """Options that each kind takes."""
 
 WITH_TIMES = ("amun", "dp-log")
 
+WITH_STAGES = ("dp-synthetic", "dp-model")
+
 
 def command(
     mechanism: Annotated[
-        str, typer.Option(help="amun, dp-log, dp-variants or dp-synthetic (with its stages).")
+        str, typer.Option(help="amun, dp-log, dp-variants, dp-synthetic or dp-model (both with their stages).")
     ] = "dp-variants",
     epsilon: Annotated[
         str | None, typer.Option(help="epsilon of the dp kinds (default 1; with --pipeline 0.1 a release).")
@@ -81,10 +89,11 @@ def command(
     if pipeline:
         pairs, claim = _pipeline(built, cases)
     else:
-        pairs, claim = _pairs(built, counts), _claim(built)
+        # A release of dp-model is no log; its whole is among its stages.
+        pairs, claim = [] if built.kind == "dp-model" else _pairs(built, counts), _claim(built)
     claims = [claim] * len(pairs)
-    if not pipeline and built.kind == "dp-synthetic":
-        stages = _stages(claim)
+    if not pipeline and built.kind in WITH_STAGES:
+        stages = _stages(built.kind, claim)
         pairs += [stage.pair for stage in stages]
         claims += [stage.claim for stage in stages]
     document = _document(built, claim, pairs, claims, runs, alpha, pipeline=pipeline)
@@ -103,7 +112,11 @@ def _mechanism(kind: str, parameters: Mapping[str, Any]) -> Mechanism:
     # The logs of the audit have two or three labels, and a small sample shows as much of the model as a large one.
     if "rho" in parameters:
         return mechanism_of(kind, {"rho": parameters["rho"], "delta_dp": parameters["delta_dp"]})
-    further = {"activities": ["A", "B", "C"], "sample": 200, "traces": 20} if kind == "dp-synthetic" else {}
+    further: dict[str, Any] = {}
+    if kind in WITH_STAGES:
+        further["activities"] = ["A", "B", "C"]
+    if kind == "dp-synthetic":
+        further |= {"sample": 200, "traces": 20}
     return mechanism_of(kind, {name: parameters[name] for name in TAKES[kind]} | further)
 
 
@@ -140,11 +153,12 @@ def _counting(built: Mechanism) -> Any:
     return lambda true: release_counts(true, terms.epsilon, terms.delta_dp, secure(), person)
 
 
-def _stages(claim: Charge) -> list[StagePair]:
-    """Return the pairs of each stage of dp-synthetic alone, with the whole epsilon and delta."""
-    from models.dp.synthesis.neighbours import stage_pairs
+def _stages(kind: str, claim: Charge) -> list[StagePair]:
+    """Return the pairs of each stage of a kind alone, with the whole epsilon and delta; of dp-model the whole too."""
+    from models.dp.synthesis.neighbours import map_stage_pairs, stage_pairs
 
-    return stage_pairs(claim.epsilon, claim.delta)
+    pairs_of_kind = map_stage_pairs if kind == "dp-model" else stage_pairs
+    return pairs_of_kind(claim.epsilon, claim.delta)
 
 
 def _pipeline(built: Mechanism, cases: str) -> tuple[list[NeighbourPair], Charge]:

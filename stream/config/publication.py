@@ -132,6 +132,7 @@ class Publication(ConfigTable):
                 f"{where}: publish_after hides how long a build took, which only dp releases must not reveal; "
                 f"{self.build_mechanism.kind} makes none; remove it"
             )
+        self._refuse_log_keys(where)
         self._refuse_other_resources(where)
         self._refuse_vacuous_bounds(where)
         self._refuse_impossible_ba(where)
@@ -212,6 +213,18 @@ class Publication(ConfigTable):
     def carries_resources(self) -> bool:
         """Whether the mechanism counts and releases who did an event."""
         return "resource" in (self.build_mechanism.perspective or ())
+
+    def _refuse_log_keys(self, where: str) -> None:
+        """Refuse keys about the log of a release for a kind that releases none."""
+        if self.build_mechanism.releases_log:
+            return
+        keys: list[str] = [name for name in ("formats", "release_attributes") if name in self.model_fields_set]
+        if self.assess:
+            keys.append("assess")
+        if keys:
+            raise InputError(
+                f"{where}: {keys[0]} is about released logs, and {self.build_mechanism.kind} has none; remove it"
+            )
 
     def _refuse_other_resources(self, where: str) -> None:
         """Refuse to release resources that the mechanism does not count.

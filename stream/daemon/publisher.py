@@ -37,6 +37,9 @@ megabyte; what is around the rows, key and head, is below a kilobyte."""
 NOT_STREAMED = "not_streamed"
 """Value of `events` in an announcement if they could not be announced; the files are at `location`."""
 
+NO_LOG = "none"
+"""Value of `events` in an announcement if the release holds no log, and so no events."""
+
 LOGS = ("log.parquet", "log.csv.gz", "log.xes.gz")
 
 Records = Sequence[tuple[str, bytes | None, bytes]]
@@ -52,6 +55,8 @@ class Announcer:
     def __call__(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> None:
         """Announce a release."""
         head = {"v": VERSION, "manifest": manifest, "location": folder}
+        if "content" in manifest:
+            head["events"] = NO_LOG
         # Releases of a fixed delay are announced outside of a decision.
         with log_fields(publication=publication, release=sequence):
             reason = self._send_announcement(publication, sequence, head)
@@ -93,7 +98,7 @@ class Announcer:
         return reason
 
     def _framed(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> Records:
-        if not self._source.released_events:
+        if not self._source.released_events or "content" in manifest:
             return []
         key = f"{publication}/{sequence}".encode()
         return [(self._events, key, frame) for frame in frames(publication, sequence, _read(folder, manifest))]

@@ -35,7 +35,12 @@ SHA256 = {"@id": "spdx:checksumAlgorithm_sha256", "@type": "spdx:ChecksumAlgorit
 MEDIA_TYPES = "https://www.iana.org/assignments/media-types/"
 FORMATS = {
     ".xes": "application/xml",
+    ".bpmn": "application/xml",
+    ".pnml": "application/xml",
     ".csv": "text/csv",
+    ".html": "text/html",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
     ".parquet": "application/vnd.apache.parquet",
 }
 GZIP = "application/gzip"

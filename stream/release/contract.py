@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -210,6 +211,8 @@ class Build:
     * `accumulated`: the log over everything published so far that is published with the release, without times.
     * `weakened`: erasure or retention removed cases that the promise had counted. It then holds of the others as far
       as it still can, and `not_guaranteed` lists that.
+    * `files`: content of the files of a release without a log, by name; None: the files hold `log`. They do not show
+      when they were made.
     * `plan`: digest of the plan on a table of variants, if an engine made the build as one (stream.release.planned).
     """
 
@@ -232,6 +235,7 @@ class Build:
     weakened: bool = False
     accumulated: EventLog | None = None
     plan: str | None = None
+    files: Mapping[str, bytes] | None = None
 
 
 class Mechanism(BaseModel, ABC):
@@ -245,6 +249,9 @@ class Mechanism(BaseModel, ABC):
 
     releases_attributes: ClassVar[bool] = True
     """Whether a released record is one case of the source, whose attributes can leave with it."""
+
+    releases_log: ClassVar[bool] = True
+    """Whether a release holds a log. The builds of a kind without one have `files`, and it overrides `broken_files`."""
 
     counts_cases: ClassVar[bool] = False
     """Whether everything in a release is noisy counts of cases, so that releases of disjoint cases compose in parallel
@@ -407,6 +414,18 @@ class Mechanism(BaseModel, ABC):
         `released.log` comes from the reader; `exposure` is used only for the class of each sensitive value.
         """
         return []
+
+    def broken_files(self, folder: Path, files: Mapping[str, bytes]) -> list[str]:
+        """Return why the files of a release without a log must not leave, after they were read back.
+
+        Parameters
+        ----------
+        folder
+            The prepared folder of the release.
+        files
+            The content that the build gave each file.
+        """
+        raise InputError(f"{self.kind} releases a log")
 
     def check_log(self, log: EventLog) -> None:
         """Raise InputError if a whole log lacks what the parameters need (a stream is never seen as a whole)."""

@@ -82,7 +82,7 @@ class MechanismSection(TypedDict, total=False):
 
 
 class Manifest(TypedDict, total=False):
-    """manifest.json."""
+    """manifest.json. `content`: `map` of a release that holds a process map and no log; absent: it holds a log."""
 
     version: int
     process: str
@@ -92,6 +92,7 @@ class Manifest(TypedDict, total=False):
     previous: int | None
     chain: Chain
     published: str
+    content: str
     mechanism: MechanismSection
     promise: Mapping[str, Any]
     budget: Budget | None

@@ -151,6 +151,8 @@ def assess_mechanism(
     InputError
         The mechanism refuses a half, or a half cannot be attacked.
     """
+    if not mechanism_.releases_log:
+        raise InputError(f"{mechanism_.kind} releases no log, and these attacks look for cases in one")
     divided = []
     for number in range(divisions):
         cases = halves(exposure.log.n_cases, attackers.seed + number)

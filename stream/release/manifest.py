@@ -65,6 +65,10 @@ how the events came in (docs/decisions/029-what-no-row-decides.md).
 """
 
 
+MAP = "map"
+"""`content` of a manifest whose release holds the files of a process map, and no log."""
+
+
 def manifest(
     spec: PublicationSpec, charged: Charged, build: Build, *, published: str, accepted_gaps: int, simulated: bool
 ) -> Manifest:
@@ -116,6 +120,8 @@ def manifest(
         "config_digest": spec.config_digest,
         "software": software(),
     }
+    if build.files is not None:
+        body["content"] = MAP
     if simulated:
         body["clock"] = "simulated"
     if accepted_gaps:
@@ -132,6 +138,7 @@ CUT_OFF = (
     "Do not count unfinished cases, and do not take the last activity of a case for its outcome."
 )
 NOT_OVER = "Cases that were not over when the release was made may be in it; they look unfinished."
+UNCERTAIN = "All counts carry noise. Each has an interval, which covers the true number with a chance of 95 %."
 AFTER_THE_CUT = "Times carry noise: some are after the moment of the release."
 
 
@@ -144,6 +151,8 @@ def reading_notes(build: Build) -> list[str]:
     notes = [CUT_OFF] if build.n_actual else []
     if not build.immutable:
         notes.append(NOT_OVER)
+    if build.files is not None:
+        notes.append(UNCERTAIN)
     if build.time_basis == "noised":
         notes.append(AFTER_THE_CUT)
     return notes

@@ -96,7 +96,8 @@ def _named_by(resource: Column) -> Column:
 def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism: Mechanism) -> dict[str, Writer]:
     """Return a writer for each file of the release, by file name.
 
-    These are the released log and, if releases add up, the log over everything published so far.
+    These are the released log and, if releases add up, the log over everything published so far; or the files of a
+    release without a log.
 
     Parameters
     ----------
@@ -107,6 +108,8 @@ def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism:
     build, mechanism
         Give the header of the files: operations, and notes for readers.
     """
+    if build.files is not None:
+        return {name: _writer_of_bytes(content) for name, content in build.files.items()}
     by_name = _writers_of_log(formats, released, build, mechanism)
     if build.accumulated is not None:
         all_so_far = replace(build, log=build.accumulated, time_basis="ordinal", attributes={})
@@ -114,6 +117,13 @@ def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism:
         for name, writer in _writers_of_log(formats, accumulated, all_so_far, mechanism).items():
             by_name[accumulated_name(name)] = writer
     return by_name
+
+
+def _writer_of_bytes(content: bytes) -> Writer:
+    def write(path: Path) -> None:
+        path.write_bytes(content)
+
+    return write
 
 
 def _writers_of_log(
@@ -165,6 +175,8 @@ def faults(
     sources
         Case of the build by released case id.
     """
+    if build.files is not None:
+        return mechanism.broken_files(folder, build.files)
     lines = []
     for name in formats:
         path = folder / FILES[name]

@@ -108,6 +108,10 @@ def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str]
         The log lacks an attribute, an attribute names cases, the mechanism releases no attributes, or it does not fit
         the log.
     """
+    if not mechanism_.releases_log:
+        raise InputError(
+            f"{mechanism_.kind} releases no log, so one file cannot hold it; replay the log with a configuration"
+        )
     last = int(log.time.max()) if log.n_events else 0
     if released and not mechanism_.releases_attributes:
         raise InputError(f"--release-attributes: {mechanism_.kind} releases no attributes of cases")

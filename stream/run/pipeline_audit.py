@@ -42,6 +42,7 @@ from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, PlainRow, Row, Tick
+from stream.release.map_files import COUNTS
 from stream.release.schedule import SimulatedClock
 from stream.run.service import ReleaseService
 
@@ -303,11 +304,21 @@ def visible(folder: Path, common: int) -> Iterator[tuple[Any, ...]]:
             yield ("no events",)
             continue
         yield from contents(log, common)
+    for path in folder.glob(COUNTS):
+        yield from map_contents(json.loads(path.read_text(encoding="utf-8")))
     for path in sorted(folder.glob("accumulated.*"))[:1]:
         try:
             yield from (("so far", *event) for event in contents(read_log(path), common))
         except NoEventsError:
             yield "so far", "no events"
+
+
+def map_contents(counts: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Return the numbers of a process map, in steps of `COUNT_STEP`."""
+    yield "case weight", counts["case_weight"]
+    yield "cases", counts["cases"]["count"] // COUNT_STEP
+    for row in counts["steps"]:
+        yield "steps", row["from"], row["to"], row["count"] // COUNT_STEP
 
 
 def _variants(folder: Path) -> Counter[tuple[str, ...]]:

@@ -45,6 +45,7 @@ PUBLICATIONS = {
     "amun": f'{{ kind = "amun", variant = "sampling", delta = 0.2 }}\n{DATA_CUTS}',
     "dp-log": f'{{ kind = "dp-log", epsilon = 9.0, delta_dp = 0.1, max_duration = "1d" }}\n{DATA_CUTS}',
     "dp-synthetic": f'{{ kind = "dp-synthetic", epsilon = 30.0, delta_dp = 0.1, max_labels = 3 }}\n{DATA_CUTS}',
+    "dp-model": f'{{ kind = "dp-model", epsilon = 30.0, delta_dp = 0.1, max_labels = 3 }}\n{DATA_CUTS}',
     "dp-variants": f'{{ kind = "dp-variants", epsilon = 9.0, delta_dp = 0.1 }}\n{DATA_CUTS}',
 }
 STAFF = 'resource_roles = { assistant = ["CANARYNURSE0", "CANARYNURSE1"], doctor = ["CANARYNURSE2"] }'
@@ -76,9 +77,8 @@ def configured(folder: Path) -> Path:
     """Every kind of mechanism and every answer of the gate."""
     lines = ['[process]\nname = "canary"\nsensitive = ["diagnosis"]\ncompletion = "log_end"\n' + STAFF]
     for name, mechanism in PUBLICATIONS.items():
-        window = (
-            f'name = "{name}"\naudience = "{name}"\nformats = ["xes", "csv", "parquet"]\nwindow = {{ new_cases = 30 }}'
-        )
+        formats = "" if name == "dp-model" else 'formats = ["xes", "csv", "parquet"]\n'
+        window = f'name = "{name}"\naudience = "{name}"\n{formats}window = {{ new_cases = 30 }}'
         lines.append(f"[[publication]]\n{window}\nmechanism = {mechanism}")
     (folder / "c.toml").write_text("\n".join(lines) + DECLARED)
     return folder / "c.toml"
@@ -132,7 +132,7 @@ def test_no_kind_of_mechanism_is_left_out() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(PUBLICATIONS) - {"refused", "infeasible"}))
 def test_no_published_file_holds_what_was_planted(world: Path, name: str) -> None:
-    """Log in three formats and manifest: no case id, resource, unlisted attribute or source time."""
+    """Log in three formats (or map) and manifest: no case id, resource, unlisted attribute or source time."""
     folder = world / "out" / "public" / name
     assert len(list(folder.glob("release-*"))) == 2
     text = everything(folder)

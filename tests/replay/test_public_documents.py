@@ -36,9 +36,10 @@ PUBLICATIONS = {
     "amun": '{ kind = "amun", variant = "sampling", delta = 0.2 }\ngate = { public_cut = true }',
     "dp-log": f'{{ kind = "dp-log", epsilon = 9.0, delta_dp = 0.1, max_duration = "1d" }}\n{PRIVATE}',
     "dp-synthetic": f'{{ kind = "dp-synthetic", epsilon = 30.0, delta_dp = 0.1, max_labels = 3 }}\n{PRIVATE}',
+    "dp-model": f'{{ kind = "dp-model", epsilon = 30.0, delta_dp = 0.1, max_labels = 3 }}\n{PRIVATE}',
     "dp-variants": f'{{ kind = "dp-variants", epsilon = 9.0, delta_dp = 0.1 }}\n{PRIVATE}',
 }
-WITH_EPSILON = frozenset({"dp-log", "dp-synthetic", "dp-variants"})
+WITH_EPSILON = frozenset({"dp-log", "dp-model", "dp-synthetic", "dp-variants"})
 
 CONTENT = "digest and size of the released log: what the mechanism promises about the log holds for them"
 CHAIN = "digest of the manifest before it, which differs where a digest of a log differs"
@@ -85,10 +86,8 @@ def documents(folder: Path, source: Path) -> Path:
     """Releases of all kinds, and a statement of each series in both formats."""
     lines = ['[process]\nname = "ward"\nsensitive = ["amount"]\ncompletion = "log_end"']
     for name, mechanism in PUBLICATIONS.items():
-        lines.append(
-            f'[[publication]]\nname = "{name}"\naudience = "{name}"\nformats = ["xes", "csv", "parquet"]\n{DAY}\n'
-            f"mechanism = {mechanism}"
-        )
+        formats = "" if name == "dp-model" else 'formats = ["xes", "csv", "parquet"]\n'
+        lines.append(f'[[publication]]\nname = "{name}"\naudience = "{name}"\n{formats}{DAY}\nmechanism = {mechanism}')
     folder.mkdir()
     (folder / "c.toml").write_text("\n".join(lines) + "\n" + DECLARED_INPUT)
     command = ["replay", str(source), "-c", str(folder / "c.toml"), "-o", str(folder / "out"), "--json"]
@@ -123,13 +122,14 @@ def fields(folder: Path, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for release in sorted((folder / "out" / "public" / name).glob("release-*")):
         own: dict[str, Any] = dict(flat(json.loads((release / "manifest.json").read_text()), "manifest"))
-        own["xes/header"] = header(release / "log.xes.gz", "<trace")
-        own["csv/header"] = header(release / "log.csv.gz", "\n")
-        metadata = pq.read_metadata(release / "log.parquet")
-        schema = pq.read_schema(release / "log.parquet")
-        own["parquet/log/rows"] = (metadata.num_rows, metadata.serialized_size)
-        own["parquet/schema"] = (schema.names, [str(kind) for kind in schema.types], schema.metadata)
-        own["parquet/created_by"] = (metadata.created_by, metadata.format_version)
+        if (release / "log.parquet").exists():
+            own["xes/header"] = header(release / "log.xes.gz", "<trace")
+            own["csv/header"] = header(release / "log.csv.gz", "\n")
+            metadata = pq.read_metadata(release / "log.parquet")
+            schema = pq.read_schema(release / "log.parquet")
+            own["parquet/log/rows"] = (metadata.num_rows, metadata.serialized_size)
+            own["parquet/schema"] = (schema.names, [str(kind) for kind in schema.types], schema.metadata)
+            own["parquet/created_by"] = (metadata.created_by, metadata.format_version)
         own["names"] = sorted(path.name for path in release.iterdir())
         found |= {f"{release.name}/{path}": value for path, value in own.items()}
     for suffix in ("md", "html"):

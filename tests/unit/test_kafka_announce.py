@@ -121,3 +121,15 @@ def _announcer(folder: Path, failures: list[Exception]) -> tuple[Announcer, list
         sent.extend(records)
 
     return Announcer("p", Source.model_validate({"topics": ["t"], "bootstrap": "b:1"}), send), sent
+
+
+def test_a_map_is_announced_without_events(tmp_path: Path) -> None:
+    """Its manifest says what it holds; no frame follows, and nothing is read from the store."""
+    sent: list[tuple[str, Any]] = []
+    source = Source.model_validate({"topics": ["t"], "bootstrap": "b:1", "released_events": True})
+    announce = Announcer("p", source, lambda records: sent.extend((to, json.loads(value)) for to, _, value in records))
+    manifest = {"content": "map", "files": [{"path": "dfg.json"}]}
+    announce("maps", 3, manifest, str(tmp_path / "nowhere"))
+    ((to, body),) = sent
+    assert to == "veilstream.p.releases"
+    assert (body["manifest"], body["events"]) == (manifest, "none")

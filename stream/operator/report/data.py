@@ -64,6 +64,7 @@ from stream.release.documents import (
     TrueLinkerRow,
 )
 from stream.release.gate import MEASURES, Measure, worst_anonymity
+from stream.release.map_files import COUNTS
 from stream.release.verdict import Verdict, Word
 
 # Names by number: what a page may show of activities and background knowledge without naming any of it.
@@ -121,6 +122,15 @@ def flow(log: EventLog) -> Flow:
     seen, counts = np.unique(codes[codes >= 0], return_counts=True)
     nodes = {str(names[code]): count for code, count in zip(seen.tolist(), counts.tolist(), strict=True)}
     return Flow(Counter(nodes), edges)
+
+
+def flow_of_map(counts: Mapping[str, Any]) -> Flow:
+    """Return the counts of a released map, without the start and the end of cases."""
+    edges: Counter[tuple[str, str]] = Counter()
+    for row in counts["steps"]:
+        if row["count"] and row["from"] is not None and row["to"] is not None:
+            edges[row["from"], row["to"]] = row["count"]
+    return Flow(Counter({row["name"]: row["count"] for row in counts["activities"] if row["count"]}), edges)
 
 
 def released(folder: Path) -> EventLog | None:
@@ -690,13 +700,17 @@ def _budget(account: Account, last: AuditDocument, by_now: Budget) -> BudgetSect
 
 def _flows(output: Path, name: str, released_numbers: Sequence[int], source: EventLog | None) -> list[tuple[str, Flow]]:
     """Before and after: the source log and the last release, or the last two releases without a source."""
-    logs = [
-        (f"Release {number}", released(OperatorLayout(output).release(name, number)))
-        for number in released_numbers[-1 if source is not None else -2 :]
-    ]
-    if source is not None:
-        logs.insert(0, ("Source log", source))
-    return [(title, flow(log)) for title, log in logs if log is not None and log.n_events]
+    flows = []
+    if source is not None and source.n_events:
+        flows.append(("Source log", flow(source)))
+    for number in released_numbers[-1 if source is not None else -2 :]:
+        counts = output / "public" / name / release_name(number) / COUNTS
+        log = released(OperatorLayout(output).release(name, number))
+        if counts.is_file():
+            flows.append((f"Release {number}", flow_of_map(read_json(counts))))
+        elif log is not None and log.n_events:
+            flows.append((f"Release {number}", flow(log)))
+    return flows
 
 
 def _graphs(flows: Sequence[tuple[str, Flow]], labels: ItemNames) -> list[Graph]:

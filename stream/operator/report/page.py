@@ -13,12 +13,13 @@ from markupsafe import Markup
 
 from models.dp.account import RULE_TEXTS
 from stream.operator.papers import Links
-from stream.operator.report import drawing, figures, plots
+from stream.operator.report import figures, plots
 from stream.operator.report.document import AnonymityRow, AttemptRow, HappenedRow, PublicationReport, Report
 from stream.operator.report.templates import environment_of
 from stream.operator.report.words import every, sentence
 from stream.release.manifest import software
 from stream.release.verdict import LOOKS
+from stream.values import graph_drawing
 
 FOLDER = Path(__file__).parent
 COLUMNS = {
@@ -97,7 +98,7 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
         "utility": _figures(figures.utility(publication)),
         "mining": _mining(publication["utility"]),
         "reading": (publication["manifest"] or {}).get("reading") or [],
-        "graphs": [(graph, drawing.draw(graph, max(counts, default=None))) for graph in publication["graphs"]],
+        "graphs": [(graph, graph_drawing.draw(graph, max(counts, default=None))) for graph in publication["graphs"]],
         "why_not": {name: why_not(publication[name]) for name in ("anonymity", "risk", "utility")},
     }
 

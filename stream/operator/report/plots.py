@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from stream.operator.report import svg
-from stream.operator.report.svg import element
+from stream.values import svg
+from stream.values.svg import element
 
 WIDTH, HEIGHT = 360.0, 230.0
 LEFT, RIGHT, TOP, BOTTOM = 42.0, 10.0, 26.0, 36.0

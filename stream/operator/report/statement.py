@@ -23,7 +23,7 @@ from stream.operator import approval
 from stream.operator.history import read_json, verdicts_of
 from stream.operator.report.words import explained, sentence
 from stream.release import membership
-from stream.release.manifest import VERSION, software
+from stream.release.manifest import MAP, VERSION, software
 
 TIMES = {
     "ordinal": "No times. The time column holds the place of an event in its case, counted in seconds from 1970-01-01.",
@@ -33,6 +33,13 @@ TIMES = {
     "times relative_time.",
     "noised": "Times with random noise.",
 }
+
+MAP_FILES = (
+    ("dfg.json", "How often each activity directly follows each, with intervals, and the number of cases."),
+    ("model.bpmn, model.pnml", "A process model, discovered from noisy numbers alone."),
+    ("map.svg, map.html", "The counts as a picture, and as a page with a table."),
+    ("Events and cases", "None. No record of a case is in a release."),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,18 +241,21 @@ def _text(section: Section) -> str:
 
 
 def _released(series: Sequence[PublishedRelease]) -> Section:
-    head = ("Release", "Published (UTC)", "Cases", "Events", "Variants", "Files")
+    counted = {"Cases": "cases", "Events": "events", "Variants": "variants"}
+    if all(release.manifest.get("content") == MAP for release in series):
+        counted = {}  # a map has its noisy counts in its own files
+    head = ("Release", "Published (UTC)", *counted, "Files")
     rows = [
         (
             str(release.number),
             release.manifest["published"][:16].replace("T", " "),
-            *(_count(release.manifest, name) for name in ("cases", "events", "variants")),
+            *(_count(release.manifest, name) for name in counted.values()),
             ", ".join(file["path"] for file in release.manifest["files"]),
         )
         for release in series
     ]
     notes = []
-    if any("counts" not in release.manifest for release in series):
+    if counted and any("counts" not in release.manifest for release in series):
         notes.append("“Not said”: the manifest of a release with noise holds no count of the data.")
     simulated = [release.number for release in series if release.manifest.get("clock") == "simulated"]
     if simulated:
@@ -268,6 +278,8 @@ def _count(manifest: Mapping[str, Any], name: str) -> str:
 
 
 def _contents(manifest: Mapping[str, Any]) -> Section:
+    if manifest.get("content") == MAP:
+        return Section("Files of a release", facts=MAP_FILES)
     carries = manifest["carries"]
     return Section(
         "Columns of an event",
@@ -283,7 +295,8 @@ def _reading(manifest: Mapping[str, Any]) -> Iterator[Section]:
     """Return notes for people who mine the log; manifests of earlier versions have none."""
     notes = manifest.get("reading")
     if notes:
-        yield Section("How to read the log", points=tuple(notes))
+        what = "map" if manifest.get("content") == MAP else "log"
+        yield Section(f"How to read the {what}", points=tuple(notes))
 
 
 def _together(manifest: Mapping[str, Any], others: Sequence[PublishedRelease]) -> Iterator[Section]:

@@ -10,6 +10,9 @@ from markupsafe import Markup
 
 Scalar = str | float
 
+NAME_SPACE = "http://www.w3.org/2000/svg"
+"""Of a picture in a file of its own; within a page it is known."""
+
 
 def element(name: str, *content: str | Markup, **attributes: Scalar) -> Markup:
     """Return an element of SVG.

@@ -13,8 +13,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from stream.operator.report import svg
-from stream.operator.report.svg import element
+from stream.values import svg
+from stream.values.svg import element
 
 BOX_WIDTH, BOX_HEIGHT, GAP, LAYER = 90.0, 40.0, 10.0, 82.0
 SIDE = 34.0
@@ -30,15 +30,18 @@ LABEL_WIDTH, LABEL_HEIGHT = 24.0, 10.0
 Place = tuple[float, float]
 
 
-def draw(graph: Mapping[str, Any], most: int | None = None) -> Markup:
+def draw(graph: Mapping[str, Any], most: int | None = None, head: Sequence[Markup] = ()) -> Markup:
     """Draw one graph of the report's data.
 
     Parameters
     ----------
     graph
-        Title, nodes and edges; the heaviest edges come first.
+        Title, nodes and edges; the heaviest edges come first. An edge whose count is uncertain has `low` and `high`: a
+        pale band shows how wide the edge may be.
     most
         The count of the widest edge, if graphs are to be compared; else the graph's own.
+    head
+        Style and head of the arrows, for a picture that is a file of its own.
 
     Returns
     -------
@@ -53,10 +56,11 @@ def draw(graph: Mapping[str, Any], most: int | None = None) -> Markup:
     width = max(360.0, 2 * SIDE + widest * (BOX_WIDTH + GAP) - GAP)
     height = len(layers) * LAYER - (LAYER - BOX_HEIGHT) + 16
     places = _places(layers, width)
-    body = _edges(graph["edges"], places, width, most)
+    body = [*head, *_edges(graph["edges"], places, width, most)]
     body += [_node(node, places[node["name"]]) for node in graph["nodes"]]
     text = f"{graph['title']}: directly-follows graph of {len(names)} activities and {len(graph['edges'])} edges"
-    return svg.picture("graph", text, width, height, body, style=f"--natural:{width:g}px")
+    name_space = {"xmlns": svg.NAME_SPACE} if head else {}
+    return svg.picture("graph", text, width, height, body, style=f"--natural:{width:g}px", **name_space)
 
 
 def _layers(names: Sequence[str], edges: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -134,15 +138,22 @@ def _edges(
         start, end, count = edge["from"], edge["to"], edge["count"]
         path, label = _path(places[start], places[end], width, start == end)
         kind = "edge only" if edge["shared"] is False else "edge"
-        stroke = 0.8 + 3.4 * math.sqrt(count / most)
-        text = svg.title(f"{start} to {end}: {count}")
-        shape = {"d": path, "stroke_width": f"{stroke:.2f}", "marker_end": "url(#_arrow)"}
-        paths.append(element("path", *text, class_=kind, **shape))
+        label_text = f"{start} to {end}: {count}"
+        if "high" in edge:
+            label_text += f" ({edge['low']} to {edge['high']})"
+            paths.append(element("path", class_="edge-range", d=path, stroke_width=_stroke(edge["high"], most)))
+        shape = {"d": path, "stroke_width": _stroke(edge.get("low", count), most), "marker_end": "url(#_arrow)"}
+        paths.append(element("path", *svg.title(label_text), class_=kind, **shape))
         if rank < NAMED_EDGES:
             x, y = _free(label, taken)
             taken.append((x, y))
             counts.append(element("text", str(count), class_="edge-count", x=x, y=y, text_anchor="middle"))
     return paths + counts
+
+
+def _stroke(count: int, most: int) -> str:
+    """Return the width of an edge: its area grows with the count."""
+    return f"{0.8 + 3.4 * math.sqrt(count / most):.2f}"
 
 
 def _free(wanted: Place, taken: Sequence[Place]) -> Place:

@@ -371,10 +371,10 @@ class _WholeMap:
             yield from _buckets("A then C", int(steps.high[before, after]), steps.deviation)
 
 
-def _level_events(level: contexts.ContextLevel) -> Events:
+def _level_events(first: contexts.ContextLevel) -> Events:
     """Return the cells of a first level that the longest trace fills: A then C, C then A, and C then the end."""
     for before, after in ((0, 2), (2, 0), (2, 3)):
-        yield from _buckets((before, after), int(level.cells[before, after]), float(level.scale[0]))
+        yield from _buckets((before, after), int(first.cells[before, after]), float(first.scale[0]))
 
 
 def _terms(epsilon: Fraction, delta: Fraction) -> Terms:

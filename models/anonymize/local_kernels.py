@@ -55,25 +55,70 @@ def _masks(ban_starts: Array, ban_codes: Array) -> Array:
 
 @kernel
 def containing(starts: Array, codes: Array, ban_starts: Array, ban_codes: Array) -> tuple[Array, Array]:
-    """Rows whose whole trace contains each ban: (end of each ban's part, row numbers)."""
+    """Rows whose whole trace contains each ban: (end of each ban's part, row numbers).
+
+    Only the rows with the rarest item of a ban are compared: with many activities these are few.
+    """
     everything = np.ones(len(codes), dtype=np.bool_)
     masks = _masks(ban_starts, ban_codes)
     items = _masks(starts, codes)
+    item_starts, item_rows = _rows_by_item(starts, codes, _one_above(codes, ban_codes))
     ends = np.zeros(len(masks), dtype=np.int64)
     traces = np.empty(1024, dtype=np.int64)
     filled = 0
     for b in range(len(masks)):
-        if filled + len(items) > len(traces):
-            longer = np.empty(2 * len(traces) + len(items), dtype=np.int64)
+        ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
+        rarest = ban[0]
+        for item in ban:
+            if item_starts[item + 1] - item_starts[item] < item_starts[rarest + 1] - item_starts[rarest]:
+                rarest = item
+        rows = item_rows[item_starts[rarest] : item_starts[rarest + 1]]
+        if filled + len(rows) > len(traces):
+            longer = np.empty(2 * len(traces) + len(rows), dtype=np.int64)
             longer[:filled] = traces[:filled]
             traces = longer
-        ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
-        for row in range(len(items)):
+        for row in rows:
             if masks[b] & ~items[row] == 0 and contains(codes, everything, starts[row], starts[row + 1], ban):
                 traces[filled] = row
                 filled += 1
         ends[b] = filled
     return ends, traces[:filled]
+
+
+@kernel
+def _one_above(codes: Array, ban_codes: Array) -> int:
+    """Return the least number above every item."""
+    above = 0
+    for code in codes:
+        above = max(above, code + 1)
+    for code in ban_codes:
+        above = max(above, code + 1)
+    return above
+
+
+@kernel
+def _rows_by_item(starts: Array, codes: Array, n_items: int) -> tuple[Array, Array]:
+    """Return the rows that have each item, ascending: (starts by item, row numbers)."""
+    item_starts = np.zeros(n_items + 1, dtype=np.int64)
+    last_row = np.full(n_items, -1, dtype=np.int64)
+    for row in range(len(starts) - 1):
+        for place in range(starts[row], starts[row + 1]):
+            item = codes[place]
+            if last_row[item] != row:
+                last_row[item] = row
+                item_starts[item + 1] += 1
+    item_starts = np.cumsum(item_starts)
+    item_rows = np.empty(item_starts[-1], dtype=np.int64)
+    filled = item_starts[:-1].copy()
+    last_row[:] = -1
+    for row in range(len(starts) - 1):
+        for place in range(starts[row], starts[row + 1]):
+            item = codes[place]
+            if last_row[item] != row:
+                last_row[item] = row
+                item_rows[filled[item]] = row
+                filled[item] += 1
+    return item_starts, item_rows
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from models.anonymize.view import TraceView
 from models.anonymize.violations import ABOVE_C, TlkcBounds, Violations, minimal_violations
 from models.content_free import content_free
-from models.eventlog import Codes, Ints, starts_of
+from models.eventlog import Codes, Ints, places_of, starts_of
 
 Kept = npt.NDArray[np.bool_]
 """bool[P]: which positions of the rows' traces stay."""
@@ -53,33 +54,75 @@ class Bans:
 
 
 class Reach:
-    """The rows whose source trace contains each ban, found once: whatever the priorities, a ban binds only there."""
+    """The rows whose source trace contains each ban, found once: whatever the priorities, a ban binds only there.
+
+    A search compares thousands of lists of bans that have most bans in common. So every ban has a number here, and a
+    list of bans is put together from arrays.
+    """
 
     def __init__(self, view: TraceView) -> None:
         self.view = view
-        self.rows: dict[tuple[int, ...], Ints] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
+        # Candidate n is `_codes[_starts[n] : _starts[n + 1]]`; `_rows[_row_starts[n] : _row_starts[n + 1]]` contain it.
+        self._starts = self._row_starts = np.zeros(1, dtype=np.int64)
+        self._codes = np.empty(0, dtype=np.int32)
+        self._rows = np.empty(0, dtype=np.int64)
 
-    def of(self, candidates: Sequence[tuple[int, ...]]) -> list[Ints]:
-        """Row numbers, ascending, for each candidate."""
+    def rows_with_any(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
+        """Return the rows that contain at least one of the candidates, ascending."""
+        known = self._known(candidates)  # which may add rows
+        _, places = places_of(self._row_starts, known)
+        return np.unique(self._rows[places])
+
+    def counts(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
+        """Return the number of rows that contain each candidate."""
+        numbers = self._known(candidates)
+        counts: Ints = np.diff(self._row_starts)[numbers]
+        return counts
+
+    def binding(self, bans: Bans) -> tuple[Ints, Codes, Ints, Ints]:
+        """Return the bans in compressed form, and the bans that bind each row.
+
+        Returns
+        -------
+        starts
+            int64[N + 1], where each ban begins in `codes`.
+        codes
+            int32, items of the bans.
+        row_starts
+            int64[R + 1], where the bans of each row begin in `row_bans`.
+        row_bans
+            int64, numbers of the bans that bind each row.
+        """
+        known = self._known(bans.candidates)
+        starts, code_places = places_of(self._starts, known)
+        by_ban, row_places = places_of(self._row_starts, known)
+        rows, ban_of = self._rows[row_places], np.repeat(np.arange(len(known)), np.diff(by_ban))
+        if bans.holders:
+            binds = np.ones(len(rows), dtype=np.bool_)
+            for number, holders in bans.holders.items():
+                part = slice(by_ban[number], by_ban[number + 1])
+                binds[part] = np.isin(rows[part], list(holders))
+            rows, ban_of = rows[binds], ban_of[binds]
+        n_rows = len(self.view.weight)
+        order = np.argsort(rows.astype(np.min_scalar_type(n_rows)), kind="stable")
+        row_starts = np.searchsorted(rows[order], np.arange(n_rows + 1)).astype(np.int64)
+        return starts, self._codes[code_places], row_starts, ban_of[order]
+
+    def _known(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
+        """Return the number of each candidate; new ones are added."""
         from models.anonymize.local_kernels import containing
 
-        new = [candidate for candidate in candidates if candidate not in self.rows]
+        new = list(dict.fromkeys(candidate for candidate in candidates if candidate not in self._numbers))
         if new:
-            ends, rows = containing(self.view.starts, self.view.codes, *flat(new))
-            bounds = [0, *ends.tolist()]
-            self.rows.update((candidate, rows[bounds[k] : bounds[k + 1]]) for k, candidate in enumerate(new))
-        return [self.rows[candidate] for candidate in candidates]
-
-    def by_row(self, bans: Bans) -> tuple[Ints, Ints]:
-        """Return the bans that bind each row, as starts and ban numbers."""
-        rows = self.of(bans.candidates)
-        for number, holders in bans.holders.items():
-            rows[number] = np.asarray([row for row in rows[number].tolist() if row in holders], dtype=np.int64)
-        numbers = np.repeat(np.arange(len(rows)), np.asarray([len(each) for each in rows], dtype=np.int64))
-        flat_rows = np.concatenate([*rows, np.empty(0, dtype=np.int64)])
-        order = np.argsort(flat_rows.astype(np.min_scalar_type(len(self.view.weight))), kind="stable")
-        starts = np.searchsorted(flat_rows[order], np.arange(len(self.view.weight) + 1)).astype(np.int64)
-        return starts, numbers[order]
+            starts, codes = flat(new)
+            row_ends, rows = containing(self.view.starts, self.view.codes, starts, codes)
+            self._numbers.update(zip(new, itertools.count(len(self._numbers))))
+            self._starts = np.concatenate((self._starts, self._starts[-1] + starts[1:]))
+            self._codes = np.concatenate((self._codes, codes))
+            self._row_starts = np.concatenate((self._row_starts, self._row_starts[-1] + row_ends))
+            self._rows = np.concatenate((self._rows, rows))
+        return np.fromiter(map(self._numbers.__getitem__, candidates), dtype=np.int64, count=len(candidates))
 
 
 def flat(candidates: Sequence[tuple[int, ...]]) -> tuple[Ints, Codes]:
@@ -155,8 +198,8 @@ def project_onto(reach: Reach, priority: Ints, bans: Bans, new: Sequence[tuple[i
 
     if not new:
         return
-    rows = np.unique(np.concatenate(reach.of(new)))
-    project(rows, reach.view.starts, reach.view.codes, priority, kept, *flat(bans.candidates), *reach.by_row(bans))
+    rows = reach.rows_with_any(new)
+    project(rows, reach.view.starts, reach.view.codes, priority, kept, *reach.binding(bans))
 
 
 def moved(priority: Ints, item: int, place: int) -> Ints:

@@ -118,8 +118,8 @@ class _Auditor:
         """Return the candidates that can be written in this structure and that some source case contains."""
         if self.reach.view.structure in ("set", "mult"):
             candidates = [candidate for candidate in candidates if tuple(sorted(candidate)) == candidate]
-        rows = self.reach.of(candidates)
-        return [candidate for candidate, reached in zip(candidates, rows, strict=True) if len(reached)]
+        reached = self.reach.counts(candidates) > 0
+        return list(itertools.compress(candidates, reached.tolist()))
 
 
 def at_most_once(view: TraceView) -> npt.NDArray[np.bool_]:

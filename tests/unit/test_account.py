@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -436,3 +437,50 @@ def test_a_release_is_added_by_its_kind_of_composition() -> None:
     assert Spending().with_release(release, 0) == Spending().with_release(disjoint, 0) == Spending()
     assert Spending().with_release(ReleaseCharge(NOTHING, draws), 2) == Spending()
     assert ReleaseCharge(charge) == ReleaseCharge(charge, (), is_disjoint=False)
+
+
+# where a rule begins
+
+
+def test_a_composition_begins_where_it_saves_a_hundredth() -> None:
+    """15 releases, whose epsilon is changed by 4e-5: one composition saves .010006 of the sum, the other .009997."""
+    saving, too_little = (Spending().with_charge(*pure(Fraction(k, 100_000)), 15) for k in (6696, 6700))
+    assert loss(PURE, saving).rule == "composed"
+    assert loss(PURE, too_little).rule == "sum"
+    stretch = saving.current[0]
+    assert loss(PURE, saving).charge == loss_of_stretch(stretch, False)
+    assert loss_of_stretch(stretch, False).epsilon <= stretch.summed.epsilon * Fraction(99, 100)
+
+
+def test_noise_agrees_down_to_a_hundredth_below_its_charge() -> None:
+    """Laplace noise of .99 of the epsilon agrees, of .9899 does not; Gaussian noise by rho alike."""
+    charge, draws = pure(Fraction(1, 10))
+    assert agrees(charge, changed(draws, 0, scale=Fraction(1000, 99)))
+    assert not agrees(charge, changed(draws, 0, scale=Fraction(100_000, 9899)))
+    gaussian = (Draw("gaussian", Fraction(100), Fraction(10), DELTA),)  # a rho of 1/200
+    for share, fits in ((Fraction(1), True), (Fraction(99, 100), True), (Fraction(9899, 10_000), False)):
+        assert agrees(Charge(Fraction(0), DELTA, Fraction(1, 200) / share), gaussian) is fits
+
+
+def test_noise_of_a_charge_by_rho_must_have_its_delta() -> None:
+    """A threshold of another delta than the charge names, above or below it, is not what was paid for."""
+    charge = Charge(Fraction(0), DELTA, Fraction(1, 200))
+    draws = (Draw("gaussian", Fraction(10), Fraction(1), DELTA),)
+    assert agrees(charge, draws)
+    assert not agrees(charge, changed(draws, 0, delta=DELTA / 2))
+    assert not agrees(charge, changed(draws, 0, delta=2 * DELTA))
+
+
+def test_a_rule_has_a_text_for_people() -> None:
+    """Each rule that an account can state."""
+    assert set(account.RULE_TEXTS) == set(get_args(account.Rule))
+    assert len(set(account.RULE_TEXTS.values())) == len(account.RULE_TEXTS)
+
+
+def test_a_stretch_whose_composition_has_no_room_below_1_is_added_up() -> None:
+    """A delta of 1 promises nothing: the sums of epsilon stay in force."""
+    spending = Spending().with_charge(*pure(Fraction(1, 52), Fraction(1, 53)), 52)
+    assert loss(PURE, spending) == (Charge(Fraction(1), Fraction(52, 53)), "sum")
+    smaller = Spending().with_charge(*pure(Fraction(1, 52), Fraction(1, 54)), 52)
+    assert loss(PURE, smaller).rule == "composed"
+    assert loss(PURE, smaller).charge.delta == Fraction(53, 54)

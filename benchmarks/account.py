@@ -122,9 +122,10 @@ def fill(output: Path, chosen: Settings, number: int) -> None:
     """Make a ledger with so many charges of attempts that were withheld."""
     ReleaseService(chosen, output, clock=SimulatedClock()).close()
     mechanism = chosen.publication[0].build_mechanism
+    cost, draws = mechanism.charge(), mechanism.draws()
     rows = []
     for place in range(number):
-        charge = charge_entry("p", f"p/{place}/0/0", mechanism.charge(), draws=mechanism.draws())
+        charge = charge_entry("p", f"p/{place}/0/0", cost, draws=draws)
         withheld = WithheldEntry(publication="p", cut=charge.cut, body=WithheldBody(["utility: too low"]))
         rows += [(key_of(entry), entry.publication, write_entry(entry)) for entry in (charge, withheld)]
     with closing(sqlite3.connect(OperatorLayout(output).ledger)) as ledger, ledger:

@@ -233,16 +233,21 @@ def count_cases(table: VariantCounts, budget: StageBudget, terms: Terms, draw: N
     The interval is that of discrete Laplace noise, which is nearer to 0 than its scale times ln(1 / .05) with chance
     `COVERAGE` at least. A number below two scales counts as 0 (`models.dp.synthesis.candidates`).
     """
-    epsilon = budget.pure("weights")
+    epsilon = epsilon_of_cases(budget)
     scale = scale_for(terms.cases_per_person, epsilon)
     count = int(candidates.reweigh(table, [()], epsilon, draw, terms.cases_per_person)[0])
     margin = math.ceil(scale * math.log(1 / (1 - COVERAGE)))
     return NoisyNumber(count, max(count - margin, 0), count + margin)
 
 
+def epsilon_of_cases(budget: StageBudget) -> Fraction:
+    """Return the epsilon of the number of cases, which has the part of the weights."""
+    return budget.weights * budget.gain
+
+
 def cases_deviation(budget: StageBudget, terms: Terms) -> float:
     """Return the standard deviation of the noise of the number of cases."""
-    return scale_for(terms.cases_per_person, budget.pure("weights")) * contexts.LAPLACE
+    return scale_for(terms.cases_per_person, epsilon_of_cases(budget)) * contexts.LAPLACE
 
 
 def usual_case_weight(cases: int, labels: int, budget: StageBudget, terms: Terms) -> int:

@@ -49,7 +49,7 @@ def test_noise_of_a_release_is_that_of_its_budget(weight: int | None) -> None:
     budget = StageBudget.of(Terms.of("1", "1e-4", 2), design)
     used = released.steps.case_weight
     assert used == weight if weight else 3 < used < 24
-    cases_scale = 2 / float(budget.pure("weights"))
+    cases_scale = 2 / float(process_map.epsilon_of_cases(budget))
     steps_scale = used * contexts.UNIT * 2 / math.sqrt(2 * float(budget.rho("model")))
     assert source.asked == [(pytest.approx(cases_scale), 1), (pytest.approx(steps_scale), 16)]
 
@@ -140,7 +140,7 @@ def test_the_interval_of_the_cases_is_that_of_the_noise() -> None:
     terms = Terms.of("1", "1e-6")
     budget = StageBudget.of(terms, map_design(activities=NAMES))
     table = VariantCounts.of(LOG, NAMES)
-    margin = math.ceil(math.log(20) / float(budget.pure("weights")))
+    margin = math.ceil(math.log(20) / float(process_map.epsilon_of_cases(budget)))
     assert process_map.count_cases(table, budget, terms, EqualNoise(5)) == NoisyNumber(525, 525 - margin, 525 + margin)
     none = process_map.count_cases(table, budget, terms, EqualNoise(-520))
     assert none == NoisyNumber(0, 0, margin)

@@ -4,8 +4,9 @@ Run `python -m benchmarks.fits --json`. Means over `--rounds` draws from the cry
 activities declared, defaults otherwise. `first level`: total variation between the relative frequencies of the true and
 of the noisy first level, where cells below 1.5 scales are 0 (`dropped`), and where what enters a label leaves it
 (`balanced`). Similarity and DFG error of the release of candidates alone where the model is of either level
-(`candidates, dropped` and `candidates, balanced`), with their cases spread (`spread`), and fitted (`fitted`: the
-release). `order`: 1 and 2. Logs: the folder VEILSTREAM_LOGS.
+(`candidates, dropped` and `candidates, balanced`), with their cases spread (`spread`), fitted to the weights and the
+first level (`fitted to the first level`), and to all levels (`fitted`: the release). `order`: 1 and 2. Logs: the folder
+VEILSTREAM_LOGS.
 """
 
 from __future__ import annotations
@@ -82,7 +83,10 @@ def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[fl
         rows[f"candidates, {name}"] = _near(table, shown)
     near = Spread.of(shown, listed, drawn, source, frequent)
     rows["spread"] = _near(table, near.whole_cases(near.cases, source))
-    cells = [nearby(near, counts, scale), follows(near, levels[0], len(table.alphabet), design.case_weight, frequent)]
+    cells = [nearby(near, counts, scale)]
+    for level_order, level in enumerate(levels, start=1):
+        cells.append(follows(near, level, len(table.alphabet), design.case_weight, frequent, order=level_order))
+    rows["fitted to the first level"] = _near(table, fit(near, cells[:2], source))
     rows["fitted"] = _near(table, fit(near, cells, source))
     return rows
 

@@ -420,7 +420,7 @@ def release_synthetic(
     listed, extended, drawn = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
     counts = candidates.reweigh(table, listed, budget.pure("weights"), source, cases_per_person)
     scale = scale_for(cases_per_person, budget.pure("weights"))
-    released = _fitted(listed, counts, drawn, frequent, levels[0], len(alphabet), plan.case_weight, scale, source)
+    released = _fitted(listed, counts, drawn, frequent, levels, len(alphabet), plan.case_weight, scale, source)
     events = sum(len(variant) * n for variant, n in released)
     if events > MAX_EVENTS:
         raise BoundError(f"the noisy counts add up to {events} events: raise epsilon")
@@ -557,17 +557,19 @@ def _fitted(
     counts: Ints,
     drawn: Mapping[Variant, int],
     frequent: Mapping[Variant, int],
-    level: contexts.ContextLevel,
+    levels: Sequence[contexts.ContextLevel],
     labels: int,
     bound: int,
     scale: float,
     draw: NoiseSource,
 ) -> list[tuple[Variant, int]]:
-    """Cases of each released trace: those of stage 3, spread over drawn traces and fitted to the first level too."""
+    """Cases of each released trace: those of stage 3, spread over drawn traces and fitted to all levels too."""
     shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
     near = Spread.of(shown, listed, drawn, draw, frequent)
-    weights = nearby(near, counts, np.full(len(counts), scale))
-    return fit(near, [weights, follows(near, level, labels, bound, frequent)], draw)
+    cells = [nearby(near, counts, np.full(len(counts), scale))]
+    for order, level in enumerate(levels, start=1):
+        cells.append(follows(near, level, labels, bound, frequent, order=order))
+    return fit(near, cells, draw)
 
 
 def release_times(

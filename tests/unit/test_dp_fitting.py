@@ -118,6 +118,18 @@ def test_cells_of_the_first_level_by_hand() -> None:
     assert without.noisy.tolist() == [1, 2, 3, 6, 7]
 
 
+def test_cells_of_a_longer_context_by_hand() -> None:
+    """Of two opened contexts, (0, 0) and (start, 0): a first step has none, and a context that is not open no cell."""
+    near = Spread(((0,), (0, 0, 1), (2,)), np.arange(3), np.ones(3))
+    noisy = np.asarray([[1, 2, 3], [4, 5, 6]]) * UNIT
+    level = ContextLevel(np.asarray([0, 6]), noisy, np.asarray([1.0, 2.0]) * UNIT)
+    cells = follows(near, level, 2, 1, {(0,): 10}, order=2)
+    two = int(UNIT / 2**0.5) / UNIT  # the weight of a step is that of the first level: two steps, each once
+    assert cells.of.toarray().tolist() == [[0, 0.5, 0], [0, 0.5, 0], [two, 0, 0]]
+    assert cells.noisy == pytest.approx([2, 4, 6 + 10 * two]), "1 after (0, 0), 0 and the end after (start, 0)"
+    assert cells.deviation == pytest.approx(np.asarray([1, 2, 2]) * 2**0.5)
+
+
 def test_without_cells_the_prior_is_fitted() -> None:
     """And one cell alone is met up to what the prior weighs."""
     prior = np.asarray([3.0, 1.0])

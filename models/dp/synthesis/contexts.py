@@ -119,6 +119,12 @@ class VariantSteps:
             keys += moved * radix**back
         return keys, self.place >= order - 1
 
+    def rows(self, opened: Ints, order: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Place of each step's context of `order` labels among the sorted keys `opened`, and whether it is there."""
+        keys, fits_order = self.keys(order)
+        row, is_open = _rows(opened, keys)
+        return row, is_open & fits_order
+
 
 def case_weight(length: int, bound: int) -> int:
     """Return the weight of each step of a case of so many events, in units of 1 / UNIT.
@@ -195,9 +201,7 @@ def _together(first: ContextLevel, other: ContextLevel, rhos: Sequence[Fraction]
 
 def true_cells(steps: VariantSteps, weights: Ints, opened: Ints, order: int) -> Ints:
     """int64[C, A + 1]: weights of the steps by context (of the sorted keys `opened`) and label."""
-    keys, fits_order = steps.keys(order)
-    row, is_open = _rows(opened, keys)
-    is_open &= fits_order
+    row, is_open = steps.rows(opened, order)
     cells = np.zeros((len(opened), steps.labels + 1), dtype=np.int64)
     np.add.at(cells, (row[is_open], steps.after[is_open]), weights[is_open])
     return cells

@@ -1,7 +1,8 @@
-"""Cases of the released traces, fitted to all noisy cells together: those of the weights and of the first level.
+"""Cases of the released traces, fitted to all noisy cells together: those of the weights and of the levels.
 
-The weights say how many cases are near each candidate, the first level how often each label follows each. Both are
-noisy counts of the same cases. The fitted cases are those with the least
+The weights say how many cases are near each candidate, a level how often each label follows each of its contexts. All
+are noisy counts of the same cases. Which contexts a longer level counts was decided by the noise of shorter ones alone,
+so its own noise is no larger or smaller for having been counted. The fitted cases are those with the least
 
     sum over cells of ((what the cases give - noisy count) / its standard deviation)^2 / 2 + FAITH KL(cases, prior),
 
@@ -81,17 +82,18 @@ Weigh = Callable[[Sequence[Variant], int, int], Ints]
 
 def follows(
     near: Spread, level: ContextLevel, labels: int, bound: int, counted: Mapping[Variant, int] | None = None,
-    weigh: Weigh = step_weights,
+    weigh: Weigh = step_weights, order: int = 1,
 ) -> Cells:  # fmt: skip
-    """Return the cells of the first level that some trace has.
+    """Return the cells of a level, of contexts of `order` labels, that some trace has.
 
     The cases of the frequent variants, which the model did not see, are added by their noisy counts.
     """
     noisy = level.cells.astype(np.float64).ravel() / UNIT
     if counted:
-        noisy += _steps(list(counted), labels, bound, weigh) @ np.asarray(list(counted.values()), dtype=np.float64)
+        counted_steps = _steps(list(counted), level.contexts, order, labels, bound, weigh)
+        noisy += counted_steps @ np.asarray(list(counted.values()), dtype=np.float64)
     deviation = np.repeat(level.scale, labels + 1) / UNIT * LAPLACE
-    of = _steps(near.traces, labels, bound, weigh)
+    of = _steps(near.traces, level.contexts, order, labels, bound, weigh)
     taken = np.unique(of.nonzero()[0])
     return Cells(of[taken], noisy[taken], deviation[taken])
 
@@ -105,8 +107,8 @@ def nearby(near: Spread, counts: Ints, scale: Floats) -> Cells:
     return Cells(of, counts.astype(np.float64), scale * LAPLACE)
 
 
-def _steps(traces: Sequence[Variant], labels: int, bound: int, weigh: Weigh) -> csr_array:
-    """Return the weight of each step in a case of each trace, [(A + 1)^2, traces].
+def _steps(traces: Sequence[Variant], contexts: Ints, order: int, labels: int, bound: int, weigh: Weigh) -> csr_array:
+    """Return the weight of each step of an opened context in a case of each trace, [contexts * (A + 1), traces].
 
     It is 0 for traces with labels beyond A.
     """
@@ -116,8 +118,10 @@ def _steps(traces: Sequence[Variant], labels: int, bound: int, weigh: Weigh) -> 
     seen = [trace if is_complete else () for trace, is_complete in zip(traces, has_all_labels, strict=True)]
     steps = VariantSteps.of(seen, labels)
     weights = weigh(seen, labels, bound) * np.asarray(has_all_labels, dtype=np.int64) / UNIT
-    place = steps.before * (labels + 1) + steps.after
-    return csr_array((weights[steps.variant], (place, steps.variant)), shape=((labels + 1) ** 2, len(traces)))
+    row, is_open = steps.rows(contexts, order)
+    place = row[is_open] * (labels + 1) + steps.after[is_open]
+    variant = steps.variant[is_open]
+    return csr_array((weights[variant], (place, variant)), shape=(len(contexts) * (labels + 1), len(traces)))
 
 
 def fitted(prior: Floats, cells: Sequence[Cells]) -> Floats:

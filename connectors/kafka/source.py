@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from connectors.kafka.client_properties import ClientProperties
 from connectors.kafka.formats import TYPES, Format
 from connectors.kafka.mapping import EventMapping, Unit
 from connectors.kafka.registry import RegistryOptions
@@ -33,6 +34,9 @@ class Source(BaseModel):
     security: Security = Security()
     """TLS and credentials: see [source.security]. Set it when the broker asks for TLS or for a password, as every
     broker outside of a laptop should."""
+    client: ClientProperties = ClientProperties()
+    """Properties of the Kafka clients that read: see [source.client]. Set it when brokers are in several zones, or
+    fetches must be larger or fewer than the client's defaults make them."""
     format: Format = "auto"
     """Format of the records (docs/sources.md). `auto`: CloudEvents if a record says so, else plain JSON. `avro`,
     `protobuf`, `json-schema` need `source.registry`; `debezium` is JSON, or one of these with a registry. Set it

@@ -20,6 +20,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from connectors.kafka.client_properties import ClientProperties
 from connectors.kafka.mapping import EventMapping
 from connectors.kafka.registry import RegistryOptions
 from connectors.kafka.source import Source
@@ -49,6 +50,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[file] (`replay` and `publish` only)", settings.LogFile),
     ("[source] (daemon only)", Source),
     ("[source.security]", type(Source.model_fields["security"].default)),
+    ("[source.client]", ClientProperties),
     ("[source.registry]", RegistryOptions),
     ("[[source.mapping]]", EventMapping),
     ("[metrics] (daemon only)", settings.Endpoint),

@@ -11,6 +11,7 @@ client's fetcher, because the client makes its readers itself and has no paramet
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from aiokafka import ConsumerRecord, TopicPartition
@@ -89,8 +90,18 @@ fetcher.MemoryRecords = EpochRecords
 fetcher.PartitionRecords = StoppingPartitionRecords
 
 
-def read_committed_only(consumer: Any) -> None:
-    """Set the isolation level of a client that has not started. Faust has no setting for it."""
+def configure_reader(consumer: Any, properties: Mapping[str, Any]) -> None:
+    """Set isolation level and further properties of a client that has not started. Faust has no setting for them.
+
+    Parameters
+    ----------
+    consumer
+        The client, which reads these attributes when it starts.
+    properties
+        Its keyword arguments, as `ClientProperties.reading` returns them.
+    """
+    for name, value in properties.items():
+        setattr(consumer, f"_{name}", value)
     consumer._isolation_level = ISOLATION
 
 

@@ -131,6 +131,7 @@ def application(process: str, role: str, source: Source, folder: Path, transport
         **more,
     )
     app.transport = transport(app.conf.broker_consumer, app)
+    app.transport.reading = source.client.reading()
     return app
 
 

@@ -32,7 +32,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from connectors.kafka.source import Source
-from stream.daemon.aiokafka_records import ISOLATION, leader_epoch, read_committed_only
+from stream.daemon.aiokafka_records import ISOLATION, configure_reader, leader_epoch
 from stream.daemon.unreadable import unreadable_partitions
 
 __all__ = ["ISOLATION", "TP", "FetchMessage", "FetchTransport", "SeekingTransport", "first_record", "leader_epoch"]
@@ -132,7 +132,7 @@ class SeekingThread(driver.AIOKafkaConsumerThread):
 
     def _create_consumer(self, loop: asyncio.AbstractEventLoop) -> Any:
         consumer = super()._create_consumer(loop)
-        read_committed_only(consumer)
+        configure_reader(consumer, self.transport.reading)
         return consumer
 
     async def _fetch_records(
@@ -373,8 +373,11 @@ class SeekingTransport(driver.Transport):
 
     Consumer = SeekingConsumer
 
+    reading: Mapping[str, Any] = {}
+    """Properties of the client that reads (`ClientProperties.reading`)."""
 
-class FetchTransport(driver.Transport):
+
+class FetchTransport(SeekingTransport):
     """A transport with a `FetchConsumer`: messages are whole fetches."""
 
     Consumer = FetchConsumer

@@ -588,7 +588,16 @@ def ingest_app(
         Receives counts, if the process serves metrics.
     """
     process = settings.process.name
-    app = application(process, "ingest", source, folder, FetchTransport, stream_buffer_maxsize=WAITING)
+    member = source.client.group_instance_id
+    app = application(
+        process,
+        "ingest",
+        source,
+        folder,
+        FetchTransport,
+        stream_buffer_maxsize=WAITING,
+        consumer_group_instance_id=member,
+    )
     worker = Ingest(app, process, source, delta_writer(settings, source, key), metrics)
     events = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.scenario import Keeper
 from tests.kafka.site import PATIENCE
 from tests.patience import patient_time
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
@@ -151,3 +154,52 @@ def test_a_worker_that_hangs_ends_and_its_successor_goes_on(broker: AnyBroker, n
     finally:
         one.close()
     assert "no progress for" in one.logs()
+
+
+SESSION = {"VEILSTREAM_SOURCE__SESSION_TIMEOUT": "2m"}
+"""Longer than the start of a process on a busy machine, so that a killed worker comes back within its session."""
+
+
+def _scraped(port: int, metric: str) -> list[float]:
+    """Return the samples of a metric of one process; none if it does not answer yet."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+    except OSError:
+        return []
+    return [float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"veilstream_{metric}{{")]
+
+
+def test_a_static_member_that_starts_again_stops_no_other_worker(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """Two named workers have a partition each. One is killed, and takes its partition back within its session: the
+    other one sees no rebalance, and every event arrives."""
+    client = '[source.client]\nclient.rack = "a"\nfetch.max.wait.ms = 400\n"max.partition.fetch.bytes" = 600000\n'
+    one = scenario.site(broker.bootstrap, name, tmp_path, source=client)
+    ports = free_ports(2)
+
+    def start(number: int) -> subprocess.Popen[bytes]:
+        member = {
+            "VEILSTREAM_SOURCE__CLIENT__GROUP_INSTANCE_ID": f"worker-{number}",
+            "VEILSTREAM_METRICS__PORT": str(ports[number]),
+        }
+        return one.start("ingest", **SESSION, **member)
+
+    early, later = scenario.events(cases=10), scenario.events(first=10, cases=10)
+    try:
+        first, second = start(0), start(1)
+        one.wait(
+            lambda: all(len(_scraped(port, "ingest_lag_records")) == 1 for port in ports), "a partition for each worker"
+        )
+        scenario.send(one, early)
+        one.wait(lambda: one.covered() == len(early), "the early events")
+        rebalances = _scraped(ports[0], "rebalances_total")
+        second.kill()
+        second.wait()
+        scenario.send(one, later)
+        second = start(1)
+        one.wait(lambda: one.covered() == len(early) + len(later), "all events")
+        assert _scraped(ports[0], "rebalances_total") == rebalances
+        assert _scraped(ports[1], "rebalances_total") == [1]
+        assert one.stop(first, second) == [0, 0]
+    finally:
+        one.close()

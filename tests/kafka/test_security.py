@@ -11,6 +11,7 @@ import pytest
 from connectors.kafka.source import Source
 from connectors.kafka.topics import admin
 from models.errors import VeilstreamError
+from tests.identity_provider import granting, identity_provider
 from tests.kafka import scenario
 from tests.kafka.broker import Broker
 from tests.kafka.scenario import Keeper
@@ -42,6 +43,40 @@ def tables(broker: Broker, folder: Path) -> dict[str, dict[str, Any]]:
 
 def _bootstrap(broker: SecureBroker, way: str) -> str:
     return broker.tls_bootstrap if way == "tls" else broker.sasl_bootstrap
+
+
+def test_the_daemon_releases_with_tokens_of_an_identity_provider(
+    secure: SecureBroker, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each process asks for tokens with the client's credentials, and again when one is about to expire. Neither the
+    secret nor a token is in any log."""
+    secret, lifetime = "client+secret/of the daemon", 10
+    (tmp_path / "client-secret").write_text(secret + "\n")
+    grant = granting(lambda: unsecured_token(USER, lifetime), lifetime)
+    monkeypatch.setenv("VEILSTREAM_SOURCE__BOOTSTRAP", secure.sasl_bootstrap)
+    with identity_provider(secure.folder / "broker-chain.pem", grant) as provider:
+        table = {
+            "protocol": "sasl_ssl",
+            "mechanism": "OAUTHBEARER",
+            "ca_file": f"{secure.folder}/ca.pem",
+            "token_endpoint": provider.address,
+            "client_id": "veilstream",
+            "client_secret_file": f"{tmp_path}/client-secret",
+        }
+        lines = "\n".join(f'{key} = "{value}"' for key, value in table.items())
+        security = f"[source.security]\n{lines}"
+        one = Site(secure.bootstrap, name, tmp_path, publication("plain", "{ new_cases = 10 }"), source=security)
+        try:
+            keepers = Keeper(one, "ingest"), Keeper(one, "coordinator")
+            one.send(scenario.events(cases=10))
+            one.wait(lambda: len(one.json("releases")) == 1, "a release", 180)
+            assert [keeper.stop() for keeper in keepers] == [0, 0]
+        finally:
+            one.close()
+        assert len(provider.requests) >= 3  # the topics were created, and each role asked
+        assert {request[:2] for request in provider.requests} == {("veilstream", secret)}
+    assert secret not in one.logs()
+    assert unsecured_token(USER)[:40] not in one.logs()
 
 
 @pytest.mark.parametrize("way", ["tls", "scram", "oauthbearer"])

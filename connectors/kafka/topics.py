@@ -16,7 +16,7 @@ from connectors.kafka.faults import explained
 from connectors.kafka.source import Source
 from models.errors import InputError, VeilstreamError
 
-KINDS = ("delta", "ledger", "releases", "released-events", "dlq")
+KINDS = ("delta", "ledger", "releases", "released-events", "dlq", "status")
 FOR_EVER = -1
 KEEPING = ("cleanup.policy", "retention.ms", "retention.bytes")
 NOT_ALLOWED = "the broker does not allow it; `veilstream topics acls` prints the permissions that are needed"
@@ -51,12 +51,15 @@ class TopicPlan:
         Settings that it must have.
     irreplaceable
         Whether it must not lose a record.
+    optional
+        Whether the daemon works without it. Brokers that an earlier program prepared lack it.
     """
 
     name: str
     partitions: int | None
     config: Mapping[str, str] = field(default_factory=dict)
     irreplaceable: bool = False
+    optional: bool = False
 
 
 class TopicProblem(NamedTuple):
@@ -91,7 +94,10 @@ def group(process: str, role: str) -> str:
 
 
 def plans(process: str, source: Source) -> list[TopicPlan]:
-    """Return the five topics of a process. `delta` and `ledger` are total orders: exactly one partition each."""
+    """Return the topics of a process. `delta` and `ledger` are total orders: exactly one partition each.
+
+    `status` is compacted: it keeps the last status, however old.
+    """
     retention = {
         "delta": int(source.delta_retention * 1000),
         "ledger": FOR_EVER,
@@ -99,11 +105,21 @@ def plans(process: str, source: Source) -> list[TopicPlan]:
         "released-events": int(source.released_retention * 1000),
         "dlq": int(source.delta_retention * 1000),
     }
-    return [TopicPlan(topic(process, kind), 1, _config(retention[kind], source), kind == "ledger") for kind in KINDS]
+    kept = [
+        TopicPlan(topic(process, kind), 1, _config(time_ms, source), kind == "ledger")
+        for kind, time_ms in retention.items()
+    ]
+    compacted = {**_common_config(source), "cleanup.policy": "compact"}
+    return [*kept, TopicPlan(topic(process, "status"), 1, compacted, optional=True)]
 
 
 def _config(retention_ms: int, source: Source) -> dict[str, str]:
-    config = {"cleanup.policy": "delete", "retention.ms": str(retention_ms), "retention.bytes": "-1"}
+    kept = {"cleanup.policy": "delete", "retention.ms": str(retention_ms), "retention.bytes": "-1"}
+    return kept | _common_config(source)
+
+
+def _common_config(source: Source) -> dict[str, str]:
+    config = {}
     # A broker refuses records that are stamped an hour ahead of it: a host whose clock is set wrongly would stop.
     config["message.timestamp.type"] = "LogAppendTime"
     # As this program writes them, whatever the broker's default is: other readers need no codec then.
@@ -168,10 +184,12 @@ def check(client: Any, wanted: Sequence[TopicPlan]) -> list[TopicProblem]:
         try:
             count = _counts(client, [plan.name])[plan.name]
         except VeilstreamError as error:
-            problems.append(TopicProblem(str(error), fatal=True, forbidden=True))
+            is_needed = not plan.optional
+            problems.append(TopicProblem(str(error), fatal=is_needed, forbidden=is_needed))
             continue
         if count is None:
-            problems.append(TopicProblem(f"topic {plan.name}: missing; run `veilstream topics create`", fatal=True))
+            text = f"topic {plan.name}: missing; run `veilstream topics create`"
+            problems.append(TopicProblem(text, fatal=not plan.optional))
         else:
             counts[plan.name] = count
     existing = [plan for plan in wanted if plan.name in counts]
@@ -181,7 +199,8 @@ def check(client: Any, wanted: Sequence[TopicPlan]) -> list[TopicProblem]:
         unread = sorted({*plan.config, COMPRESSION} - config.keys())
         if unread:
             text = f"topic {plan.name}: its configuration ({', '.join(unread)}) cannot be read: {NOT_ALLOWED}"
-            problems.append(TopicProblem(text, fatal=True, forbidden=True))
+            is_needed = not plan.optional
+            problems.append(TopicProblem(text, fatal=is_needed, forbidden=is_needed))
         problems += _differences(plan, counts[plan.name], config)
     return problems
 
@@ -332,14 +351,14 @@ def _ingest(process: str, source: Source) -> Iterator[Permission]:
     # It reads the delta topic to find out whether a partition that lost its begin was known before.
     yield Permission("topic", (topic(process, "delta"),), ("Read", "Write", *CHECKED))
     yield Permission("topic", (topic(process, "dlq"),), ("Write", *CHECKED))
-    yield Permission("topic", _names(process, "ledger", "releases", "released-events"), CHECKED)
+    yield Permission("topic", _names(process, "ledger", "releases", "released-events", "status"), CHECKED)
     yield Permission("group", (group(process, "ingest"),), ("Read", "Describe"))
 
 
 def _coordinator(process: str, source: Source) -> Iterator[Permission]:
     yield Permission("topic", source.topics, CHECKED)
     yield Permission("topic", _names(process, "delta", "ledger"), ("Read", "Write", *CHECKED))
-    yield Permission("topic", _names(process, "releases", "released-events", "dlq"), ("Write", *CHECKED))
+    yield Permission("topic", _names(process, "releases", "released-events", "dlq", "status"), ("Write", *CHECKED))
     yield Permission("group", (group(process, "coordinator"),), ("Read", "Describe"))
     # The ledger's transactions: opening them fences the previous coordinator.
     yield Permission("transactional-id", (topic(process, "ledger"),), ("Write", "Describe"))
@@ -349,8 +368,8 @@ def _operator(process: str, source: Source) -> Iterator[Permission]:
     # Read and the group: `gap rewind` sets the group of ingest back.
     yield Permission("topic", source.topics, ("Create", "Read", "Write", *CHECKED))
     yield Permission("topic", (topic(process, "delta"),), ("Create", "Read", "Write", *CHECKED))
-    # Read: `release --wait` follows the ledger.
-    yield Permission("topic", (topic(process, "ledger"),), ("Create", "Read", *CHECKED))
+    # Read: `release --wait` follows the ledger, and `status --bootstrap` reads the status.
+    yield Permission("topic", _names(process, "ledger", "status"), ("Create", "Read", *CHECKED))
     yield Permission("topic", _names(process, "releases", "released-events"), ("Create", *CHECKED))
     # `dlq list` reads the letters; `dlq replay` sends records and its notes in one transaction.
     yield Permission("topic", (topic(process, "dlq"),), ("Create", "Read", "Write", *CHECKED))

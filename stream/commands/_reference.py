@@ -25,6 +25,8 @@ the `--help` of each command.
 
 SITUATIONS = {
     "--wait": "Pass it when a script continues with the release, or must report that nothing was released.",
+    "--bootstrap": "Pass it when you are on another host than the coordinator, or do not know on which one it runs.",
+    "status --config": "Pass it with the broker's credentials, if the broker asks for them.",
     "dlq list --reason": "Pass it when many letters have a known reason and you look for the others.",
     "dlq replay --reason": "Pass it with the reasons whose cause you removed, such as a schema that is registered now.",
     "--assessment": "Pass it with every dossier: without it, nobody measured what attackers learn from the releases.",

@@ -1,4 +1,4 @@
-"""`veilstream status`: the last status of the coordinator of a folder."""
+"""`veilstream status`: the last status of a coordinator, from its folder or from its topic on the broker."""
 
 from __future__ import annotations
 
@@ -11,55 +11,175 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, tables
 
 if TYPE_CHECKING:
-    from stream.daemon.status import Status
+    from stream.daemon.status import ReleaseStatus, Status, TriggerStatus
+    from stream.daemon.status_topic import CoordinatorStart
 
 PANEL = "Operate"
 
 
 def command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the coordinator.")] = Path("out"),
+    bootstrap: Annotated[
+        str | None,
+        typer.Option("--bootstrap", help="Read the status from this broker (host:port), from any host."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("-c", "--config", help="Read the status of this configuration's process from its broker."),
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """Show state, position and counts of a coordinator; exit 4 if a gap, a standstill or a bad batch stops it."""
+    if bootstrap is not None or config is not None:
+        return _remote(bootstrap, config, json)
+    return _local(output, json)
+
+
+def _local(output: Path, json: bool) -> int:
+    """Show the status file of a folder."""
     import time
 
     from models.errors import InputError
-    from stream.daemon.status import gaps_of, read_status, standstill
+    from stream.daemon.status import read_status, standstill
     from stream.daemon.worker_status import stopped_partitions
 
     status = read_status(output)
     if status is None:
         raise InputError(f"{output}: no coordinator has run here")
     now = time.time()
-    standstill_reason, age = standstill(status, now), max(0.0, now - status["at"])
+    reason, age = standstill(status, now), max(0.0, now - status["at"])
     stopped = stopped_partitions(output, now)
     if json:
-        emit_json(
-            {**status, "age_seconds": round(age, 3), "standstill": standstill_reason, "ingest_unreadable": stopped}
-        )
+        emit_json({**status, "age_seconds": round(age, 3), "standstill": reason, "ingest_unreadable": stopped})
     else:
-        console = tables()
-        console.print(f"{status['state']}, delta offset {status['position']}, checkpoint {status['checkpoint']}")
-        console.print(
-            f"process {status['pid']}{_on(status)}, {age:.0f} s ago"
-            + (f": {standstill_reason}" if standstill_reason else "")
-        )
-        table = grid("publication", "seen", "exposed", "pending", "late", "cuts", "cases")
-        for name, counts in status["publications"].items():
-            table.add_row(name, *(str(counts[key]) for key in ("seen", "exposed", "pending", "late", "cuts", "cases")))
-        console.print(table)
-        if status.get("paused"):
-            console.print(f"paused: {', '.join(status['paused'])}")
-        for held in status.get("held", ()):
-            days = (now - held["since"]) / 86400
-            console.print(f"release {held['number']} of {held['publication']} has been held for {days:.1f} days")
-        if status["foreign"]:
-            console.print(f"{status['foreign']} events under another pseudonym key were rejected")
+        _print(status, now, age, reason)
         for place in stopped:
-            console.print(f"ingest: {place}: cannot be decoded, this partition waits")
-        for gap in gaps_of(status):
-            console.print(f"gap: {gap}")
-    return 4 if status["state"] == "gap" or standstill_reason or stopped else 0
+            tables().print(f"ingest: {place}: cannot be decoded, this partition waits")
+    return 4 if status["state"] == "gap" or reason or stopped else 0
+
+
+def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
+    """Show the status topics of a broker: that of one configuration, or of every process that the broker shows us."""
+    import time
+
+    from models.errors import InputError
+    from stream.config.sources import load
+    from stream.daemon.status import standstill
+    from stream.daemon.status_topic import read_remote, status_processes
+
+    source_flags: dict[str, object] = {} if bootstrap is None else {"bootstrap": bootstrap}
+    if config is None:
+        source_flags["topics"] = ["none"]  # a [source] has topics; nothing reads them here
+    settings = load(config, {"source": source_flags})
+    if settings.source is None:
+        raise InputError(f"{config}: no [source] table: it names the broker; or give --bootstrap alone")
+    processes = [settings.process.name] if config is not None else status_processes(settings.source)
+    if not processes:
+        raise InputError(
+            f"broker {settings.source.bootstrap}: shows no status topic; `veilstream topics create` makes it"
+        )
+    documents, code = [], 0
+    for process in processes:
+        remote = read_remote(process, settings.source)
+        now = time.time()
+        if remote.status is None:
+            if json:
+                documents.append({"process": process, "start": remote.start})
+            else:
+                tables().print(f"{process}: {_starting(remote.start, now)}")
+            continue
+        reason = standstill(remote.status, now)
+        # By the broker's stamp: the clock of the coordinator's host may be wrong.
+        age = max(0.0, now - remote.stamped)
+        if remote.status["state"] == "gap" or (reason and remote.start is None):
+            code = 4
+        if json:
+            body = {**remote.status, "age_seconds": round(age, 3), "standstill": reason, "start": remote.start}
+            documents.append({"process": process, **body})
+            continue
+        tables().print(f"{process}:")
+        if remote.start is not None:
+            tables().print(f"{_starting(remote.start, now)}; the figures are those of the coordinator before")
+        _print(remote.status, now, age, reason)
+    if json:
+        emit_json({"processes": documents})
+    return code
+
+
+def _starting(start: CoordinatorStart | None, now: float) -> str:
+    if start is None:
+        return ""
+    seconds = max(0.0, now - start.at)
+    return f"a coordinator opens its state: process {start.pid} on {start.host}, since {seconds:.0f} s"
+
+
+def _print(status: Status, now: float, age: float, standstill_reason: str | None) -> None:
+    """Print a status for people. Each figure is that of the status, whose age is in the second line."""
+    from stream.daemon.status import gaps_of
+
+    console = tables()
+    console.print(f"{status['state']}, delta offset {status['position']}, checkpoint {_checkpoint(status, now)}")
+    console.print(
+        f"process {status['pid']}{_on(status)}, {age:.0f} s ago"
+        + (f": {standstill_reason}" if standstill_reason else "")
+    )
+    if "lag" in status:
+        lag = status["lag"]
+        waiting = f"{sum(lag['source'].values())} source records and {lag['delta']} delta records wait"
+        console.print(f"lag: {waiting}; {lag['dead_letters']} dead letters are kept")
+    table = grid("publication", "seen", "exposed", "pending", "late", "cuts", "cases")
+    for name, counts in status["publications"].items():
+        table.add_row(name, *(str(counts[key]) for key in ("seen", "exposed", "pending", "late", "cuts", "cases")))
+    console.print(table)
+    if status.get("releases"):
+        table = grid("publication", "last release", "next release", "withheld since", "epsilon", "releases left")
+        for name, release in status["releases"].items():
+            table.add_row(name, *_release_cells(release, now))
+        console.print(table)
+    if status.get("paused"):
+        console.print(f"paused: {', '.join(status['paused'])}")
+    for held in status.get("held", ()):
+        days = (now - held["since"]) / 86400
+        console.print(f"release {held['number']} of {held['publication']} has been held for {days:.1f} days")
+    if status["foreign"]:
+        console.print(f"{status['foreign']} events under another pseudonym key were rejected")
+    for gap in gaps_of(status):
+        console.print(f"gap: {gap}")
+
+
+def _checkpoint(status: Status, now: float) -> str:
+    """Return position and age of the checkpoint."""
+    saved = status.get("checkpoint_at")
+    if saved is None:
+        return str(status["checkpoint"])
+    return f"{status['checkpoint']} ({max(0.0, now - saved):.0f} s old)"
+
+
+def _release_cells(release: ReleaseStatus, now: float) -> list[str]:
+    """Return last and next release, attempts withheld since, spent epsilon of its limit, and releases left."""
+    last = "none"
+    if release["last"] is not None:
+        last = str(release["last"])
+        if release["last_at"] is not None:
+            last += f", {(now - release['last_at']) / 3600:.1f} h ago"
+    following = " or ".join(_trigger(trigger) for trigger in release["next"]) or "by command"
+    budget = release["budget"]
+    if budget is None:
+        return [last, following, str(release["withheld_streak"]), "", ""]
+    spent = f"{budget['spent_epsilon']:g}"
+    if budget["max_epsilon"] is not None:
+        spent += f" of {budget['max_epsilon']:g}"
+    left = "no limit" if budget["left_releases"] is None else str(budget["left_releases"])
+    return [last, following, str(release["withheld_streak"]), spent, left]
+
+
+def _trigger(trigger: TriggerStatus) -> str:
+    from datetime import UTC, datetime
+
+    if "due" in trigger:
+        moment = datetime.fromtimestamp(trigger["due"], UTC).isoformat(timespec="seconds")
+        return f"{moment} ({trigger['clock']} time)"
+    return f"{trigger['have']} of {trigger['need']} {trigger['trigger']}"
 
 
 def _on(status: Status) -> str:

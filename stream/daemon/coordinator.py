@@ -22,13 +22,14 @@ from typing import Any
 from connectors.kafka.lineage import LogClient
 from connectors.kafka.topics import topic
 from models.errors import TakenOverError, UnavailableError, shortage
-from stream.daemon.broker_contact import BrokerContact, no_contact, no_question
+from stream.daemon.broker_contact import BrokerContact, no_contact
 from stream.daemon.delta_topic import DeltaRecord
 from stream.daemon.faust_app import App, CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import TP, SeekingTransport, leader_epoch
 from stream.daemon.health import STUCK_SECONDS, ProgressCheck, faulty_state, patience
 from stream.daemon.state_machine import ActiveCoordinator, CoordinatorContext
-from stream.daemon.status import StatusFile
+from stream.daemon.status import Status, StatusFile
+from stream.daemon.status_topic import StatusTopic
 from stream.daemon.unreadable import unreadable_partitions
 from stream.ledger.folder import FolderLockedError
 from stream.ledger.layout import OperatorLayout
@@ -52,15 +53,18 @@ class Coordinator:
     def __init__(self, app: App, host: CoordinatorContext) -> None:
         self.app, self.host = app, host
         self.partition = TP(topic(host.settings.process.name, "delta"), 0)
+        self._dlq = topic(host.settings.process.name, "dlq")
         self.engine: ActiveCoordinator | None = None
         self.state = "starting"
         session = host.source.session_timeout
         self.check = ProgressCheck(patience(session, host.source.heartbeat), asleep=session)
         report = no_contact if host.watch is None else host.watch.metrics.contact
-        ask = no_question if host.watch is None else self._measure_lag
-        self.contact = BrokerContact(host.source, [self.partition.topic], host.source.heartbeat, report, ask)
-        self.status = StatusFile(host.output, host.source.heartbeat)
+        topics, interval = [self.partition.topic], host.source.heartbeat
+        self.contact = BrokerContact(host.source, topics, interval, report, self._measure_lag)
+        self.status = StatusFile(host.output, interval)
         self.status.contact = self.contact
+        self.status_topic = StatusTopic(host.settings.process.name, host.source)
+        self.status.publish = self._publish_status
         # When the current step began, by the monotonic clock; 0 between two steps.
         self._step_started = 0.0
         # Time of the last record by the broker's clock, for the metric of the lag.
@@ -98,6 +102,7 @@ class Coordinator:
         if is_assigned:
             self.state = "starting"
             log.info("coordinator is active")
+            self.status_topic.start()
             self.app.add_future(self._run(self._active))
         else:
             self.state = "standby"
@@ -219,19 +224,34 @@ class Coordinator:
         finally:
             self._check_queued = False
 
-    def _measure_lag(self, client: LogClient) -> None:
-        """Export how many records of the delta topic are not folded yet. A standby folds none, and exports nothing.
+    def _publish_status(self, status: Status) -> None:
+        self.status_topic.write({**status, "process": self.host.settings.process.name})
 
-        The thread of the broker contact calls this: during a build of minutes the lag is seen to grow.
+    def _measure_lag(self, client: LogClient) -> None:
+        """Measure how many records wait: in the source topics, in the delta topic, and as dead letters.
+
+        A standby folds none, and measures nothing. The thread of the broker contact calls this: during a build of
+        minutes the lag is seen to grow.
         """
-        engine, watch = self.engine, self.host.watch
-        if engine is None or watch is None:
+        engine = self.engine
+        if engine is None:
             return
-        place = (self.partition.topic, self.partition.partition)
-        end = client.ends([place])[place]
-        # Read after the end was asked for, so that the difference is never more than the lag was.
+        delta, dlq = (self.partition.topic, self.partition.partition), (self._dlq, 0)
+        places = [delta, dlq, *self.host.sources]
+        begins, ends = client.begins(places), client.ends(places)
+        # Read after the ends were asked for, so that a difference is never more than the lag was.
         folded = engine.delta.anchor.offset(engine.position)
-        watch.metrics.delta_lag(max(0, end - folded - 1))
+        delta_lag = max(0, ends[delta] - folded - 1)
+        source_lag = {}
+        for topic_name, number in self.host.sources:
+            partition = engine.fold.state.partitions.get((topic_name, number))
+            # Records that retention took before they were read wait no longer.
+            position = begins[topic_name, number] if partition is None else partition.hwm + 1
+            position = max(position, begins[topic_name, number])
+            source_lag[f"{topic_name}/{number}"] = max(0, ends[topic_name, number] - position)
+        self.status.lag = {"source": source_lag, "delta": delta_lag, "dead_letters": ends[dlq] - begins[dlq]}
+        if self.host.watch is not None:
+            self.host.watch.metrics.delta_lag(delta_lag)
 
     def _confirm_delta(self, engine: ActiveCoordinator, *, compare_end: bool = False) -> bool:
         """Wait until the broker confirms that the delta topic is the one that is folded.
@@ -272,6 +292,7 @@ class Coordinator:
                 engine.save_last()
             self.status.alive("stopped", 0.0)
         finally:
+            self.status_topic.close()
             engine.close()
 
 

@@ -81,6 +81,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     log.info("coordinator starts: process %s", settings.process.name)
     coordinator.check.watch()
     coordinator.contact.watch()
+    coordinator.status_topic.watch()
     return ending(lambda: run(app, on_stop=coordinator.close))
 
 

@@ -24,6 +24,7 @@ import msgspec
 
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
+from models.dp.budget import Charge
 from models.errors import InputError, RefusedError
 from stream.config.settings import Settings
 from stream.daemon.broker_clock import BrokerClock
@@ -31,7 +32,16 @@ from stream.daemon.delta_topic import DeltaRecord, DeltaRecords, DeltaTopic, Los
 from stream.daemon.deltas import DeadLetter
 from stream.daemon.kafka_ledger import TopicLedger
 from stream.daemon.publisher import Announcer
-from stream.daemon.status import Alarms, CoordinatorSnapshot, HeldStatus, gaps, write_status
+from stream.daemon.status import (
+    Alarms,
+    BudgetStatus,
+    CoordinatorSnapshot,
+    HeldStatus,
+    ReleaseStatus,
+    gaps,
+    next_triggers,
+    write_status,
+)
 from stream.engine.building import builder
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Config, Cut, Tick
@@ -40,7 +50,9 @@ from stream.fold.state import digest
 from stream.ledger.checkpoints import SavedState
 from stream.release.erasure import apply_tombstones, erase, tombstones
 from stream.release.failpoints import Failpoint, Hook, nothing
+from stream.release.pipeline import Pipeline
 from stream.release.schedule import RealClock
+from stream.run.exporter import published
 from stream.run.keeper import StateKeeper
 from stream.run.runner import Arrival, Runner
 from stream.run.service import ReleaseService
@@ -136,6 +148,10 @@ class ActiveCoordinator:
             self.covered = self.saved = -1
             self._saved_at, self._mirrored_at = time.monotonic(), float("-inf")
             self._alarms = Alarms()
+            # Number and time of the last release of each publication.
+            self._last_releases: dict[str, tuple[int, float | None]] = {}
+            # Budget of each publication, and the ledger offset up to which it was computed.
+            self._budgets: dict[str, tuple[int, BudgetStatus]] = {}
             # Whether the current record erased cases: then no checkpoint on disk may keep an older state.
             self._must_overwrite_checkpoints = False
             self._record_configuration(has_recorded_rules=has_recorded_rules)
@@ -233,7 +249,69 @@ class ActiveCoordinator:
             for number in account.held:
                 held_at = account.seals[number].body.held_at or 0
                 held.append({"publication": name, "number": number, "since": held_at / SECOND})
-        return CoordinatorSnapshot(self.fold, self.position, self.saved, self.delta.anchor, self.delta.lost, held)
+        newest = self.service.checkpoints.newest()
+        return CoordinatorSnapshot(
+            self.fold,
+            self.position,
+            self.saved,
+            self.delta.anchor,
+            self.delta.lost,
+            held,
+            saved_at=None if newest is None else newest.saved,
+            releases=self._release_status(),
+        )
+
+    def _release_status(self) -> dict[str, ReleaseStatus]:
+        """Return last and next release, and budget, of each publication that is configured and folded."""
+        rules = {rule.name: rule for rule in self.fold.rules.publications}
+        described: dict[str, ReleaseStatus] = {}
+        for name, pipeline in self.service.pipelines.items():
+            counters = self.fold.publications.get(name)
+            if counters is None or name not in rules:
+                continue  # a new publication, whose rules are on their way through the delta topic
+            last, last_at = self._last_release(pipeline)
+            described[name] = {
+                "last": last,
+                "last_at": last_at,
+                "next": next_triggers(rules[name], counters),
+                "withheld_streak": pipeline.account.streak,
+                "budget": self._budget(pipeline),
+            }
+        return described
+
+    def _budget(self, pipeline: Pipeline) -> BudgetStatus | None:
+        """Return what a publication has charged and may still charge; None if its mechanism charges nothing.
+
+        An exact composition takes time, and only an entry of the ledger changes it.
+        """
+        spec = pipeline.spec
+        if spec.mechanism.charge() == Charge():
+            return None
+        known = self._budgets.get(pipeline.name)
+        if known is None or known[0] != self.ledger.next_offset:
+            limit = spec.gate.max_epsilon
+            budget: BudgetStatus = {
+                "spent_epsilon": float(pipeline.spent.charge.epsilon),
+                "max_epsilon": None if limit is None else float(limit),
+                "left_releases": pipeline.releases_left,
+            }
+            known = self._budgets[pipeline.name] = (self.ledger.next_offset, budget)
+        return known[1]
+
+    def _last_release(self, pipeline: Pipeline) -> tuple[int | None, float | None]:
+        """Return number and time of the last release. Its audit is read once."""
+        released = pipeline.account.released_numbers
+        if not released:
+            return None, None
+        number = released[-1]
+        known = self._last_releases.get(pipeline.name)
+        if known is None or known[0] != number:
+            try:
+                at = published(pipeline.audit_of(number))
+            except RefusedError:
+                at = None  # the next attempt reports a damaged audit
+            known = self._last_releases[pipeline.name] = (number, at)
+        return known
 
     def check_delta(self, *, compare_end: bool = False) -> None:
         """Check that the delta topic is the one that is folded (see `DeltaTopic.check`).

@@ -11,8 +11,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict
@@ -23,8 +23,11 @@ from stream.daemon.broker_contact import SILENT_SECONDS, BrokerContact
 from stream.daemon.delta_topic import Anchor, LostDeltasError
 from stream.daemon.unreadable import unreadable_partitions
 from stream.fold.fold import Fold
+from stream.fold.rules import PublicationRules
 from stream.fold.state import Partition
+from stream.fold.triggers import PublicationState
 from stream.ledger.layout import OperatorLayout
+from stream.values.duration import SECOND
 
 BEHIND_NS = 60 * 1_000_000_000
 """A wall clock that goes back by more than this was set back. Less is the difference between the workers' clocks."""
@@ -109,6 +112,10 @@ class CoordinatorSnapshot:
         The delta topic, and the error if it is not the one that was folded.
     held
         Releases that wait for approval.
+    saved_at
+        When the state was last saved, seconds since 1970; None if it never was.
+    releases
+        Last and next release, and budget, of each publication.
     """
 
     fold: Fold
@@ -117,6 +124,8 @@ class CoordinatorSnapshot:
     anchor: Anchor
     lost: LostDeltasError | None
     held: Sequence[HeldStatus] = ()
+    saved_at: float | None = None
+    releases: Mapping[str, ReleaseStatus] = field(default_factory=dict)
 
 
 HEARTBEAT = 5.0
@@ -168,11 +177,56 @@ class HeldStatus(TypedDict):
     since: float
 
 
+class TriggerStatus(TypedDict, total=False):
+    """A trigger of the next release: what was counted and what is needed, or when it is due (seconds since 1970).
+
+    `clock` is that of `due`: event times, or wall time.
+    """
+
+    trigger: str
+    have: int
+    need: int
+    due: float
+    clock: str
+
+
+class BudgetStatus(TypedDict):
+    """Epsilon that was charged, its limit, and the releases that every limit of the process can still pay."""
+
+    spent_epsilon: float
+    max_epsilon: float | None
+    left_releases: int | None
+
+
+class ReleaseStatus(TypedDict):
+    """Releases of one publication. `last_at`: seconds since 1970; None for none, or if its audit cannot be read.
+
+    `budget` is None for a publication that charges nothing.
+    """
+
+    last: int | None
+    last_at: float | None
+    next: list[TriggerStatus]
+    withheld_streak: int
+    budget: BudgetStatus | None
+
+
+class LagStatus(TypedDict):
+    """Records that wait: of each source partition (`topic/number`), in the delta topic, and dead letters that are kept.
+
+    They are differences of offsets, so markers of transactions count.
+    """
+
+    source: dict[str, int]
+    delta: int
+    dead_letters: int
+
+
 class Status(TypedDict, total=False):
-    """The content of status.json.
+    """The content of status.json and of the status topic.
 
     Files of earlier programs lack `host`, `delta`, `key`, `heartbeat`, `moved`, `busy_seconds`, `held`, `paused`,
-    `unreadable` and `broker_contact`.
+    `unreadable`, `broker_contact`, `process`, `checkpoint_at`, `releases` and `lag`.
     """
 
     state: str
@@ -193,6 +247,10 @@ class Status(TypedDict, total=False):
     busy_seconds: float
     unreadable: list[str]
     broker_contact: float
+    process: str
+    checkpoint_at: float | None
+    releases: dict[str, ReleaseStatus]
+    lag: LagStatus
 
 
 class StatusFile:
@@ -207,6 +265,10 @@ class StatusFile:
         self._written_status = Status()
         self._lock = threading.Lock()
         self.contact: BrokerContact | None = None
+        self.lag: LagStatus | None = None
+        """Records that wait, as last measured."""
+        self.publish: Callable[[Status], None] | None = None
+        """Also receives each status (`stream.daemon.status_topic`)."""
         self._failing = False
 
     def write(self, snapshot: CoordinatorSnapshot, state: str) -> None:
@@ -222,6 +284,10 @@ class StatusFile:
         status["unreadable"] = unreadable_partitions.places
         if self.contact is not None:
             status["broker_contact"] = self.contact.at
+        if self.lag is not None:
+            status["lag"] = self.lag
+        if self.publish is not None:
+            self.publish(status)
         with self._lock:
             self._written_status = status
             temporary = self._path.with_suffix(".tmp")
@@ -317,7 +383,43 @@ def status(snapshot: CoordinatorSnapshot, state: str) -> Status:
         "publications": {name: fold.accounting(name) for name in fold.publications},
         "paused": [name for name, counts in fold.publications.items() if counts.paused],
         "held": list(snapshot.held),
+        "checkpoint_at": snapshot.saved_at,
+        "releases": dict(snapshot.releases),
     }
+
+
+def next_triggers(rules: PublicationRules, counters: PublicationState) -> list[TriggerStatus]:
+    """Return the triggers of the next release, each with what it has and needs.
+
+    Parameters
+    ----------
+    rules
+        Rules of the publication.
+    counters
+        What it has counted since its last cut.
+    """
+    window, first = rules.window, rules.window.first
+    if first is not None and not counters.first_done:
+        by_cases = _counted("new_cases", first.new_cases, counters.new_cases)
+        by_events = _counted("new_events", first.new_events, counters.new_events)
+        triggers = by_cases + by_events
+        if first.until is not None:
+            clock = "wall" if rules.private else "event"
+            triggers.append({"trigger": "first", "due": first.until / SECOND, "clock": clock})
+        return triggers
+    triggers = _counted("new_cases", window.new_cases, counters.new_cases)
+    triggers += _counted("new_events", window.new_events, counters.new_events)
+    triggers += _counted("completed_cases", window.completed_cases, counters.completed)
+    if window.every is not None and counters.window_end is not None:
+        lateness = window.allowed_lateness if window.tumbling else 0
+        due = (counters.window_end + lateness) / SECOND
+        triggers.append({"trigger": "every", "due": due, "clock": window.time})
+    return triggers
+
+
+def _counted(trigger: str, need: int | None, have: int) -> list[TriggerStatus]:
+    """Return a counting trigger, if it is set."""
+    return [] if need is None else [{"trigger": trigger, "have": have, "need": need}]
 
 
 def _lost(snapshot: CoordinatorSnapshot) -> LostDelta | None:

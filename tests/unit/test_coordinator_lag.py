@@ -30,15 +30,26 @@ SETTINGS = Settings.model_validate({"process": {"name": "p"}})
 SOURCE = Source(topics=("t",))
 
 
-class Ends:
-    """A broker that answers with the end of the delta topic."""
+DELTA, DLQ = ("veilstream.p.delta", 0), ("veilstream.p.dlq", 0)
 
-    def __init__(self, end: int) -> None:
-        self.end = end
+
+class Offsets:
+    """A broker with the begins and ends of these partitions; others are empty."""
+
+    def __init__(self, **of: tuple[int, int]) -> None:
+        self._of = {{"delta": DELTA, "dlq": DLQ, "t": ("t", 0)}[name]: bounds for name, bounds in of.items()}
+
+    def begins(self, places: list[Place]) -> dict[Place, int]:
+        return {place: self._of.get(place, (0, 0))[0] for place in places}
 
     def ends(self, places: list[Place]) -> dict[Place, int]:
-        assert places == [("veilstream.p.delta", 0)]
-        return dict.fromkeys(places, self.end)
+        return {place: self._of.get(place, (0, 0))[1] for place in places}
+
+
+def _engine(position: int = -1, base: int = 0, hwm: int | None = None) -> Any:
+    partitions = {} if hwm is None else {("t", 0): SimpleNamespace(hwm=hwm)}
+    fold = SimpleNamespace(state=SimpleNamespace(partitions=partitions))
+    return SimpleNamespace(position=position, delta=SimpleNamespace(anchor=Anchor("id", base=base)), fold=fold)
 
 
 def _value(metrics: Metrics, name: str) -> float | None:
@@ -74,16 +85,38 @@ def test_the_lag_is_what_lies_behind_the_last_folded_record(
 ) -> None:
     """By offsets of the topic that exists now."""
     coordinator, metrics = watched
-    anchor = Anchor("id", base=base)
-    coordinator.engine = SimpleNamespace(position=position, delta=SimpleNamespace(anchor=anchor))  # type: ignore[assignment]
-    coordinator._measure_lag(Ends(end))  # type: ignore[arg-type]
+    coordinator.engine = _engine(position, base)
+    coordinator._measure_lag(Offsets(delta=(0, end)))  # type: ignore[arg-type]
     assert _value(metrics, "delta_lag_records") == lag
+    assert coordinator.status.lag is not None
+    assert coordinator.status.lag["delta"] == lag
+
+
+@pytest.mark.parametrize(
+    ("hwm", "begin", "end", "lag"),
+    [
+        (None, 0, 4, 4),  # no worker has reported the partition yet
+        (None, 2, 4, 2),
+        (-1, 0, 4, 4),
+        (1, 0, 4, 2),
+        (3, 0, 4, 0),
+        (1, 3, 4, 1),  # retention took a record that was not read: it waits no longer, and is a gap
+    ],
+)
+def test_the_source_lag_is_what_no_delta_covers(
+    watched: tuple[Coordinator, Metrics], hwm: int | None, begin: int, end: int, lag: int
+) -> None:
+    """And the dead letters are those that the queue still has."""
+    coordinator, _ = watched
+    coordinator.engine = _engine(hwm=hwm)
+    coordinator._measure_lag(Offsets(t=(begin, end), dlq=(5, 12)))  # type: ignore[arg-type]
+    assert coordinator.status.lag == {"source": {"t/0": lag}, "delta": 0, "dead_letters": 7}
 
 
 def test_a_standby_reports_no_lag(watched: tuple[Coordinator, Metrics]) -> None:
     """It folds nothing: its lag would be that of another host."""
     coordinator, metrics = watched
-    coordinator._measure_lag(Ends(5))  # type: ignore[arg-type]
+    coordinator._measure_lag(Offsets(delta=(0, 5)))  # type: ignore[arg-type]
     assert _value(metrics, "delta_lag_records") is None
 
 

@@ -1,0 +1,280 @@
+"""The status on a topic: what is written, when, and what a reader on another host sees of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from kafka.errors import KafkaTimeoutError
+
+from connectors.kafka.source import Source
+from connectors.kafka.topics import check, permissions, plans, topic
+from models.errors import InputError, VeilstreamError
+from stream.commands import execute
+from stream.config.window import read_window
+from stream.daemon import status_topic as module
+from stream.daemon.delta_topic import Anchor
+from stream.daemon.status import CoordinatorSnapshot, Status, next_triggers, status
+from stream.daemon.status_topic import StatusTopic, read_remote
+from stream.fold.fold import Fold
+from stream.fold.records import Delta
+from stream.fold.rules import FoldRules, PublicationRules
+from tests.patience import patient_time
+
+SOURCE = Source(topics=("t",), heartbeat=0.01)
+CASE, ACTIVITY, RESOURCE = "Kanarienvogel-1", "Kanarienvogel einsperren", "Kanarienvogel GmbH"
+
+
+def _fold(window: dict[str, Any]) -> Fold:
+    """A fold with two events of one case."""
+    fold = Fold(FoldRules((PublicationRules("p", read_window(window)),)))
+    rows = [(offset, CASE, ACTIVITY, offset, RESOURCE, {"event": {"note": CASE}}, None, False) for offset in (0, 1)]
+    list(fold.apply(0, Delta(src="t", p=0, prev=-1, last=1, n=2, rows=rows)))
+    return fold
+
+
+def _status(**more: Any) -> Status:
+    return {**status(CoordinatorSnapshot(_fold({"new_events": 5}), 0, -1, Anchor("log"), None), "active"), **more}  # type: ignore[typeddict-item, return-value]
+
+
+class Broker:
+    """Takes records, or is away; gives them back as a partition."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.records: list[tuple[bytes, bytes, float]] = []
+        self.taken = threading.Event()
+
+    @contextmanager
+    def producer(self, _source: Source, **_: Any) -> Iterator[Any]:
+        yield SimpleNamespace(send=self._send)
+
+    def _send(self, name: str, value: bytes, key: bytes) -> Any:
+        assert name == "veilstream.p.status"
+        if self.away:
+            raise KafkaTimeoutError
+        self.records.append((key, value, time.time()))
+        self.taken.set()
+        return SimpleNamespace(get=lambda timeout: None)
+
+    def reader(self, _name: str, _number: int, _source: Source) -> Any:
+        def records(first: int, until: int) -> Iterator[Any]:
+            for key, value, at in self.records[first:until]:
+                yield SimpleNamespace(key=key, value=value, timestamp=at * 1000)
+
+        return SimpleNamespace(begin=lambda: 0, end=lambda: len(self.records), records=records, close=lambda: None)
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    served = Broker()
+    monkeypatch.setattr(module, "producer", served.producer)
+    monkeypatch.setattr(module, "PartitionReader", served.reader)
+    monkeypatch.setattr(module.topics, "require", lambda _source, _names: None)
+    return served
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = patient_time() + 60
+    while not condition():
+        assert patient_time() < deadline
+        time.sleep(0.01)
+
+
+def test_the_last_status_is_written_also_at_the_stop(broker: Broker) -> None:
+    """A later status replaces one that was not sent yet; the start has a record of its own."""
+    writer = StatusTopic("p", SOURCE)
+    writer.start()
+    for position in range(3):
+        writer.write(_status(position=position))
+    writer.watch()
+    _until(lambda: len(broker.records) == 2)
+    writer.write(_status(state="stopped"))
+    writer.close()
+    assert [key for key, _, _ in broker.records] == [b"start", b"status", b"status"]
+    assert json.loads(broker.records[1][1])["position"] == 2
+    assert json.loads(broker.records[-1][1])["state"] == "stopped"
+
+
+def test_a_broker_that_is_away_stops_nothing_and_is_logged_once(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The daemon continues, and the status comes when the broker does."""
+    broker.away = True
+    writer = StatusTopic("p", SOURCE)
+    writer.write(_status())
+    writer.watch()
+    _until(lambda: "the status cannot be written" in caplog.text)
+    for _ in range(3):
+        writer.write(_status())
+        time.sleep(0.05)
+    broker.away = False
+    writer.write(_status(position=9))
+    _until(lambda: bool(broker.records))
+    writer.close()
+    assert json.loads(broker.records[-1][1])["position"] == 9
+    assert caplog.text.count("the status cannot be written") == 1
+
+
+def test_a_status_holds_no_content_of_a_record() -> None:
+    """Neither a case, an activity, a resource nor an attribute."""
+    written = msgspec.json.encode(_status(), enc_hook=str).decode()
+    assert "Kanarienvogel" not in written
+    assert '"pending":2' in written  # it has seen the events
+
+
+@pytest.mark.parametrize(
+    ("window", "triggers"),
+    [
+        ({"new_events": 5}, [{"trigger": "new_events", "have": 2, "need": 5}]),
+        ({"completed_cases": 3}, [{"trigger": "completed_cases", "have": 0, "need": 3}]),
+        (
+            {"new_cases": 4, "new_events": 9},
+            [{"trigger": "new_cases", "have": 1, "need": 4}, {"trigger": "new_events", "have": 2, "need": 9}],
+        ),
+        ({"new_cases": 4, "first": {"new_cases": 7}}, [{"trigger": "new_cases", "have": 1, "need": 7}]),
+        ({"manual": True}, []),
+    ],
+)
+def test_the_next_release_is_named_by_its_trigger(window: dict[str, Any], triggers: list[dict[str, Any]]) -> None:
+    """What was counted since the last cut, and what is needed."""
+    fold = _fold(window)
+    assert next_triggers(fold.rules.publications[0], fold.publications["p"]) == triggers
+
+
+@pytest.mark.parametrize(("lateness", "end"), [({}, 3600.0), ({"allowed_lateness": "10m"}, 4200.0)])
+def test_a_window_is_due_when_it_may_close(lateness: dict[str, str], end: float) -> None:
+    """An event-time window waits for late events."""
+    window = read_window({"every": "1h", "time": "event", **lateness})
+    rules = PublicationRules("p", window)
+    counters = Fold(FoldRules((rules,))).publications["p"]
+    assert next_triggers(rules, counters) == []  # no event yet: no window is open
+    counters.window_end = 3600 * 10**9
+    assert next_triggers(rules, counters) == [{"trigger": "every", "due": end, "clock": "event"}]
+
+
+def _put(broker: Broker, key: bytes, body: Any, ago: float = 0.0) -> None:
+    broker.records.append((key, msgspec.json.encode(body), time.time() - ago))
+
+
+START = {"at": 0.0, "pid": 7, "host": "b", "version": "1"}
+
+
+def test_a_reader_has_the_last_status_and_a_start_that_is_later(broker: Broker) -> None:
+    """A start before the last status is over."""
+    with pytest.raises(InputError, match="no coordinator has written its status yet"):
+        read_remote("p", SOURCE)
+    _put(broker, b"start", START, 50)
+    assert (read_remote("p", SOURCE).status, read_remote("p", SOURCE).start is None) == (None, False)
+    _put(broker, b"status", _status(position=4), 40)
+    assert read_remote("p", SOURCE).start is None
+    _put(broker, b"start", {**START, "host": "c"}, 5)
+    remote = read_remote("p", SOURCE)
+    assert (remote.status or {})["position"] == 4
+    assert remote.start is not None
+    assert remote.start.host == "c"
+    assert 39 < time.time() - remote.stamped < 100
+
+
+def _asked(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *options: str
+) -> tuple[int, str]:
+    monkeypatch.setattr(module, "status_processes", lambda _source: ["p"])
+    monkeypatch.setenv("COLUMNS", "200")
+    code = execute(["status", "--bootstrap", "broker:9092", *options])
+    return code, capsys.readouterr().out
+
+
+RELEASES = {
+    "p": {
+        "last": 3,
+        "last_at": time.time() - 7200,
+        "next": [{"trigger": "new_events", "have": 2, "need": 5}],
+        "withheld_streak": 1,
+        "budget": {"spent_epsilon": 0.5, "max_epsilon": 2.0, "left_releases": 15},
+    }
+}
+LAG = {"source": {"t/0": 3, "t/1": 4}, "delta": 2, "dead_letters": 6}
+
+
+def test_the_command_shows_lag_releases_budget_letters_and_checkpoint(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a folder and without a configuration."""
+    now = time.time()
+    _put(broker, b"status", _status(releases=RELEASES, lag=LAG, checkpoint_at=now - 30, heartbeat=300.0, moved=now))
+    code, shown = _asked(broker, monkeypatch, capsys)
+    assert code == 0
+    assert "7 source records and 2 delta records wait; 6 dead letters are kept" in shown
+    assert "checkpoint -1 (3" in shown  # 30 seconds, or a little more
+    for cell in ("3, 2.0 h ago", "2 of 5 new_events", "0.5 of 2", "15"):
+        assert cell in shown
+    code, shown = _asked(broker, monkeypatch, capsys, "--json")
+    (document,) = json.loads(shown)["processes"]
+    assert (document["process"], document["lag"], document["releases"]) == ("p", LAG, RELEASES)
+
+
+def test_of_a_coordinator_that_is_away_the_age_is_shown(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The figures stay as they were written; exit 4. A successor that opens its state is named, and is no fault."""
+    an_hour_ago = time.time() - 3600
+    _put(broker, b"status", _status(releases=RELEASES, at=an_hour_ago, host="elsewhere"), 3600)
+    code, shown = _asked(broker, monkeypatch, capsys)
+    assert code == 4
+    assert " on elsewhere, 360" in shown
+    assert "has not been heard of since" in shown
+    assert "2 of 5 new_events" in shown
+    _put(broker, b"start", {**START, "at": time.time() - 20, "host": "next"})
+    code, shown = _asked(broker, monkeypatch, capsys)
+    assert code == 0
+    assert "a coordinator opens its state: process 7 on next, since 2" in shown
+    assert "the figures are those of the coordinator before" in shown
+
+
+def test_the_topic_is_compacted_and_an_earlier_installation_may_lack_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its absence stops no daemon, and neither does a missing permission on it."""
+    (plan,) = [plan for plan in plans("p", SOURCE) if plan.name == topic("p", "status")]
+    assert (plan.partitions, plan.config["cleanup.policy"], "retention.ms" in plan.config) == (1, "compact", False)
+
+    class Admin:
+        def __init__(self, error: int) -> None:
+            self._error = error
+
+        def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+            return [{"name": names[0], "error_code": self._error, "partitions": []}]
+
+    for error, line in ((3, "missing"), (29, "cannot be described")):
+        (problem,) = check(Admin(error), [plan])
+        assert line in problem.text
+        assert not problem.fatal
+        assert not problem.forbidden
+
+
+def test_only_coordinators_write_it_and_only_operators_read_it() -> None:
+    """Its counts are exact: recipients of releases have no use for it, and need no permission."""
+    name = topic("p", "status")
+    operations = {}
+    for role in ("ingest", "coordinator", "operator"):
+        granted = [one.operations for one in permissions("p", SOURCE, role) if name in one.names]  # type: ignore[arg-type]
+        operations[role] = {operation for words in granted for operation in words}
+    assert ("Write" in operations["coordinator"], "Read" in operations["coordinator"]) == (True, False)
+    assert ("Write" in operations["operator"], "Read" in operations["operator"]) == (False, True)
+    assert operations["ingest"] == {"Describe", "DescribeConfigs"}
+
+
+def test_a_configuration_without_a_source_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It names no broker."""
+    path = tmp_path / "c.toml"
+    path.write_text('[process]\nname = "p"\n')
+    assert execute(["status", "-c", str(path)]) == 2
+    assert "no [source] table" in capsys.readouterr().err
+    assert issubclass(InputError, VeilstreamError)

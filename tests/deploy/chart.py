@@ -33,6 +33,9 @@ SAMPLES: dict[str, Any] = {
     "tolerations": [{"operator": "Exists"}],
     "nodeSelector": {"flattened": "anything"},
     "affinity": {"podAntiAffinity": {}},
+    "extraEnv": [{"name": "FLATTENED", "value": "anything"}],
+    "extraVolumes": [{"name": "flattened", "emptyDir": {}}],
+    "extraVolumeMounts": [{"name": "flattened", "mountPath": "/flattened"}],
     "egress": [{"ports": [{"port": 443, "protocol": "TCP"}]}],
 }
 """The value in place of an empty one of this name; of other names: labels."""

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from connectors.kafka.source import Source
+from connectors.kafka.topics import ROLES, group, permissions, plans
 from stream.config.lint import warnings
 from stream.config.sources import load
 from tests.conftest import ROOT, missing
@@ -236,6 +238,10 @@ def test_chart_refuses_values_that_it_does_not_know() -> None:
         {"networkPolicy": {"brokers": [{"ip": "10.0.0.0/8"}]}},
         {"podDisruptionBudget": {"minAvailable": 1}},
         {"prometheusRule": {"runbookBase": "docs.example"}},
+        {"extraEnv": {"HTTPS_PROXY": "http://proxy"}},
+        {"sourceTopics": ["a b"]},
+        {"strimzi": {"deltaRetention": "7d"}},
+        {"keda": {"minReplicas": 0}},
     ]
     documents = [chart.values(), *({**chart.values(), **one} for one in wrong)]
     done = subprocess.run(
@@ -316,11 +322,17 @@ def test_helm_renders_the_chart(made: Path) -> None:
         assert json.loads(maps[path.name]) == json.loads(path.read_text())
 
 
+STRIMZI = "strimzi.enabled=true,strimzi.cluster=main,sourceTopics={hospital.events},topics.create=false"
 REFUSED = {
     "coordinators without a store": ("coordinator.replicas=2", "has no `store`"),
     "another port of metrics": ("ports.metrics=9465", "is not ports.metrics (9465)"),
     "another port of health": ("ports.health=8089", "is not ports.health (8089)"),
     "a broker that nobody named": ("networkPolicy.brokers=null", "networkPolicy.brokers is empty"),
+    "lag of no topic": ("keda.enabled=true", "sourceTopics is empty"),
+    "a topic of another configuration": ("sourceTopics={clinic.events}", "sourceTopics names clinic.events"),
+    "topics made twice": ("strimzi.enabled=true,sourceTopics={hospital.events}", "so does topics.create"),
+    "brokers without a name": (f"{STRIMZI},strimzi.cluster=null", "strimzi.cluster: name the Kafka object"),
+    "two passwords": (f"{STRIMZI},secretKeys.kafkaPassword=password", "so does secretKeys.kafkaPassword"),
 }
 SWITCHES = (
     "existingSecret=s",
@@ -431,7 +443,7 @@ def test_the_chart_reads_ports_and_store_from_the_configuration() -> None:
     assert told("health_port = 1\n[metrics]\nport = 2") == (False, "1", "2")
 
 
-CORE = {"ServiceMonitor", "PrometheusRule"}
+CORE = {"ServiceMonitor", "PrometheusRule", "KafkaTopic", "KafkaUser", "ScaledObject"}
 """Kinds that are none of Kubernetes itself."""
 
 
@@ -533,3 +545,118 @@ def test_systemd_accepts_the_unit(path: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert rated.returncode == 0, rated.stdout[-400:]
+
+
+def _topics_of(found: list[dict[str, Any]], process: str) -> dict[str, dict[str, Any]]:
+    """Specifications of the KafkaTopic objects, by kind."""
+    specs = [one["spec"] for one in found if one["kind"] == "KafkaTopic"]
+    return {spec["topicName"].removeprefix(f"veilstream.{process}."): spec for spec in specs}
+
+
+def _permissions_of(found: list[dict[str, Any]]) -> dict[str, set[tuple[str, str, str]]]:
+    """Return (kind, name, operation) of each KafkaUser, by role; kinds as kafka-acls.sh names them."""
+    granted = {}
+    for one in found:
+        if one["kind"] == "KafkaUser":
+            acls = one["spec"]["authorization"]["acls"]
+            assert {acl["resource"]["patternType"] for acl in acls} == {"literal"}
+            granted[one["metadata"]["name"].rpartition("-")[2]] = {
+                (acl["resource"]["type"].replace("transactionalId", "transactional-id"), acl["resource"]["name"], word)
+                for acl in acls
+                for word in acl["operations"]
+            }
+    return granted
+
+
+def _expected_permissions(process: str, source: Source) -> dict[str, set[tuple[str, str, str]]]:
+    """Return what `veilstream topics acls` prints."""
+    return {
+        role: {
+            (permission.kind, name, word)
+            for permission in permissions(process, source, role)
+            for name in permission.names
+            for word in permission.operations
+        }
+        for role in ROLES
+    }
+
+
+@pytest.mark.parametrize("how", ["flattened", "rendered"])
+def test_strimzi_gets_the_topics_and_permissions_of_the_program(how: str, made: Path) -> None:
+    """Each topic as `topics create` makes it, and each role's user with the permissions of `topics acls`, no more."""
+    if how == "flattened":
+        process, topic = "x", "x"
+        found = chart.documents(chart.CHART / "templates" / "strimzi.yaml")
+    else:
+        process, topic = "hospital", "hospital.events"
+        done = rendered(made, *words(STRIMZI))
+        assert done.returncode == 0, done.stderr
+        found = [one for one in yaml.safe_load_all(done.stdout) if one]
+    source = Source(topics=(topic,), min_isr=2)
+    topics = _topics_of(found, process)
+    for plan in plans(process, source):
+        spec = topics.pop(plan.name.removeprefix(f"veilstream.{process}."))
+        assert spec["partitions"] == plan.partitions
+        assert spec["config"] == plan.config
+        assert spec["replicas"] == 3
+    assert topics == {}
+    assert _permissions_of(found) == _expected_permissions(process, source)
+
+
+def test_keda_scales_ingest_by_the_lag_of_its_group(made: Path) -> None:
+    """By the brokers and the process of the configuration; the Deployment then has no number of its own."""
+    options = words("keda.enabled=true", "sourceTopics={hospital.events}", "keda.authentication=lag")
+    done = rendered(made, *options)
+    assert done.returncode == 0, done.stderr
+    found = {one["kind"]: one for one in yaml.safe_load_all(done.stdout) if one}
+    (trigger,) = found["ScaledObject"]["spec"]["triggers"]
+    assert trigger["authenticationRef"] == {"name": "lag"}
+    asked = {"bootstrapServers": "kafka:9092", "topic": "hospital.events", "consumerGroup": group("hospital", "ingest")}
+    assert trigger["metadata"] == asked | {"lagThreshold": "10000", "offsetResetPolicy": "earliest"}
+    assert found["ScaledObject"]["spec"]["scaleTargetRef"]["name"] == found["Deployment"]["metadata"]["name"]
+    assert "replicas" not in found["Deployment"]["spec"]
+
+
+def test_every_pod_gets_the_extra_variables_and_volumes(made: Path) -> None:
+    """A certificate authority from a ConfigMap, for ingest, coordinator and the Job of the topics."""
+    options = words(
+        "extraEnv[0].name=HTTPS_PROXY",
+        "extraEnv[0].value=http://proxy:3128",
+        "extraVolumes[0].name=authority",
+        "extraVolumes[0].configMap.name=authority",
+        "extraVolumeMounts[0].name=authority",
+        "extraVolumeMounts[0].mountPath=/etc/authority",
+    )
+    done = rendered(made, *options)
+    assert done.returncode == 0, done.stderr
+    pods = {
+        one["kind"]: one["spec"]["template"]["spec"]
+        for one in yaml.safe_load_all(done.stdout)
+        if one and one["kind"] in ("Deployment", "StatefulSet", "Job")
+    }
+    assert len(pods) == 3
+    for pod in pods.values():
+        (container,) = pod["containers"]
+        assert {"name": "HTTPS_PROXY", "value": "http://proxy:3128"} in container["env"]
+        assert {"name": "authority", "mountPath": "/etc/authority"} in container["volumeMounts"]
+        assert {"name": "authority", "configMap": {"name": "authority"}} in pod["volumes"]
+
+
+def test_the_chart_reads_process_and_brokers_from_the_configuration() -> None:
+    """The expressions of the chart, tried without Helm; a `name` of another table is none."""
+    text = (chart.CHART / "templates" / "_kafka.tpl").read_text()
+    found = [go(one).replace('\\"', '"') for one in re.findall(r'regexFind "((?:[^"\\]|\\.)+)"', text)]
+    process_table, name, value, source_table, bootstrap, _ = found
+
+    def read(config: str, table: str, line: str) -> str:
+        within = re.search(table, config)
+        key = re.search(line, within[0] if within else "")
+        return re.findall(value, key[0])[0] if key else ""
+
+    ours = chart.values()["config"]
+    assert (read(ours, process_table, name), read(ours, source_table, bootstrap)) == ("hospital", "kafka:9092")
+    moved = (
+        '[[publication]]\nname = "other"\n[process]\nsensitive = ["a"]\nname = \'clinic\'\n[source]\nbootstrap="b:1"\n'
+    )
+    assert (read(moved, process_table, name), read(moved, source_table, bootstrap)) == ("clinic", "b:1")
+    assert read('[[publication]]\nname = "other"\n', process_table, name) == ""

@@ -25,6 +25,20 @@ Helm cannot parse: `$top` is the text before its first table. */}}
 {{- if and .Values.serviceMonitor.enabled (not $metrics) }}
 {{- fail "serviceMonitor.enabled, and the configuration has no [metrics] with a port: nothing would be scraped" }}
 {{- end }}
+{{- if and (or .Values.strimzi.enabled .Values.keda.enabled) (not .Values.sourceTopics) }}
+{{- fail "sourceTopics is empty: strimzi and keda need the topics that ingest reads; name those of source.topics" }}
+{{- end }}
+{{- range .Values.sourceTopics }}
+{{- if not (contains (printf "%q" .) $.Values.config) }}
+{{- fail (printf "sourceTopics names %s, and source.topics of the configuration does not; make them equal" .) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.strimzi.enabled .Values.topics.create }}
+{{- fail "strimzi.enabled makes the topics, and so does topics.create; set topics.create=false" }}
+{{- end }}
+{{- if and .Values.strimzi.enabled .Values.secretKeys.kafkaPassword }}
+{{- fail "strimzi.enabled gives each role a password of its own, and so does secretKeys.kafkaPassword; keep one" }}
+{{- end }}
 {{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.brokers) }}
 {{- fail "networkPolicy.brokers is empty: set the addresses of the brokers (ipBlock, namespaceSelector, podSelector), or set networkPolicy.enabled=false" }}
 {{- end }}
@@ -45,6 +59,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if .Values.secretKeys.kafkaPassword }}
 - name: VEILSTREAM_SOURCE__SECURITY__PASSWORD_FILE
   value: /etc/veilstream/secret/{{ .Values.secretKeys.kafkaPassword }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{- toYaml . | nindent 0 }}
 {{- end }}
 {{- end -}}
 
@@ -76,6 +93,9 @@ capabilities:
   mountPath: /var/cache/veilstream
 - name: tmp
   mountPath: /tmp
+{{- with .Values.extraVolumeMounts }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
 {{- end -}}
 
 {{- define "veilstream.volumes" -}}
@@ -92,6 +112,9 @@ capabilities:
 - name: tmp
   emptyDir:
     sizeLimit: 256Mi
+{{- with .Values.extraVolumes }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
 {{- end -}}
 
 {{- define "veilstream.probes" -}}

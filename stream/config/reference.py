@@ -55,6 +55,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[[source.mapping]]", EventMapping),
     ("[metrics] (daemon only)", settings.Endpoint),
     ("[log] (daemon only)", settings.LogLines),
+    ("[tracing] (daemon only)", settings.TracingSettings),
     ("[engine]", settings.EngineSettings),
     ("[[publication]]", settings.Publication),
     ("publication.gate", GatePolicy),

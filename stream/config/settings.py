@@ -45,6 +45,7 @@ __all__ = [
     "ProcessBudget",
     "Publication",
     "Settings",
+    "TracingSettings",
 ]
 
 
@@ -72,6 +73,14 @@ class LogLines(ConfigTable):
     format: LogFormat = "auto"
     """`json` writes one object a line, `text` a readable line, `auto` text on a terminal and JSON elsewhere. Set it
     when a person reads a log that a service manager or a file collects (`text`)."""
+
+
+class TracingSettings(ConfigTable):
+    """Spans of the coordinator's decisions for OpenTelemetry: cut, charge, build, audit, seal, publish."""
+
+    endpoint: str | None = Field(default=None, pattern=r"^https?://[^/@\s]+")
+    """Address of the collector (OTLP over HTTP, `http://localhost:4318`); needs the extra `otel`. Set it when a tracing
+    system shows how long each stage of a release takes, next to the other services of the plant."""
 
 
 class EngineSettings(ConfigTable):
@@ -145,6 +154,8 @@ class Settings(ConfigTable):
     log: LogLines = LogLines()
     """Daemon: level and format of log lines, see [log]. Set it when log lines are read by another program than a
     collector of JSON, or are too many or too few."""
+    tracing: TracingSettings = TracingSettings()
+    """Daemon: spans of decisions, see [tracing]. Set it when the services around the daemon are traced too."""
     engine: EngineSettings = EngineSettings()
     """The builder of releases, see [engine]; `replay --engine` overrides it. Set it when a release is larger than the
     memory of the host."""

@@ -26,6 +26,7 @@ LIBRARIES = {
     "kafka": logging.ERROR,
     "httpx": logging.WARNING,
     "httpx2": logging.WARNING,
+    "opentelemetry": logging.ERROR,
 }
 """The least level of each library, whatever level is configured. Their chatter names partitions and tasks, and would
 drown ours; kafka and mode warn of every slow moment. Below these levels a client may also print records."""

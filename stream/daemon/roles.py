@@ -62,6 +62,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     from stream.daemon.coordinator import coordinator_app
     from stream.daemon.faust_app import run
     from stream.daemon.state_machine import CoordinatorContext
+    from stream.daemon.tracing import Tracing
     from stream.run.observer import MetricsObserver, serve, watch_space
 
     signal.signal(signal.SIGTERM, _quit)
@@ -76,13 +77,20 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     start.check_topics(settings, source)
     start.pseudonym_key(settings, output)
     watch = None if metrics is None else MetricsObserver(settings, metrics)
-    host = CoordinatorContext(settings, source, output, start.source_partitions(source), at, watch)
+    tracing = spans = None
+    if settings.tracing.endpoint is not None:
+        tracing = Tracing(settings.process.name, settings.tracing.endpoint, at)
+        at = spans = tracing.spans
+    host = CoordinatorContext(settings, source, output, start.source_partitions(source), at, watch, spans)
     app, coordinator = coordinator_app(host, OperatorLayout(output).faust("coordinator"))
     log.info("coordinator starts: process %s", settings.process.name)
     coordinator.check.watch()
     coordinator.contact.watch()
     coordinator.status_topic.watch()
-    return ending(lambda: run(app, on_stop=coordinator.close))
+    code = ending(lambda: run(app, on_stop=coordinator.close))
+    if tracing is not None:
+        tracing.close()
+    return code
 
 
 def _quit(_number: int, _frame: object) -> None:

@@ -60,6 +60,7 @@ from stream.values.duration import SECOND
 from stream.values.log_fields import add_log_fields, log_fields
 
 if TYPE_CHECKING:
+    from stream.daemon.tracing import ReleaseSpans
     from stream.run.observer import MetricsObserver
 
 log = logging.getLogger("veilstream")
@@ -95,6 +96,8 @@ class CoordinatorContext:
         Called at each failpoint; tests crash the process there.
     watch
         Observer that updates the metrics; None if they are switched off.
+    spans
+        Spans of decisions; None if they are switched off. Its hook is `at`.
     """
 
     settings: Settings
@@ -103,6 +106,7 @@ class CoordinatorContext:
     sources: tuple[SourcePartition, ...]
     at: Hook = nothing
     watch: MetricsObserver | None = None
+    spans: ReleaseSpans | None = None
 
 
 class ActiveCoordinator:
@@ -420,6 +424,8 @@ class ActiveCoordinator:
             # The number that the attempt gets, unless another coordinator seals it first.
             add_log_fields(release=pipeline.account.last_number + 1)
         decision = self.service.decide(self.fold, cut)
+        if self.host.spans is not None:
+            self.host.spans.decided()
         if earlier_decision is not None:  # the record is folded again after a crash: nothing new was released
             log.info("cut %s: was decided before (%s)", cut.id, decision.status)
             return

@@ -132,6 +132,7 @@ def test_each_line_of_a_decision_names_publication_cut_and_release(tmp_path: Pat
         decide = lambda _fold, _cut: pipeline.attempt(attempt)  # noqa: E731
         engine.service = SimpleNamespace(pipelines=service.pipelines, decide=decide)
         engine.runner = SimpleNamespace(fold=None)
+        engine.host = SimpleNamespace(spans=None)
         collected.lines.clear()
         engine.decide(SimpleNamespace(id=attempt.cut, publication="p"))
         log.info("the next record")

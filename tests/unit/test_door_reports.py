@@ -64,6 +64,7 @@ def test_a_decision_that_stands_already_is_not_logged_as_a_new_one(
     pipeline = SimpleNamespace(decided=lambda _cut: sealed if again else None, account=account)
     engine.service = SimpleNamespace(pipelines={"p": pipeline}, decide=lambda _fold, _cut: sealed)
     engine.runner = SimpleNamespace(fold=None)
+    engine.host = SimpleNamespace(spans=None)
     with caplog.at_level(logging.INFO, "veilstream"):
         engine.decide(SimpleNamespace(id="p@1", publication="p"))
     (text,) = [record.getMessage() for record in caplog.records]

@@ -83,6 +83,7 @@ def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
         remote = read_remote(process, settings.source)
         now = time.time()
         if remote.status is None:
+            code = 4 if remote.start is None else code
             if json:
                 documents.append({"process": process, "start": remote.start})
             else:
@@ -108,7 +109,7 @@ def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
 
 def _starting(start: CoordinatorStart | None, now: float) -> str:
     if start is None:
-        return ""
+        return "no coordinator has written a status yet"
     seconds = max(0.0, now - start.at)
     return f"a coordinator opens its state: process {start.pid} on {start.host}, since {seconds:.0f} s"
 

@@ -24,7 +24,7 @@ from connectors.kafka import topics
 from connectors.kafka.faults import explained
 from connectors.kafka.producing import producer
 from connectors.kafka.source import Source
-from models.errors import InputError, VeilstreamError
+from models.errors import VeilstreamError
 from stream.daemon.partition_reader import PartitionReader
 from stream.daemon.status import Status
 
@@ -58,7 +58,7 @@ class CoordinatorStart(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class RemoteStatus:
-    """The records of a status topic.
+    """The records of a status topic. Before the first coordinator of this program starts, it has none.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ def read_remote(process: str, source: Source) -> RemoteStatus:
     Raises
     ------
     InputError
-        If the topic is missing or no coordinator has written to it.
+        If the topic is missing.
     VeilstreamError
         If the broker does not let us read it, or does not answer.
     """
@@ -190,8 +190,6 @@ def read_remote(process: str, source: Source) -> RemoteStatus:
                 status, stamped = msgspec.json.decode(value, type=Status), at
             elif key == START_KEY:
                 start, started = msgspec.json.decode(value, type=CoordinatorStart), at
-    if status is None and start is None:
-        raise InputError(f"topic {name}: no coordinator has written its status yet; start one")
     is_opening = start is not None and (status is None or started > stamped)
     return RemoteStatus(status, stamped, start if is_opening else None)
 

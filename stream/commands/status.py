@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -78,7 +78,8 @@ def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
         raise InputError(
             f"broker {settings.source.bootstrap}: shows no status topic; `veilstream topics create` makes it"
         )
-    documents, code = [], 0
+    documents: list[dict[str, Any]] = []
+    code = 0
     for process in processes:
         remote = read_remote(process, settings.source)
         now = time.time()
@@ -95,8 +96,8 @@ def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
         if remote.status["state"] == "gap" or (reason and remote.start is None):
             code = 4
         if json:
-            body = {**remote.status, "age_seconds": round(age, 3), "standstill": reason, "start": remote.start}
-            documents.append({"process": process, **body})
+            found = {"age_seconds": round(age, 3), "standstill": reason, "start": remote.start}
+            documents.append({**remote.status, **found, "process": process})
             continue
         tables().print(f"{process}:")
         if remote.start is not None:

@@ -130,8 +130,9 @@ def application(process: str, role: str, source: Source, folder: Path, transport
         **source.security.faust(),
         **more,
     )
-    app.transport = transport(app.conf.broker_consumer, app)
-    app.transport.reading = source.client.reading()
+    reader: Any = transport(app.conf.broker_consumer, app)
+    reader.reading = source.client.reading()
+    app.transport = reader
     return app
 
 

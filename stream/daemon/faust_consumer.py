@@ -132,7 +132,8 @@ class SeekingThread(driver.AIOKafkaConsumerThread):
 
     def _create_consumer(self, loop: asyncio.AbstractEventLoop) -> Any:
         consumer = super()._create_consumer(loop)
-        configure_reader(consumer, self.transport.reading)
+        transport: Any = self.transport  # a `SeekingTransport`
+        configure_reader(consumer, transport.reading)
         return consumer
 
     async def _fetch_records(

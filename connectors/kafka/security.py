@@ -44,9 +44,9 @@ class Security(Credentials):
     """Whether the certificate must name the host of `bootstrap`. Set it when brokers are reached by an address that
     their certificates do not name, and nobody can renew these."""
     token_endpoint: str | None = Field(default=None, min_length=1)
-    """OAUTHBEARER: https address at which the identity provider gives tokens for `client_id` and `client_secret`
-    (client credentials, RFC 6749). Set it when an identity provider such as Keycloak or Entra ID manages the accounts
-    of the broker, and no other program renews a token file."""
+    """OAUTHBEARER: address (`https://...`) at which the identity provider gives tokens for `client_id` and
+    `client_secret` (client credentials, RFC 6749). Set it when an identity provider such as Keycloak or Entra ID
+    manages the accounts of the broker, and no other program renews a token file."""
     client_id: str | None = Field(default=None, min_length=1)
     """Name of this client at `token_endpoint`. Set it when `token_endpoint` is set: the administrator of the identity
     provider registers it."""

@@ -70,7 +70,7 @@ def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
     source_flags: dict[str, object] = {} if bootstrap is None else {"bootstrap": bootstrap}
     if config is None:
         source_flags["topics"] = ["none"]  # a [source] has topics; nothing reads them here
-    settings = load(config, {"source": source_flags})
+    settings = load(config, {"source": source_flags} if source_flags else None)
     if settings.source is None:
         raise InputError(f"{config}: no [source] table: it names the broker; or give --bootstrap alone")
     processes = [settings.process.name] if config is not None else status_processes(settings.source)

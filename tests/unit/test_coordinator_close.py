@@ -20,6 +20,7 @@ from stream.daemon.coordinator import Coordinator
 from stream.daemon.delta_topic import Anchor
 from stream.daemon.state_machine import ActiveCoordinator
 from stream.daemon.status import Alarms, StatusFile
+from stream.daemon.status_topic import StatusTopic
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
@@ -88,6 +89,7 @@ def test_no_checkpoint_in_the_middle_of_a_record(tmp_path: Path, fenced: bool, s
     engine.ledger.fenced = fenced
     coordinator.engine, coordinator.state = engine, "active"
     coordinator.status = StatusFile(tmp_path)
+    coordinator.status_topic = StatusTopic("p", Source(topics=("t",)))
     if fenced:
         with pytest.raises(RuntimeError, match="fenced"):
             engine.apply(_records())

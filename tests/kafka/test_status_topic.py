@@ -62,7 +62,7 @@ def test_a_status_is_read_from_anywhere_and_outlives_its_coordinator(
         noisy, plain = document["releases"]["noisy"], document["releases"]["plain"]
         assert plain["next"] == [{"trigger": "new_cases", "have": 0, "need": scenario.WINDOW}]
         assert (plain["budget"], noisy["budget"]["max_epsilon"]) == (None, 1000.0)
-        assert noisy["budget"]["spent_epsilon"] == 8.0
+        assert 4.0 < noisy["budget"]["spent_epsilon"] <= 8.0  # two draws, added up or composed
         assert document["checkpoint_at"] is not None
 
         coordinator.kill()

@@ -18,6 +18,9 @@ TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 LEAST_RETENTION = 3600.0
 """A step of a release may take 15 minutes, in which nothing is folded, and a checkpoint is at most a minute older."""
 
+MOST_SESSION = 90.0
+"""Faust's own limit: with a longer session than its requests may take, it ends at the start."""
+
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -100,6 +103,13 @@ class Source(BaseModel):
     def _positive(cls, value: float) -> float:
         if not 0 < value < float("inf"):
             raise ValueError("must be above zero")
+        return value
+
+    @field_validator("session_timeout")
+    @classmethod
+    def _answered(cls, value: float) -> float:
+        if value > MOST_SESSION:
+            raise ValueError("must be 90s or less, the longest time that the client waits for an answer")
         return value
 
     @field_validator("delta_retention")

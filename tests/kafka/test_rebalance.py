@@ -156,7 +156,7 @@ def test_a_worker_that_hangs_ends_and_its_successor_goes_on(broker: AnyBroker, n
     assert "no progress for" in one.logs()
 
 
-SESSION = {"VEILSTREAM_SOURCE__SESSION_TIMEOUT": "2m"}
+SESSION = {"VEILSTREAM_SOURCE__SESSION_TIMEOUT": "85s"}
 """Longer than the start of a process on a busy machine, so that a killed worker comes back within its session."""
 
 

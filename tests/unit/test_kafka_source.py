@@ -23,6 +23,7 @@ def test_brokers_are_host_and_port(bootstrap: Any) -> None:
         *(("bootstrap", value, "host:port") for value in ("a", "a:", ":92", "a:0", "a:65536", "a:nine", "a:²", "a:1,")),
         ("delta_retention", "59m", "an hour or more"),
         ("heartbeat", "0s", "above zero"),
+        ("session_timeout", "2m", "90s or less"),
         ("topics", ["a", "a"], "appears twice"),
         ("topics", ["a b"], "is not a topic name"),
         ("topics", [], "at least 1"),

@@ -17,7 +17,7 @@ from models.dp import noise, synthetic, zcdp
 from models.dp.noise import NoiseSource
 from models.dp.privacy_loss import gaussian_distance
 from models.dp.strict import Terms
-from models.dp.synthesis import contexts, times
+from models.dp.synthesis import contexts, spreading, times
 from models.dp.synthesis.contexts import UNIT, ContextLevel
 from models.dp.synthesis.labels import LabelRule
 from models.dp.synthesis.table import VariantCounts
@@ -634,7 +634,7 @@ def test_what_the_first_level_does_not_tell_apart_stays_as_it_was_drawn() -> Non
 
 def test_a_part_of_the_drawn_traces_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as there is time for, each as likely as it was drawn."""
-    monkeypatch.setattr(synthetic, "POOL", 40)
+    monkeypatch.setattr(spreading, "POOL", 40)
     level = _level([[100 * UNIT, 400 * UNIT], [400 * UNIT, 0]], UNIT / 100)
     often = {(0,): 10_000, **{(0,) * length: 1 for length in range(2, 102)}}
     found, _ = _like(often, 400.0, level, 1000)

@@ -20,7 +20,35 @@ def warnings(settings: Settings) -> list[str]:
 
 def notes(settings: Settings) -> list[str]:
     """Return what holds of any such configuration and is easily overlooked."""
-    return [*_rename(settings), *_values(settings)]
+    return [*_rename(settings), *_values(settings), *_memory(settings)]
+
+
+STATE_BYTES, RELEASE_BYTES = 119, 490
+"""Memory of the coordinator for each event: for ever, and while a release shows all events. The benchmarks
+`years_in_memory` and `scale` measure them, on about ten events a case."""
+
+GIBIBYTE = 1 << 30
+
+
+def _showing_all(settings: Settings) -> list[Publication]:
+    """Return the publications whose releases show cases of earlier releases again."""
+    return [publication for publication in settings.publication if publication.cases == "all"]
+
+
+def _memory(settings: Settings) -> Iterator[str]:
+    """Note what publications cost that show everything again, and from which size an engine must build them."""
+    names = ", ".join(repr(publication.name) for publication in _showing_all(settings))
+    if not names:
+        return
+    million = 1_000_000
+    for_release = 4 * GIBIBYTE // RELEASE_BYTES // million
+    for_state = 4 * GIBIBYTE // STATE_BYTES // million
+    yield (
+        f"releases of {names} show earlier cases again, so every event stays in memory until process.retention: a "
+        f"million events a year add {STATE_BYTES} MB each year, and take {RELEASE_BYTES} MB while a release is made. "
+        f"With 4 GiB an engine must build releases of more than {for_release} million events ([engine], "
+        f"docs/scale.md), and the state itself ends at {for_state} million"
+    )
 
 
 def _values(settings: Settings) -> Iterator[str]:
@@ -130,8 +158,12 @@ def _once(settings: Settings, publication: Publication) -> Iterator[str]:
             f"{where}: no attribute has the role person, so nobody checks that a person has at most cases_per_person "
             "cases in the whole series: who has more is covered in parts only"
         )
-    if settings.process.retention is None:
-        yield f"{where}: released cases stay in the state forever; process.retention takes them away"
+    others = [repr(other.name) for other in _showing_all(settings)]
+    if others and settings.process.retention is None:
+        yield (
+            f"{where}: released cases stay in the state, since {', '.join(others)} of the same process can show them "
+            "again; process.retention takes them away"
+        )
 
 
 def _starts(settings: Settings) -> Iterator[str]:

@@ -11,6 +11,7 @@ import pytest
 from models.errors import InputError
 from stream.commands import execute
 from stream.config import sources
+from stream.config.lint import notes, warnings
 from stream.run.service import ReleaseService
 
 GOOD = """
@@ -231,6 +232,37 @@ def test_check_config_warns_of_claims_that_cannot_hold(tmp_path: Path, capsys: p
     import msgspec
 
     assert execute(["check-config", str(written(tmp_path, GOOD)), "--json"]) == 0
-    warnings = msgspec.json.decode(capsys.readouterr().out)["warnings"]
-    assert any("holds only for recipients who never see it" in warning for warning in warnings)
-    assert any("allows 10 releases" in warning for warning in warnings)
+    printed = msgspec.json.decode(capsys.readouterr().out)["warnings"]
+    assert any("holds only for recipients who never see it" in warning for warning in printed)
+    assert any("allows 10 releases" in warning for warning in printed)
+
+
+ONCE_PER_CASE = """
+[process]
+name = "series"
+completion = { end_activities = ["z"] }
+[[publication]]
+name = "weekly"
+cases = "completed"
+window = { every = "7d", time = "wall" }
+mechanism = { kind = "dp-variants", epsilon = 1, delta_dp = 1e-6 }
+"""
+AGAIN = """
+[[publication]]
+name = "again"
+window = { every = "7d", time = "wall" }
+mechanism = { kind = "dp-variants", epsilon = 1, delta_dp = 1e-6 }
+"""
+
+
+def test_check_config_states_what_publications_cost_that_show_everything_again(tmp_path: Path) -> None:
+    """Memory by year, and the size from which an engine is needed; nothing if each case is released once."""
+    (note,) = [note for note in notes(sources.load(written(tmp_path, GOOD))) if "show earlier cases again" in note]
+    assert "'research', 'statistics'" in note
+    assert "119 MB each year" in note
+    assert "more than 8 million events" in note
+    alone = sources.load(written(tmp_path, ONCE_PER_CASE))
+    assert not [note for note in notes(alone) if "show earlier cases again" in note]
+    assert not [warning for warning in warnings(alone) if "stay in the state" in warning]
+    together = sources.load(written(tmp_path, ONCE_PER_CASE + AGAIN))
+    assert [warning for warning in warnings(together) if "stay in the state, since 'again'" in warning]

@@ -1,0 +1,205 @@
+"""Memory of a coordinator over years of events whose cases are each released once.
+
+`python -m benchmarks.years_in_memory [--events 1000000] [--kept] [--json]`. Cases of ten events each arrive evenly over
+a year; a few hundred are open at a time, and a tenth of the cases gets one event after its release. One publication
+with `cases = "completed"` is cut once a week. A checkpoint is saved every `--checkpoint` events, as the daemon does.
+Each cut is projected, and its decision follows at once: mechanism, audits and files are not part of this benchmark.
+
+With `--kept` a second publication shows everything again, so that no event may be dropped.
+
+Printed: rows and cases in the state; resident memory after each twentieth of the stream, and its peak; bytes of the
+last checkpoint on disk, and of all that was written; how many states were saved whole; CPU seconds of the fold and of
+the checkpoints. Then, of a new process that restores the checkpoint: seconds, and resident memory at its peak and in
+steady state. Memory of the program itself is subtracted. CPU seconds compare between runs on a loaded machine, the
+clock does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scale import Counted
+from stream.config.window import read_window
+from stream.fold.fold import Fold
+from stream.fold.records import AnyRecord, Delta, PlainRow, Tick
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.ledger.checkpoints import Checkpoints, SavedState
+from stream.run.keeper import StateKeeper
+from stream.values.memory import give_back
+
+DAY = 86_400_000_000_000
+BEGIN = 19_723 * DAY
+YEAR = 365 * DAY
+EVENTS_OF_CASE = 10
+CASE_DAYS = 2
+RECORD_ROWS = 2_000
+LATE_SHARE = 10
+"""One case of this many has an event after its release."""
+
+
+class CountedCheckpoints(Checkpoints):
+    """Checkpoints that count the states saved whole."""
+
+    whole_saves = 0
+
+    def save(self, state: bytes) -> None:
+        """Count and save a whole state."""
+        self.whole_saves += 1
+        super().save(state)
+
+
+def rules(*, kept: bool) -> FoldRules:
+    """Return the rules: a weekly publication of each case once, and with `kept` one that shows everything again."""
+    week = read_window({"every": "7d", "time": "wall"})
+    publications = [PublicationRules("once", week, start=BEGIN, private=True, once=True)]
+    if kept:
+        publications.append(PublicationRules("everything", week, start=BEGIN, private=True))
+    return FoldRules(tuple(publications), end_activities=("end",), inactivity=30 * DAY, key="k")
+
+
+def records(n_events: int) -> Iterator[tuple[int, AnyRecord]]:
+    """Yield position and record: deltas in order of event time, and a tick at the time of the last event of each."""
+    rows: list[PlainRow] = []
+    position = 0
+    for offset, (time_ns, case, activity) in enumerate(_events(n_events)):
+        rows.append((offset, case, activity, time_ns, f"r{offset % 50}", None, None, False))
+        if len(rows) == RECORD_ROWS or offset == n_events - 1:
+            first = rows[0][0]
+            yield position, Delta(src="s", p=0, prev=first - 1, last=offset, n=len(rows), key="k", rows=rows)
+            yield position + 1, Tick(at=time_ns)
+            position, rows = position + 2, []
+
+
+def _events(n_events: int) -> Iterator[tuple[int, str, str]]:
+    """Yield time, case and activity of each event.
+
+    Events go through the open cases in turn: one case begins, and one ends, with every ten events.
+    """
+    n_cases = max(1, n_events // EVENTS_OF_CASE)
+    n_open = max(1, n_cases * CASE_DAYS // 365)
+    step = YEAR // n_events
+    for number in range(n_events):
+        block, place = divmod(number, n_open * EVENTS_OF_CASE)
+        round_, member = divmod(place, n_open)
+        case = block * n_open + member
+        activity = "end" if round_ == EVENTS_OF_CASE - 1 else f"a{(case * 7 + round_ * round_) % 20}"
+        weeks_earlier = 14 * n_open
+        is_late = round_ == 5 and case >= weeks_earlier and case % LATE_SHARE == 0
+        if is_late:  # in place of an event of this case
+            case, activity = case - weeks_earlier, "late"
+        yield BEGIN + number * step, hashlib.sha256(str(case).encode()).hexdigest()[:32], activity
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="JSON on stdout (always on)")
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--checkpoint", type=int, default=20_000, help="events between two checkpoints")
+    parser.add_argument("--kept", action="store_true", help="a second publication shows everything again")
+    parser.add_argument("--restore", type=Path, help="only restore the checkpoint of this folder, and print its cost")
+    arguments = parser.parse_args()
+    if arguments.restore is not None:
+        print(json.dumps(restored(arguments.restore)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(Path(folder), arguments.events, arguments.checkpoint, kept=arguments.kept)
+        command = [sys.executable, "-m", "benchmarks.years_in_memory", "--restore", folder]
+        result["restart"] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    print(json.dumps({**result, "load": round(os.getloadavg()[0], 1)}, indent=2))
+
+
+def measure(folder: Path, n_events: int, checkpoint: int, *, kept: bool) -> dict[str, Any]:
+    """Fold a year of events with checkpoints, and return its cost."""
+    files = Counted()
+    folder = folder / "checkpoints"
+    folder.mkdir()
+    checkpoints = CountedCheckpoints(folder, ops=files)
+    keeper = StateKeeper(checkpoints)
+    give_back()
+    fold = Fold(rules(kept=kept))
+    resident_before = resident()
+    fold_cpu, save_cpu, released, since_save = 0.0, 0.0, 0, 0
+    resident_of_twentieths: list[int] = []
+    for position, record in records(n_events):
+        begin = time.process_time()
+        for cut in fold.apply(position, record):
+            log = fold.exposed(cut).log
+            released += log.n_cases if cut.publication == "once" else 0
+            del log
+            fold.decided(cut, released=True)
+        fold_cpu += time.process_time() - begin
+        if not isinstance(record, Delta):
+            continue
+        since_save += record.n
+        if since_save >= checkpoint:
+            begin = time.process_time()
+            keeper.save(fold, SavedState("daemon", b"", 0, position))
+            save_cpu += time.process_time() - begin
+            since_save = 0
+        if record.last * 20 // n_events > len(resident_of_twentieths):
+            resident_of_twentieths.append(resident() - resident_before)
+    keeper.save(fold, SavedState("daemon", b"", 0, position))
+    newest = checkpoints.newest()
+    return {
+        "events": n_events,
+        "kept": kept,
+        "released_cases": released,
+        "rows": fold.state.events.size,
+        "cases": fold.state.cases.size,
+        "forgotten_cases": len(fold.state.forgotten),
+        "late": fold.accounting("once")["late"],
+        "resident_bytes": resident_of_twentieths,
+        "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - resident_before,
+        "checkpoint_bytes": 0 if newest is None else newest.size,
+        "whole_state_bytes": len(fold.snapshot()),
+        "checkpoint_bytes_written": files.written,
+        "whole_saves": checkpoints.whole_saves,
+        "fold_cpu_seconds": round(fold_cpu, 2),
+        "checkpoint_cpu_seconds": round(save_cpu, 2),
+    }
+
+
+def restored(folder: Path) -> dict[str, Any]:
+    """Restore the newest checkpoint of a folder, and return seconds and resident memory above that of the program."""
+    checkpoints = Checkpoints(folder / "checkpoints")
+    give_back()
+    before = resident()
+    wall, cpu = time.monotonic(), time.process_time()
+    loaded = checkpoints.load()
+    if loaded is None:
+        raise SystemExit(f"{folder} has no checkpoint")
+    saved = SavedState.decode(loaded.state)
+    del loaded
+    fold = Fold.restore(saved.fold)
+    del saved
+    cpu, wall = time.process_time() - cpu, time.monotonic() - wall
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {
+        "seconds": round(wall, 3),
+        "cpu_seconds": round(cpu, 3),
+        "peak_resident_bytes": peak - before,
+        "steady_resident_bytes": resident() - before,
+        "rows": fold.state.events.size,
+    }
+
+
+def resident() -> int:
+    """Return the resident memory of this process, in bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    main()

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from stream.fold.records import without_cases
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.state import PENDING, RETIRED, Batch, ColumnTable, State, digest
+from stream.fold.state import EXPOSED, PENDING, RETIRED, Batch, ColumnTable, State, digest
 from stream.fold.triggers import NEVER, Clocks, PendingGrowth, Publications, TriggerClock
 
 NO_CASE = -1
@@ -135,7 +135,8 @@ class Completions:
         self.silence = rules.inactivity
         was_exact, self.exact = self.exact, rules.exact
         if not was_exact:
-            self._cases["closed"][:] = self.complete(self._clocks.read()) & rules.exact
+            complete = self.complete(self._clocks.read()) | self._cases["settled"]
+            self._cases["closed"][:] = complete & rules.exact
         self.rebuild()
 
     def rebuild(self) -> None:
@@ -210,14 +211,19 @@ class Completions:
         rows = slice(begin, end)
         cases, times, fresh_rows = batch.cases[rows].tolist(), batch.times[rows].tolist(), batch.fresh[rows].tolist()
         closes = batch.ends[rows].tolist()
+        settled_rows = [False] * (end - begin) if batch.settled is None else batch.settled[rows].tolist()
         if end == begin + 1:
             # A single row may come in any order: its case may have later events, or be silent all the same.
             closes = [self._after_row(batch, begin)]
         next_silence = NEVER
         stop = begin
-        for case, time, closing, fresh in zip(cases, times, closes, fresh_rows, strict=True):
+        for case, time, closing, fresh, settled in zip(cases, times, closes, fresh_rows, settled_rows, strict=True):
             if time >= next_silence:
                 break
+            if settled:  # its events complete nothing, and it is never open again
+                closed[case] = True
+                stop += 1
+                continue
             before = closed.get(case)
             if before is None and not fresh:
                 before = bool(was_closed[case])
@@ -263,9 +269,31 @@ class Completions:
         """Complete an open case."""
         self._cases["closed"][case] = True
 
+    def close_settled(self) -> None:
+        """Complete the settled cases for good."""
+        if self.exact:
+            self._cases["closed"][self._cases["settled"]] = True
+
+
+FORGET_SHARE = 4
+"""Events of settled cases are dropped when they are at least a quarter of what stays. Dropping goes through the whole
+state, and the next checkpoint is a whole one. With a smaller share both would cost more than the new events do. With a
+larger one the state holds more events that nobody needs."""
+
+DIGESTS_PER_EVENT = 2
+"""Digests of forgotten cases that are as large as an event (16 and 30 bytes): they are in each whole checkpoint too."""
+
 
 class Retention:
-    """Removes cases from the state and has the counters of the others updated."""
+    """Removes cases from the state and has the counters of the others updated.
+
+    * An erased case, and one whose retention is over, leaves for good (`erase`, `retire`): later events of it are
+      refused.
+    * If every publication exposes each case once, a case that each of them has cut is *settled*: no later cut shows it.
+      Its events are dropped (`after_decision`). The state keeps a digest of the case, so its later events still count
+      as late and it does not count as a new case, and for each publication the numbers of dropped events. When the
+      events are dropped changes no cut and no count: it depends on sizes alone.
+    """
 
     def __init__(
         self, rules: FoldRules, state: State, clocks: Clocks, publications: Publications, completions: Completions
@@ -283,31 +311,99 @@ class Retention:
         Returns
         -------
         int
-            How many of them were in the state.
+            How many of them were in the state, or were forgotten.
         """
         state = self._state
-        codes = [state.index[case] for case in cases if dict.__contains__(state.index, case)]
+        self.forget()  # else the counts of an erased case would depend on whether its events were dropped before
+        names = list(dict.fromkeys(cases))
+        in_state = [name for name in names if dict.__contains__(state.index, name)]
+        not_in_state = [name for name in names if not dict.__contains__(state.index, name)]
+        n_forgotten = int(np.count_nonzero(state.forgotten.contains([digest(name) for name in not_in_state])))
         keep = np.ones(state.cases.size, dtype=np.bool_)
-        keep[codes] = False
+        keep[[state.index[name] for name in in_state]] = False
         self._remove(keep)
+        state.removed_cases += n_forgotten
         for partition in state.partitions.values():
             partition.held = [(position, without_cases(record, cases)) for position, record in partition.held]
-        state.index.gone.update(digest(case) for case in cases)
-        return len(codes)
+        state.refuse({digest(name) for name in names})
+        return len(in_state) + n_forgotten
+
+    def after_decision(self) -> None:
+        """Drop events of settled cases if there are enough of them; the decision on the last cut is durable."""
+        if not self._rules.forgets:
+            return
+        state = self._state
+        state.settle(self._cut_by_all())
+        self._completions.close_settled()
+        leaves = self._droppable()
+        n_leaving = int(np.count_nonzero(leaves))
+        staying = state.events.size - n_leaving + len(state.forgotten) // DIGESTS_PER_EVENT
+        if n_leaving and n_leaving * FORGET_SHARE >= staying:
+            self.forget()
+
+    def _cut_by_all(self) -> npt.NDArray[np.bool_]:
+        """Return, by case code, whether every publication has exposed the case, or left it out for good."""
+        state = self._state
+        case = state.events["case"]
+        result = np.ones(state.cases.size, dtype=np.bool_)
+        for rules in self._rules.publications:
+            flags = state.events[f"flag:{rules.name}"]
+            had_cut = np.zeros(state.cases.size, dtype=np.bool_)
+            had_cut[case[(flags == EXPOSED) | (flags == RETIRED)]] = True
+            result &= had_cut
+        return result
+
+    def _droppable(self) -> npt.NDArray[np.bool_]:
+        """Return the events of settled cases that no publication has yet to count as late."""
+        state = self._state
+        result = state.cases["settled"][state.events["case"]]
+        for rules in self._rules.publications:
+            result &= state.events[f"flag:{rules.name}"] != PENDING
+        return result
+
+    def forget(self) -> None:
+        """Drop the events of settled cases, and the cases that have no other event."""
+        state = self._state
+        settled = state.cases["settled"]
+        if not settled.any():
+            return
+        leaves = self._droppable()
+        keep = ~settled
+        keep[state.events["case"][~leaves]] = True
+        if not leaves.any() and keep.all():
+            return
+        for rules in self._rules.publications:
+            counters = self._publications.states[rules.name]
+            counters.forget(state.events[f"flag:{rules.name}"][leaves])
+        state.forget(keep, ~leaves)
+        self._completions.rebuild()
+        self._publications.recount()
 
     def before_cut(self, rules: PublicationRules) -> None:
         """Remove, before a cut of one publication, the cases whose retention is over."""
         if self._rules.retention is None:
             return
+        self._forget_due(self._rules.retention)
         if rules.private:
             self._retire_for(rules)
         self.retire()
+
+    def _forget_due(self, retention: int) -> None:
+        """Drop the events of settled cases at the latest when the retention of one of these cases is over."""
+        now, cases = self._clocks.now, self._state.cases
+        if now is None:
+            return
+        is_due = np.maximum(cases["last"], cases["arrival"]) <= now - retention
+        if np.any(is_due & cases["settled"]):
+            self._state.purged += 1
+            self.forget()
 
     def _retire_for(self, rules: PublicationRules) -> None:
         """Retire, at a cut of one publication with a dp promise, the cases whose retention is over for it.
 
         This depends on the last event and the arrival of each case and on the clock, never on a watermark: otherwise
         the event of one person could remove others from the release. Later events of a retired case are retired too.
+        Settled cases are not retired but forgotten.
         """
         state, retention, now = self._state, self._rules.retention, self._clocks.now
         flags, case = state.events[f"flag:{rules.name}"], state.events["case"]
@@ -319,6 +415,7 @@ class Retention:
             leaves &= silent_since <= now - retention
             leaves[case[flags == PENDING]] = False
             is_retired |= leaves
+        is_retired &= ~state.cases["settled"]
         flags[is_retired[case]] = RETIRED
 
     def retire(self) -> None:
@@ -330,7 +427,7 @@ class Retention:
         state, retention = self._state, self._rules.retention
         if retention is None:
             return
-        leaves = np.ones(state.cases.size, dtype=np.bool_)
+        leaves = ~state.cases["settled"]  # these are forgotten, and do not count as removed
         if not all(rules.private for rules in self._rules.publications):
             clock = self._clocks.read()
             if clock.watermark is None:

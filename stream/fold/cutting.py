@@ -74,8 +74,12 @@ class Cutter:
     def _offer(self, cut: Cut) -> Iterator[Cut]:
         self.open_cut = cut
         yield cut
+        self._refuse_undecided()
+        self._retention.after_decision()
+
+    def _refuse_undecided(self) -> None:
         if self.open_cut is not None:
-            raise RefusedError(f"cut {cut.id} was left undecided: the fold cannot continue behind it")
+            raise RefusedError(f"cut {self.open_cut.id} was left undecided: the fold cannot continue behind it")
 
     def decided(self, cut: Cut, released: bool) -> None:
         """Record that the decision on the open cut is durable.
@@ -179,7 +183,7 @@ class Cutter:
             "new_events": len(chosen),
             "non_append_insertions": insertions(events, flags, chosen, state.rank),
             "late_included": counters.late_included,
-            "late": int(np.count_nonzero(flags == DROPPED)),
+            "late": int(np.count_nonzero(flags == DROPPED)) + counters.forgotten_late,
             "removed_cases": state.removed_cases,
             "removed_events": state.removed_events,
         }

@@ -284,7 +284,7 @@ class Once:
 
     def _lose(self, flags: Array, case: Array) -> int:
         """Drop the events that came to cases after their cut, and return how many."""
-        had_cut = np.zeros(self.state.cases.size, dtype=np.bool_)
+        had_cut = self.state.cases["settled"].copy()
         had_cut[case[(flags == EXPOSED) | (flags == RETIRED)]] = True
         late = (flags == PENDING) & had_cut[case]
         flags[late] = DROPPED

@@ -133,7 +133,7 @@ class Fold:
         Returns
         -------
         int
-            How many of them were in the state.
+            How many of them were in the state, or were forgotten.
         """
         return self._retention.erase(cases)
 
@@ -204,12 +204,12 @@ class Fold:
         """Accept the staged rows: all at once up to the next one that could bring a cut, and that one alone.
 
         If completions are counted, it stops earlier: behind a row at which a trigger that counts them may hold, and
-        before a row at whose time a case falls silent. It ends early if a cut removed cases: the rows behind the cut
-        must then be staged again.
+        before a row at whose time a case falls silent. It ends early if a cut removed or settled cases: the rows behind
+        the cut must then be staged again.
         """
         # Removing cases assigns new codes, and the staged rows still carry the old ones.
-        recoded_when_staged = self.state.recoded
-        while batch.accepted < len(batch) and self.state.recoded == recoded_when_staged:
+        voided_before = self.state.voided
+        while batch.accepted < len(batch):
             begin = batch.accepted
             end = self._next_stop(batch, begin)
             may_fire = self._completions.exact
@@ -217,7 +217,8 @@ class Fold:
                 # The time of this row may bring cuts, which come before the row is accepted.
                 self._cutter.place = position, int(batch.rows[begin])
                 yield from self._reach(partition, int(batch.times[begin]))
-                if self.state.recoded != recoded_when_staged:
+                if self.state.voided != voided_before:
+                    batch.void_from = int(batch.rows[begin])
                     return
                 end, may_fire = begin + 1, True
             goal = self._publications.missing_completions()
@@ -237,6 +238,9 @@ class Fold:
             if may_fire:
                 self._cutter.place = position, int(batch.rows[end - 1])
                 yield from self._cutter.evaluate()
+                if self.state.voided != voided_before:
+                    batch.void_from = int(batch.rows[end - 1]) + 1
+                    return
 
     def _next_stop(self, batch: Batch, row: int) -> int:
         """Return the first row from `row` on that could bring a cut, or that must be accepted alone."""
@@ -381,6 +385,7 @@ class Fold:
         rules = FoldRules.from_mapping(record.body)
         if self.key and rules.key not in ("", self.key):
             raise RefusedError("a config record names another pseudonym key: the same case would count as two")
+        self._retention.forget()  # a publication that the record adds shows no case that all others have cut
         self._install(rules)
         yield from self._cutter.evaluate()
 

@@ -161,6 +161,14 @@ class FoldRules:
         return any(publication.private for publication in self.publications)
 
     @property
+    def forgets(self) -> bool:
+        """Whether every publication exposes each case once: the events of a case are then dropped after its last cut.
+
+        The decision on that cut is durable by then. No later cut reads the events (`stream.fold.completion.Retention`).
+        """
+        return bool(self.publications) and all(publication.once for publication in self.publications)
+
+    @property
     def exact(self) -> bool:
         """Whether the moment of each completion matters, because a trigger counts completions."""
         return any(

@@ -15,12 +15,13 @@ import msgspec
 import numpy as np
 
 from models.errors import RefusedError
+from stream.fold.forgotten import DigestSet
 from stream.fold.records import Attributes, Delta
 from stream.fold.rules import FoldRules
 from stream.fold.state import ActorCodes, Array, AttributeValues, CaseIndex, Codes, ColumnTable, Partition, State, plain
 from stream.fold.triggers import PublicationState
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 """Version of the bytes of `encode`; raised with every change of the state's shape."""
 
 
@@ -30,12 +31,23 @@ def _without_logs(table: dict[str, Any]) -> dict[str, Any]:
     return {**table, "state": {**table["state"], "partitions": partitions}}
 
 
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _without_logs}
+def _without_forgotten(table: dict[str, Any]) -> dict[str, Any]:
+    """2 to 3: no case is settled, and none was forgotten."""
+    state = table["state"]
+    n_cases = len(state["names"])
+    cases = {**state["cases"], "settled": ["|b1", bytes(n_cases)]}
+    return {**table, "state": {**state, "cases": cases, "forgotten": b""}}
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _without_logs, 2: _without_forgotten}
 """By version n, the function that upgrades a state from version n to n + 1. A new STATE_VERSION brings the step from
-the version before it, and older steps are dropped (a program reads N and N - 1).
+the version before it. The oldest step remains as long as a program that may still run somewhere wrote that version.
 
 1 to 2: partitions name their log; rules may contain `start` and `private`, and events may be RETIRED. A state of
-version 1 has none of these."""
+version 1 has none of these.
+
+2 to 3: cases have the column `settled`, the state has the digests of forgotten cases, and publications count the events
+of these. After an upgrade, the first decision on a cut settles the cases of all cuts before it."""
 
 _COUNTERS = ("ordered", "earliest", "latest", "duplicates", "refused", "foreign", "removed_cases", "removed_events")
 
@@ -47,6 +59,7 @@ def dump_state(state: State) -> dict[str, Any]:
         "cases": state.cases.to_state(),
         "names": state.index.names(state.cases.size),
         "gone": sorted(state.index.gone),
+        "forgotten": state.forgotten.to_bytes(),
         "activities": list(state.activity_names),
         "resources": list(state.resource_names),
         "named": state.named,
@@ -74,6 +87,7 @@ def load_state(table: dict[str, Any]) -> State:
     state.events.load(table["events"])
     state.cases.load(table["cases"])
     state.index = CaseIndex(((name, code) for code, name in enumerate(table["names"])), set(table["gone"]))
+    state.forgotten = DigestSet(table["forgotten"])
     state.activities = Codes({value: code for code, value in enumerate(table["activities"])})
     state.resources = ActorCodes(table["resources"])
     state.named = table.get("named", not table["resources"])
@@ -329,6 +343,7 @@ class Marks:
     rules: FoldRules
     state: State
     recoded: int
+    purged: int
     gone: int
     events: int
     cases: int
@@ -340,8 +355,15 @@ class Marks:
     taken: Mapping[str, Mapping[str, int]]
 
     def comparable(self, rules: FoldRules, state: State) -> bool:
-        """Return whether changes can describe a later state: rules are the same, and no case was removed."""
-        is_same_state = self.rules is rules and self.state is state and self.recoded == state.recoded
+        """Return whether changes can describe a later state: rules are the same, and no case left."""
+        return self.recoded == state.recoded and self.may_remain(rules, state)
+
+    def may_remain(self, rules: FoldRules, state: State) -> bool:
+        """Return whether a checkpoint of this state may remain as the generation before: nothing had to leave since.
+
+        Events of a settled case may remain in it until it is replaced; those of an erased case may not.
+        """
+        is_same_state = self.rules is rules and self.state is state and self.purged == state.purged
         return is_same_state and self.gone == len(state.index.gone)
 
 
@@ -359,6 +381,7 @@ def marks(rules: FoldRules, state: State, publications: Mapping[str, Publication
         rules=rules,
         state=state,
         recoded=state.recoded,
+        purged=state.purged,
         gone=len(state.index.gone),
         events=state.events.size,
         cases=state.cases.size,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.eventlog import MISSING, Ints
+from stream.fold.forgotten import DIGEST_BYTES, DigestSet
 from stream.fold.records import ROW_WIDTH, TIME_PLACE, TIMES, Delta, PlainRow, with_resources
 from stream.fold.rules import FoldRules, SourcePartition
 
@@ -160,26 +161,26 @@ class CaseIndex(dict[str, int]):
                 result[code] = name
         return result
 
-    def recoded(self, keep: npt.NDArray[np.bool_]) -> CaseIndex:
-        """Return an index of the cases of the mask under new codes, to replace this one.
+    def recoded(self, keep: npt.NDArray[np.bool_]) -> tuple[CaseIndex, list[str]]:
+        """Return an index of the cases of the mask under new codes, and the names of the other cases.
 
-        The other cases are removed for good.
+        The index replaces this one. The caller records the other cases.
         """
         new_code = np.cumsum(keep) - 1
-        kept = []
+        kept, leaving = [], []
         for name, code in self.items():
             if code >= len(keep):  # staged with a row that was not admitted
                 continue
             if keep[code]:
                 kept.append((name, int(new_code[code])))
             else:
-                self.gone.add(digest(name))
-        return CaseIndex(kept, self.gone)
+                leaving.append(name)
+        return CaseIndex(kept, self.gone), leaving
 
 
 def digest(case: str) -> bytes:
-    """Return the digest that is kept of a removed case: 16 bytes, one-way."""
-    return hashlib.blake2b(case.encode(), digest_size=16).digest()
+    """Return the digest that is kept of a case that left: 16 bytes, one-way."""
+    return hashlib.blake2b(case.encode(), digest_size=DIGEST_BYTES).digest()
 
 
 class AttributeValues:
@@ -296,7 +297,9 @@ class EndAll:
 
 
 EVENT_COLUMNS = {"case": "<i4", "activity": "<i4", "resource": "<i4", "time": "<i8", "partition": "<u2", "end": "|b1"}
-CASE_COLUMNS = {"last": "<i8", "arrival": "<i8", "ended": "|b1", "closed": "|b1"}
+CASE_COLUMNS = {"last": "<i8", "arrival": "<i8", "ended": "|b1", "closed": "|b1", "settled": "|b1"}
+"""`settled`: every publication has had its cut of the case, and exposes each case once. So no later cut shows the case,
+and its later events complete nothing. `State.forget` drops its events."""
 
 HAD = "had:all"
 """Column of the cases if `end_all` is set: bits of its activities that they have had."""
@@ -446,6 +449,11 @@ class Batch:
     met
         Whether the case has had all activities of `end_all` with the row; `ends` is then true as well. None if there
         is no such rule.
+    settled
+        Whether the case is settled (`CASE_COLUMNS`); None if no row is of such a case.
+    void_from
+        Place in the record from which rows must be staged again, since a cut removed or settled cases; also rows that
+        were left out.
     """
 
     rows: Ints
@@ -458,7 +466,9 @@ class Batch:
     ordered: bool
     ids: dict[int, str]
     met: npt.NDArray[np.bool_] | None = None
+    settled: npt.NDArray[np.bool_] | None = None
     accepted: int = 0
+    void_from: int | None = None
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -469,6 +479,19 @@ class Batch:
         return int(np.searchsorted(self.running, time))
 
 
+@dataclass(slots=True)
+class LeftOutRows:
+    """Places, in their record, of staged rows that are repeated or refused."""
+
+    repeated: list[Ints] = field(default_factory=list)
+    refused: list[Ints] = field(default_factory=list)
+
+    @staticmethod
+    def count(places: Sequence[Ints], end: int) -> int:
+        """Count the places before `end`."""
+        return sum(int(np.count_nonzero(some < end)) for some in places)
+
+
 class State:
     """Events, cases and their names; everything that a projection reads."""
 
@@ -476,6 +499,8 @@ class State:
         self.events = ColumnTable(EVENT_COLUMNS)
         self.cases = ColumnTable(CASE_COLUMNS)
         self.index = CaseIndex()
+        self.forgotten = DigestSet()
+        """Settled cases that have no event here any more."""
         self.activities, self.resources = Codes(), ActorCodes()
         self.case_attributes: dict[str, AttributeValues] = {}
         self.event_attributes: dict[str, AttributeValues] = {}
@@ -491,6 +516,10 @@ class State:
         """Whether every resource is a pseudonym."""
         self.recoded = 0
         """Number of times that rows left or got other codes: states with different numbers cannot be compared."""
+        self.voided = 0
+        """Number of times that staged rows became void: rows left or got other codes, or cases were settled."""
+        self.purged = 0
+        """Number of times that data left which no checkpoint may keep: by erasure or retention, and raw resources."""
         self.duplicates = self.refused = self.foreign = self.removed_cases = self.removed_events = 0
 
     @property
@@ -516,7 +545,12 @@ class State:
             self.cases.drop_column(HAD)
         if together:
             self.cases.add_column(HAD, "<u8")
-            np.bitwise_or.at(self.cases[HAD], self.events["case"], self._bits(self.events["activity"]))
+            self._recount_had()
+
+    def _recount_had(self) -> None:
+        """Compute again, from the events, which activities of `end_all` each case has had."""
+        self.cases[HAD][:] = 0
+        np.bitwise_or.at(self.cases[HAD], self.events["case"], self._bits(self.events["activity"]))
 
     def _bits(self, activity: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
         return self.end_all.bits(self.activities, activity)
@@ -540,6 +574,7 @@ class State:
             partition.held = [(position, with_resources(record, pseudonym)) for position, record in partition.held]
         self.named = True
         self.recoded += 1
+        self.purged += 1
 
     def reach_back(self, time: int) -> None:
         """Note the time of an event: the first window begins with the earliest."""
@@ -587,17 +622,22 @@ class State:
         reached_before, begin = partition.hwm, 0
         self.named = self.named and (record.named or not record.rows)
         while begin < len(record.rows):
-            batch = self.stage(record, begin, partition, reached_before)
-            if batch is None:
-                break
-            yield batch
-            if batch.accepted == len(batch):
-                break
-            begin = int(batch.rows[batch.accepted])
-            self.unstage()
+            left_out = LeftOutRows()
+            batch = self.stage(record, begin, partition, reached_before, left_out)
+            if batch is not None:
+                yield batch
+            begin = len(record.rows)
+            if batch is not None and batch.void_from is not None:
+                begin = batch.void_from
+                self.unstage()
+            # The rows from `begin` on are staged again, and counted then.
+            self.duplicates += left_out.count(left_out.repeated, begin)
+            self.refused += left_out.count(left_out.refused, begin)
         partition.reach(record, reached_before)
 
-    def stage(self, record: Delta, start: int, partition: Partition, before: int) -> Batch | None:
+    def stage(
+        self, record: Delta, start: int, partition: Partition, before: int, left_out: LeftOutRows
+    ) -> Batch | None:
         """Code the rows from `start` on, and write them behind the end of the event table.
 
         Rows at or below the high-water mark are duplicates. If an offset may have several rows, the mark is `before`,
@@ -613,6 +653,8 @@ class State:
             The source partition of the record.
         before
             High-water mark before the record.
+        left_out
+            Gets the places of the rows that are repeated or refused.
 
         Returns
         -------
@@ -624,7 +666,7 @@ class State:
         values, offsets = _values(rows)
         is_new = _above(offsets, before, again=True) if record.several else _above(offsets, partition.hwm)
         if is_new is not None:
-            self.duplicates += int(np.count_nonzero(~is_new))
+            left_out.repeated.append(places[~is_new])
             rows = [rows[number] for number in np.flatnonzero(is_new).tolist()]
             places = places[is_new]
             values, offsets = _values(rows)
@@ -632,7 +674,7 @@ class State:
             times = _times(values)
         except OverflowError:
             readable = [number for number, time in enumerate(values[TIME_PLACE::ROW_WIDTH]) if time in TIMES]
-            self.refused += len(rows) - len(readable)
+            left_out.refused.append(np.delete(places, readable))
             rows = [rows[number] for number in readable]
             places = places[readable]
             values, offsets = _values(rows)
@@ -651,7 +693,10 @@ class State:
             "resource": coded(self.resources, resources),
             "offset": offsets,
         }
-        keep = self._keep(columns["case"], ids)
+        settled = self._settled(columns["case"], n_known_cases)
+        if settled is not None:
+            columns["settled"] = settled
+        keep = self._keep(columns, ids, left_out)
         if keep is not None:
             columns = {name: column[keep] for name, column in columns.items()}
             attributes = [attributes[i] for i in np.flatnonzero(keep)]
@@ -692,7 +737,23 @@ class State:
             ordered=np.array_equal(running, columns["time"]),
             ids=id_of_row,
             met=met,
+            settled=columns.get("settled"),
         )
+
+    def _settled(self, cases: npt.NDArray[np.int32], n_known_cases: int) -> npt.NDArray[np.bool_] | None:
+        """Return which rows are of settled cases, also of forgotten ones that are new here; None if no row is."""
+        settled_here = self.cases["settled"]
+        if not len(self.forgotten) and not settled_here.any():
+            return None
+        newest_first = islice(reversed(self.index), len(self.index) - n_known_cases)
+        new_digests = [digest(name) for name in newest_first][::-1]
+        settled_new = self.forgotten.contains(new_digests)
+        is_new = cases >= n_known_cases
+        is_here = (cases >= 0) & ~is_new  # a removed case has the code REFUSED
+        result = np.zeros(len(cases), dtype=np.bool_)
+        result[is_new] = settled_new[cases[is_new] - n_known_cases]
+        result[is_here] = settled_here[cases[is_here]]
+        return result if result.any() else None
 
     def _ends(self, activity: Array, ends: Sequence[bool]) -> npt.NDArray[np.bool_]:
         if len(self._ending) < len(self.activities):
@@ -700,23 +761,31 @@ class State:
         result = self._ending[activity]
         return result if ends.count(False) == len(ends) else result | np.array(ends, dtype=np.bool_)
 
-    def _keep(self, cases: npt.NDArray[np.int32], ids: Sequence[str | None]) -> npt.NDArray[np.bool_] | None:
-        """Mask the rows of removed cases, and those with an event id that their case has had. None: keep all rows."""
-        keep = cases != REFUSED
-        refused = len(cases) - int(np.count_nonzero(keep))
-        self.refused += refused
-        repeated = 0
+    def _keep(
+        self, columns: Mapping[str, Any], ids: Sequence[str | None], left_out: LeftOutRows
+    ) -> npt.NDArray[np.bool_] | None:
+        """Mask the rows of removed cases, and those with an event id that their case has had. None: keep all rows.
+
+        Event ids of settled cases are not kept, so a repeated event of such a case is a late one.
+        """
+        cases, places = columns["case"], columns["place"]
+        is_refused = cases == REFUSED
+        is_repeated = np.zeros(len(cases), dtype=np.bool_)
         if ids.count(None) != len(ids):
+            without_ids = is_refused | columns.get("settled", False)
             in_these_rows: set[tuple[int, str]] = set()
-            for i, (case, event_id) in enumerate(zip(cases.tolist(), ids, strict=True)):
-                if event_id is None or case == REFUSED:
+            for i, (case, event_id, skip) in enumerate(zip(cases.tolist(), ids, without_ids.tolist(), strict=True)):
+                if event_id is None or skip:
                     continue
                 if event_id in self.event_ids.get(case, ()) or (case, event_id) in in_these_rows:
-                    keep[i] = False
-                    repeated += 1
+                    is_repeated[i] = True
                 in_these_rows.add((case, event_id))
-        self.duplicates += repeated
-        return keep if refused or repeated else None
+        leaves: Mask = is_refused | is_repeated
+        if not leaves.any():
+            return None
+        left_out.refused.append(places[is_refused])
+        left_out.repeated.append(places[is_repeated])
+        return ~leaves
 
     def _stage_attributes(self, attributes: Sequence[Any]) -> None:
         if attributes.count(None) == len(attributes):
@@ -742,21 +811,51 @@ class State:
             attribute.rows.keep(attribute.rows["event"] < self.events.size)
 
     def remove(self, keep: npt.NDArray[np.bool_]) -> None:
-        """Keep only the cases of the mask.
+        """Keep only the cases of the mask, for good: later events of the others are refused."""
+        keep_events = keep[self.events["case"]]
+        self.removed_cases += int(np.count_nonzero(~keep))
+        self.removed_events += int(np.count_nonzero(~keep_events))
+        self.purged += 1
+        leaving = self._keep_only(keep, keep_events)
+        self.refuse({digest(name) for name in leaving})
 
-        A digest is kept of the others. The codes of the remaining cases are assigned again.
+    def refuse(self, digests: Collection[bytes]) -> None:
+        """Refuse the events of cases with these digests from now on."""
+        self.index.gone.update(digests)
+        self.forgotten.difference_update(digests)
+
+    def settle(self, settled: npt.NDArray[np.bool_]) -> None:
+        """Note cases of which every publication has had its cut: bool by case code."""
+        is_new = settled & ~self.cases["settled"]
+        if is_new.any():
+            self.cases["settled"][is_new] = True
+            self.voided += 1
+
+    def forget(self, keep: npt.NDArray[np.bool_], keep_events: npt.NDArray[np.bool_]) -> None:
+        """Keep only the cases and the events of two masks; the other cases are settled.
+
+        Later events of a forgotten case are accepted and counted as late.
+        """
+        leaving = self._keep_only(keep, keep_events)
+        self.forgotten.update(map(digest, leaving))
+        if HAD in self.cases:  # as after a restore, which knows the remaining events alone
+            self._recount_had()
+
+    def _keep_only(self, keep: npt.NDArray[np.bool_], keep_events: npt.NDArray[np.bool_]) -> list[str]:
+        """Keep only some cases and events, and return the names of the cases that leave.
+
+        The codes of the remaining cases, activities and resources are assigned again, and values that no event has any
+        more are dropped.
         """
         self.unstage()
         self.recoded += 1
-        mask = keep[self.events["case"]]
-        self.removed_cases += int(np.count_nonzero(~keep))
-        self.removed_events += int(np.count_nonzero(~mask))
+        self.voided += 1
         new_code = np.cumsum(keep) - 1
-        self.index = self.index.recoded(keep)
+        self.index, leaving = self.index.recoded(keep)
         self.event_ids = {int(new_code[case]): ids for case, ids in self.event_ids.items() if keep[case]}
         for attribute in (*self.case_attributes.values(), *self.event_attributes.values()):
-            attribute.keep(mask)
-        self.events.keep(mask)
+            attribute.keep(keep_events)
+        self.events.keep(keep_events)
         self.cases.keep(keep)
         self.events["case"][:] = new_code[self.events["case"]]
         activities = _pruned(self.activity_names, self.events["activity"])
@@ -764,6 +863,7 @@ class State:
         self.resources = ActorCodes(_pruned(self.resource_names, self.events["resource"]))
         self._ending = np.zeros(0, dtype=np.bool_)
         self.end_all = EndAll(self.end_all.activities)
+        return leaving
 
     def admit(self, batch: Batch, begin: int, end: int, arrival: int | None, closed: Mapping[int, bool]) -> None:
         """Put the staged rows begin .. end-1 into use, and update the last time and the end of their cases.
@@ -785,12 +885,14 @@ class State:
             self.cases.stage({"last": BEFORE_ALL, "arrival": BEFORE_ALL}, fresh)
             self.cases.size += fresh
         self.events.size += end - begin
+        if batch.settled is not None:
+            self.cases["settled"][cases[batch.settled[begin:end]]] = True
         if self.end_all.activities:
             admitted = self.events["activity"][begin - end :]
             np.bitwise_or.at(self.cases[HAD], cases, self._bits(admitted))
         if batch.ids:
             for i in range(begin, end):
-                if i in batch.ids:
+                if i in batch.ids and (batch.settled is None or not batch.settled[i]):
                     self.event_ids.setdefault(int(batch.cases[i]), set()).add(batch.ids[i])
         if self.ordered:
             goes_back = times[0] < self.latest or not np.array_equal(times, batch.running[begin:end])

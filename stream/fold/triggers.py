@@ -144,7 +144,10 @@ class Firing:
 
 @dataclass(slots=True)
 class PublicationState:
-    """Counters since the last cut and totals of one publication. They are part of the fold's state."""
+    """Counters since the last cut and totals of one publication. They are part of the fold's state.
+
+    `forgotten_exposed`, `forgotten_late`: events that a cut exposed, or that came too late, and were dropped since.
+    """
 
     name: str
     new_cases: int = 0
@@ -163,6 +166,8 @@ class PublicationState:
     index: int = 0
     late_included: int = 0
     orphans: int = 0
+    forgotten_exposed: int = 0
+    forgotten_late: int = 0
     unreleased: dict[str, int] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
     """Number of cases exposed so far, by pseudonym of the person, if `most_cases` bounds it. Kept after the cases."""
@@ -178,6 +183,11 @@ class PublicationState:
     def from_state(cls, table: dict[str, Any]) -> PublicationState:
         """Return the state that `to_state` described."""
         return cls(**{**table, "last_place": tuple(table["last_place"])})
+
+    def forget(self, flags: npt.NDArray[np.uint8]) -> None:
+        """Count events that leave the state because their case is settled; `flags`: their states."""
+        self.forgotten_exposed += int(np.count_nonzero(flags == EXPOSED))
+        self.forgotten_late += int(np.count_nonzero(flags == DROPPED))
 
     def reset(self, now: int | None) -> None:
         """Begin to count again: a cut was taken, or a trigger was consumed without one."""
@@ -440,6 +450,8 @@ class Publications:
             if name not in self.states:
                 self.states[name] = PublicationState(name)
                 events.add_column(f"flag:{name}", "|u1")
+                # The other events of a settled case are gone, so a new publication never shows the case.
+                events[f"flag:{name}"][cases["settled"][events["case"]]] = DROPPED
             if f"known:{name}" not in cases:
                 cases.add_column(f"known:{name}", "|b1")
                 cases.add_column(f"pending:{name}", "<i4")
@@ -470,6 +482,7 @@ class Publications:
         events, cases, name = self._state.events, self._state.cases, rules.name
         flags, size, counters = events[f"flag:{name}"], cases.size, self.states[name]
         has_counted_event = np.bincount(events["case"][flags != DROPPED], minlength=size) > 0
+        has_counted_event |= cases["settled"]
         cases[f"known:{name}"][:] = has_counted_event
         counters.orphans = size - int(np.count_nonzero(has_counted_event))
         rule = rules.window.events_per_case
@@ -511,6 +524,9 @@ class Publications:
         self.count_completed(completed)
         cases, times = batch.cases[begin:end], batch.times[begin:end]
         fresh = int(np.count_nonzero(batch.fresh[begin:end]))
+        settled = None if batch.settled is None else batch.settled[begin:end]
+        if settled is not None:  # a forgotten case comes back under a new code, and no publication counts it again
+            fresh -= int(np.count_nonzero(batch.fresh[begin:end] & settled))
         dead_rows: list[tuple[int, str]] = []
         for rules, counters in self:
             counted = cases
@@ -524,6 +540,10 @@ class Publications:
                     if rules.late == "dlq":
                         dead_rows += [(begin + place, rules.name) for place in np.flatnonzero(late).tolist()]
             counted_cases = self._state.cases[f"known:{rules.name}"]
+            if settled is not None:
+                counted_cases[cases[settled]] = True
+                if not rules.once:  # this publication is younger than the last cut of the case, as in `install`
+                    self._state.events[f"flag:{rules.name}"][begin - end :][settled] = DROPPED
             unseen = counted[~counted_cases[counted]]
             if len(unseen):
                 unseen = np.unique(unseen)
@@ -556,13 +576,17 @@ class Publications:
         """
         cases, first_time = batch.cases[begin:], counters.first_kept_time(rules)
         none_late = first_time == BEFORE_ALL or int(batch.times[begin:].min()) >= first_time
+        is_settled = None if batch.settled is None else batch.settled[begin:]
         if none_late and not counters.orphans:
-            return np.flatnonzero(batch.fresh[begin:])
+            is_fresh = batch.fresh[begin:]
+            return np.flatnonzero(is_fresh if is_settled is None else is_fresh & ~is_settled)
         # If events were left out as late, the first event of a case is not always the one that counts.
         counted_cases = self._state.cases[f"known:{rules.name}"]
         unseen = batch.times[begin:] >= first_time
         in_state = cases < len(counted_cases)
         unseen[in_state] &= ~counted_cases[cases[in_state]]
+        if is_settled is not None:
+            unseen &= ~is_settled
         rows = np.flatnonzero(unseen)
         _, first = np.unique(cases[rows], return_index=True)
         return np.sort(rows[first])
@@ -597,18 +621,19 @@ class Publications:
         return bool(np.any(self._state.events[f"flag:{name}"] == PENDING))
 
     def accounting(self, name: str) -> dict[str, int]:
-        """Count the accepted events by their outcome: seen = exposed + pending + late.
+        """Count the accepted events by their outcome: seen = exposed + pending + late, events of forgotten cases too.
 
         `removed_*` (erasure, retention) and `refused` (events of such cases), `duplicates` and `foreign` (another
         pseudonym key) are not among `seen`.
         """
         flags = self._state.events[f"flag:{name}"]
         state, counters = self._state, self.states[name]
+        forgotten = counters.forgotten_exposed + counters.forgotten_late
         return {
-            "seen": int(np.count_nonzero(flags != RETIRED)),
-            "exposed": int(np.count_nonzero(flags == EXPOSED)),
+            "seen": int(np.count_nonzero(flags != RETIRED)) + forgotten,
+            "exposed": int(np.count_nonzero(flags == EXPOSED)) + counters.forgotten_exposed,
             "pending": int(np.count_nonzero(flags == PENDING)),
-            "late": int(np.count_nonzero(flags == DROPPED)),
+            "late": int(np.count_nonzero(flags == DROPPED)) + counters.forgotten_late,
             "late_included": counters.late_included,
             "cuts": counters.cuts,
             "cases": state.cases.size,

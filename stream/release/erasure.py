@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ErasureReport(TypedDict):
-    """`known`: cases that the state held; `releases`: by publication, the numbers of releases that held one."""
+    """`known`: cases that the state held, or had forgotten; `releases`: numbers of releases that held one, by name."""
 
     known: int
     releases: dict[str, list[int]]
@@ -84,7 +84,9 @@ def apply_tombstones(service: AffectedReleases, fold: Fold) -> None:
     gone = tombstones(service)
     if gone:
         fold.erase([case for case in fold.state.index.names(fold.state.cases.size) if digest(case) in gone])
-        fold.state.index.gone.update(gone)
+        forgotten = fold.state.forgotten.contains(sorted(gone))
+        fold.state.removed_cases += int(forgotten.sum())
+        fold.state.refuse(gone)
 
 
 def finish(service: AffectedReleases) -> None:

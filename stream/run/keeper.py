@@ -14,8 +14,9 @@ class StateKeeper:
     """Writes the checkpoints of one process.
 
     The first two states of a process are saved in full, so that both generations lose the states of earlier processes.
-    For the same reason, two in a row are if cases left or rules changed. So is every state if the last full one is
-    older than `oldest` (seconds): a damaged generation then costs no more than that.
+    For the same reason, two in a row are saved in full if cases were erased, left by retention, or rules changed. After
+    released cases were forgotten, one is. So is every state if the last full one is older than `oldest` (seconds): a
+    damaged generation then costs no more than that.
     """
 
     def __init__(self, checkpoints: Checkpoints, oldest: float = float("inf")) -> None:
@@ -36,10 +37,10 @@ class StateKeeper:
             Whether to save the state in full, so that the newest generation contains no earlier change.
         """
         change = None if in_full else self._change(fold)
-        is_comparable = self._marks is not None and self._marks.comparable(fold.rules, fold.state)
+        may_remain = self._marks is not None and self._marks.may_remain(fold.rules, fold.state)
         self._marks = None  # until it is saved: after a failure the next one is saved in full
         if change is None:
-            self._next_in_full = not is_comparable
+            self._next_in_full = not may_remain
             self._checkpoints.save(replace(saved, fold=fold.snapshot()).encode())
             self._saved_in_full_at = time.monotonic()
         else:

@@ -277,12 +277,12 @@ def test_event_time_is_acknowledged(tmp_path: Path) -> None:
 
 
 def test_what_check_config_warns_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No cap, no completion, no retention, a bound below one charge; and no end of the budget."""
+    """No cap, no completion, a bound below one charge; and no end of the budget."""
     path = config(tmp_path, ONCE, BEGIN, WALL, MECHANISM, "gate = { max_epsilon = 10 }")
     path.write_text(path.read_text().replace('completion = { end_activities = ["z"] }', ""))
     assert execute(["check-config", str(path)]) == 0
     told = capsys.readouterr()
-    for words in ("below one charge", "no attribute has the role person", "every release will be empty", "forever"):
+    for words in ("below one charge", "no attribute has the role person", "every release will be empty"):
         assert words in told.out + told.err
     assert "releases, then none" not in told.out + told.err
 

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.disclosure import FOLDER, SHARE, thirds
+from benchmarks.disclosure import FOLDER, SHARE, activities_of, thirds
 from benchmarks.field.tools import ALONE, LENGTH, TOOLS, PeerError, Traces, ask, cases
 from connectors import read_log
 from models.disclosure.assessment import Attackers, HalvedLog, assess, assess_twice
@@ -63,11 +63,6 @@ PEERS = ("pm4py Laplace", "pm4py SaCoFa", "pm4py PRIPEL on Laplace", "PRETSA, K 
 CONTROL = "control: all variants, each once"
 TIMED = ("plain pseudonyms, with times", "pm4py PRIPEL on Laplace, with its times")
 """Tools that are attacked by somebody who knows hours since the start of a case as well."""
-
-
-def activities_of(log: EventLog) -> EventLog:
-    """Return a log with its activities in order and nothing else."""
-    return EventLog.from_traces([(trace, None) for trace in log.traces()])
 
 
 def log_of(traces: Traces) -> EventLog:

@@ -35,6 +35,12 @@ HALF_WIDTH = 0.03
 _MEASURES = 15
 """Largest number of measures of a profile, plus one for each sensitive attribute."""
 
+WITH_HOURS = "known items and hours"
+"""Name of the predicates that have the hours since the start of the case."""
+
+WITH_TIMES = " with times"
+"""End of the names of traces and pieces that have their times."""
+
 BLIND = 0.5
 """A measure that would not have seen a leak of half of the targets could not have seen it."""
 
@@ -237,7 +243,8 @@ def assess(
         Cases of the same process that did not enter the release. None: only the best guess without the release is
         compared with, and membership is not attacked.
     attackers
-        The attackers.
+        The attackers. Who knows times uses the order alone if the release shows no times: compared with the places of
+        events, times would find nobody, whatever is released.
     chosen
         Attacked cases of the original and of the control, as indices; None: drawn at random.
     say
@@ -261,7 +268,8 @@ def assess(
         targets = drawn(original.n_cases, attackers.wanted, rng)
         chosen = (targets, drawn(n_control, attackers.wanted, rng))
     results = []
-    for profile in attackers.profiles:
+    for declared in attackers.profiles:
+        profile = declared.without_times() if ordinal(released) else declared
         material = Material.of(original, control, released, profile)
         results.append(ProfileResult(profile, tuple(_attacks(material, attackers, chosen, say))))
     drift = None if control is None else _drift(original, control, attackers.seed)
@@ -392,6 +400,9 @@ def _attacks(
             written = f"none of {singled_out.written} predicates is rare enough"
             reason = f"{written}: each would fit a tenth of a case by chance"
         yield Measure(ATTACKS[0], kind, singled_out.risk, reason, {"written": singled_out.written})
+    no_times = _without_times(material)
+    if no_times and material.profile.knowledge.structure != "rel":
+        yield Measure(ATTACKS[0], WITH_HOURS, None, no_times)
     say(f"{name}: {ATTACKS[1]}")
     for views, risk in linkability(material, targets, controls, measures).items():
         yield Measure(ATTACKS[1], views, risk, "" if risk else "no case has two items, one for each view")
@@ -414,15 +425,25 @@ def _attacks(
         counts = {"shown_traces": pieces.shown_traces, "shown_unique_traces": pieces.shown_unique_traces}
         yield Measure(ATTACKS[4], f"traces of one case{suffix}", pieces.traces, details=counts)
         yield Measure(ATTACKS[4], f"pieces of one case{suffix}", pieces.pieces, details={"longest": pieces.longest})
+    if no_times:
+        yield Measure(ATTACKS[4], f"traces of one case{WITH_TIMES}", None, no_times)
+
+
+def _without_times(material: Material) -> str:
+    """Return why no times are compared; empty if they are."""
+    for log, name in ((material.released, "release"), (material.original, "original")):
+        if ordinal(log):
+            return f"the {name} carries no times: without them a leak of whole cases is missed more often"
+    return ""
 
 
 def _reconstructed_views(material: Material) -> dict[str, TraceView]:
     """Return the traces that are looked for: activities, and activities with their times if the release shows any."""
     views = {"": material.steps}
-    if not ordinal(material.released) and not ordinal(material.original):
+    if not _without_times(material):
         timed = Profile(material.profile.m, Knowledge("rel", T=_shown_unit(material.released)))
         control = material.control if material.n_control else None
-        views[" with times"] = Material.of(material.original, control, material.released, timed).traces
+        views[WITH_TIMES] = Material.of(material.original, control, material.released, timed).traces
     return views
 
 
@@ -440,10 +461,10 @@ def _predicates(material: Material) -> dict[str, Material]:
     """Return the items of predicates: those of the profile, and with their times if the release shows any."""
     kinds = {"known items": material}
     knowledge = material.profile.knowledge
-    if knowledge.structure != "rel" and not ordinal(material.released) and not ordinal(material.original):
+    if knowledge.structure != "rel" and not _without_times(material):
         timed = replace(material.profile, knowledge=replace(knowledge, structure="rel", T="hours"))
         control = material.control if material.n_control else None
-        kinds["known items and hours"] = Material.of(material.original, control, material.released, timed)
+        kinds[WITH_HOURS] = Material.of(material.original, control, material.released, timed)
     return kinds
 
 

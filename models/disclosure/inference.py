@@ -272,13 +272,17 @@ def _value(attribute: str) -> _Secret:
 def _further_item(material: Material, voters: CodedCases, _: CodedCases) -> IsRight:
     """Guess the item of one more event: the item that the voting cases have most often, apart from the known ones."""
     view = material.traces
-    counts = np.zeros((len(view.weight), len(view.alphabet)), dtype=np.int32)
-    np.add.at(counts, (view.row_of_position, view.codes), 1)
 
     def is_right(target: _Target, voting: Ints) -> bool:
-        known_counts = np.bincount(target.known_items, minlength=len(view.alphabet))
         distinct, cases = np.unique(voters.row_of_case[voting], return_counts=True)
-        further = cases @ np.maximum(counts[distinct] - known_counts, 0)
+        row_starts, places = places_of(view.starts, distinct)
+        row = np.repeat(np.arange(len(distinct)), np.diff(row_starts))
+        codes = view.codes[places]
+        further = np.bincount(codes, weights=cases[row], minlength=len(view.alphabet))
+        # A known item is a further one only in records that have it more often than it is known.
+        for item, times_known in zip(*np.unique(target.known_items, return_counts=True), strict=True):
+            times_shown = np.bincount(row[codes == item], minlength=len(distinct))
+            further[item] -= cases @ np.minimum(times_shown, times_known)
         return bool(further.any()) and int(further.argmax()) == target.hidden
 
     return is_right
@@ -310,15 +314,19 @@ def _without_times(material: Material) -> str:
 
 
 def _duration(_: Material, voters: CodedCases, truth: CodedCases) -> IsRight:
-    """Guess the duration: the median of the voting cases."""
+    """Guess the duration that is right for most of the voting cases.
+
+    The median would be right for neither of two cases that differ.
+    """
     votes, true = _durations(voters.log), _durations(truth.log)
 
     def is_right(target: _Target, voting: Ints) -> bool:
         present = votes[voting][~np.isnan(votes[voting])]
         if not len(present):
             return False
-        ratio = float(np.median(present)) / float(true[target.case])
-        return 1 / TOLERANCE <= ratio <= TOLERANCE
+        alike = _most_alike(np.sort(present))
+        guess = math.sqrt(float(alike[0]) * float(alike[-1]))
+        return 1 / TOLERANCE <= guess / float(true[target.case]) <= TOLERANCE
 
     return is_right
 
@@ -326,10 +334,22 @@ def _duration(_: Material, voters: CodedCases, truth: CodedCases) -> IsRight:
 def _best_duration(original: EventLog) -> float:
     """Return the share of the cases that the best single guess is right for."""
     durations = _durations(original)
-    ordered = np.sort(np.log(durations[~np.isnan(durations)]))
-    # The best guess covers an interval that begins at the duration of some case.
-    covered = np.searchsorted(ordered, ordered + 2 * math.log(TOLERANCE), side="right")
-    return float((covered - np.arange(len(ordered))).max() / len(ordered))
+    ascending = np.sort(durations[~np.isnan(durations)])
+    return len(_most_alike(ascending)) / len(ascending)
+
+
+def _most_alike(ascending: Floats) -> Floats:
+    """Return the largest set of durations for all of which one guess is right, the shorter durations of equals.
+
+    Parameters
+    ----------
+    ascending
+        float64[D], durations, at least one.
+    """
+    # Such a set begins at one of the durations, and ends before TOLERANCE^2 times that.
+    ends = np.searchsorted(ascending, ascending * TOLERANCE**2, side="right")
+    begin = int((ends - np.arange(len(ascending))).argmax())
+    return ascending[begin : ends[begin]]
 
 
 _DURATION = _Secret("duration within a fifth", _without_times, _duration, _best_duration)

@@ -92,8 +92,8 @@ class TargetResults:
         Success on cases of the original, and on those outside. For an area: the share of the cases outside that score
         lower, and the share of the members that score higher.
     reach
-        Largest rate that the attack can have: a release with three identifying records singles out three people at
-        most.
+        Largest rate that the attack can have, if everything is released word for word: a release with three
+        identifying records singles out three people at most, and a trace that two people have is evidence for neither.
     """
 
     original: Successes
@@ -118,8 +118,9 @@ class AttackRisk:
         Whether the lower bound stays above 0 with an interval that holds for all measures of an assessment together;
         False without a control.
     power
-        Least risk that would have been `clear` in 95 of 100 runs like this one; None if none would have been. Against
-        a best guess, no risk is clear; then it is the least one whose interval would have ended above 0.
+        Least leak, as a share of the people, that would have been `clear` in 95 of 100 runs like this one; None if
+        none would have been. Against a best guess, no risk is clear; then it is the least one whose interval would have
+        ended above 0.
     evidence
         Results by target, if the attack kept them.
     """
@@ -270,7 +271,8 @@ def compared_exactly(evidence: TargetResults, measures: int) -> AttackRisk:
     the interval is above 0 as well.
 
     The power is that of the test: the least rate with which 95 of 100 runs reach the fewest successes that it rejects,
-    against a control with as many successes as its exact upper bound (of 95 %) allows.
+    against a control with as many successes as its exact upper bound (of 95 %) allows. It is printed as a share of the
+    people whose cases are released word for word, of whom the attack finds those within its reach (`_leak_of`).
 
     Parameters
     ----------
@@ -292,10 +294,18 @@ def compared_exactly(evidence: TargetResults, measures: int) -> AttackRisk:
     if len(rejected):
         fewest = int(rejected[0])
         rate = float(beta.ppf(SEEN, fewest, cases - fewest + 1))
-        power = 1 - (1 - rate) / (1 - by_chance / controls)
-        if rate > evidence.reach:
-            power = None
+        power = _leak_of(rate, by_chance / controls, evidence.reach)
     return replace(approximate, clear=bool(is_rejected) and approximate.low > 0, power=power)
+
+
+def _leak_of(rate: float, control: float, reach: float) -> float | None:
+    """Return the share of the people who must be given away for a rate; None if no share is enough.
+
+    A leak of r gives away r of the people whom the attack can find at all: rate = control + r (reach - control).
+    """
+    if rate > reach or control >= reach:
+        return None
+    return (rate - control) / (reach - control)
 
 
 def _tail(successes: int | Ints, by_chance: int, cases: int, controls: int) -> Floats:
@@ -375,8 +385,10 @@ def crossed(divisions: Sequence[BothWays], measures: int) -> AttackRisk | None:
     correlation = _correlation(mean["inside centred"], mean["outside centred"])
     rates = _Rates(original.rate, original.effective, control.rate, control.effective, correlation)
     risk = _risk(rates, len(attacked), len(attacked), measures, None)
-    reach = max(first.reach, second.reach)
-    return replace(risk, power=None) if risk.power is not None and risk.power > reach else risk
+    if risk.power is None:
+        return risk
+    seen_from = control.rate + risk.power * (1 - control.rate)
+    return replace(risk, power=_leak_of(seen_from, control.rate, max(first.reach, second.reach)))
 
 
 def _correlation(inside: Floats, outside: Floats) -> float:

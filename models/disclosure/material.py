@@ -68,6 +68,12 @@ class Profile:
         start = self.start or ("days" if dates else "")
         return Profile(m, order, attributes, "stronger", start)
 
+    def without_times(self) -> Profile:
+        """Return an attacker who knows the same items and their order, and no relative times."""
+        if self.knowledge.structure != "rel":
+            return self
+        return replace(self, knowledge=replace(self.knowledge, structure="seq"))
+
     def sentence(self) -> str:
         """Return what the attacker knows, in words."""
         kind = {"ac": "activities", "re": "resources", "ar": "activities with their resources"}

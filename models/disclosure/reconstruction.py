@@ -75,8 +75,12 @@ def reconstruction(material: Material, view: TraceView, measures: int, rng: np.r
         together = np.concatenate((original[cases], control[others]))
         is_reconstructed = _is_shown_alone(is_shown, together)
         has_piece = _longest_unique_piece(view, released, together) > material.profile.m
-        traces = _compared(cases, others, is_reconstructed, measures)
-        pieces = _compared(cases, others, has_piece, measures)
+        # If all of it were released, the attack would find those with a trace, or a piece, of their own.
+        everything = np.ones_like(is_shown)
+        own_traces = _is_shown_alone(everything, together)[: len(cases)]
+        own_pieces = (_longest_unique_piece(view, together, together) > material.profile.m)[: len(cases)]
+        traces = _compared(cases, others, is_reconstructed, float(own_traces.mean()), measures)
+        pieces = _compared(cases, others, has_piece, float(own_pieces.mean()), measures)
     return Reconstruction(
         traces,
         pieces,
@@ -86,11 +90,12 @@ def reconstruction(material: Material, view: TraceView, measures: int, rng: np.r
     )
 
 
-def _compared(cases: Ints, others: Ints, succeeded: npt.NDArray[np.bool_], measures: int) -> AttackRisk:
+def _compared(cases: Ints, others: Ints, succeeded: npt.NDArray[np.bool_], reach: float, measures: int) -> AttackRisk:
     """Return the risk from the success on the cases of the original, followed by those of the control."""
     share: Floats = succeeded.astype(np.float64)
     within, outside = np.split(share, [len(cases)])
-    return compared_exactly(TargetResults(Successes(cases, within), Successes(others, outside)), measures)
+    evidence = TargetResults(Successes(cases, within), Successes(others, outside), reach)
+    return compared_exactly(evidence, measures)
 
 
 def _is_shown_alone(is_shown: npt.NDArray[np.bool_], rows: Ints) -> npt.NDArray[np.bool_]:

@@ -86,6 +86,9 @@ def singling_out(material: Material, targets: int, measures: int, rng: np.random
     the first item, times the share of those that have the second one later, and so on. It is a guess. If it is too
     small, predicates count that many cases satisfy: they fail on the original and on the control alike.
 
+    An item or pair that one record alone shows is much rarer than one record in all: it was found in the record that
+    the predicate is about. Good and Turing's estimate is used for it (`_expected_cases`).
+
     Of a control that is larger than the original, as many cases are drawn: among more people fewer are isolated.
     """
     predicates = _written(material, TRIES * targets, rng)
@@ -152,9 +155,11 @@ def _singled_out(
 def _written(material: Material, wanted: int, rng: np.random.Generator) -> list[_Predicate]:
     """Write predicates from random records: half of them from any items, half from the items rarest in the release."""
     view, weight = material.traces, material.released_weight
-    shown = np.flatnonzero((weight > 0) & (np.diff(view.starts) > 0))
     frequency = np.bincount(view.codes, np.repeat(weight, np.diff(view.starts)), minlength=len(view.alphabet))
-    records = rng.choice(shown, size=wanted, p=weight[shown] / weight[shown].sum())
+    row_of_record = material.released_cases.row_of_case
+    shown = row_of_record[np.diff(view.starts)[row_of_record] > 0]
+    # Each record is drawn equally often, but for one: a record that is never drawn could single out nobody.
+    records = rng.permutation(np.resize(rng.permutation(shown), wanted))
     written: dict[_Predicate, None] = {}
     for number, row in enumerate(records.tolist()):
         trace = material.trace(row)
@@ -172,6 +177,8 @@ def rows_with(material: Material, candidates: list[tuple[int, ...]]) -> list[Int
     """Return the rows of `traces` that contain each candidate as a subsequence."""
     from models.anonymize.local_kernels import containing
 
+    if not candidates:
+        return []
     ends, rows = containing(material.traces.starts, material.traces.codes, *flat(candidates))
     return np.split(rows, ends[:-1])
 
@@ -179,22 +186,58 @@ def rows_with(material: Material, candidates: list[tuple[int, ...]]) -> list[Int
 def _probabilities(material: Material, predicates: list[_Predicate]) -> Floats:
     """Return the probability of each predicate by the chain of its items in the release."""
     weight = material.released_weight.astype(np.float64)
-    wanted: dict[tuple[int, ...], None] = {}
+    singles: dict[tuple[int, ...], None] = {}
+    pairs: dict[tuple[int, ...], None] = {}
     for predicate in predicates:
-        wanted.update(dict.fromkeys((item,) for item in predicate.items))
-        wanted.update(dict.fromkeys(zip(predicate.items, predicate.items[1:], strict=False)))
-    candidates = list(wanted)
-    cases = dict(zip(candidates, (weight[rows].sum() for rows in rows_with(material, candidates)), strict=True))
+        singles.update(dict.fromkeys((item,) for item in predicate.items))
+        pairs.update(dict.fromkeys(zip(predicate.items, predicate.items[1:], strict=False)))
+    cases: dict[tuple[int, ...], float] = {}
+    for candidates in (list(singles), list(pairs)):
+        shown = np.asarray([weight[rows].sum() for rows in rows_with(material, candidates)])
+        cases.update(zip(candidates, _expected_cases(shown).tolist(), strict=True))
     everybody = weight.sum()
     alike: dict[bytes, float] = {}
     result = np.empty(len(predicates))
     for number, predicate in enumerate(predicates):
         factors = [cases[predicate.items[:1]] / everybody]
         for before, after in zip(predicate.items, predicate.items[1:], strict=False):
-            factors.append(cases[before, after] / cases[before,])
+            factors.append(min(cases[before, after] / cases[before,], 1.0))
         key = material.traces.values[:, predicate.row].tobytes()
         if key not in alike:
             same = material.same_attributes(predicate.row, np.arange(len(weight)))
             alike[key] = float(weight[same].sum() / everybody)
         result[number] = math.prod(factors) * alike[key]
     return result
+
+
+def _expected_cases(shown: Floats) -> Floats:
+    """Return in how many of as many other cases each item, or pair of items, is expected.
+
+    One case of n does not show that an item has the probability 1/n: of a clock with seconds, nearly every time is
+    shown by one case, and hardly any by a second one. Good and Turing estimate the probability of an item that one
+    case shows as 2 N2 / (N1 n), where N1 items are shown by one case and N2 by two. One item more is counted as shown
+    by two, so that few items do not make the estimate 0. Items that more cases show keep their share.
+
+    Items are taken from the drawn predicates. Those that two cases show are drawn up to twice as often, so the estimate
+    is too large rather than too small, and fewer predicates count.
+
+    Parameters
+    ----------
+    shown
+        float64[I], released cases that show each item.
+
+    References
+    ----------
+    Good, The population frequencies of species and the estimation of population parameters, Biometrika 40, 1953.
+
+    Examples
+    --------
+    Of nine items that one case shows, and one that two show: 2 (1 + 1) / (9 + 1).
+
+    >>> _expected_cases(np.asarray([1.0] * 9 + [2.0, 30.0]))[[0, 9, 10]].tolist()
+    [0.4, 2.0, 30.0]
+    """
+    in_one = int((shown == 1).sum())
+    in_two = int((shown == 2).sum())
+    expected_of_one = min(2 * (in_two + 1) / (in_one + 1), 1.0)
+    return np.where(shown == 1, expected_of_one, shown)

@@ -418,8 +418,9 @@ READING = (
     "Risk: (rate - control) / (1 - control), with its 95 % interval. For membership the rate is the area under the "
     "curve and the control .5.",
     "Seen: the lower bound stays above 0 even though many measures were taken (Bonferroni over all of them).",
-    "Would see: the least risk that this run would have seen in 95 of 100 cases. A failed attack proves nothing beyond "
-    "that, and a better attack may exist: no line says that a release is safe.",
+    "Would see: the least leak, as a share of the people, that this run would have seen in 95 of 100 cases. A smaller "
+    "leak it might have missed. A failed attack proves nothing beyond that, and a better attack may exist: no line "
+    "says that a release is safe.",
     "Black-box attacks are weak against differential privacy: for such releases the proven epsilon comes first.",
 )
 

@@ -356,6 +356,23 @@ def test_an_attack_that_reaches_few_people_has_no_power() -> None:
     assert compared_exactly(TargetResults(nobody, nobody, reach=3 / 350), 1).power is None
 
 
+def test_the_power_is_a_share_of_all_people_if_the_attack_finds_only_some() -> None:
+    """Half of the people have a trace of their own: a leak word for word gives away only those of them."""
+    rng = np.random.default_rng(14)
+    cases = np.arange(350)
+    nobody = Successes(cases, np.zeros(350))
+    power = compared_exactly(TargetResults(nobody, nobody, reach=0.5), 26).power
+    assert power is not None
+    has_own_trace = cases < 175
+    seen = 0
+    for _ in range(300):
+        is_leaked = rng.random(350) < power
+        found = Successes(cases, (is_leaked & has_own_trace).astype(np.float64))
+        seen += compared_exactly(TargetResults(found, nobody), 26).clear
+    # 285 are expected at least, with a standard deviation of 3.8.
+    assert seen >= 274
+
+
 def test_people_whom_many_records_single_out_count_once() -> None:
     """A negative control: ten people, each singled out by predicates of eight records, original and control by lot.
 
@@ -393,6 +410,44 @@ def test_a_verbatim_release_singles_out_and_another_sample_does_not() -> None:
     assert verbatim.rate > 0.9
     assert verbatim.clear
     assert not safe.clear
+
+
+def _timed_log(prefix: str, seed: int, cases: int = 150) -> EventLog:
+    """Return cases of five common activities, at random seconds of a day."""
+    rng = np.random.default_rng(seed)
+    case, activity, time = [], [], []
+    for number in range(cases):
+        seconds = [0, *np.sort(rng.choice(86_400, size=4, replace=False)).tolist()]
+        for letter, second in zip(rng.permutation(list("abcde")).tolist(), seconds, strict=True):
+            case.append(f"{prefix}{number}")
+            activity.append(letter)
+            time.append(START + timedelta(seconds=second))
+    return EventLog.from_events(case, activity, time, None, {})
+
+
+@pytest.mark.parametrize("m", [3, 8])
+def test_times_that_one_record_alone_shows_are_rare(m: int) -> None:
+    """A second of a day is much rarer than one of 150 cases, although one of 150 records shows it."""
+    original, control, other = (_timed_log(name, seed) for seed, name in enumerate("ocr", 20))
+    profile = Profile(m, Knowledge("rel", T="seconds"))
+    verbatim = singling_out(Material.of(original, control, original, profile), 150, 1, np.random.default_rng(0)).risk
+    safe = singling_out(Material.of(original, control, other, profile), 150, 1, np.random.default_rng(0)).risk
+    assert verbatim is not None
+    assert safe is not None
+    assert verbatim.rate > 0.95
+    assert verbatim.control == 0
+    assert verbatim.clear
+    assert safe.rate < 0.05
+    assert not safe.clear
+
+
+def test_every_record_is_drawn() -> None:
+    """As many predicates as records: of draws with replacement, 37 % of the records would have none."""
+    original, control = (_timed_log(name, seed, 120) for seed, name in enumerate("oc", 30))
+    profile = Profile(5, Knowledge("rel", T="seconds"))
+    risk = singling_out(Material.of(original, control, original, profile), 20, 1, np.random.default_rng(0)).risk
+    assert risk is not None
+    assert risk.rate == 1.0
 
 
 def test_of_a_larger_control_each_result_keeps_its_case() -> None:
@@ -464,6 +519,25 @@ def test_equal_records_are_linked_by_chance_alone() -> None:
 
 
 # Inference
+
+
+def test_one_of_two_durations_is_guessed() -> None:
+    """Two cases of each trace, an hour and a day long: a guess is right for one of them, and their mean for none."""
+    case, activity, time = [], [], []
+    for number in range(40):
+        long = number % 2
+        for place, letter in enumerate((chr(0x4E00 + number // 2), "b", "c")):
+            case.append(f"o{number}")
+            activity.append(letter)
+            time.append(START + place * (timedelta(hours=12) if long else timedelta(minutes=30)))
+    original = EventLog.from_events(case, activity, time, None, {})
+    control = _log("c", _random_traces(40, 3), hours=1)
+    material = Material.of(original, control, original, Profile(3))
+    everybody = np.arange(40)
+    results = inference(material, everybody, everybody, [], 1, np.random.default_rng(0))
+    duration = next(result for result in results if result.secret == "duration within a fifth")
+    assert duration.risk is not None
+    assert duration.risk.rate == pytest.approx(0.5)
 
 
 def test_a_value_that_only_the_release_tells_is_inferred() -> None:
@@ -728,6 +802,30 @@ def test_every_attack_sees_a_release_that_is_the_original() -> None:
         assert risk.risk is not None
         assert risk.risk >= least, (attack, how, risk)
         assert risk.clear
+
+
+def test_a_release_without_times_names_the_attacks_that_need_them() -> None:
+    original, control = (_timed_log(name, seed, 60) for seed, name in enumerate("oc", 40))
+    release = EventLog.from_traces([(trace, None) for trace in original.traces()])
+    assessment = assess(original, release, control, Attackers([Profile(3)], targets=20))
+    for attack, how in (("singling out", "known items and hours"), ("reconstruction", "traces of one case with times")):
+        measure = _found(assessment, attack, how)
+        assert measure.result == "not run"
+        assert "carries no times" in measure.sentence()
+
+
+def test_who_knows_times_uses_the_order_if_the_release_shows_none() -> None:
+    """Known seconds fit no place of an event, so a release of everything would look as if it gave nobody away."""
+    original, control = (_log(name, _random_traces(60, seed, 12, LETTERS), hours=1) for seed, name in enumerate("oc"))
+    release = EventLog.from_traces([(trace, None) for trace in original.traces()])
+    timed, ordered = Profile(8, Knowledge("rel", T="seconds")), Profile(8)
+    assessment = assess(original, release, control, Attackers([timed, ordered]))
+    of_timed, of_ordered = assessment.results
+    assert of_timed.profile.knowledge.structure == "seq"
+    assert of_timed.measures == of_ordered.measures
+    linked = _found(assessment, "linkability", "odd and even items").risk
+    assert linked is not None
+    assert linked.rate > 0.9
 
 
 def test_another_sample_of_the_process_is_not_accused() -> None:

@@ -175,7 +175,7 @@ def _weaknesses(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]
     seen = [texts.known("attack", attack) for attack, words in results.items() if "seen" in words]
     if seen:
         yield texts.say("first.seen", attacks=texts.both(seen))
-    powerless = [attack for attack, words in results.items() if words - {"not run"} == {"could not see"}]
+    powerless = [attack for attack, words in results.items() if words <= {"not run", "could not see"}]
     if powerless:
         yield texts.say("first.no_power", attacks=texts.both([texts.known("attack", attack) for attack in powerless]))
     with_control = [file for file in files if file.has_control]

@@ -119,6 +119,8 @@ class StrictRelease:
         Read off raw data, never to be published.
     labels : tuple of str
         Labels that may leave, if the mechanism chooses them.
+    facts : mapping
+        Facts for the manifest, read off noisy numbers only.
     """
 
     log: EventLog
@@ -127,6 +129,7 @@ class StrictRelease:
     private: bool
     operator: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def release_variants(

@@ -13,23 +13,27 @@ Stages, each with its share of epsilon; a later one may use what an earlier one 
 3. Re-weighting: how many cases are nearest to each of stage 1's variants, of the declared candidates, and of traces
    that represent a large sample of the model (`synthesis.candidates`). These counts are spread over drawn traces near
    them (`synthesis.spreading`) and fitted to the counts of stage 2 too (`synthesis.fitting`): the release.
-4. Times, where bounds are declared (`synthesis.times`).
+4. Times, where bounds are declared: noisy histograms (`synthesis.times`), from which times of the released traces are
+   drawn (`synthesis.drawn_times`).
 
-Stages 0, 1 and 2 draw Gaussian noise. Their part of epsilon together is one rho (`models.dp.zcdp.rho_of`), which they
-divide as their shares. The other stages are (epsilon_i, 0)-DP. Added up, all this is more than (epsilon, delta_dp)-DP
-asks for: the privacy losses of all stages are composed exactly (`models.dp.privacy_loss`), and every stage draws less
+Stages 0, 1, 2 and 4 draw Gaussian noise. Their part of epsilon together is one rho (`models.dp.zcdp.rho_of`), which
+they divide as their shares. Stage 3 is (epsilon_i, 0)-DP. Added up, all this is more than (epsilon, delta_dp)-DP
+requires: the privacy losses of all stages are composed exactly (`models.dp.privacy_loss`), and every stage draws less
 noise by one factor, the `gain`, the largest with which the whole is (epsilon, d)-DP. Each threshold of labels and of
-variants has a part t of delta_dp (`THRESHOLD_SHARE`): that none of its new labels or variants leaves is an event that
-fails with chance at most t, given which the composition holds. d is the remainder of delta_dp, so the release is
-(epsilon, delta_dp)-DP.
+variants has a part t of delta_dp (`THRESHOLD_SHARE`): with chance at most t one of its new labels or variants is
+released, and otherwise the composition holds. d is the remainder of delta_dp, so the release is (epsilon, delta_dp)-DP.
 
-In a series of disjoint cases stages of many releases alternate. With k of a person's c cases in a release, the
-distance m of a Gaussian stage is at most m k / c, and a pure stage is (epsilon_i k / c)-DP. Over all releases the
-squares of the distances add up to at most m^2, and the pure parts compose to at most epsilon_i (randomized responses of
-a sum dominate the sum of randomized responses): the pair that dominates the series is that of one release. A threshold
-fails with chance at most t k / c in a release (`models.dp.zcdp.threshold`). This needs one gain, rho, d and t in all
-releases. The first release that selects labels passes them on; in later ones stages 1 and 2 divide the rho, and the
-threshold of variants has the delta, of stage 0 (`StageBudget.after_labels`); the gain is the less of both.
+**A series in which each case is in one release** costs what one release costs. Let a person have k of c cases in a
+release:
+
+* a Gaussian stage of distance m moves by at most m k / c, and the squares over all releases add up to at most m^2;
+* a pure stage is (epsilon_i k / c)-DP in that release, and these parts compose to at most epsilon_i (one randomized
+  response of a sum dominates the randomized responses of its terms);
+* a threshold fails with chance at most t k / c (`models.dp.zcdp.threshold`), and at most t in all.
+
+So the pair that dominates one release dominates the series, as long as gain, rho, d and t are the same in all releases.
+Only one release selects labels. In later ones stages 1 and 2 divide the rho of stage 0, and the threshold of variants
+has its delta (`StageBudget.after_labels`). Both kinds of release use the smaller one of their two gains.
 
 Not guaranteed: that a released case is the case of a person; its variant may be one that nobody had. Declared
 labels, bounds, candidates, shares and all other parameters count as public; chosen by looking at the data they void
@@ -49,8 +53,9 @@ import numpy as np
 from models.dp.budget import Draw, exact
 from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
 from models.dp.privacy_loss import Composition, gaussian_distance
-from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, assembled
-from models.dp.synthesis import candidates, contexts, times
+from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, assembled, ordinal
+from models.dp.synthesis import candidates, contexts, drawn_times, times
+from models.dp.synthesis.drawn_times import TimedTraces
 from models.dp.synthesis.fitting import fit, fitted, follows, nearby
 from models.dp.synthesis.flows import thinned
 from models.dp.synthesis.labels import LabelRule
@@ -63,12 +68,12 @@ from models.variants import total
 
 STAGES = ("labels", "variants", "model", "weights", "times")
 
-GAUSSIAN = ("labels", "variants", "model")
+GAUSSIAN = ("labels", "variants", "model", "times")
 """Stages that divide one rho."""
 
 THRESHOLD_SHARE = Fraction(1, 20)
-"""Of delta_dp for each stage that selects by a threshold. A twentieth raises the threshold by a tenth of the increase
-that a half would need; the composition of all stages, which has the remainder, sets the noise of all of them."""
+"""Part of delta_dp for each stage that selects by a threshold. The composition of all stages has the remainder, and
+sets the noise of all of them. A smaller part raises the threshold only a little."""
 
 GAINS = 1 << 10
 """The gain of exact composition is rounded down to so many parts of 1."""
@@ -142,15 +147,19 @@ class Shares:
         total = sum(parts.values())
         if total != 1:
             raise InputError(f"shares add up to {float(total):.6g}, not to 1")
-        wanted = {"labels": labels, "variants": None, "model": True, "weights": True, "times": times}
-        why = {
-            "labels": ("activities declares the labels", "no activities are declared"),
-            "times": ("no max_duration is declared, so no times leave", "max_duration asks for times"),
+        # Variants may have a share or none; every other stage needs one if it runs, and must have none otherwise.
+        runs = {"labels": labels, "model": True, "weights": True, "times": times}
+        why_it_runs = {"labels": "no activities are declared", "times": "max_duration asks for times"}
+        why_not = {
+            "labels": "activities declares the labels",
+            "times": "no max_duration is declared, so no times leave",
         }
-        for stage, want in wanted.items():
-            if want is not None and bool(parts[stage]) != want:
-                off, on = why.get(stage, ("", "no release without it"))
-                raise InputError(f"shares.{stage} must be {'above 0: ' + on if want else '0: ' + off}")
+        for stage, does_run in runs.items():
+            if does_run and not parts[stage]:
+                reason = why_it_runs.get(stage, "no release without it")
+                raise InputError(f"shares.{stage} must be above 0: {reason}")
+            if parts[stage] and not does_run:
+                raise InputError(f"shares.{stage} must be 0: {why_not[stage]}")
         return cls(**parts)
 
 
@@ -245,8 +254,7 @@ class StageBudget:
     def exact_gain(self, terms: Terms, design: Design) -> Fraction:
         """Return the largest factor, in `GAINS` parts of 1, by which all stages together may lower their noise.
 
-        It is the least of those searched, 1, if a stage draws noise of so small a scale that its privacy loss is not
-        known exactly.
+        It is 1 if the noise of a stage has so small a scale that its privacy loss is not known exactly.
         """
 
         def too_much(step: int) -> bool:
@@ -276,7 +284,10 @@ class StageBudget:
         if self.model:
             sensitivity = design.case_weight * contexts.UNIT * person
             distances.append(gaussian_distance(scale_of(self.rho("model"), sensitivity), sensitivity))
-        return Composition.of(distances, [self.pure("weights"), self.pure("times")])
+        if self.times:
+            sensitivity = times.case_norm(design.case_weight) * person
+            distances.append(gaussian_distance(self.times_scale(terms, design), sensitivity))
+        return Composition.of(distances, [self.pure("weights")])
 
     def draws(self, terms: Terms, design: Design) -> tuple[Draw, ...]:
         """Return the noise of all stages, as `composition` counts it. All numbers are public."""
@@ -292,14 +303,22 @@ class StageBudget:
             sensitivity = design.case_weight * contexts.UNIT * person
             scale = Fraction(scale_of(self.rho("model"), sensitivity))
             drawn.append(Draw("gaussian", scale, Fraction(sensitivity)))
-        pure = [self.pure(stage) for stage in ("weights", "times")]
-        drawn += [Draw("pure", Fraction(1), epsilon) for epsilon in pure if epsilon]
+        if self.times:
+            sensitivity = times.case_norm(design.case_weight) * person
+            scale = Fraction(self.times_scale(terms, design))
+            drawn.append(Draw("gaussian", scale, Fraction(sensitivity)))
+        if self.weights:
+            drawn.append(Draw("pure", Fraction(1), self.pure("weights")))
         return tuple(drawn)
 
     def pure(self, stage: str) -> Fraction:
         """Return the epsilon of a stage that draws Laplace noise."""
         epsilon: Fraction = getattr(self, stage)
         return epsilon * self.gain
+
+    def times_scale(self, terms: Terms, design: Design) -> float:
+        """Return the scale of the noise of all histograms of times, in units of 1 / UNIT."""
+        return scale_of(self.rho("times"), times.case_norm(design.case_weight) * terms.cases_per_person)
 
     def after_labels(self) -> StageBudget:
         """Return the budget of a release that uses the labels which an earlier release of its series selected.
@@ -348,10 +367,7 @@ class StageBudget:
         scale_of(self.rho("model") / design.order, design.case_weight * unit * person)
         checked_scale(scale_for(person, self.pure("weights")))
         if design.bounds is not None:
-            parts = design.bounds.parts(self.pure("times"))
-            checked_scale(scale_for(design.case_weight * unit * person, parts[0]))
-            if parts[1]:
-                checked_scale(scale_for(person, parts[1]))
+            checked_scale(self.times_scale(terms, design), "epsilon")
 
     def thresholds(self, terms: Terms, design: Design) -> dict[str, int]:
         """Return the least noisy counts of labels and of variants, if a stage selects them: public.
@@ -424,12 +440,14 @@ def release_synthetic(
     events = sum(len(variant) * n for variant, n in released)
     if events > MAX_EVENTS:
         raise BoundError(f"the noisy counts add up to {events} events: raise epsilon")
-    rows = release_times(kept, extended, released, plan, budget, terms, source)
-    out = assembled(extended, [variant for variant, _ in released], rows, source)
+    times_scale = budget.times_scale(terms, plan) if plan.bounds is not None else None
+    timed = release_times(kept, extended, released, plan, times_scale, source)
+    out = assembled(extended, [variant for variant, _ in released], timed.rows, source)
     dropped = total(log.lengths, cases) - total(kept.lengths, cases)
     operator = _operator(total(log.lengths, cases), dropped, table, frequent, released)
     thresholds = budget.thresholds(terms, plan)
-    return StrictRelease(out, terms, thresholds.get("threshold", 0), source.private, operator, may_leave)
+    threshold = thresholds.get("threshold", 0)
+    return StrictRelease(out, terms, threshold, source.private, operator, may_leave, timed.facts)
 
 
 def chosen_labels(
@@ -577,16 +595,22 @@ def release_times(
     alphabet: tuple[str, ...],
     released: list[tuple[Variant, int]],
     design: Design,
-    budget: StageBudget,
-    terms: Terms,
+    scale: float | None,
     draw: NoiseSource,
-) -> list[Ints]:
-    """Stage 4: times of the released traces, int64[cases, length] each; ordinal ones if no bounds are declared."""
-    if design.bounds is None:
-        return [np.tile(np.arange(len(variant), dtype=np.int64) * 1_000_000_000, (n, 1)) for variant, n in released]
-    return times.add(
-        log, alphabet, released, design.bounds, budget.pure("times"), design.case_weight, draw, terms.cases_per_person
-    )
+) -> TimedTraces:
+    """Stage 4: times of the released traces; ordinal ones if no bounds are declared.
+
+    Parameters
+    ----------
+    scale
+        Scale of the noise of all histograms, in units of 1 / UNIT; None if no bounds are declared.
+    """
+    if design.bounds is None or scale is None:
+        return TimedTraces([np.tile(ordinal(len(variant)), (n, 1)) for variant, n in released], {})
+    pairs = drawn_times.pairs_of(released, len(alphabet))
+    norm = times.case_norm(design.case_weight)
+    noisy = times.measure(log, alphabet, pairs, design.bounds, norm, scale, draw)
+    return drawn_times.draw_times(noisy, released, alphabet, design.bounds, norm, draw)
 
 
 def _operator(

@@ -34,7 +34,7 @@ TAKES = {
 }
 """Options that each kind takes."""
 
-WITH_TIMES = ("amun", "dp-log")
+WITH_TIMES = ("amun", "dp-log", "dp-synthetic")
 
 WITH_STAGES = ("dp-synthetic", "dp-model")
 
@@ -116,7 +116,7 @@ def _mechanism(kind: str, parameters: Mapping[str, Any]) -> Mechanism:
     if kind in WITH_STAGES:
         further["activities"] = ["A", "B", "C"]
     if kind == "dp-synthetic":
-        further |= {"sample": 200, "traces": 20}
+        further |= {"sample": 200, "traces": 20, "max_duration": "30d"}
     return mechanism_of(kind, {name: parameters[name] for name in TAKES[kind]} | further)
 
 

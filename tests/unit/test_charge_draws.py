@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.dp.account import loss
+from models.dp.account import agrees, loss
 from models.dp.budget import Charge, Draw, covers
 from models.dp.privacy_loss import Composition, gaussian_distance
 from models.dp.spending import ReleaseCharge, Spending
@@ -107,6 +107,38 @@ def test_earlier_entries_have_no_draws_and_earlier_programs_ignore_them() -> Non
     assert msgspec.json.decode(b'{"epsilon":"1","delta":"1/9"}', type=ChargeBody).draws == ()
     body = charge_entry("p", "a", Charge(Fraction(1), DELTA), draws=(Draw("pure", Fraction(1), Fraction(1)),)).body
     assert msgspec.json.decode(msgspec.json.encode(body), type=EarlierBody) == EarlierBody("1", "1/1000000")
+
+
+LAPLACE_TIMES = (
+    b'{"kind":"charge","publication":"p","cut":"a","body":{"epsilon":"1","delta":"1/1000000","draws":['
+    b'{"kind":"gaussian","scale":"3330746550516367/140737488355328","sensitivity":"1","delta":"1/10000000"},'
+    b'{"kind":"gaussian","scale":"2498059912887275/1073741824","sensitivity":"196608","delta":"0"},'
+    b'{"kind":"pure","scale":"1","sensitivity":"67977/204800","delta":"0"},'
+    b'{"kind":"pure","scale":"1","sensitivity":"3237/10240","delta":"0"}]}}'
+)
+"""Charge of `dp-synthetic` with times, as commit c7002bae wrote it: times had Laplace noise, a draw of their own."""
+
+
+def test_charges_for_times_with_laplace_noise_are_read() -> None:
+    """Their noise agrees with them and is composed; it does not pay for a release with Gaussian times."""
+    earlier = read_entry(LAPLACE_TIMES)
+    draws = earlier.body.noise
+    charge = Charge(Fraction(1), DELTA)
+    assert [draw.kind for draw in draws] == ["gaussian", "gaussian", "pure", "pure"]
+    assert agrees(charge, draws)
+    assert loss(PURE, Spending().with_charge(charge, draws, 52)).charge.epsilon < 30
+    mechanism = DpSynthetic(epsilon=Fraction(1), delta_dp=DELTA, max_duration="1d")
+    assert mechanism.charge() == charge
+    assert not covers(draws, mechanism.draws())
+
+
+def test_times_are_a_gaussian_draw_of_the_account() -> None:
+    """With labels, variants and the model; a case adds half more to the times than to a level of the model."""
+    draws = DpSynthetic(epsilon=Fraction(1), delta_dp=DELTA, activities=("a",), max_duration="1d").draws()
+    assert [draw.kind for draw in draws] == ["gaussian", "gaussian", "gaussian", "pure"]
+    _, model, timed, _ = draws
+    assert timed.sensitivity == model.sensitivity * 3 / 2
+    assert timed.delta == 0
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 
 from models.dp import noise, zcdp
 from models.dp.budget import Charge
-from models.dp.noise import NoiseSource
-from models.dp.synthesis import contexts, labels, neighbours, times
+from models.dp.synthesis import contexts, labels, neighbours
 from models.dp.synthesis.neighbours import stage_pairs
 from models.dp.synthetic import StageBudget
 from models.eventlog import EventLog
@@ -65,7 +64,9 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
         ("stage model: a trace longer than any", with_delta),
         ("stage weights: the only case near a candidate", pure),
         ("stage weights: a case near a frequent candidate", pure),
-        ("stage times: a step longer than any", pure),
+        ("stage times: a step longer than any", with_delta),
+        ("stage times: a person with many cases of one long step", with_delta),
+        ("stage times: many long steps in one case", with_delta),
     ]
     assert {one.pair.steps for one in found} == {1}
     assert [one.pair.name[:12] for one in stage_pairs(Fraction(2), DELTA, only=["times", "label"])] == [
@@ -77,6 +78,8 @@ def test_a_budget_has_what_is_named() -> None:
     """Nothing else draws, and nothing else selects."""
     none = Fraction(0)
     assert neighbours._budget() == StageBudget(none, none, none, none, none, none, none, none)
+    timed = neighbours._budget(times=Fraction(3), delta=DELTA)
+    assert timed == StageBudget(none, none, none, none, Fraction(3), none, none, DELTA)
     named = neighbours._budget(variants=Fraction(1), model=Fraction(2), delta=DELTA)
     assert named == StageBudget(none, Fraction(1), Fraction(2), none, none, none, DELTA / 2, DELTA / 2)
     assert neighbours._budget(model=Fraction(2), delta=DELTA).delta_composed == DELTA
@@ -281,54 +284,30 @@ def test_which_cases_are_near_a_candidate() -> None:
     assert found == around("A B", 200, 0.25, 200) | around("C C", 2, 0.25)
 
 
-def test_a_step_longer_than_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    """29 days where all others take an hour, under a bound of 30 and B = 4; the longest drawn step is shown, and how
-    many take 20 days or more."""
-    source, seen = EqualNoise(seed=4), []
-    took = [0, HOUR, 20 * DAY - 1, 20 * DAY, 20 * DAY + 1, 28 * DAY - 1, 15 * DAY, 7 * DAY]
-
-    def add(*given: Any) -> list[np.ndarray]:
-        seen.append(given)
-        return [np.asarray([[9 * HOUR, 9 * HOUR + one] for one in took], dtype=np.int64) * 10**6]
-
-    monkeypatch.setattr(times, "add", add)
-    pair = stage_pairs(Fraction(4), DELTA, source, only=["times"])[0].pair
-    for run, victim in ((pair.run_one, None), (pair.run_other, [200 * HOUR, 200 * HOUR + 29 * DAY])):
-        found = set(run())
-        log, *others = seen[-1]
-        assert others == [("A", "B", "C"), [((0, 1), 200)], times.PublicTimeBounds(30 * DAY), Fraction(4), 4, source]
-        assert [trace for trace, _ in _cases(log)] == ["AB"] * (200 + (victim is not None))
-        long = [moments for _, moments in _cases(log) if moments[1] - moments[0] != HOUR * 10**6]
-        assert long == ([] if victim is None else [[one * 10**6 for one in victim]])
-        assert found == around("slow steps", 3, 2.0) | {
-            ("some step takes at least", 1), ("some step takes at least", 7), ("some step takes at least", 15),
-            ("no step takes", 28),
-        }  # fmt: skip
-    took.append(28 * DAY)
-    assert set(pair.run_one()) == around("slow steps", 4, 2.0) | {
-        ("some step takes at least", days) for days in (1, 7, 15, 28)
-    }
-
-
-class Drawn(NoiseSource):
-    """No noise; the first word that is asked for, for every draw."""
-
-    __slots__ = ("word",)
-
-    def __init__(self, word: int) -> None:
-        object.__setattr__(self, "generator", np.random.default_rng(1))
-        object.__setattr__(self, "word", word)
-
-    def laplace(self, scale: float, size: int) -> np.ndarray:
-        return np.zeros(size, dtype=np.int64)
-
-    def words(self, size: int) -> np.ndarray:
-        return np.full(size, self.word, dtype=np.uint64)
-
-
-def test_a_step_of_29_days_is_one_that_takes_28() -> None:
-    """If every draw is the largest possible, the longest step is drawn for all."""
-    pair = stage_pairs(EPSILON, DELTA, Drawn(2**64 - 1), only=["times"])[0].pair
-    assert ("some step takes at least", 15) in set(pair.run_other())
-    assert ("slow steps", "at least", 8) in set(pair.run_other())
-    assert set(pair.run_one()) == around("slow steps", 0, 2.0) | {("no step takes", days) for days in (1, 7, 15, 28)}
+@pytest.mark.parametrize(
+    ("stage", "person", "steps", "spans"),
+    [
+        ("times", 1, [29 * DAY], [29 * DAY]),
+        ("times of many", 3, [29 * DAY] * 3, [29 * DAY] * 3),
+        ("many times", 1, [29 * DAY] * 200, [399 * 29 * DAY]),
+    ],
+)
+def test_steps_longer_than_any(stage: str, person: int, steps: list[int], spans: list[int]) -> None:
+    """29 days where all others take an hour, under a bound of 30 and B = 1: the cells of the longest steps and of cases
+    of 29 days, and both together, with noise for the person's cases."""
+    one, other, asked = shown(stage, epsilon=Fraction(4))
+    scale = zcdp.scale_of(zcdp.rho_of(Fraction(4), DELTA), UNIT * person * 3 // 2)
+    assert asked == [(scale, 21 + 41)]
+    assert one == around("long steps", 0, scale) | around("long cases", 0, scale) | around(
+        "long steps and cases", 0, scale
+    )
+    # Three quarters of the square of 3 / 2 for steps, of which one weighs 1 at most; a quarter for the case.
+    n_steps = len(steps) // person
+    long_steps = person * n_steps * min(UNIT, int(UNIT * 1.5 * (3 / 4) ** 0.5 / n_steps))
+    case_unit = UNIT * 3 // 4
+    long_cases = spans.count(29 * DAY) * case_unit
+    together = round((long_steps * UNIT + long_cases * case_unit) / math.hypot(UNIT, case_unit))
+    expected = around("long steps", long_steps, scale) | around("long cases", long_cases, scale)
+    assert other == expected | around("long steps and cases", together, scale)
+    if spans[0] == 29 * DAY:
+        assert together == pytest.approx(1.25 * UNIT * person, rel=1e-4), "five sixths of what a person may change"

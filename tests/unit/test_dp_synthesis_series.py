@@ -21,6 +21,7 @@ from models.dp.synthesis import candidates, contexts, series, times
 from models.dp.synthesis.series import release_synthetic
 from models.dp.synthesis.table import VariantCounts
 from models.dp.synthetic import Design, Shares
+from models.dp.zcdp import rho_of, scale_of
 from models.errors import InputError
 from models.eventlog import EventLog
 from tests.oracles.dp import context_of, distance
@@ -332,7 +333,7 @@ def test_labels_of_given_traces_follow_the_declared_ones() -> None:
 
 
 def test_times_leave_with_the_release() -> None:
-    """At their share of epsilon, once: no accumulated log has them."""
+    """At the rho of their share of epsilon, once: no accumulated log has them."""
     shares = Shares(NONE, NONE, Fraction(1, 4), Fraction(1, 4), Fraction(1, 2))
     design = _design(given=GIVEN, candidates=2, order=1, shares=shares, bounds=times.PublicTimeBounds(3_000))
     log = EventLog.from_events(
@@ -340,12 +341,13 @@ def test_times_leave_with_the_release() -> None:
         np.asarray([n % 2 * 1_500 for n in range(2_000)], dtype=np.int64) * 10**6,
         unit="ns",
     )  # fmt: skip
-    source = SeriesNoise()
+    source = GaussianNoise()
     found = release_synthetic(log, terms=Terms.of(8, "0.1", 2), design=design, shape=Shape(), number=1, draw=source)
-    assert source.asked[-1] == (3 * UNIT * 2 / 4, 5)
+    bins = len(design.bounds.step_edges) - 1 + len(design.bounds.throughput_edges) - 1
+    assert source.asked[-1] == (scale_of(rho_of(Fraction(4), Fraction(1, 10)), 9 * UNIT), bins)
     took = (found.release.log.time[1::2] - found.release.log.time[::2]) // 10**6
-    assert took.min() >= 1_414
-    assert took.max() < 2_000
+    assert np.mean((took >= 1_400) & (took <= 1_600)) > 0.95
+    assert found.release.facts["throughput_seconds"]["median"] in (1, 2)
     assert found.log is not None
     assert set(np.diff(found.log.time[:2]).tolist()) == {10**9}
 
@@ -505,8 +507,8 @@ def _factorized(log: EventLog, source: NoiseSource, *, number: int = 1, state: A
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("timed", [False, True])
 def test_all_draws_of_a_correlated_series_keep_its_terms(person: int, order: int, timed: bool) -> None:
-    """The distances of all levels and of the weights, for a person of all cases in one window, composed with the times:
-    no more than epsilon at delta, and nearly all of it."""
+    """The distances of all levels, of the weights and of the times, for a person of all cases in one window: no more
+    than epsilon at delta, and nearly all of it."""
     shares = Shares(NONE, NONE, Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)) if timed else HALVES
     bounds = times.PublicTimeBounds(86_400_000) if timed else None
     source = GaussianNoise()
@@ -518,10 +520,12 @@ def test_all_draws_of_a_correlated_series_keep_its_terms(person: int, order: int
     moved = Factorization.of(24).sensitivity * person
     distances = [gaussian_distance(scale, moved * 3 * UNIT) for scale, _ in gaussian[:-1]]
     distances.append(gaussian_distance(gaussian[-1][0], moved))
-    pure = [Fraction(1)] if timed else []
-    spent = Composition.of(distances, pure).delta(Fraction(4))
-    assert 0.009 < spent <= 0.01
     part = distances[-1] / sum(distances)
+    if timed:
+        distances.append(gaussian_distance(source.asked[order + 1][0], person * 3 * UNIT * 3 // 2))
+        assert float(distances[-1] / sum(distances)) == pytest.approx(1 / 4, rel=1e-3)
+    spent = Composition.of(distances, []).delta(Fraction(4))
+    assert 0.009 < spent <= 0.01
     assert float(part) == pytest.approx(1 / 3 if timed else 1 / 2, rel=1e-3)
 
 

@@ -46,9 +46,9 @@ def _hourly_log(traces: list[str], step: int = HOUR) -> EventLog:
 
 
 def test_every_stage_draws_with_its_share() -> None:
-    """Scales are sensitivity over the stage's part of epsilon: c for weights, B c for durations; over the root of twice
-    its part of rho: c for labels and variants, B c for the model's levels. All are lower by one factor, the gain of
-    exact composition (`test_a_release_draws_the_least_noise_that_keeps_its_promise`)."""
+    """Scales are sensitivity over the stage's part of epsilon: c for weights; over the root of twice its part of rho: c
+    for labels and variants, B c for the model's levels, 3/2 of it for the times. All are lower by one factor, the gain
+    of exact composition (`test_a_release_draws_the_least_noise_that_keeps_its_promise`)."""
     source = RecordingNoise()
     bounds = times.PublicTimeBounds(DAY, (0, 30 * DAY))
     shares = synthetic.Shares.of(
@@ -61,11 +61,11 @@ def test_every_stage_draws_with_its_share() -> None:
     )
     scales = [scale for scale, _ in source.asked]
     unit = contexts.UNIT
-    # Of labels (a fifth), variants and model (two fifths each); two thresholds have a twentieth of delta each.
-    rho = rho_of(Fraction(1), Fraction(9, 10_000))
-    model = _gaussian(rho / 5, 2 * 2 * unit)
-    expected = [_gaussian(rho / 5, 2 * unit), _gaussian(rho * 2 / 5, 2), model, model, 2 / 0.4, 2 * 2 * unit / 0.4]
-    expected += [2 / 0.1, 2 / 0.1]
+    # Labels have an eighth, variants and model two, times three; two thresholds have a twentieth of delta each.
+    rho = rho_of(Fraction(16, 10), Fraction(9, 10_000))
+    model = _gaussian(rho / 8, 2 * 2 * unit)
+    expected = [_gaussian(rho / 8, 2 * unit), _gaussian(rho / 4, 2), model, model, 2 / 0.4]
+    expected.append(_gaussian(rho * 3 / 8, 3 * 2 * unit))
     gains = [before / scale for before, scale in zip(expected, scales, strict=True)]
     assert gains == pytest.approx([gains[0]] * len(scales), rel=1e-9)
     assert gains[0] > 1
@@ -306,47 +306,17 @@ def _budget(**changed: Fraction) -> StageBudget:
 
 
 @pytest.mark.parametrize("person", [1, 3])
-@pytest.mark.parametrize(
-    ("stage", "start", "sensitivity"),
-    [
-        ("weights", False, Fraction(1)),
-        ("times", False, Fraction(7 * 2**16)),
-        ("times", True, Fraction(6)),  # of weeks and hours a sixth each: the smallest noise
-    ],
-)
-def test_a_stage_whose_noise_would_be_none_is_refused(
-    stage: str, start: bool, sensitivity: Fraction, person: int
-) -> None:
-    """Noise of the least scale passes, a little less of it is refused; the others have what they need."""
-    bounds = times.PublicTimeBounds(DAY, (0, 100 * DAY) if start else None) if stage == "times" else None
-    design = Design(max_labels=5, order=3, case_weight=7, bounds=bounds)
-    terms = Terms.of(1, "0.01", person)
-    most = sensitivity * person / LEAST
-    _budget(**{stage: most}).check(terms, design)
+def test_weights_whose_noise_would_be_none_or_would_not_fit_are_refused(person: int) -> None:
+    """Noise of the least and of the largest scale passes, a little beyond it is refused. Above 2^56 a draw could leave
+    64 bits."""
+    design, terms = Design(max_labels=5, order=3, case_weight=7), Terms.of(1, "0.01", person)
+    most, least = person / LEAST, Fraction(person, MOST)
+    for weights in (most, least):
+        _budget(weights=weights).check(terms, design)
     with pytest.raises(InputError, match="outside"):
-        _budget(**{stage: most * Fraction(1_000_001, 1_000_000)}).check(terms, design)
-
-
-@pytest.mark.parametrize("person", [1, 3])
-@pytest.mark.parametrize(
-    ("stage", "start", "sensitivity"),
-    [
-        ("weights", False, Fraction(1)),
-        ("times", False, Fraction(7 * 2**16)),
-        ("times", True, Fraction(7 * 2**16) * Fraction(3, 2)),  # two thirds for durations
-    ],
-)
-def test_a_stage_whose_noise_would_not_fit_is_refused(
-    stage: str, start: bool, sensitivity: Fraction, person: int
-) -> None:
-    """Above 2^56 a draw could leave 64 bits."""
-    bounds = times.PublicTimeBounds(DAY, (0, 100 * DAY) if start else None) if stage == "times" else None
-    design = Design(max_labels=5, order=3, case_weight=7, bounds=bounds)
-    terms = Terms.of(1, "0.01", person)
-    least = sensitivity * person / MOST
-    _budget(**{stage: least}).check(terms, design)
+        _budget(weights=most * Fraction(1_000_001, 1_000_000)).check(terms, design)
     with pytest.raises(InputError, match="does not fit 64 bits"):
-        _budget(**{stage: least * Fraction(999_999, 1_000_000)}).check(terms, design)
+        _budget(weights=least * Fraction(999_999, 1_000_000)).check(terms, design)
 
 
 def test_rho_is_that_of_all_gaussian_stages_divided_by_their_shares() -> None:
@@ -398,6 +368,27 @@ def test_the_ends_of_the_noise_of_a_level(person: int, whole_rho: Callable[[Frac
     whole_rho(3 * square * 2**20 * Fraction(1_000_001, 1_000_000))
     with pytest.raises(InputError, match="outside"):
         _budget().check(terms, design)
+
+
+@pytest.mark.parametrize("person", [1, 3])
+def test_the_ends_of_the_noise_of_times(person: int, whole_rho: Callable[[Fraction], None]) -> None:
+    """(N c)^2 / (2 scale^2) is the part of the times, N = 3/2 B; without times there is no such noise."""
+    terms = Terms.of(1, "0.01", person)
+    design = Design(order=1, case_weight=6, bounds=times.PublicTimeBounds(DAY))
+    # The model has far more noise than the times, or far less: it does not decide.
+    square = Fraction((9 * UNIT * person) ** 2, 2)
+    little, much = Fraction(1, 1000), Fraction(1000)
+    whole_rho(square * 2**20 * (1 + little))
+    _budget(times=Fraction(1), model=little).check(terms, design)
+    whole_rho(square * 2**20 * (1 + little) * Fraction(1_000_001, 1_000_000))
+    with pytest.raises(InputError, match="outside"):
+        _budget(times=Fraction(1), model=little).check(terms, design)
+    _budget(times=NONE, model=little).check(terms, Design(order=1, case_weight=1000))
+    whole_rho(square / 2**100 * (1 + much))
+    _budget(times=Fraction(1), model=much).check(terms, design)
+    whole_rho(square / 2**100 * (1 + much) * Fraction(999_999, 1_000_000))
+    with pytest.raises(InputError, match="rho is too small"):
+        _budget(times=Fraction(1), model=much).check(terms, design)
 
 
 @pytest.mark.parametrize("person", [1, 3])
@@ -778,13 +769,15 @@ def test_a_trace_that_nobody_had_is_invented() -> None:
 
 def test_times_without_bounds_say_nothing() -> None:
     """One event a second from 1970 on, in every case."""
-    log = _release(_log(*["ab"] * 60, *["abc"] * 40)).log
+    release = _release(_log(*["ab"] * 60, *["abc"] * 40))
+    log = release.log
+    assert release.facts == {}
     for begin, end in zip(log.starts[:-1].tolist(), log.starts[1:].tolist(), strict=True):
         assert log.time[begin:end].tolist() == [place * 10**9 for place in range(end - begin)]
 
 
 def test_times_with_bounds_are_drawn() -> None:
-    """From the true cases' histograms, at the stage's epsilon, B and c."""
+    """From the true cases' histograms, at the stage's part of rho, B and c."""
     source = EqualNoise(seed=7)
     bounds = times.PublicTimeBounds(DAY)
     plan = Design(activities=("a", "b"), sample=100, candidates=5, bounds=bounds, case_weight=3)
@@ -793,22 +786,25 @@ def test_times_with_bounds_are_drawn() -> None:
         np.asarray([n // 2 * DAY + n % 2 * 7_200_000 for n in range(800)], dtype=np.int64) * 1_000_000,
         unit="ns",
     )  # fmt: skip
-    found = synthetic.release_synthetic(
+    release = synthetic.release_synthetic(
         log, epsilon=100, delta_dp="0.1", design=plan, cases_per_person=2, draw=source
-    ).log
+    )
+    found = release.log
     assert _counts(found) == {"ab": 400}
-    edges = bounds.edges
+    edges = bounds.step_edges
     place = int(np.searchsorted(edges, 7_200_000, side="right"))
     took = (found.time[found.starts[:-1] + 1] - found.time[found.starts[:-1]]) // 1_000_000
-    assert took.min() >= edges[place - 1]
-    assert took.max() < edges[place]
+    assert np.mean((took >= edges[place - 1]) & (took <= edges[place])) > 0.95
+    assert release.facts["throughput_seconds"]["median"] == pytest.approx(7_200, rel=0.2)
+    assert release.facts["unreadable"] == []
     scales = [scale for scale, _ in source.asked]
     unit = 3 * contexts.UNIT * 2
     budget = StageBudget.of(Terms.of(100, "0.1", 2), plan)
     model = unit / (2 * float(budget.rho("model")) / 2) ** 0.5
     variants = 2 / (2 * float(budget.rho("variants"))) ** 0.5
-    assert scales == pytest.approx([variants, model, model, 2 / 31.5, unit / 30], rel=1e-12)
-    assert [size for scale, size in source.asked][-1] == len(edges)
+    timed = 1.5 * unit / (2 * float(budget.rho("times"))) ** 0.5
+    assert scales == pytest.approx([variants, model, model, 2 / (31.5 * float(budget.gain)), timed], rel=1e-12)
+    assert [size for scale, size in source.asked][-1] == len(edges) - 1 + len(bounds.throughput_edges) - 1
 
 
 def test_too_many_events_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

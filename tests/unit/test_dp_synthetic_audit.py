@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,20 +17,23 @@ import numpy as np
 import pytest
 
 from models.dp import audit, noise, synthetic
-from models.dp.neighbours import Stage, count_pairs, observed
+from models.dp.neighbours import DAY, HOUR, Stage, count_pairs, observed
 from models.dp.strict import Terms
-from models.dp.synthesis import candidates, contexts, labels
+from models.dp.synthesis import candidates, contexts, labels, times
 from models.dp.synthesis.neighbours import LONG, _budget, stage_pairs
 from models.dp.synthesis.table import VariantCounts
+from models.dp.synthetic import StageBudget
 from models.dp.zcdp import rho_of, scale_of
 from models.eventlog import EventLog
+from tests.unit.known_noise import timed_log
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 100)
 ALPHA = 1e-3
 RUNS = 600
 
 LABEL_STAGES = ("label", "label of many", "labels at once", "near labels")
-STAGES = (*LABEL_STAGES, "variants", "counts", "taken", "model", "weights", "nearest", "times")
+TIME_STAGES = ("times", "times of many", "many times")
+STAGES = (*LABEL_STAGES, "variants", "counts", "taken", "model", "weights", "nearest", *TIME_STAGES)
 
 
 def _finding(stage: str, runs: int = RUNS) -> tuple[audit.Finding, float]:
@@ -106,6 +110,76 @@ def test_steps_of_a_model_with_half_the_deviation_are_caught() -> None:
         assert finding.refutes(1.0) == refuted
 
 
+@pytest.mark.parametrize("bug", ["none", "half the noise", "cap of cases forgotten"])
+def test_times_with_too_little_noise_are_caught(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All histograms of times along the direction in which a person with three long cases moves them, in bulk."""
+    if bug == "cap of cases forgotten":
+        plain = StageBudget.times_scale
+
+        def for_one_case(budget: StageBudget, terms: Terms, design: synthetic.Design) -> float:
+            return plain(budget, replace(terms, cases_per_person=1), design)
+
+        monkeypatch.setattr(StageBudget, "times_scale", for_one_case)
+    bounds = times.PublicTimeBounds(30 * DAY)
+    design = synthetic.Design(activities=("A", "B", "C"), bounds=bounds)
+    terms = Terms.of(EPSILON, DELTA, 3)
+    scale = _budget(times=EPSILON, delta=DELTA).times_scale(terms, design)
+    if bug == "half the noise":
+        scale /= 2
+    norm = times.case_norm(design.case_weight)
+    # A case with steps in 30 cells, each once, has all the weight that a case may have.
+    moments = np.cumsum([0, *(1_500 * 2 ** (step // 2) for step in range(30))])
+    others = [("AB", [0, HOUR])] * 50
+    cells = [
+        times.true_cells(timed_log(*others, *person), ("A", "B", "C"), np.arange(9), bounds, norm)
+        for person in ([], [("AB" * 15 + "A", moments.tolist())] * 3)
+    ]
+    change = [(cells[1][name] - cells[0][name]).ravel() for name in cells[0]]
+    moved = round(float(np.sqrt(sum(float((block.astype(float) ** 2).sum()) for block in change))))
+    bound = 3 * norm
+    assert 0.98 * bound <= moved <= bound
+    rng = np.random.default_rng(11)
+
+    def along(true: int) -> Callable[[int], Counter[Hashable]]:
+        def many(runs: int) -> Counter[Hashable]:
+            noisy = true + noise.NoiseSource(rng).gaussian(scale, runs)
+            steps = [round(step * scale / 2) for step in range(-4, 9)]
+            return Counter({("at least", step): int((noisy >= step).sum()) for step in steps})
+
+        return many
+
+    pair = audit.NeighbourPair("times", lambda: (), lambda: (), many_one=along(0), many_other=along(moved))
+    finding = audit.audit(pair, 100_000, delta=float(DELTA), alpha=ALPHA)
+    assert finding.refutes(float(EPSILON)) == (bug != "none")
+    assert finding.epsilon > 0.4
+
+
+def test_steps_that_weigh_one_in_every_case_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: 200 long steps of one case count in full."""
+    monkeypatch.setattr(times, "step_weight", lambda square, part, norm: contexts.UNIT)
+    finding, _ = _finding("many times", 200)
+    assert finding.refutes(1.0)
+
+
+def test_times_of_empty_cells_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: only cells that somebody fills get noise."""
+    plain = times.true_cells
+    filled: list[np.ndarray] = []
+
+    def noted(*arguments: Any) -> dict[str, np.ndarray]:
+        cells = plain(*arguments)
+        filled.append(np.concatenate([block.ravel() for block in cells.values()]) > 0)
+        return cells
+
+    class Sparse(noise.NoiseSource):
+        def gaussian(self, scale: float, size: int) -> np.ndarray:
+            return np.where(filled[-1], super().gaussian(scale, size), 0)
+
+    monkeypatch.setattr(times, "true_cells", noted)
+    (found,) = stage_pairs(EPSILON, DELTA, Sparse(np.random.default_rng(7)), only=["times"])
+    assert audit.audit(found.pair, 200, delta=float(DELTA), alpha=ALPHA).refutes(1.0)
+
+
 def test_noise_left_out_for_empty_cells_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: only cells that somebody fills get noise, so an empty one is exactly 0 and a filled one is not."""
     plain = contexts.true_cells
@@ -172,6 +246,16 @@ def _neighbours() -> tuple[EventLog, EventLog]:
     """60 cases, and one more of a variant that nobody has."""
     scene = Stage(common=60)
     return scene.log(60), scene.log(61, last="CBCBCA")
+
+
+@pytest.mark.slow
+def test_the_whole_with_times_is_not_refuted() -> None:
+    """A person with one step of 29 days, where all other steps take an hour."""
+    scene = Stage(common=60)
+    logs = (scene.log(60), scene.log(61, last_duration=29 * DAY))
+    runs = (_whole(log, bounds=times.PublicTimeBounds(30 * DAY)) for log in logs)
+    finding = audit.audit(audit.NeighbourPair("whole", *runs), 300, delta=float(DELTA), alpha=ALPHA)
+    assert not finding.refutes(float(EPSILON))
 
 
 @pytest.mark.slow

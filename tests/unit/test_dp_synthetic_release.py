@@ -210,6 +210,21 @@ def test_times_leave_within_their_bounds() -> None:
     assert 0 <= steps.min() <= steps.max() <= 86_400 * 10**9
 
 
+def test_the_manifest_states_throughput_times_and_unreadable_pairs() -> None:
+    """Read off the noisy histograms, in seconds; the promise covers them. Without bounds there are none."""
+    table = {**TERMS, "activities": ["a", "b", "c"]}
+    timed = mechanism({**table, "max_duration": "1d"})
+    facts = timed.build(_exposure(_log())).public["times"]
+    assert set(facts) == {"throughput_seconds", "noise", "readable_from_steps", "unreadable"}
+    assert 0 <= facts["throughput_seconds"]["median"] <= facts["throughput_seconds"]["quantile_90"] <= 16 * 86_400
+    assert all(set(pair) <= {"a", "b", "c"} for pair in facts["unreadable"])
+    assert "what the manifest states about times" in timed.promise()["guaranteed"]
+    assert "unreadable" in timed.promise()["not_guaranteed"]
+    plain = mechanism(table)
+    assert "times" not in plain.build(_exposure(_log())).public
+    assert "times" not in plain.promise()["guaranteed"]
+
+
 def test_a_publication_is_charged_and_refused_like_the_other_strict_kinds(tmp_path: Path, source: Path) -> None:
     """A weekly publication spends epsilon a release; windows that read the data are refused."""
     head = '[process]\nname = "p"\ncompletion = "log_end"\n[process.columns]\ncase = "case:concept:name"\n'

@@ -8,7 +8,7 @@ Each stage is audited with all of epsilon and delta on the pair that its promise
 * variants and model: a person whose case decides whether stage 1 takes a variant, and so which cases stage 2 sees;
 * model: a person whose trace is longer than any other, and holds a step that nobody else takes;
 * weights: a person whose case is the only one near its candidate, or one more near a frequent one;
-* times: a person whose step takes longer than any other.
+* times: a person whose step takes longer than any other, in one case, in many cases, or many times in one case.
 
 Stages of `models.dp.process_map` are audited alike (`map_stage_pairs`): labels as above, the number of cases with one
 case more, steps with the trace that is longer than any, and the whole map with that trace, and with a label that one
@@ -19,6 +19,7 @@ Events are about the victim's cells alone: an auditor who looked everywhere woul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,7 +35,7 @@ from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels, times
 from models.dp.synthesis.table import VariantCounts
 from models.dp.zcdp import rho_of
-from models.eventlog import EventLog, Ints
+from models.eventlog import EventLog
 
 NAMES = ("A", "B", "C")
 LONG = 400
@@ -48,6 +49,9 @@ MANY_LABELS = 64
 
 MANY_CASES = 3
 """Cases of the person with many cases."""
+
+A_THEN_B = 1
+"""Key of the pair A B: the place of A among `NAMES` times their number, and the place of B."""
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -68,52 +72,97 @@ def stage_pairs(
 ) -> list[StagePair]:
     """Every stage alone, each with the whole of epsilon and delta; `only`: of these stages."""
     source = secure() if draw is None else draw
-    near = _LabelsStage(epsilon, delta, source)
-    almost_shown = [[label] for label in _many_labels() for _ in range(near.cases_at_threshold)]
-    stages: dict[str, tuple[Callable[[EventLog], Events], EventLog, EventLog, Charge]] = {
-        "label": (_LabelsStage(epsilon, delta, source), _log(), _log("X"), Charge(epsilon, delta)),
+    with_delta, pure = Charge(epsilon, delta), Charge(epsilon)
+    one_case = _LabelsStage(epsilon, delta, source)
+    almost_shown = [[label] for label in _many_labels() for _ in range(one_case.cases_at_threshold)]
+    # By stage: how the logs differ, the audited stages, the two logs, and what the stages claim.
+    stages: dict[str, tuple[str, Callable[[EventLog], Events], EventLog, EventLog, Charge]] = {
+        "label": ("stage labels: a label of one person", one_case, _log(), _log("X"), with_delta),
         "label of many": (
+            "stage labels: a label of one person with many cases",
             _LabelsStage(epsilon, delta, source, MANY_CASES),
             _log(),
             _log(*["X"] * MANY_CASES),
-            Charge(epsilon, delta),
+            with_delta,
         ),
         "labels at once": (
-            _LabelsStage(epsilon, delta, source),
+            "stage labels: many labels of one person in one case",
+            one_case,
             _log(),
             _log(_many_labels()),
-            Charge(epsilon, delta),
+            with_delta,
         ),
         "near labels": (
-            near,
+            "stage labels: a case of many labels that others nearly show",
+            one_case,
             _log(*almost_shown, common=0),
             _log(*almost_shown, _many_labels(), common=0),
-            Charge(epsilon, delta),
+            with_delta,
         ),
-        "variants": (_VariantsStage(epsilon, delta, source), _log(), _log("AC"), Charge(epsilon, delta)),
-        "counts": (_VariantsStage(epsilon, delta, source), _log(), _log("AB"), Charge(epsilon, delta)),
-        "taken": _taken(epsilon, delta, source),
-        "model": (_Cells(epsilon, delta, source), _log(), _log("AC" * (LONG // 2)), Charge(epsilon, delta)),
-        "weights": (_Weights(epsilon, source), _log(), _log("CC"), Charge(epsilon)),
-        "nearest": (_Weights(epsilon, source), _log(), _log("ABA"), Charge(epsilon)),
-        "times": (_TimesStage(epsilon, source), _log(), _log("AB", took=29 * DAY), Charge(epsilon)),
-    }
-    said = {
-        "label": "stage labels: a label of one person",
-        "label of many": "stage labels: a label of one person with many cases",
-        "labels at once": "stage labels: many labels of one person in one case",
-        "near labels": "stage labels: a case of many labels that others nearly show",
-        "variants": "stage variants: a variant of one person",
-        "counts": "stage variants: a case of a frequent variant",
-        "taken": "stages variants and model: a case that decides which cases the model sees",
-        "model": "stage model: a trace longer than any",
-        "weights": "stage weights: the only case near a candidate",
-        "nearest": "stage weights: a case near a frequent candidate",
-        "times": "stage times: a step longer than any",
+        "variants": (
+            "stage variants: a variant of one person",
+            _VariantsStage(epsilon, delta, source),
+            _log(),
+            _log("AC"),
+            with_delta,
+        ),
+        "counts": (
+            "stage variants: a case of a frequent variant",
+            _VariantsStage(epsilon, delta, source),
+            _log(),
+            _log("AB"),
+            with_delta,
+        ),
+        "taken": (
+            "stages variants and model: a case that decides which cases the model sees",
+            *_taken(epsilon, delta, source),
+        ),
+        "model": (
+            "stage model: a trace longer than any",
+            _Cells(epsilon, delta, source),
+            _log(),
+            _log("AC" * (LONG // 2)),
+            with_delta,
+        ),
+        "weights": (
+            "stage weights: the only case near a candidate",
+            _Weights(epsilon, source),
+            _log(),
+            _log("CC"),
+            pure,
+        ),
+        "nearest": (
+            "stage weights: a case near a frequent candidate",
+            _Weights(epsilon, source),
+            _log(),
+            _log("ABA"),
+            pure,
+        ),
+        "times": (
+            "stage times: a step longer than any",
+            _TimesStage(epsilon, delta, source),
+            _log(),
+            _log("AB", took=29 * DAY),
+            with_delta,
+        ),
+        "times of many": (
+            "stage times: a person with many cases of one long step",
+            _TimesStage(epsilon, delta, source, MANY_CASES),
+            _log(),
+            _log(*["AB"] * MANY_CASES, took=29 * DAY),
+            with_delta,
+        ),
+        "many times": (
+            "stage times: many long steps in one case",
+            _TimesStage(epsilon, delta, source),
+            _log(),
+            _log("AB" * (LONG // 2), took=29 * DAY),
+            with_delta,
+        ),
     }
     return [
-        StagePair(_pair(said[name], run, first, other), claim)
-        for name, (run, first, other, claim) in stages.items()
+        StagePair(_pair(difference, run, first, other), claim)
+        for name, (difference, run, first, other, claim) in stages.items()
         if not only or name in only
     ]
 
@@ -305,18 +354,32 @@ class _Weights:
 
 @dataclass(frozen=True, slots=True)
 class _TimesStage:
+    """The noisy histograms of times, before anything is drawn from them.
+
+    The victim's cells are those of the longest steps and of cases that take 29 days. Both together are looked at along
+    the direction in which a single long step moves them.
+    """
+
     epsilon: Fraction
+    delta: Fraction
     draw: NoiseSource
+    person: int = 1
 
     def __call__(self, log: EventLog) -> Events:
         bounds = times.PublicTimeBounds(30 * DAY)
-        rows = times.add(log, NAMES, [((0, 1), COMMON)], bounds, self.epsilon, 4, self.draw)
-        took: Ints = (rows[0][:, 1] - rows[0][:, 0]) // MILLISECOND
-        longest = int(took.max())
-        for days in (1, 7, 15, 28):
-            yield "some step takes at least" if longest >= days * DAY else "no step takes", days
-        slow = int((took >= 20 * DAY).sum())
-        yield from _buckets("slow steps", slow, 2.0)
+        design = synthetic.Design(activities=NAMES, case_weight=1, bounds=bounds)
+        terms = Terms.of(self.epsilon, self.delta, self.person)
+        scale = _budget(times=self.epsilon, delta=self.delta).times_scale(terms, design)
+        norm = times.case_norm(design.case_weight)
+        noisy = times.measure(log, NAMES, np.asarray([A_THEN_B]), bounds, norm, scale, self.draw)
+        place = int(np.searchsorted(bounds.throughput_edges, 29 * DAY, side="right")) - 1
+        case_unit = times.block_weight(bounds.blocks["throughput"], norm)
+        long_steps = float(noisy.steps[0, -1]) * contexts.UNIT
+        long_cases = float(noisy.throughput[place]) * case_unit
+        along = (long_steps * contexts.UNIT + long_cases * case_unit) / math.hypot(contexts.UNIT, case_unit)
+        yield from _buckets("long steps", round(long_steps), scale)
+        yield from _buckets("long cases", round(long_cases), scale)
+        yield from _buckets("long steps and cases", round(along), scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,9 +449,10 @@ def _budget(
     variants: Fraction = Fraction(0),
     model: Fraction = Fraction(0),
     weights: Fraction = Fraction(0),
+    times: Fraction = Fraction(0),
     delta: Fraction = Fraction(0),
 ) -> synthetic.StageBudget:
     """All of delta: half for the threshold and half for the conversion of rho, or all of it for the conversion."""
     none, selects = Fraction(0), 1 if variants else 0
     each = delta / (1 + selects)
-    return synthetic.StageBudget(none, variants, model, weights, none, none, each * selects, each)
+    return synthetic.StageBudget(none, variants, model, weights, times, none, each * selects, each)

@@ -2,9 +2,13 @@
 
 Unit: one person with at most c cases in all releases together. `models.dp.accumulation` says how counts are kept; with
 L levels each stage's epsilon is divided by L, and a case enters one node a level, so the series costs epsilon once.
-With correlated noise (`models.dp.factorization`) all Gaussian stages of all releases are one Gaussian pair, which is
-composed with the times (`models.dp.privacy_loss`): all together are (epsilon, delta_dp)-DP. Times are (e, 0)-DP in
-each release, and for k of c cases of a person (e k / c, 0)-DP.
+With correlated noise (`models.dp.factorization`) all stages of all releases are one Gaussian pair
+(`models.dp.privacy_loss`), which is (epsilon, delta_dp)-DP.
+
+Times have fresh Gaussian noise in each release. A person with k of c cases in a release moves its histograms by k / c
+of their distance m, and the squares over all releases add up to at most m^2. With correlated noise m^2 is a part of the
+one pair. Without it the times of all releases are (e, delta_dp)-DP, e their part of epsilon, and the other stages are
+pure: all together are (epsilon, delta_dp)-DP.
 
 Of the stages of `models.dp.synthetic` those that are linear add up: the cells of the context model (2) and the numbers
 of cases nearest to each candidate (3). The alphabet (0) is declared or, with correlated noise, selected once; stage 1
@@ -40,7 +44,7 @@ from models.dp.noise import NoiseSource, scale_for, secure
 from models.dp.privacy_loss import gaussian_part, scale_at
 from models.dp.series import Accumulated
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal
-from models.dp.synthesis import candidates, contexts
+from models.dp.synthesis import candidates, contexts, times
 from models.dp.synthesis.contexts import UNIT, ContextLevel, Model, VariantSteps
 from models.dp.synthesis.fitting import Floats, Weigh, fit, follows, nearby
 from models.dp.synthesis.flows import balanced
@@ -48,6 +52,7 @@ from models.dp.synthesis.labels import LabelRule
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant, VariantCounts, only
 from models.dp.synthetic import Design, StageBudget, over_labels, release_times
+from models.dp.zcdp import rho_of, scale_of
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
 
@@ -83,6 +88,7 @@ def check(terms: Terms, design: Design, shape: Shape) -> None:
     if design.split(terms.epsilon).variants:
         raise InputError("shares.variants must be 0: variants of one window are not selected where releases add up")
     _scales(terms, design, shape)
+    times_scale(terms, design, shape)
 
 
 def _scales(terms: Terms, design: Design, shape: Shape) -> tuple[float, float]:
@@ -98,8 +104,8 @@ def _correlated_scales(terms: Terms, design: Design, budget: StageBudget, horizo
     """Scales of discrete Gaussian noise, in parts of a mixture, with which the whole series keeps the terms.
 
     A person moves all draws of a level, over all releases, by at most `case_weight` and `cases_per_person` times the
-    sensitivity of the factorization, and all draws of the weights by the latter. Labels, levels and weights divide the
-    square of one distance by their shares.
+    sensitivity of the factorization, and all draws of the weights by the latter. Labels, levels, weights and times
+    divide the square of one distance by their shares.
     """
     moved = Factorization.of(horizon).sensitivity * terms.cases_per_person
     level = _distance_of("model", terms, budget) / design.order
@@ -109,9 +115,19 @@ def _correlated_scales(terms: Terms, design: Design, budget: StageBudget, horizo
 
 def _distance_of(stage: str, terms: Terms, budget: StageBudget) -> Fraction:
     """Return the part of a stage in the squared distance of all Gaussian stages of a series of correlated noise."""
-    together = budget.labels + budget.model + budget.weights
-    share: Fraction = getattr(budget, stage) / together
-    return gaussian_part(terms.epsilon, budget.delta_composed, [budget.times]) * share
+    share: Fraction = getattr(budget, stage) / terms.epsilon
+    return gaussian_part(terms.epsilon, budget.delta_composed, []) * share
+
+
+def times_scale(terms: Terms, design: Design, shape: Shape) -> float | None:
+    """Return the scale of the noise of the times of each release, in units of 1 / UNIT; None if no times leave."""
+    budget = StageBudget.summed(terms, design)
+    if not budget.times:
+        return None
+    sensitivity = times.case_norm(design.case_weight) * terms.cases_per_person
+    if shape.factorized:
+        return scale_at(_distance_of("times", terms, budget), sensitivity)
+    return scale_of(rho_of(budget.times, budget.delta_composed), sensitivity)
 
 
 def label_rule(terms: Terms, design: Design) -> LabelRule:
@@ -157,8 +173,8 @@ def release_synthetic(
     if _events(shown) > MAX_EVENTS:
         # To withhold it would depend on nodes that this number draws, and the next attempt would draw them again.
         shown = []
-    rows = release_times(kept, extended, shown, design, StageBudget.summed(terms, design), terms, source)
-    released = assembled(extended, [variant for variant, _ in shown], rows, source)
+    timed = release_times(kept, extended, shown, design, times_scale(terms, design, shape), source)
+    released = assembled(extended, [variant for variant, _ in shown], timed.rows, source)
     dropped = log.n_events - kept.n_events
     operator = {
         "cases": {"in": log.n_cases, "out": sum(count for _, count in shown)},
@@ -166,7 +182,7 @@ def release_synthetic(
         "candidates": len(series.traces),
         "warnings": [f"{dropped} of {log.n_events} events have labels that are not declared"] if dropped else [],
     }
-    release = StrictRelease(released, terms, 0, source.private, operator)
+    release = StrictRelease(released, terms, 0, source.private, operator, facts=timed.facts)
     accumulated, public = series.accumulated(source)
     kept_state = series.state()
     if selected is not None and selected["labels"]:

@@ -65,14 +65,21 @@ class Spread:
         noisy_counts
             Noisy counts of the frequent variants.
         """
-        near, place = _near(listed, drawn, draw), {trace: number for number, trace in enumerate(listed)}
+        drawn_near = _near(listed, drawn, draw)
+        place_of = {trace: place for place, trace in enumerate(listed)}
         rows: list[tuple[Variant, int, float]] = []
         for trace, count in shown:
-            here = near.get(place[trace], Counter())
-            others = {variant: n for variant, n in here.items() if variant != trace}
-            kept = min((noisy_counts or {}).get(trace, count / 2), count) if others else count
-            cases = {trace: kept, **{v: (count - kept) * n / sum(others.values()) for v, n in others.items()}}
-            rows += [(variant, place[trace], float(n)) for variant, n in cases.items() if n]
+            place = place_of[trace]
+            others = {variant: n for variant, n in drawn_near.get(place, Counter()).items() if variant != trace}
+            n_others = sum(others.values())
+            # Of a frequent variant its own noisy count is known. Of another candidate half of the cell is kept.
+            kept = float(count)
+            if others:
+                kept = min((noisy_counts or {}).get(trace, count / 2), count)
+            cases = {trace: kept}
+            for variant, n in others.items():
+                cases[variant] = (count - kept) * n / n_others
+            rows += [(variant, place, float(n)) for variant, n in cases.items() if n]
         traces, cells, weights = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(traces, np.asarray(cells, dtype=np.int64), np.asarray(weights, dtype=np.float64))
 

@@ -1,22 +1,33 @@
-"""Stage 4, times: how long each step takes, and when cases start, from noisy histograms over public bins.
+"""Stage 4, times: noisy histograms over public bins of how long steps and cases take, and of when cases start.
 
-* Durations: for every pair "a directly followed by b" of the released traces (public by then) a histogram over
-  logarithmic bins up to `max_duration`. A case of n pairs counts in each with weight min(1, B / n), so with B at most
-  in all, as in the context model: noise of scale B c / epsilon_d in every cell, also the empty ones. The result is
-  smoothed over neighbouring bins (`_spreading`): post-processing, which reads noisy cells alone.
-* Starts, if a public range is declared: each case counts once in a histogram of weeks of the range, and once in one
-  of the 168 hours of its week; noise of scale c / epsilon_s in every cell of each.
+All histograms are blocks of one vector of whole numbers, in units of 1 / UNIT, which gets discrete Gaussian noise once:
 
-Durations are cut to `max_duration`, starts to the range. A time is drawn from the noisy histogram, and evenly within
-its bin: post-processing. The epsilon of the stage is the sum of its parts: two thirds for durations and a sixth for
-each histogram of starts, or all of it for durations.
+* steps: a cell for every pair "a directly followed by b" of the released traces (public by then) and every bin of
+  durations. Each step of a case weighs min(1, W / n), where n is the L2 norm of the case's own cells, each step as 1;
+* throughput: the time from the first event of a case to its last one; each case has one weight in one bin;
+* starts, if a public range is declared: each case has one weight in one week of the range, and in one of the 168 hours
+  of that week.
 
-Not guaranteed: that times of one case fit together. Each step is drawn by itself.
+The squares of the blocks' weights are parts of N^2 that add up to it (`BLOCKS`), all rounded down; N is `case_norm`. So
+a case changes the vector by at most N in L2 however many steps it has, and however long they take; c cases of one
+person by at most N c (triangle inequality). Noise of scale s on *every* cell, also the empty ones, makes the stage
+(N c)^2 / (2 s^2)-zCDP (Canonne, Kamath and Steinke 2020, theorem 4). The caller chooses s by the part of the times in
+the rho of all Gaussian stages (`models.dp.synthetic`).
+
+Why L2: for Laplace noise the weights of a case must add up to a bound. With a bound of 3 each of 19 different steps
+weighs .16; here it weighs .9, and all Gaussian stages share one rho. Why the norm of cells, not of pairs: a case that
+takes a step several times, quickly and slowly, then weighs more, and medians are nearer to those of single steps
+(docs/decisions/091).
+
+Durations are cut to `max_duration`, throughput times to `REACH` times that, starts to the range. All that follows reads
+the noisy cells and the released traces only (`synthesis.drawn_times`).
+
+Not guaranteed: that a median is near to the truth. `NoisyTimes.step_noise` tells which pairs are too rare for that.
 """
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,34 +37,47 @@ import numpy.typing as npt
 
 from models.content_free import content_free
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND
-from models.dp.noise import NoiseSource, scale_for
-from models.dp.synthesis.contexts import UNIT, case_weight
-from models.dp.synthesis.table import Variant
+from models.dp.noise import NoiseSource
+from models.dp.synthesis.contexts import UNIT
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
 
 SECOND = 1_000
 HOUR = 3_600 * SECOND
 WEEK = 168 * HOUR
+HOURS_OF_WEEK = 168
 
 MAX_BOUND_MS = 1 << 40
 """35 years: a public bound of times beyond it is a mistake."""
 
-DROP = 3.0
-"""Cells below so many scales of the noise count as 0. Of the 43 bins up to 30 days 1.5 lets five empty ones through in
-every pair, more than most pairs hold; 3 lets one."""
+STEP_BINS = 20
+"""Bins of durations from a second on. Each carries the whole noise: 48 of them find fewer medians than 20, in which
+a median is interpolated."""
 
-DROP_FIRST = 2.0
-"""Of the bin below a second: one bin a pair, so an empty one comes through in one pair of fifteen."""
+THROUGHPUT_BINS = 40
+"""Bins of throughput times from a second on. All cases are in this one histogram, so that finer bins are affordable."""
 
-SETTLED = 500.0
-"""A pair of so many scales in all is not smoothed: its bins are far above the noise, and smoothing would only widen
-them."""
-
-PER_DOUBLING = 2
-"""Bins between a duration and its double: a bin's middle is within a fifth of all its durations."""
+REACH = 16
+"""Throughput times are counted up to so many times the longest step: a case has many steps, and some of them are longer
+than a step may be (.9 of the cases of Sepsis take up to 93 days, one of its steps at most 30 in a release)."""
 
 MOST_CELLS = 30_000_000
+
+NORM = Fraction(3, 2)
+"""What a case adds to all histograms at most, in L2 and in multiples of `case_weight`. A case is in more cells of pairs
+and durations than of pairs. With 1, medians follow the steps of short cases more; with 2, noise hides rare pairs."""
+
+BLOCKS = {"steps": Fraction(3, 4), "throughput": Fraction(1, 4)}
+"""Parts of the square of a case's weight; they add up to 1."""
+
+BLOCKS_WITH_STARTS = {
+    "steps": Fraction(1, 2),
+    "throughput": Fraction(1, 4),
+    "weeks": Fraction(1, 8),
+    "hours": Fraction(1, 8),
+}
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,226 +105,211 @@ class PublicTimeBounds:
             raise InputError("the range of starts must be within the years 1678 to 2261")
 
     @property
-    def edges(self) -> Ints:
-        """Lower edges of the bins of durations: 0, one second, and then `PER_DOUBLING` a doubling."""
-        doublings = np.log2(self.duration / SECOND)
-        powers = np.arange(int(np.floor(doublings * PER_DOUBLING)) + 1) / PER_DOUBLING
-        return np.concatenate(([0], np.round(SECOND * 2.0**powers))).astype(np.int64)
+    def step_edges(self) -> Ints:
+        """Edges of the bins of durations, int64[bins + 1]."""
+        return log_edges(self.duration, STEP_BINS)
+
+    @property
+    def throughput_edges(self) -> Ints:
+        """Edges of the bins of throughput times, int64[bins + 1]."""
+        return log_edges(self.duration * REACH, THROUGHPUT_BINS)
 
     @property
     def range(self) -> tuple[int, int]:
         """First and last moment of starts; 0 and 0 if none leave."""
         return self.start or (0, 0)
 
-    def parts(self, epsilon: Fraction) -> tuple[Fraction, Fraction, Fraction]:
-        """Return the parts of the stage's epsilon for durations, weeks and hours."""
-        if self.start is None:
-            return epsilon, Fraction(0), Fraction(0)
-        return epsilon * 2 / 3, epsilon / 6, epsilon / 6
+    @property
+    def weeks(self) -> int:
+        """Weeks of the range of starts, the last one counted in full."""
+        first, last = self.range
+        return (last - first) // WEEK + 1
+
+    @property
+    def blocks(self) -> dict[str, Fraction]:
+        """Histograms that are released, each with its part of the square of a case's weight."""
+        return BLOCKS if self.start is None else BLOCKS_WITH_STARTS
 
 
-def add(
+def log_edges(longest: int, bins: int) -> Ints:
+    """Return the edges of logarithmic bins in milliseconds.
+
+    The first bin holds everything below a second; the others go up to `longest` in equal ratios. Bins that whole
+    milliseconds cannot distinguish are joined.
+
+    Returns
+    -------
+    int64[bins + 2]
+        Increasing. A time t is in the bin i with edges[i] <= t < edges[i + 1]; the last edge belongs to the last bin.
+    """
+    ratios = (longest / SECOND) ** (np.arange(bins + 1) / bins)
+    rounded = np.round(SECOND * ratios).astype(np.int64)
+    rounded[-1] = longest
+    return np.concatenate(([0], np.unique(rounded)))
+
+
+@content_free()
+@dataclass(frozen=True, slots=True)
+class NoisyTimes:
+    """Noisy histograms of the times of a log, in steps or cases.
+
+    Attributes
+    ----------
+    pairs : int64[P]
+        Sorted keys of the pairs of labels: a * labels + b.
+    steps : float64[P, bins]
+        Weighted steps of each pair by duration.
+    throughput : float64[bins]
+        Cases by throughput time.
+    weeks, hours : float64[weeks], float64[168]
+        Cases by start; both empty if starts are not released.
+    step_noise, throughput_noise, start_noise : float
+        Deviation of the noise in each cell of the three; `start_noise` is 0 without starts.
+    """
+
+    pairs: Ints
+    steps: Floats
+    throughput: Floats
+    weeks: Floats
+    hours: Floats
+    step_noise: float
+    throughput_noise: float
+    start_noise: float
+
+
+def measure(
     log: EventLog,
     alphabet: Sequence[str],
-    released: Sequence[tuple[Variant, int]],
+    pairs: Ints,
     bounds: PublicTimeBounds,
-    epsilon: Fraction,
-    bound: int,
+    norm: int,
+    scale: float,
     draw: NoiseSource,
-    cases_per_person: int = 1,
-) -> list[Ints]:
-    """Add epsilon-DP times to the released traces.
+) -> NoisyTimes:
+    """Measure the times of a log: (norm * c)^2 / (2 scale^2)-zCDP for a person with c cases.
 
     Parameters
     ----------
     log
         The true cases, with labels of the alphabet only.
-    released
-        For each: a variant (places in `alphabet`) and its cases.
-
-    Returns
-    -------
-    list of int64[cases, length]
-        Times in nanoseconds, one array for each of `released`.
+    pairs : int64[P]
+        Sorted keys of the pairs whose durations are counted; public.
+    norm
+        The most that one case adds to all histograms together, in L2 and in units of 1 / UNIT (`case_norm`).
+    scale
+        Scale of the noise, in units of 1 / UNIT.
     """
-    durations, weeks, hours = bounds.parts(epsilon)
-    pairs = _pairs(released, len(alphabet))
-    codes = _codes(log, alphabet)
-    scale = scale_for(bound * UNIT * cases_per_person, durations)
-    if len(pairs) * len(bounds.edges) > MOST_CELLS:
-        raise InputError(f"{len(pairs)} directly-follows pairs have too many bins of durations: shorten max_duration")
-    cells = durations_of(log, codes, len(alphabet), pairs, bounds, bound)
-    noisy = cells + draw.laplace(scale, cells.size).reshape(cells.shape)
-    histogram = _Histogram.of(_smoothed(noisy, scale), bounds)
-    starts = None
+    n_bins = len(bounds.step_edges) - 1
+    if len(pairs) * n_bins + bounds.weeks > MOST_CELLS:
+        raise InputError(f"{len(pairs)} directly-follows pairs have too many bins of durations: declare fewer labels")
+    sizes = {"steps": len(pairs) * n_bins, "throughput": len(bounds.throughput_edges) - 1}
     if bounds.start is not None:
-        true = starts_of(log, bounds)
-        week, hour = (
-            _chances(_noised(part[None, :], scale_for(cases_per_person, each), draw))[0]
-            for part, each in zip(true, (weeks, hours), strict=True)
-        )
-        starts = (week, hour)
-    return [_rows(variant, count, pairs, len(alphabet), histogram, bounds, starts, draw) for variant, count in released]
+        sizes |= {"weeks": bounds.weeks, "hours": HOURS_OF_WEEK}
+    true = true_cells(log, alphabet, pairs, bounds, norm)
+    whole = np.concatenate([true[name].ravel() for name in sizes])
+    noisy = (whole + draw.gaussian(scale, len(whole))).astype(np.float64)
+    parts = np.split(noisy, np.cumsum(list(sizes.values()))[:-1])
+    blocks = dict(zip(sizes, parts, strict=True))
+    case_units = {name: block_weight(bounds.blocks[name], norm) for name in sizes if name != "steps"}
+    start_unit = case_units.get("weeks", 1)
+    nothing = np.zeros(0)
+    return NoisyTimes(
+        pairs=pairs,
+        steps=blocks["steps"].reshape(len(pairs), n_bins) / UNIT,
+        throughput=blocks["throughput"] / case_units["throughput"],
+        weeks=blocks.get("weeks", nothing) / start_unit,
+        hours=blocks.get("hours", nothing) / start_unit,
+        step_noise=scale / UNIT,
+        throughput_noise=scale / case_units["throughput"],
+        start_noise=scale / start_unit if bounds.start is not None else 0.0,
+    )
 
 
-def durations_of(log: EventLog, codes: Ints, labels: int, pairs: Ints, bounds: PublicTimeBounds, bound: int) -> Ints:
-    """int64[pairs, bins]: weighted steps of each pair by duration, in units of 1 / UNIT; at most B a case."""
-    edges = bounds.edges
-    lengths = log.lengths
-    inner = np.ones(log.n_events, dtype=np.bool_)
-    inner[log.starts[:-1][lengths > 0]] = False
-    second = np.flatnonzero(inner)
-    case = log.case_of_event[second]
-    sizes, alike = np.unique(lengths, return_inverse=True)
-    weights = np.asarray([case_weight(max(size - 2, 0), bound) for size in sizes.tolist()], dtype=np.int64)[alike]
-    took = np.clip((log.time[second] - log.time[second - 1]) // MILLISECOND, 0, bounds.duration)
-    key = codes[second - 1] * labels + codes[second]
-    row = np.minimum(np.searchsorted(pairs, key), len(pairs) - 1)
-    cells = np.zeros((len(pairs), len(edges)), dtype=np.int64)
-    if len(pairs):
-        has_row = pairs[row] == key
-        place = np.searchsorted(edges, took, side="right") - 1
-        np.add.at(cells, (row[has_row], place[has_row]), weights[case[has_row]])
+def true_cells(
+    log: EventLog, alphabet: Sequence[str], pairs: Ints, bounds: PublicTimeBounds, norm: int
+) -> dict[str, Ints]:
+    """Return the histograms without noise, in units of 1 / UNIT; one case adds at most `norm` to all, in L2."""
+    cells = {
+        "steps": _step_cells(log, _codes(log, alphabet), len(alphabet), pairs, bounds, norm),
+        "throughput": _throughput_cases(log, bounds) * block_weight(bounds.blocks["throughput"], norm),
+    }
+    if bounds.start is not None:
+        weeks, hours = _starts(log, bounds)
+        cells["weeks"] = weeks * block_weight(bounds.blocks["weeks"], norm)
+        cells["hours"] = hours * block_weight(bounds.blocks["hours"], norm)
     return cells
 
 
-def starts_of(log: EventLog, bounds: PublicTimeBounds) -> tuple[Ints, Ints]:
-    """Cases by week of the public range, and by hour of that week; each case counts once in each."""
+def case_norm(case_weight: int) -> int:
+    """Return the most that one case adds to all histograms together, in L2 and in units of 1 / UNIT."""
+    return math.floor(NORM * case_weight * UNIT)
+
+
+def block_weight(part: Fraction, norm: int) -> int:
+    """Return the most that a case adds to a block with this part of the square, in units of 1 / UNIT."""
+    return math.isqrt(math.floor(norm**2 * part))
+
+
+def step_weight(square: int, part: Fraction, norm: int) -> int:
+    """Return the weight of each step of a case whose cells, each step as 1, have this sum of squares."""
+    return min(UNIT, math.isqrt(math.floor(norm**2 * part) // square))
+
+
+def _step_cells(log: EventLog, codes: Ints, n_labels: int, pairs: Ints, bounds: PublicTimeBounds, norm: int) -> Ints:
+    """Weighted steps of each pair by duration, int64[P, bins]."""
+    edges = bounds.step_edges
+    n_bins = len(edges) - 1
+    cells = np.zeros((len(pairs), n_bins), dtype=np.int64)
+    if not len(pairs):
+        return cells
+    is_step = np.ones(log.n_events, dtype=np.bool_)
+    is_step[log.starts[:-1][log.lengths > 0]] = False
+    event = np.flatnonzero(is_step)
+    duration = (log.time[event] - log.time[event - 1]) // MILLISECOND
+    key = codes[event - 1] * n_labels + codes[event]
+    row = np.minimum(np.searchsorted(pairs, key), len(pairs) - 1)
+    is_counted = pairs[row] == key
+    cell = row[is_counted] * n_bins + _bin(duration[is_counted], edges)
+    case = log.case_of_event[event][is_counted].astype(np.int64)
+    # How often each case is in each cell: the vector of a case, of which the norm is taken.
+    n_cells = cells.size
+    own_cell, times_in_cell = np.unique(case * n_cells + cell, return_counts=True)
+    owner = own_cell // n_cells
+    squares = np.zeros(log.n_cases, dtype=np.int64)
+    np.add.at(squares, owner, times_in_cell**2)
+    distinct, place = np.unique(squares, return_inverse=True)
+    weights = [step_weight(max(square, 1), bounds.blocks["steps"], norm) for square in distinct.tolist()]
+    weight_of_case = np.asarray(weights, dtype=np.int64)[place]
+    np.add.at(cells.reshape(-1), own_cell % n_cells, times_in_cell * weight_of_case[owner])
+    return cells
+
+
+def _throughput_cases(log: EventLog, bounds: PublicTimeBounds) -> Ints:
+    """Cases with events by throughput time, int64[bins]."""
+    has_events = log.lengths > 0
+    first = log.time[log.starts[:-1][has_events]]
+    last = log.time[log.starts[1:][has_events] - 1]
+    edges = bounds.throughput_edges
+    return np.bincount(_bin((last - first) // MILLISECOND, edges), minlength=len(edges) - 1)
+
+
+def _starts(log: EventLog, bounds: PublicTimeBounds) -> tuple[Ints, Ints]:
+    """Cases with events by week of the public range, and by hour of that week."""
     first, last = bounds.range
-    begun = np.clip(log.time[log.starts[:-1][log.lengths > 0]] // MILLISECOND, first, last) - first
-    weeks = (last - first) // WEEK + 1
-    return np.bincount(begun // WEEK, minlength=weeks), np.bincount(begun % WEEK // HOUR, minlength=168)
+    start = np.clip(log.time[log.starts[:-1][log.lengths > 0]] // MILLISECOND, first, last) - first
+    weeks = np.bincount(start // WEEK, minlength=bounds.weeks)
+    return weeks, np.bincount(start % WEEK // HOUR, minlength=HOURS_OF_WEEK)
 
 
-def _pairs(released: Sequence[tuple[Variant, int]], labels: int) -> Ints:
-    pair_codes = {a * labels + b for variant, _ in released for a, b in itertools.pairwise(variant)}
-    return np.asarray(sorted(pair_codes), dtype=np.int64)
+def _bin(milliseconds: Ints, edges: Ints) -> Ints:
+    """Return the bin of each time. Times below 0 (clocks that disagree) and beyond the last edge are cut."""
+    cut = np.clip(milliseconds, 0, edges[-1] - 1)
+    return np.asarray(np.searchsorted(edges, cut, side="right") - 1, dtype=np.int64)
 
 
 def _codes(log: EventLog, alphabet: Sequence[str]) -> Ints:
+    """Place of the label of each event in the alphabet, int64[E]; below 0 if it is not there."""
     place = {name: code for code, name in enumerate(alphabet)}
-    code_of_value = np.asarray([place.get(str(value), -1) for value in log.activity.values] + [-1], dtype=np.int64)
-    return code_of_value[log.activity.codes]
-
-
-def _noised(cells: Ints, scale: float, draw: NoiseSource) -> npt.NDArray[np.float64]:
-    """Noise in every cell; those below `DROP` scales are 0."""
-    noisy = cells + draw.laplace(scale, cells.size).reshape(cells.shape)
-    return np.where(noisy >= DROP * scale, noisy, 0).astype(np.float64)
-
-
-def _spreading(bins: int) -> npt.NDArray[np.float64]:
-    """float64[bins, bins], each row adding up to 1: a third of a bin stays there, a third goes to each neighbour.
-
-    Durations of a pair are close to each other on the logarithmic scale, noise is not. Below a second there is one bin,
-    mostly steps of no time at all: it has no neighbour. Mass that would leave at an end stays.
-    """
-    spread = np.eye(bins)
-    for place in range(1, bins):
-        for other in {place - 1, place + 1} & set(range(1, bins)):
-            spread[place, place] -= 1 / 3
-            spread[place, other] = 1 / 3
-    return spread
-
-
-def _smoothed(noisy: Ints, scale: float) -> npt.NDArray[np.float64]:
-    """Return noisy rows, smoothed unless they are `SETTLED`.
-
-    A bin is then 0 if it is below `DROP` scales of the noise that is left in it.
-    """
-    spread = _spreading(noisy.shape[1])
-    left = np.sqrt((spread**2).sum(axis=0))
-    settled = noisy.sum(axis=1, keepdims=True) >= SETTLED * scale
-    least = DROP * scale * np.where(settled, 1.0, left)
-    least[:, 0] = DROP_FIRST * scale
-    cells = np.where(settled, noisy, noisy @ spread)
-    return np.asarray(np.where(cells >= least, cells, 0.0), dtype=np.float64)
-
-
-def _chances(cells: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Each row as chances; a row without any cell left is that of all rows together, and even without those."""
-    together = cells.sum(axis=0) if cells.any() else np.ones(cells.shape[1])
-    filled = np.where(cells.any(axis=1, keepdims=True), cells, together)
-    return np.asarray(filled / filled.sum(axis=1, keepdims=True))
-
-
-@content_free()
-@dataclass(frozen=True, slots=True)
-class _Histogram:
-    """Histograms to draw from.
-
-    Attributes
-    ----------
-    flat
-        Cumulative probabilities of row r between r and r + 1.
-    low, high
-        First and last millisecond of each bin.
-    """
-
-    flat: npt.NDArray[np.float64]
-    low: Ints
-    high: Ints
-
-    @classmethod
-    def of(cls, cells: npt.NDArray[np.float64], bounds: PublicTimeBounds) -> _Histogram:
-        low = bounds.edges
-        high = np.append(low[1:] - 1, bounds.duration)
-        high[0] = 0  # most durations below a second are 0: steps of one moment
-        return cls(_flat(_chances(cells)), low, high)
-
-    def sample(self, rows: Ints, draw: NoiseSource) -> Ints:
-        """Draw a duration in milliseconds for each row."""
-        place = _drawn(self.flat, rows, len(self.low), draw)
-        return np.asarray(self.low[place] + _below(self.high[place] - self.low[place] + 1, draw))
-
-
-def _flat(chances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    upper = np.minimum(np.cumsum(chances, axis=1), 1.0)  # rounding may pass 1, into the next row
-    return np.asarray((upper + np.arange(len(upper))[:, None]).ravel())
-
-
-def _drawn(flat: npt.NDArray[np.float64], rows: Ints, bins: int, draw: NoiseSource) -> Ints:
-    uniform = (draw.words(len(rows)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    place = np.searchsorted(flat, rows + uniform, side="right") - rows * bins
-    return np.asarray(np.minimum(place, bins - 1), dtype=np.int64)
-
-
-def _below(bounds: Ints, draw: NoiseSource) -> Ints:
-    """Draw an even number below each bound.
-
-    It is off by at most 2^-20 of its probability, since the bounds are below 2^44.
-    """
-    return np.asarray(draw.words(len(bounds)) % bounds.astype(np.uint64), dtype=np.int64)
-
-
-def _rows(
-    variant: Variant,
-    count: int,
-    pairs: Ints,
-    labels: int,
-    histogram: _Histogram,
-    bounds: PublicTimeBounds,
-    starts: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None,
-    draw: NoiseSource,
-) -> Ints:
-    keys = np.asarray([a * labels + b for a, b in itertools.pairwise(variant)], dtype=np.int64)
-    times = np.zeros((count, len(variant)), dtype=np.int64)
-    if len(keys):
-        rows = np.tile(np.searchsorted(pairs, keys), count)
-        times[:, 1:] = histogram.sample(rows, draw).reshape(count, len(keys))
-    if starts is not None and len(variant):
-        times[:, 0] = _begun(count, bounds, starts, draw)
-    return np.asarray(np.minimum(np.cumsum(times, axis=1), MAX_TIME_MS) * MILLISECOND, dtype=np.int64)
-
-
-def _begun(
-    count: int,
-    bounds: PublicTimeBounds,
-    starts: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
-    draw: NoiseSource,
-) -> Ints:
-    first, last = bounds.range
-    row = np.zeros(count, dtype=np.int64)
-    week, hour = (_drawn(_flat(part[None, :]), row, len(part), draw) for part in starts)
-    within = _below(np.full(count, HOUR, dtype=np.int64), draw)
-    return np.asarray(np.minimum(first + week * WEEK + hour * HOUR + within, last))
+    missing = -(len(alphabet) ** 2) - 1  # a pair with a missing label has a negative key, which no pair has
+    code_of_value = np.asarray([place.get(str(value), missing) for value in log.activity.values] + [missing])
+    return code_of_value.astype(np.int64)[log.activity.codes]

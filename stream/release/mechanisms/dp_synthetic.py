@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, Field, field_validator, model_validator
 from models.dp import synthetic
 from models.dp.accumulation import Shape
 from models.dp.budget import Charge, Draw
-from models.dp.strict import Terms
+from models.dp.strict import StrictRelease, Terms
 from models.dp.synthesis import series
 from models.dp.synthesis.series import LABELS
 from models.dp.synthesis.times import PublicTimeBounds
@@ -164,7 +164,10 @@ class DpSynthetic(Mechanism):
         return self._promised(once)
 
     def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
-        times = "" if self.max_duration is None else ", and all times"
+        times = "" if self.max_duration is None else ", all times and what the manifest states about times"
+        noisy_times = ""
+        if self.max_duration is not None:
+            noisy_times = "durations of the pairs that the manifest names as unreadable are mostly noise; "
         choice = "" if self.activities is not None else ", and the choice of their labels"
         what = f"the released traces, their frequencies{times}{choice}"
         promise = strict_promise(self.charge(), self.cases_per_person, what, once)
@@ -172,6 +175,7 @@ class DpSynthetic(Mechanism):
         return {
             **promise,
             "not_guaranteed": "a released case is not a person's case and its variant may be invented; "
+            + noisy_times
             + promise["not_guaranteed"].replace("activity labels", labels, 1),
         }
 
@@ -190,11 +194,11 @@ class DpSynthetic(Mechanism):
         )
         basis: Literal["ordinal", "noised"] = "ordinal" if design.bounds is None else "noised"
         if self.activities is not None:
-            return strict_build(result, basis, self._public(design, self.budget()))
+            return strict_build(result, basis, self._public(design, self.budget(), result))
         budget = self.budget() if selected is None else self.budget().after_labels()
         if selected is None:
             selected = {"labels": list(result.labels), "release": exposure.number}
-        public = self._public(design, budget) | {"labels_selected": {"release": selected["release"]}}
+        public = self._public(design, budget, result) | {"labels_selected": {"release": selected["release"]}}
         # A release without any label decides nothing for later ones: the next one selects again, under its own charge.
         memory_of_labels = {LABELS: selected} if selected["labels"] else None
         return replace(strict_build(result, basis, public), memory=memory_of_labels)
@@ -230,21 +234,26 @@ class DpSynthetic(Mechanism):
             exposure.log, terms=self.terms(), design=design, shape=shape, number=number, state=state
         )
         basis: Literal["ordinal", "noised"] = "ordinal" if design.bounds is None else "noised"
-        facts = self._public(design, synthetic.StageBudget.of(self.terms(), design))
+        facts = self._public(design, synthetic.StageBudget.of(self.terms(), design), accumulated.release)
         if self.activities is None:
             selected = accumulated.state.get(LABELS, {"release": number})
             facts["label_threshold"] = series.label_rule(self.terms(), design).least_cases
             facts["labels_selected"] = {"release": selected["release"]}
         return series_build(accumulated, basis, facts)
 
-    def _public(self, design: synthetic.Design, budget: synthetic.StageBudget) -> dict[str, Any]:
-        """Return the facts that the manifest states besides the parameters. None of them is read from the data."""
+    def _public(self, design: synthetic.Design, budget: synthetic.StageBudget, result: StrictRelease) -> dict[str, Any]:
+        """Return the facts that the manifest states besides the parameters.
+
+        `times` is read from the noisy histograms of the release, the others from parameters only.
+        """
         shares = {stage: float(getattr(budget, stage) / self.epsilon) for stage in synthetic.STAGES}
         facts: dict[str, Any] = {"synthetic": True, "shares_used": shares, "order_used": design.order}
         facts |= budget.thresholds(self.terms(), design)
         if self.candidates is not None:
             _, digest = _public_traces(self.candidates)
             facts["candidates_sha256"] = digest
+        if result.facts:
+            facts["times"] = dict(result.facts)
         return facts
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:

@@ -217,7 +217,10 @@ def strict_promise(
 
 
 def strict_build(result: strict.StrictRelease, time_basis: Literal["ordinal", "noised"], public: Any) -> Build:
-    """Return a strict release as the pipeline takes it: nothing public depends on the data."""
+    """Return a strict release as the pipeline takes it.
+
+    Public facts follow from parameters, or from noisy numbers that the promise covers.
+    """
     return Build(
         log=result.log,
         origin=np.full(result.log.n_cases, -1, dtype=np.int64),

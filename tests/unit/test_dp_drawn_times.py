@@ -1,0 +1,343 @@
+"""Times drawn from noisy histograms: shapes, quantiles, durations of pairs, throughput times, starts."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.dp.annotation import MAX_TIME_MS
+from models.dp.noise import simulated
+from models.dp.strict import assembled
+from models.dp.synthesis import drawn_times, times
+from models.dp.synthesis.drawn_times import draw_times, pairs_of
+from models.dp.synthesis.times import NoisyTimes, PublicTimeBounds, log_edges
+from models.eventlog import EventLog
+
+MS = 1_000_000
+HOUR = 3_600_000
+DAY = 24 * HOUR
+WEEK = 7 * DAY
+UNIT = 2**16
+
+Released = list[tuple[tuple[int, ...], int]]
+
+
+def _noisy(released: Released, bounds: PublicTimeBounds, labels: int, noise: float = 0.0) -> NoisyTimes:
+    """Histograms without cases, for tests that fill some of them."""
+    pairs = pairs_of(released, labels)
+    has_starts = bounds.start is not None
+    return NoisyTimes(
+        pairs=pairs,
+        steps=np.zeros((len(pairs), len(bounds.step_edges) - 1)),
+        throughput=np.zeros(len(bounds.throughput_edges) - 1),
+        weeks=np.zeros(bounds.weeks if has_starts else 0),
+        hours=np.zeros(168 if has_starts else 0),
+        step_noise=noise,
+        throughput_noise=noise,
+        start_noise=noise,
+    )
+
+
+def test_pairs_are_those_of_the_released_traces() -> None:
+    """Each once, in order."""
+    assert pairs_of([((2, 0, 1), 5), ((), 1), ((0, 1), 2), ((1,), 9)], 3).tolist() == [0 * 3 + 1, 2 * 3 + 0]
+    assert pairs_of([], 3).tolist() == []
+
+
+# shapes
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e9])
+def test_a_histogram_is_pulled_to_its_parent_by_its_noise(noise: float) -> None:
+    """Without noise it is what it is; with boundless noise it is its parent."""
+    parent = np.asarray([0.5, 0.25, 0.25])
+    shape = drawn_times.shape(np.asarray([10.0, 0.0, 30.0]), 40.0, parent, noise, 1.0)
+    assert shape == pytest.approx([0.25, 0.0, 0.75] if not noise else parent, abs=1e-3)
+
+
+def test_the_pull_is_that_of_the_best_linear_estimate() -> None:
+    """Shapes vary as Dirichlet draws of concentration 3 around the parent: before noise a cell of mean m = N q has the
+    variance N m / 4. The estimate with the least mean square over many draws is the one that is used, cell by cell."""
+    rng = np.random.default_rng(3)
+    parent, total, noise = np.asarray([0.2, 0.3, 0.5]), 100.0, 30.0
+    expected, variance = total * parent, total * total * parent / 4.0
+    true = expected + rng.normal(0.0, variance**0.5, (200_000, 3))
+    noisy = true + rng.normal(0.0, noise, true.shape)
+    for cell in range(3):
+        slope = np.cov(noisy[:, cell], true[:, cell])[0, 1] / np.var(noisy[:, cell])
+        assert variance[cell] / (variance[cell] + noise**2) == pytest.approx(slope, abs=0.01)
+    # One cell that is noisy by 20, all others as predicted.
+    cells = np.asarray([40.0, 30.0, 50.0])
+    shape = drawn_times.shape(cells, total, parent, noise, 3.0)
+    pulled = 20.0 + 500.0 / (500.0 + noise**2) * 20.0
+    assert shape == pytest.approx(np.asarray([pulled, 30.0, 50.0]) / (pulled + 80.0), abs=2e-3)
+
+
+def test_an_empty_histogram_has_the_shape_of_its_parent() -> None:
+    """Nothing above 0 is left, or nothing was released."""
+    parent = np.asarray([0.5, 0.5])
+    assert drawn_times.shape(np.asarray([-9.0, -9.0]), 10.0, parent, 0.0, 1.0).tolist() == [0.5, 0.5]
+    assert drawn_times.shape(np.asarray([9.0, 0.0]), 0.0, parent, 1.0, 1.0) == pytest.approx([0.5, 0.5])
+
+
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=8))
+@settings(deadline=None)
+def test_cumulative_sums_are_the_nearest_monotone_ones(cells: list[float]) -> None:
+    """No monotone curve is nearer to the noisy one, and cells that are a histogram stay what they are."""
+    otherwise = np.full(len(cells), 1.0 / len(cells))
+    shape = drawn_times.consistent(np.asarray(cells), otherwise)
+    assert shape.min() >= 0
+    assert shape.sum() == pytest.approx(1.0)
+    if min(cells) >= 0 and sum(cells) > 1e-6:
+        assert shape == pytest.approx(np.asarray(cells) / sum(cells), abs=1e-9)
+
+
+def test_a_dip_of_the_cumulative_sums_is_averaged() -> None:
+    """0, 6, 4, 10 becomes 0, 5, 5, 10."""
+    shape = drawn_times.consistent(np.asarray([6.0, -2.0, 6.0]), np.full(3, 1 / 3))
+    assert shape == pytest.approx([0.5, 0.0, 0.5])
+    below = drawn_times.consistent(np.asarray([-4.0, 6.0, 2.0]), np.full(3, 1 / 3))
+    assert below == pytest.approx([0.0, 0.5, 0.5]), "0, -4, 2, 4: the curve begins at 0"
+
+
+def test_pairs_without_steps_look_like_their_target() -> None:
+    """A pair of few noisy steps has the durations of the other pairs that lead to the same label; a frequent pair has
+    durations of its own."""
+    bounds = PublicTimeBounds(DAY)
+    released: Released = [((0, 2), 1000), ((1, 2), 1), ((0, 1), 1000)]
+    noisy = _noisy(released, bounds, 3, noise=20.0)
+    weighted = np.asarray([1000.0, 1000.0, 1.0])
+    rows = {name: row for row, name in enumerate(["0 1", "0 2", "1 2"])}
+    noisy.steps[rows["0 1"], 3] = 1000.0
+    noisy.steps[rows["0 2"], 15] = 1000.0
+    noisy.steps[rows["1 2"], 8] = 20.0
+    shapes = drawn_times.pair_shapes(noisy, weighted, 3)
+    assert shapes.sum(axis=1) == pytest.approx([1.0] * 3)
+    assert shapes.argmax(axis=1).tolist() == [3, 15, 15]
+    assert shapes.max(axis=1).min() > 0.9
+    nothing = drawn_times.pair_shapes(_noisy([], bounds, 3), np.zeros(0), 3)
+    assert nothing.shape == (0, 21)
+
+
+# quantiles
+
+
+def test_quantiles_have_equal_ratios_within_a_bin() -> None:
+    """The middle of a bin is the root of the product of its edges; below a second all is 0."""
+    edges = log_edges(16_000, 4)
+    assert edges.tolist() == [0, 1_000, 2_000, 4_000, 8_000, 16_000]
+    shape = np.asarray([0.5, 0.0, 0.25, 0.0, 0.25])
+    at = np.asarray([0.0, 0.49, 0.5, 0.625, 0.74999999, 0.75, 0.875, 1.0])
+    found = drawn_times.quantiles(shape, edges, at).tolist()
+    assert found == [0, 0, 2_000, round((2_000 * 4_000) ** 0.5), 4_000, 8_000, round((8_000 * 16_000) ** 0.5), 16_000]
+
+
+def test_a_median_is_found_through_noise_in_many_bins() -> None:
+    """Noise of a fortieth of the steps in each of 21 bins: four of five medians are within a fifth."""
+    rng = np.random.default_rng(1)
+    edges = PublicTimeBounds(30 * DAY).step_edges
+    duration = np.exp(rng.normal(np.log(2 * HOUR), 1.0, 20_000))
+    true = np.histogram(duration, edges)[0] / 20.0
+    found = []
+    for _ in range(200):
+        noisy = true + rng.normal(0.0, 25.0, len(true))
+        shape = drawn_times.shape(noisy, 1000.0, np.full(len(true), 1 / len(true)), 25.0, 1.0)
+        found.append(int(drawn_times.quantiles(shape, edges, np.asarray([0.5]))[0]))
+    near = np.abs(np.asarray(found) / np.median(duration) - 1) <= 0.2
+    assert near.mean() >= 0.8
+
+
+# drawn traces
+
+
+RELEASED: Released = [((0, 1, 0, 1, 2), 7), ((2,), 3), ((0, 1), 90), ((), 0), ((1, 2, 2), 11)]
+
+
+def _log(released: Released, rows: Sequence[np.ndarray], alphabet: str) -> EventLog:
+    return assembled(tuple(alphabet), [variant for variant, _ in released], rows, simulated(1))
+
+
+def _by_pair(log: EventLog) -> dict[tuple[str, str], list[int]]:
+    durations: dict[tuple[str, str], list[int]] = {}
+    for trace, begin in zip(log.traces(), log.starts[:-1].tolist(), strict=True):
+        for place, pair in enumerate(itertools.pairwise(trace)):
+            took = int(log.time[begin + place + 1] - log.time[begin + place]) // MS
+            durations.setdefault(pair, []).append(took)
+    return durations
+
+
+def test_the_steps_of_a_pair_have_the_quantiles_of_its_shape() -> None:
+    """n steps have one duration in each n-th of the shape, in whichever cases they are."""
+    bounds = PublicTimeBounds(DAY)
+    released = RELEASED
+    noisy = _noisy(released, bounds, 3)
+    rng = np.random.default_rng(2)
+    noisy.steps[:] = rng.integers(1, 9, noisy.steps.shape)
+    noisy.throughput[:] = rng.integers(1, 9, noisy.throughput.shape)
+    timed = draw_times(noisy, released, "abc", bounds, 3 * UNIT, simulated(5))
+    assert [rows.shape for rows in timed.rows] == [(count, len(variant)) for variant, count in released]
+    weighted = drawn_times._weighted_steps(released, noisy.pairs, 3, bounds, 3 * UNIT)
+    shapes = drawn_times.pair_shapes(noisy, weighted, 3)
+    durations = _by_pair(_log(released, timed.rows, "abc"))
+    for row, key in enumerate(noisy.pairs.tolist()):
+        drawn = sorted(durations["abc"[key // 3], "abc"[key % 3]])
+        parts = np.arange(len(drawn) + 1) / len(drawn)
+        limits = drawn_times.quantiles(shapes[row], bounds.step_edges, parts)
+        for value, low, high in zip(drawn, limits[:-1].tolist(), limits[1:].tolist(), strict=True):
+            assert low <= value <= high
+
+
+def test_throughput_times_follow_their_histogram() -> None:
+    """Steps of a to b and of b to c take long in the same cases, which no pair shows: drawn alone, they would mix. The
+    exchange brings the cases near to the histogram of throughput times, and changes no duration of a pair."""
+    bounds = PublicTimeBounds(8 * DAY)
+    released: Released = [((0, 1, 2), 1000)]
+    noisy = _noisy(released, bounds, 3)
+    edges = bounds.step_edges
+    for duration in (2 * HOUR, 4 * DAY):
+        noisy.steps[:, int(np.searchsorted(edges, duration)) - 1] = 500.0
+        place = int(np.searchsorted(bounds.throughput_edges, 2 * duration)) - 1
+        noisy.throughput[place] = 500.0
+    timed = draw_times(noisy, released, "abc", bounds, 3 * UNIT, simulated(7))
+    took = (timed.rows[0][:, 2] - timed.rows[0][:, 0]) // MS
+    assert (took < DAY).mean() == pytest.approx(0.5, abs=0.02)
+    assert (took > 4 * DAY).mean() == pytest.approx(0.5, abs=0.02)
+    durations = _by_pair(_log(released, timed.rows, "abc"))
+    for pair in (("a", "b"), ("b", "c")):
+        assert np.mean(np.asarray(durations[pair]) < DAY) == pytest.approx(0.5, abs=0.002)
+
+
+VARIANT = st.lists(st.integers(0, 2), max_size=7).map(tuple)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(VARIANT, st.integers(0, 6)), max_size=4), st.data())
+def test_an_exchange_keeps_the_durations_of_each_pair(released: Released, data: st.DataObject) -> None:
+    """In whichever order, and the cases are nowhere farther from what is wanted, all together."""
+    pairs = pairs_of(released, 3)
+    steps = drawn_times.ReleasedSteps.of(released, pairs, 3)
+    size = len(steps.pair)
+    duration = np.asarray(data.draw(st.lists(st.integers(0, 1000), min_size=size, max_size=size)), dtype=np.int64)
+    cases = steps.n_cases
+    wanted = np.asarray(data.draw(st.lists(st.integers(0, 4000), min_size=cases, max_size=cases)), dtype=np.int64)
+    after = drawn_times._exchanged(steps, duration, wanted)
+    for row in range(len(pairs)):
+        assert sorted(after[steps.pair == row]) == sorted(duration[steps.pair == row])
+    before_distance = ((steps.sums(duration) - wanted) ** 2).sum()
+    assert ((steps.sums(after) - wanted) ** 2).sum() <= before_distance
+
+
+def test_durations_of_one_case_are_not_exchanged_among_themselves() -> None:
+    """Groups hold one step of each case: the k-th one of its pair."""
+    released: Released = [((0, 0, 0, 1), 2), ((0, 0), 1)]
+    steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
+    groups = [sorted(steps.case[group].tolist()) for group in drawn_times._exchangeable(steps)]
+    assert sorted(groups) == [[0, 1], [0, 1], [0, 1, 2]]
+
+
+def test_the_slowest_cases_take_what_the_steps_leave() -> None:
+    """Wanted times add up to the drawn ones; those up to the .9 quantile are the quantiles of the histogram."""
+    edges = log_edges(16_000, 4)
+    shape = np.asarray([0.0, 0.5, 0.5, 0.0, 0.0])
+    drawn = np.arange(1, 101, dtype=np.int64) * 80
+    wanted = drawn_times._wanted(drawn, shape, edges, simulated(1))
+    ranked = drawn_times.quantiles(shape, edges, (np.arange(100) + 0.5) / 100)
+    assert wanted[:90].tolist() == ranked[:90].tolist(), "in the order of the drawn times"
+    assert int(wanted.sum()) == pytest.approx(int(drawn.sum()), abs=10)
+    little = drawn_times._wanted(drawn // 80, shape, edges, simulated(1))
+    assert little[:90].tolist() == ranked[:90].tolist()
+    assert little[90:].min() >= ranked[90], "never below the .9 quantile"
+    assert drawn_times._wanted(drawn[:0], shape, edges, simulated(1)).tolist() == []
+
+
+# facts
+
+
+def test_facts_name_the_quantiles_and_the_pairs_that_are_too_noisy() -> None:
+    """From noise and released counts only: a pair of few steps is unreadable whatever its durations are."""
+    bounds = PublicTimeBounds(DAY)
+    released: Released = [((0, 1), 1000), ((1, 0), 2)]
+    noisy = _noisy(released, bounds, 2, noise=10.0)
+    hour = int(np.searchsorted(bounds.throughput_edges, HOUR)) - 1
+    noisy.throughput[hour] = 1e7
+    facts = draw_times(noisy, released, "ab", bounds, 3 * UNIT, simulated(1)).facts
+    assert facts["unreadable"] == [["b", "a"]]
+    assert facts["noise"] == {"steps": 10.0, "cases": 10.0}
+    assert facts["readable_from_steps"] == drawn_times.READABLE * 10.0
+    low, high = bounds.throughput_edges[hour : hour + 2].tolist()
+    seconds = facts["throughput_seconds"]
+    assert low / 1000 <= seconds["median"] <= seconds["quantile_90"] <= high / 1000
+    assert seconds["median"] == pytest.approx((low * high) ** 0.5 / 1000, rel=0.01)
+
+
+def test_the_weight_of_released_steps_is_that_of_the_histograms() -> None:
+    """A case that takes each pair in one bin weighs in the released traces as it was measured."""
+    bounds = PublicTimeBounds(DAY)
+    traces = ["abab", "abab", "ab", "bca"]
+    moments = [case * DAY + place * HOUR for case, trace in enumerate(traces) for place in range(len(trace))]
+    log = EventLog.from_events(
+        [str(case) for case, trace in enumerate(traces) for _ in trace],
+        [label for trace in traces for label in trace],
+        np.asarray(moments, dtype=np.int64) * MS,
+        unit="ns",
+    )
+    counts = Counter(traces)
+    released: Released = [(tuple("abc".index(label) for label in trace), count) for trace, count in counts.items()]
+    pairs = pairs_of(released, 3)
+    for bound in (1, 4):
+        true = times.true_cells(log, "abc", pairs, bounds, bound * UNIT)["steps"].sum(axis=1) / UNIT
+        weighted = drawn_times._weighted_steps(released, pairs, 3, bounds, bound * UNIT)
+        assert weighted.tolist() == pytest.approx(true.tolist())
+
+
+# starts and rows
+
+
+def test_starts_are_drawn_from_weeks_and_hours() -> None:
+    """Cells below two deviations of the noise count as 0; a start is in the range."""
+    first = 100 * DAY
+    bounds = PublicTimeBounds(DAY, (first, first + 3 * WEEK))
+    noisy = _noisy(RELEASED, bounds, 3, noise=5.0)
+    noisy.weeks[:] = [9.9, 10.0, -50.0, 0.0]
+    noisy.hours[7] = 10.0
+    rows = draw_times(noisy, RELEASED, "abc", bounds, 3 * UNIT, simulated(2)).rows
+    starts = np.concatenate([each[:, 0] for each in rows if each.shape[1]]) // MS - first
+    assert set((starts // WEEK).tolist()) == {1}
+    assert set((starts % WEEK // HOUR).tolist()) == {7}
+    assert len(set(starts.tolist())) > 50, "evenly within the hour"
+    noisy.weeks[:] = [0.0, 0.0, 0.0, 10.0]
+    noisy.hours[7], noisy.hours[99] = 0.0, 10.0
+    late = draw_times(noisy, RELEASED, "abc", bounds, 3 * UNIT, simulated(2)).rows
+    assert {int(each[0, 0]) // MS for each in late if each.size} == {first + 3 * WEEK}, "cut to the range"
+
+
+def test_starts_without_anything_above_the_noise_are_anywhere() -> None:
+    """Every cell is as likely."""
+    found = drawn_times._drawn_cells(np.asarray([1.0, -3.0, 2.0, 0.0]), 5.0, 400, simulated(1))
+    assert set(found.tolist()) == {0, 1, 2, 3}
+    assert drawn_times._drawn_cells(np.asarray([0.0, 30.0, 10.0]), 5.0, 400, simulated(1)).tolist().count(1) > 250
+
+
+def test_without_a_range_every_case_starts_at_zero_and_times_end_with_the_clock() -> None:
+    """Sums of durations are cut to what a clock of nanoseconds holds."""
+    bounds = PublicTimeBounds(DAY)
+    rows = draw_times(_noisy(RELEASED, bounds, 3), RELEASED, "abc", bounds, 3 * UNIT, simulated(3)).rows
+    assert all((each[:, 0] == 0).all() for each in rows if each.shape[1])
+    assert all((np.diff(each, axis=1) >= 0).all() for each in rows)
+    late = drawn_times._rows([((0, 0), 2)], np.asarray([MAX_TIME_MS - 5, 1]), np.asarray([9, 9]))
+    assert late[0].tolist() == [[(MAX_TIME_MS - 5) * MS, MAX_TIME_MS * MS], [MS, 10 * MS]]
+
+
+def test_an_empty_release_has_no_times() -> None:
+    """No trace passed: the facts exist all the same, so that they do not depend on it."""
+    bounds = PublicTimeBounds(DAY, (0, 9 * WEEK))
+    timed = draw_times(_noisy([], bounds, 2, noise=3.0), [], "ab", bounds, 3 * UNIT, simulated(3))
+    assert timed.rows == []
+    assert timed.facts["unreadable"] == []
+    assert set(timed.facts["throughput_seconds"]) == {"median", "quantile_90"}

@@ -9,6 +9,9 @@ Unit, neighbours and adversary are those of `models.dp.synthetic`. The whole acc
    all cases; discrete Gaussian noise. The most that one case adds (B, `case_weight`) is declared, or follows from the
    noisy number of cases and from the number of labels (`usual_case_weight`). The noise is in proportion to B.
 
+3. Times, where bounds are declared: the noisy histograms of dp-synthetic (`models.dp.synthesis.times`) over the pairs
+   of the map, with the B of the budget. Medians are read off their shapes (`models.dp.synthesis.drawn_times`).
+
 Composition is that of dp-synthetic (`models.dp.synthetic.StageBudget`), with no part for variants. The scale of stage 2
 depends on the output of stage 1, but the pair of distributions that dominates it does not: sensitivity and scale grow
 alike. The budget counts the least B, whose discrete noise has the largest loss, so the composition holds for every B
@@ -37,11 +40,12 @@ import numpy.typing as npt
 from models.content_free import content_free
 from models.dp.noise import NoiseSource, scale_for, secure
 from models.dp.strict import Terms
-from models.dp.synthesis import candidates, contexts
+from models.dp.synthesis import candidates, contexts, drawn_times, times
 from models.dp.synthesis.fitting import Cells, fitted, follows
 from models.dp.synthesis.flows import thinned
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant, VariantCounts
+from models.dp.synthesis.times import PublicTimeBounds
 from models.dp.synthetic import Design, Shares, StageBudget, chosen_labels, over_labels
 from models.eventlog import EventLog, Ints
 
@@ -63,14 +67,15 @@ MISSING_DEVIATION = 0.5
 Floats = npt.NDArray[np.float64]
 
 
-def usual_shares(*, labels: bool) -> Shares:
-    """Return the shares of epsilon by stage: a twentieth for the cases, and another for labels if they are selected.
+def usual_shares(*, labels: bool, times: bool = False) -> Shares:
+    """Return the shares of epsilon by stage; they read no data.
 
-    They read no data.
+    A twentieth goes to the cases, another to labels if they are selected, and half to times if they are released.
     """
     twentieth = Fraction(1, 20)
     selected = twentieth * int(labels)
-    return Shares(selected, Fraction(0), 1 - twentieth - selected, twentieth, Fraction(0))
+    timed = Fraction(1, 2) * int(times)
+    return Shares(selected, Fraction(0), 1 - twentieth - selected - timed, twentieth, timed)
 
 
 def map_design(
@@ -81,6 +86,7 @@ def map_design(
     case_weight: int | None = None,
     max_length: int = 200,
     sample: int = 20_000,
+    bounds: PublicTimeBounds | None = None,
 ) -> Design:
     """Return the public parameters of a map as the stages of dp-synthetic take them.
 
@@ -94,7 +100,8 @@ def map_design(
         case_weight=LEAST_CASE_WEIGHT if case_weight is None else case_weight,
         max_length=max_length,
         sample=sample,
-        shares=usual_shares(labels=activities is None),
+        bounds=bounds,
+        shares=usual_shares(labels=activities is None, times=bounds is not None),
     )
 
 
@@ -144,6 +151,41 @@ class StepCounts:
     traces: Mapping[Variant, int]
 
 
+@dataclass(frozen=True, slots=True)
+class NoisyMedian:
+    """Median of the durations of a pair in milliseconds, with its interval.
+
+    Attributes
+    ----------
+    is_readable
+        Whether the steps of the pair weigh at least `READABLE` deviations of the noise; otherwise the median is mostly
+        that of other pairs.
+    """
+
+    median: int
+    low: int
+    high: int
+    is_readable: bool
+
+
+@content_free()
+@dataclass(frozen=True, slots=True)
+class MapTimes:
+    """Times of a process map, in milliseconds.
+
+    Attributes
+    ----------
+    steps
+        Median of each pair of places of labels.
+    throughput, throughput_90
+        Median and .9 quantile of the time from the first event of a case to its last one.
+    """
+
+    steps: Mapping[tuple[int, int], NoisyMedian]
+    throughput: int
+    throughput_90: int
+
+
 @content_free("terms", "private")
 @dataclass(frozen=True, slots=True)
 class MapRelease:
@@ -159,6 +201,8 @@ class MapRelease:
         Labels that may leave.
     operator
         Read off raw data, never to be published.
+    times
+        None if no bounds of times are declared.
     """
 
     steps: StepCounts
@@ -166,6 +210,7 @@ class MapRelease:
     private: bool
     selected_labels: tuple[str, ...]
     operator: dict[str, Any]
+    times: MapTimes | None = None
 
 
 def release_map(
@@ -212,11 +257,15 @@ def map_within(
     may_leave = chosen_labels(log, design, budget, terms, source, kept_labels=kept_labels)
     alphabet, kept, table = over_labels(log, may_leave, design)
     noisy_cases = count_cases(table, budget, terms, source)
+    for_steps = design
     if adapt_weight:
         weight = usual_case_weight(noisy_cases.count, len(alphabet), budget, terms)
-        design = replace(design, case_weight=weight)
-    level = measure_steps(table, budget, terms, design, source)
-    steps = consistent_steps(level, noisy_cases, cases_deviation(budget, terms), alphabet, design, source)
+        for_steps = replace(design, case_weight=weight)
+    level = measure_steps(table, budget, terms, for_steps, source)
+    steps = consistent_steps(level, noisy_cases, cases_deviation(budget, terms), alphabet, for_steps, source)
+    times_of_map = None
+    if design.bounds is not None:
+        times_of_map = measure_times(kept, steps, design.bounds, budget, terms, design, source)
     n_events = log.n_events
     dropped = n_events - kept.n_events
     operator = {
@@ -224,7 +273,7 @@ def map_within(
         "labels": {"may_leave": len(alphabet), "dropped_events": dropped},
         "warnings": _warnings(n_events, dropped, alphabet),
     }
-    return MapRelease(steps, terms, source.private, may_leave, operator)
+    return MapRelease(steps, terms, source.private, may_leave, operator, times_of_map)
 
 
 def count_cases(table: VariantCounts, budget: StageBudget, terms: Terms, draw: NoiseSource) -> NoisyNumber:
@@ -276,6 +325,61 @@ def measure_steps(
         terms.cases_per_person,
     )
     return level
+
+
+def measure_times(
+    log: EventLog,
+    steps: StepCounts,
+    bounds: PublicTimeBounds,
+    budget: StageBudget,
+    terms: Terms,
+    design: Design,
+    draw: NoiseSource,
+) -> MapTimes:
+    """Stage 3: noisy medians of the pairs of a map, and of the throughput time.
+
+    Parameters
+    ----------
+    log
+        The true cases, with labels of the map only.
+    steps
+        Noisy counts, whose pairs are timed.
+    """
+    n_labels = len(steps.labels)
+    traces = list(steps.traces.items())
+    pairs = drawn_times.pairs_of(traces, n_labels)
+    norm = times.case_norm(design.case_weight)
+    scale = budget.times_scale(terms, design)
+    noisy = times.measure(log, steps.labels, pairs, bounds, norm, scale, draw)
+    weighted = drawn_times.weighted_steps(traces, pairs, n_labels, bounds, norm)
+    shapes = drawn_times.pair_shapes(noisy, weighted, n_labels)
+    medians = {}
+    for pair, shape, weight in zip(pairs.tolist(), shapes, weighted.tolist(), strict=True):
+        is_readable = weight >= drawn_times.READABLE * noisy.step_noise
+        medians[divmod(pair, n_labels)] = _median(shape, weight, noisy.step_noise, bounds, is_readable=is_readable)
+    n_bins = len(noisy.throughput)
+    throughput = drawn_times.shape(
+        noisy.throughput,
+        float(steps.cases.count),
+        np.full(n_bins, 1.0 / n_bins),
+        noisy.throughput_noise,
+        drawn_times.THROUGHPUT_CONCENTRATION,
+    )
+    middle, late = drawn_times.quantiles(throughput, bounds.throughput_edges, np.asarray([0.5, 0.9])).tolist()
+    return MapTimes(medians, middle, late)
+
+
+def _median(shape: Floats, weight: float, noise: float, bounds: PublicTimeBounds, *, is_readable: bool) -> NoisyMedian:
+    """Return the median of a shape. Its interval is that of the share below the median, by the noise alone.
+
+    The share below a time is a sum of k noisy cells divided by the sum of all K. At one half its variance is
+    (k / 4 + (K - k) / 4) (noise / weight)^2.
+    """
+    deviation = noise * math.sqrt(len(shape) / 4) / weight if weight > 0 else math.inf
+    margin = min(NormalDist().inv_cdf((1 + COVERAGE) / 2) * deviation, 0.5)
+    at = np.asarray([0.5, 0.5 - margin, 0.5 + margin])
+    median, low, high = drawn_times.quantiles(shape, bounds.step_edges, at).tolist()
+    return NoisyMedian(median, low, high, is_readable)
 
 
 def consistent_steps(

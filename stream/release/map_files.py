@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import msgspec
 from markupsafe import Markup
 
-from models.dp.process_map import COVERAGE, StepCounts
+from models.dp.process_map import COVERAGE, MapTimes, StepCounts
 from models.utility.discovery import quiet_pm4py
 from models.utility.map_model import discover, visible_labels
 from stream.values import graph_drawing
@@ -62,9 +62,9 @@ INTERVAL = (
 """Sentence for readers of the counts."""
 
 
-def map_files(steps: StepCounts) -> dict[str, bytes]:
-    """Return the content of each file of a release, by name."""
-    counts = document(steps)
+def map_files(steps: StepCounts, times: MapTimes | None = None) -> dict[str, bytes]:
+    """Return the content of each file of a release, by name; `times` if they are released."""
+    counts = document(steps, times)
     model = discover(steps.traces, steps.labels, visible)
     return {
         COUNTS: visible_json(msgspec.json.format(msgspec.json.encode(counts), indent=1)) + b"\n",
@@ -75,10 +75,12 @@ def map_files(steps: StepCounts) -> dict[str, bytes]:
     }
 
 
-def document(steps: StepCounts) -> dict[str, Any]:
+def document(steps: StepCounts, times: MapTimes | None = None) -> dict[str, Any]:
     """Return the content of `dfg.json`.
 
     `from` is null for the start of cases, and `to` for their end. Steps come by their counts, then by their labels.
+    With times a step between two activities has `seconds`: the median of its durations, an interval of the median, and
+    whether it is readable.
     """
     n_labels = len(steps.labels)
     names = [*steps.labels, None]
@@ -88,11 +90,24 @@ def document(steps: StepCounts) -> dict[str, Any]:
         for after in range(n_labels + 1):
             count, low, high = (int(table[before, after]) for table in (steps.counts, steps.low, steps.high))
             if count or low:
-                row = {"from": names[before], "to": names[after], "count": count, "low": low, "high": high}
+                row: dict[str, Any] = {"from": names[before], "to": names[after], "count": count}
+                row |= {"low": low, "high": high}
+                median = None if times is None else times.steps.get((before, after))
+                if median is not None:
+                    row["seconds"] = {
+                        "median": median.median / 1000,
+                        "low": median.low / 1000,
+                        "high": median.high / 1000,
+                        "readable": median.is_readable,
+                    }
                 listed.append(((-count, before, after), row))
             else:
                 most_unlisted = max(most_unlisted, high)
     cases = steps.cases
+    throughput: dict[str, Any] = {}
+    if times is not None:
+        quantiles = {"median": times.throughput / 1000, "quantile_90": times.throughput_90 / 1000}
+        throughput = {"throughput_seconds": quantiles}
     return {
         "version": VERSION,
         "activities": [
@@ -101,6 +116,7 @@ def document(steps: StepCounts) -> dict[str, Any]:
         "cases": {"count": cases.count, "low": cases.low, "high": cases.high},
         "steps": [row for _, row in sorted(listed, key=lambda entry: entry[0])],
         "unlisted": {"count": 0, "high": most_unlisted},
+        **throughput,
         "coverage": COVERAGE,
         "case_weight": steps.case_weight,
         "reading": [INTERVAL],
@@ -193,7 +209,14 @@ def _page(counts: Mapping[str, Any]) -> str:
         sentences.append(f"The picture has the {MOST_EDGES} most frequent steps; {left_out} others are in the table.")
     unlisted = counts["unlisted"]["high"]
     sentences.append(f"A step that is not listed was counted 0 times, and occurs {unlisted} times at most.")
-    header = element("tr", *(element("th", name) for name in ("from", "to", "steps", "at least", "at most")))
+    columns = ["from", "to", "steps", "at least", "at most"]
+    is_timed = "throughput_seconds" in counts
+    if is_timed:
+        columns.append("median time")
+        throughput = counts["throughput_seconds"]
+        middle, late = _duration(throughput["median"]), _duration(throughput["quantile_90"])
+        sentences.append(f"Half of the cases take up to {middle}, nine tenths up to {late}.")
+    header = element("tr", *(element("th", name) for name in columns))
     rows = []
     for row in counts["steps"]:
         names = [
@@ -201,8 +224,27 @@ def _page(counts: Mapping[str, Any]) -> str:
             END if row["to"] is None else visible(row["to"]),
         ]
         numbers = [element("td", str(row[key]), class_="number") for key in ("count", "low", "high")]
+        if is_timed:
+            numbers.append(element("td", _median(row.get("seconds")), class_="number"))
         rows.append(element("tr", *(element("td", name) for name in names), *numbers))
     table = element("table", element("thead", header), element("tbody", *rows))
     paragraphs = [element("p", sentence) for sentence in sentences]
     body = element("body", element("h1", "Process map"), *paragraphs, _drawing(counts), table)
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _median(seconds: Mapping[str, Any] | None) -> str:
+    """Return a median for the table: empty for the start and the end of cases, and for one that is mostly noise."""
+    if seconds is None:
+        return ""
+    if not seconds["readable"]:
+        return "too noisy"
+    return f"{_duration(seconds['median'])} ({_duration(seconds['low'])} to {_duration(seconds['high'])})"
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in its largest unit of which it has one."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"

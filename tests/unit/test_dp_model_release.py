@@ -143,7 +143,7 @@ def test_an_engine_cannot_write_a_map() -> None:
         {"case_weight": 0},
         {"activities": []},
         {"activities": ["a"], "other": "a"},
-        {"max_duration": "1d"},
+        {"max_duration": "1ms"},
     ],
 )
 def test_wrong_parameters_are_refused(wrong: dict[str, Any]) -> None:
@@ -163,3 +163,14 @@ def test_a_declared_case_weight_is_used() -> None:
     build = mechanism(TERMS | {"activities": ["a", "b", "c"], "case_weight": 7}).build(exposure())
     assert build.files is not None
     assert json.loads(build.files["dfg.json"])["case_weight"] == 7
+
+
+def test_times_leave_only_if_asked_for() -> None:
+    """With a public bound: in the counts, the shares and the promise."""
+    kind = mechanism(TERMS | {"activities": ["a", "b", "c"], "max_duration": "1d"})
+    build = kind.build(exposure())
+    assert build.files is not None
+    assert "throughput_seconds" in json.loads(build.files["dfg.json"])
+    assert build.public == {"shares_used": {"labels": 0.0, "cases": 0.05, "steps": 0.45, "times": 0.5}}
+    assert kind.promise()["guaranteed"].startswith("the released counts, all times, their intervals and the model: ")
+    assert agrees(kind.charge(), kind.draws())

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from models.dp.process_map import NoisyNumber, StepCounts
+from models.dp.process_map import MapTimes, NoisyMedian, NoisyNumber, StepCounts
 from models.utility import map_model
 from models.utility.discovery import quiet_pm4py
 from stream.release import map_files
@@ -199,3 +199,36 @@ def test_an_activity_that_the_counts_lack_is_found(files: dict[str, bytes], tmp_
     assert map_files.faults(written(tmp_path, changed), changed) == [
         "read back from model.pnml: an activity that the counts do not have"
     ]
+
+
+TIMES = MapTimes(
+    {
+        (0, 1): NoisyMedian(7_200_000, 3_600_000, 172_800_000, is_readable=True),
+        (0, 2): NoisyMedian(500, 0, 9_000, is_readable=False),
+    },
+    90_000,
+    259_200_000,
+)
+
+
+def test_times_of_a_map() -> None:
+    """In seconds, next to the counts; none of the start, of the end, and of a pair without a median."""
+    document = map_files.document(counts(TRACES), TIMES)
+    found = {(row["from"], row["to"]): row.get("seconds") for row in document["steps"]}
+    assert found == {
+        (None, MARKUP): None, (CONTROL, None): None, ("start", None): None, (CONTROL, CONTROL): None,
+        (MARKUP, CONTROL): {"median": 7200.0, "low": 3600.0, "high": 172800.0, "readable": True},
+        (MARKUP, "start"): {"median": 0.5, "low": 0.0, "high": 9.0, "readable": False},
+    }  # fmt: skip
+    assert document["throughput_seconds"] == {"median": 90.0, "quantile_90": 259200.0}
+    assert "throughput_seconds" not in map_files.document(counts(TRACES))
+
+
+def test_times_on_the_page(tmp_path: Path) -> None:
+    """In the largest unit; a median that is mostly noise is not shown."""
+    files = map_files.map_files(counts(TRACES), TIMES)
+    page = files["map.html"].decode()
+    assert "2.0 h (1.0 h to 2.0 d)" in page
+    assert page.count("too noisy") == 1
+    assert "Half of the cases take up to 1.5 min, nine tenths up to 3.0 d." in page
+    assert map_files.faults(written(tmp_path, files), files) == []

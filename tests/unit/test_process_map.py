@@ -12,12 +12,12 @@ from models.dp import process_map
 from models.dp.noise import simulated
 from models.dp.process_map import NoisyNumber, map_design, release_map, usual_case_weight, usual_shares
 from models.dp.strict import Terms
-from models.dp.synthesis import contexts
+from models.dp.synthesis import contexts, times
 from models.dp.synthesis.table import VariantCounts
 from models.dp.synthetic import StageBudget
 from models.errors import InputError
 from models.eventlog import EventLog
-from tests.unit.known_noise import EqualNoise, RecordingNoise
+from tests.unit.known_noise import DAY_MS, EqualNoise, RecordingNoise, timed_log
 
 NAMES = ("a", "b", "c")
 LOG = EventLog.from_traces([*[("abc", None)] * 300, *[("ac", None)] * 200, *[("abbbbbbbbbbbbbbbbbbbbc", None)] * 20])
@@ -196,3 +196,80 @@ def test_terms_that_cannot_be_drawn_are_refused() -> None:
     """Before any noise."""
     with pytest.raises(InputError, match="too small"):
         release_map(LOG, epsilon="1e-30", delta_dp="1e-6", design=map_design(activities=NAMES))
+
+
+HOUR_MS = 3_600_000
+BOUNDS = times.PublicTimeBounds(30 * DAY_MS)
+TIMED = timed_log(*[("abc", (0, HOUR_MS, 49 * HOUR_MS))] * 400, *[("ac", (0, 5 * HOUR_MS))] * 200, ("cb", (0, HOUR_MS)))
+
+
+def test_half_of_the_account_goes_to_times() -> None:
+    """If they are released; the steps give it."""
+    shares = usual_shares(labels=True, times=True)
+    assert (shares.times, shares.weights, shares.labels) == (Fraction(1, 2), Fraction(1, 20), Fraction(1, 20))
+    assert shares.model == Fraction(2, 5)
+    assert shares.variants == 0
+
+
+def test_medians_without_noise_are_near_the_true_ones() -> None:
+    """Within a bin, whose edges differ by a factor of 2.1; the interval is around the median."""
+    design = map_design(activities=NAMES, bounds=BOUNDS)
+    released = release_map(TIMED, epsilon="100", delta_dp="1e-3", design=design, draw=EqualNoise(seed=5))
+    found = released.times
+    assert found is not None
+    true = {(0, 1): HOUR_MS, (1, 2): 48 * HOUR_MS, (0, 2): 5 * HOUR_MS}
+    for pair, median in true.items():
+        assert median / 2.2 < found.steps[pair].median < median * 2.2
+        assert found.steps[pair].low <= found.steps[pair].median <= found.steps[pair].high
+        assert found.steps[pair].is_readable
+    assert 49 * HOUR_MS / 1.5 < found.throughput < 49 * HOUR_MS * 1.5
+    assert found.throughput <= found.throughput_90
+
+
+def test_intervals_of_medians_cover_them() -> None:
+    """Durations are even on the scale of the bins, so that a median is where its bin is read to have it: .95 of 100
+    draws and three pairs, less for shapes that are pulled to each other. Below .85 has chance 1e-8 at .95."""
+    rng = np.random.default_rng(3)
+    cases = []
+    for number in range(3_000):
+        first, second = (1000 * (BOUNDS.duration / 1000) ** rng.random(2)).astype(int).tolist()
+        cases.append(("abc", (0, first, first + second)) if number % 3 else ("ac", (0, first)))
+    log = timed_log(*cases)
+    true: dict[tuple[int, int], list[int]] = {(0, 1): [], (1, 2): [], (0, 2): []}
+    for trace, moments in cases:
+        places = [NAMES.index(label) for label in trace]
+        for k in range(1, len(places)):
+            true[places[k - 1], places[k]].append(moments[k] - moments[k - 1])
+    design = map_design(activities=NAMES, sample=50, bounds=BOUNDS)
+    terms = Terms.of("1", "1e-6")
+    budget = StageBudget.of(terms, design)
+    covered = []
+    for seed in range(100):
+        found = process_map.map_within(log, terms, budget, design, simulated(seed)).times
+        assert found is not None
+        for pair, durations in true.items():
+            median = found.steps.get(pair)
+            covered.append(median is not None and median.low <= np.median(durations) <= median.high)
+    assert float(np.mean(covered)) >= 0.85
+
+
+def test_a_rare_pair_is_not_readable() -> None:
+    """Its median would be that of other pairs."""
+    design = map_design(activities=NAMES, bounds=BOUNDS)
+    for seed in range(10):
+        found = release_map(TIMED, epsilon="0.5", delta_dp="1e-3", design=design, draw=simulated(seed)).times
+        assert found is not None
+        assert not any(median.is_readable for pair, median in found.steps.items() if pair == (2, 1))
+
+
+def test_noise_of_times_is_that_of_the_budget() -> None:
+    """One draw for all histograms, at the B of the budget, whatever B the steps chose."""
+    source = RecordingNoise(seed=3)
+    design = map_design(activities=NAMES, bounds=BOUNDS)
+    released = release_map(TIMED, epsilon="1", delta_dp="1e-4", design=design, draw=source)
+    terms = Terms.of("1", "1e-4")
+    budget = StageBudget.of(terms, design)
+    assert len(source.asked) == 3
+    assert source.asked[2][0] == pytest.approx(budget.times_scale(terms, design))
+    assert released.steps.case_weight > design.case_weight
+    assert budget.composition(terms, design).delta(Fraction(1)) <= float(budget.delta_composed)

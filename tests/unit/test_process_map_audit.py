@@ -34,20 +34,25 @@ def _finding(stage: str, runs: int = RUNS, source: NoiseSource | None = None) ->
 def test_each_stage_has_its_neighbours_and_its_claim() -> None:
     """All of epsilon each, and delta where Gaussian noise or a threshold needs it."""
     found = map_stage_pairs(EPSILON, DELTA, noise.simulated(1))
-    assert [(stage.pair.name, stage.claim) for stage in found[4:]] == [
+    assert [(stage.pair.name, stage.claim) for stage in found[7:]] == [
         ("stage cases: one case more", Charge(EPSILON)),
         ("stage steps: a trace longer than any", Charge(EPSILON, DELTA)),
         ("the map: a trace longer than any", Charge(EPSILON, DELTA)),
         ("the map: a label of one person", Charge(EPSILON, DELTA)),
+        ("the map: a step longer than any", Charge(EPSILON, DELTA)),
     ]
     assert all(stage.pair.name.startswith("stage labels") for stage in found[:4])
+    assert all(stage.pair.name.startswith("stage times") for stage in found[4:7])
     assert [stage.pair.name for stage in map_stage_pairs(EPSILON, DELTA, only=["cases"])] == [
         "stage cases: one case more"
     ]
     assert len(map_stage_pairs(EPSILON, DELTA, only=["labels"])) == 4
 
 
-@pytest.mark.parametrize(("stage", "runs"), [("cases", RUNS), ("steps", RUNS), ("map", 60), ("map with labels", 60)])
+@pytest.mark.parametrize(
+    ("stage", "runs"),
+    [("cases", RUNS), ("steps", RUNS), ("map", 60), ("map with labels", 60), ("map with times", 60)],
+)
 def test_no_stage_is_refuted(stage: str, runs: int) -> None:
     """A bound above the claim of a stage would refute it."""
     assert not _finding(stage, runs).refutes(1.0)
@@ -115,3 +120,14 @@ def test_labels_of_the_raw_log_are_caught(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(process_map, "chosen_labels", all_labels)
     assert _finding("map with labels", 120).refutes(1.0)
+
+
+def test_true_throughput_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the times of the map are those of the slowest case."""
+
+    def true_times(log: EventLog, *_rest: Any) -> process_map.MapTimes:
+        slowest = int((log.time[log.starts[1:] - 1] - log.time[log.starts[:-1]]).max()) // 1_000_000
+        return process_map.MapTimes({}, slowest, slowest)
+
+    monkeypatch.setattr(process_map, "measure_times", true_times)
+    assert _finding("map with times", 120).refutes(1.0)

@@ -103,7 +103,7 @@ def draw_times(
         The most that one case added to the histograms, as they were measured: the weight of steps follows from it.
     """
     n_labels = len(alphabet)
-    weighted = _weighted_steps(released, noisy.pairs, n_labels, bounds, norm)
+    weighted = weighted_steps(released, noisy.pairs, n_labels, bounds, norm)
     shapes = pair_shapes(noisy, weighted, n_labels)
     steps = ReleasedSteps.of(released, noisy.pairs, n_labels)
     duration = _durations(steps, shapes, bounds.step_edges, draw)
@@ -260,7 +260,7 @@ def _keys(variant: Variant, n_labels: int) -> Ints:
     return np.asarray([a * n_labels + b for a, b in itertools.pairwise(variant)], dtype=np.int64)
 
 
-def _weighted_steps(
+def weighted_steps(
     released: Sequence[tuple[Variant, int]], pairs: Ints, n_labels: int, bounds: PublicTimeBounds, norm: int
 ) -> Floats:
     """Weight of the steps of each pair in the released traces, float64[P]: about what its noisy cells add up to.

@@ -175,20 +175,25 @@ def map_stage_pairs(
     Parameters
     ----------
     only
-        Of these: `labels` (the stage, on all its pairs), `cases`, `steps`, `map` and `map with labels`.
+        Of these: `labels` and `times` (the stages of dp-synthetic, on all their pairs), `cases`, `steps`, `map`, `map
+        with labels` and `map with times`.
     """
     source = secure() if draw is None else draw
     long, both = _log("AC" * (LONG // 2)), Charge(epsilon, delta)
     declared, selected = _WholeMap.of(epsilon, delta, source, NAMES), _WholeMap.of(epsilon, delta, source, None)
+    timed = _WholeMap.of(epsilon, delta, source, NAMES, times.PublicTimeBounds(30 * DAY))
     runs: dict[str, tuple[str, Callable[[EventLog], Events], EventLog, Charge]] = {
         "cases": ("stage cases: one case more", _CasesStage(epsilon, source), _log("AB"), Charge(epsilon)),
         "steps": ("stage steps: a trace longer than any", _StepsStage(epsilon, delta, source), long, both),
         "map": ("the map: a trace longer than any", declared, long, both),
         "map with labels": ("the map: a label of one person", selected, _log("X"), both),
+        "map with times": ("the map: a step longer than any", timed, _log("AB", took=29 * DAY), both),
     }
     found = []
     if not only or "labels" in only:
         found += stage_pairs(epsilon, delta, source, only=("label", "label of many", "labels at once", "near labels"))
+    if not only or "times" in only:
+        found += stage_pairs(epsilon, delta, source, only=("times", "times of many", "many times"))
     for name, (sentence, run, other, claim) in runs.items():
         if not only or name in only:
             found.append(StagePair(_pair(sentence, run, _log(), other), claim))
@@ -416,13 +421,21 @@ class _WholeMap:
     budget: synthetic.StageBudget
 
     @classmethod
-    def of(cls, epsilon: Fraction, delta: Fraction, draw: NoiseSource, activities: tuple[str, ...] | None) -> _WholeMap:
-        design = process_map.map_design(activities=activities, sample=200)
+    def of(
+        cls,
+        epsilon: Fraction,
+        delta: Fraction,
+        draw: NoiseSource,
+        activities: tuple[str, ...] | None,
+        bounds: times.PublicTimeBounds | None = None,
+    ) -> _WholeMap:
+        design = process_map.map_design(activities=activities, sample=200, bounds=bounds)
         return cls(epsilon, delta, draw, design, synthetic.StageBudget.of(_terms(epsilon, delta), design))
 
     def __call__(self, log: EventLog) -> Events:
         terms = _terms(self.epsilon, self.delta)
-        steps = process_map.map_within(log, terms, self.budget, self.design, self.draw).steps
+        released = process_map.map_within(log, terms, self.budget, self.design, self.draw)
+        steps = released.steps
         yield "case weight", steps.case_weight
         yield from _buckets("cases", steps.cases.count, float(20 / self.epsilon), COMMON)
         for label in steps.labels:
@@ -432,6 +445,9 @@ class _WholeMap:
         if {"A", "C"} <= set(steps.labels):
             before, after = steps.labels.index("A"), steps.labels.index("C")
             yield from _buckets("A then C", int(steps.high[before, after]), steps.deviation)
+        if released.times is not None:
+            days = released.times.throughput_90 // DAY
+            yield "nine tenths of the cases take at least so many days", days
 
 
 def _level_events(first: contexts.ContextLevel) -> Events:

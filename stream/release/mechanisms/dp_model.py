@@ -13,6 +13,7 @@ from models.dp import process_map, synthetic
 from models.dp.budget import Charge, Draw
 from models.dp.strict import Terms
 from models.dp.synthesis.series import LABELS
+from models.dp.synthesis.times import PublicTimeBounds
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import Knowledge
@@ -20,6 +21,7 @@ from stream.release import map_files
 from stream.release.contract import Applicability, Build, Exposure, Mechanism
 from stream.release.mechanisms.dp_variants import NOT_PERSONS, large_delta, strict_promise
 from stream.release.once import OncePerCase
+from stream.values.duration import UNITS, Duration
 from stream.values.exact import Exact
 
 NO_LOG = Applicability("not_applicable", "the release holds counts of a process map, and no log")
@@ -60,6 +62,9 @@ class DpModel(Mechanism):
     by its noisy number of cases (docs/process-maps.md). Set it when recipients compare the intervals of releases."""
     max_length: int = Field(default=200, ge=1)
     """Longest trace of the model behind consistent counts. Set it when true cases have more than 200 events."""
+    max_duration: Duration | None = None
+    """Longest time of a step; without it no times leave. Set it when recipients study how long steps take; half of
+    epsilon goes to times then."""
 
     @field_validator("activities", mode="before")
     @classmethod
@@ -84,6 +89,7 @@ class DpModel(Mechanism):
             max_labels=self.max_labels,
             case_weight=self.case_weight,
             max_length=self.max_length,
+            bounds=None if self.max_duration is None else PublicTimeBounds(self.max_duration // UNITS["ms"]),
         )
 
     def budget(self) -> synthetic.StageBudget:
@@ -108,7 +114,8 @@ class DpModel(Mechanism):
 
     def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
         choice = "" if self.activities is not None else ", and the choice of the activities"
-        what = f"the released counts, their intervals and the model{choice}"
+        times = "" if self.max_duration is None else ", all times"
+        what = f"the released counts{times}, their intervals and the model{choice}"
         promise = strict_promise(self.charge(), self.cases_per_person, what, once)
         return {
             **promise,
@@ -146,7 +153,7 @@ class DpModel(Mechanism):
             operator={"dp": dict(released.operator), "warnings": list(released.operator["warnings"])},
             memory=memory_of_labels,
             applies={"anonymity": NOT_PERSONS, "risk": NO_LOG, "utility": NO_LOG, "loss": NO_LOG},
-            files=map_files.map_files(released.steps),
+            files=map_files.map_files(released.steps, released.times),
         )
 
     def broken_files(self, folder: Path, files: Mapping[str, bytes]) -> list[str]:
@@ -161,6 +168,8 @@ class DpModel(Mechanism):
         """Return the facts that the manifest states besides the parameters. None of them is read from the data."""
         shares = {stage: float(getattr(budget, stage) / self.epsilon) for stage in synthetic.STAGES}
         used = {"labels": shares["labels"], "cases": shares["weights"], "steps": shares["model"]}
+        if self.max_duration is not None:
+            used["times"] = shares["times"]
         return {"shares_used": used, **budget.thresholds(self.terms(), self.design())}
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:

@@ -166,7 +166,7 @@ def _medians(log: EventLog, released: EventLog, least: int = 200, without: Colle
     release is below a second too. Pairs of `without`, and pairs that are not released, are left out if `without` is
     given, and count as wrong otherwise.
     """
-    true, released_durations = _durations(log), _durations(released)
+    true, released_durations = durations(log), durations(released)
     frequent_pairs = [pair for pair, (cases, _) in true.items() if cases >= least]
     if without:
         frequent_pairs = [pair for pair in frequent_pairs if pair in released_durations and pair not in without]
@@ -179,7 +179,7 @@ def _medians(log: EventLog, released: EventLog, least: int = 200, without: Colle
     return near / len(frequent_pairs) if frequent_pairs else 1.0
 
 
-def _durations(log: EventLog) -> dict[tuple[str, str], tuple[int, list[float]]]:
+def durations(log: EventLog) -> dict[tuple[str, str], tuple[int, list[float]]]:
     """Return, by pair, how many cases have it, and all its durations in seconds."""
     cases: dict[tuple[str, str], set[int]] = defaultdict(set)
     took: dict[tuple[str, str], list[float]] = defaultdict(list)

@@ -85,7 +85,7 @@ def test_kill_at_a_boundary(world: Path, tmp_path: Path, boundary: str) -> None:
     assert verify(output).holds
     assert verifier.decisions(output) == verifier.decisions(world / "calm")
     account = read_view(output / "operator" / "ledger.sqlite", "crash").account("maps")
-    assert float(account.spent.epsilon) == 20
+    assert float(account.spending.summed.epsilon) == 20
     after = verifier.digests(output)
     assert all(after[key] == files for key, files in before.items())
 

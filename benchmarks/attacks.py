@@ -1,7 +1,7 @@
 """Figures of the correspondence attacks (DESIGN section 7): `python -m benchmarks.attacks --json`.
 
 CPU seconds of one process, kernels compiled before. `preparation` is what all n share (numbering, tables, linkable
-pairs), `search` the minima of all n. Beside them are the seconds of the independent oracle (two integer programs by
+pairs), `search` the minima of all n. Next to them are the seconds of the independent oracle (two integer programs by
 HiGHS, tests/oracles/attacks.py) for one candidate of the same pair, the same times the number of candidates, and
 whether its values agree on a sample. `peak_memory_mb`: the largest resident size of the process so far, with logs.
 """

@@ -31,7 +31,7 @@ ISO = "iso"
 """ISO 8601, which is also the default if all texts of a column fit it."""
 ORDERS = (DAY_FIRST, MONTH_FIRST, YEAR_FIRST)
 WORDS = (ISO, *ORDERS, EXCEL, EXCEL_1904, *UNITS)
-"""Values of `--time-format` besides a format of strptime."""
+"""Values of `--time-format` other than a format of strptime."""
 
 # The grammar of texts that are recognised as times. Each named group is replaced by a directive of strptime.
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
@@ -324,7 +324,7 @@ def excel_days(text: str, kind: str) -> np.datetime64:
     Raises
     ------
     ValueError
-        If the text is no such number.
+        If the text is not such a number.
     """
     if not _NUMBER.fullmatch(text.strip()):
         raise ValueError("not a number")

@@ -225,7 +225,7 @@ def plain(value: Any) -> Any:
 def _blank(column: Column, name: str, role: str, cause: str) -> list[Fault]:
     """Return the rows in which a required text is missing.
 
-    Blanks alone are no case id, but they are an activity.
+    Blanks alone are not a case id, but they are an activity.
     """
     texts = [value.strip() if role == "case" else value for value in column.values]
     empty = [code for code, text in enumerate(texts) if not text]

@@ -329,7 +329,7 @@ class Collector:
         left out.
         """
         text = as_text(column or Column(np.full(size, MISSING, dtype=np.int32), ()))
-        is_case_id = key == self.names.trace_name and where == self._where_case  # blanks are no case id
+        is_case_id = key == self.names.trace_name and where == self._where_case  # blanks are not a case id
         shown = [value.strip() if is_case_id else value for value in text.values]
         empty = [code for code, value in enumerate(shown) if not value]
         bad = np.flatnonzero((text.codes < 0) | np.isin(text.codes, empty))

@@ -131,7 +131,7 @@ HEADERS: dict[str, tuple[str, str, str]] = {
 
 
 def headers() -> Iterator[Entry]:
-    """The usual names, in every order of columns that makes sense, and beside other times."""
+    """The usual names, in every order of columns that makes sense, and next to other times."""
     for title, header in HEADERS.items():
         yield good(f"header of {title}", table(";", header=header))
     yield good(

@@ -220,7 +220,7 @@ def given_log(
     Raises
     ------
     InputError
-        It is no event log, or cannot be read.
+        It is not an event log, or cannot be read.
     """
     import pandas as pd
 

@@ -105,7 +105,7 @@ class SourceEvent(NamedTuple):
 
 
 class Poison(Exception):  # noqa: N818 - the field's word for such a record, and it is not a failure of ours
-    """A record that is no event. `kind` is one of `POISONS`: a metric's label and the reason in the dlq."""
+    """A record that is not an event. `kind` is one of `POISONS`: a metric's label and the reason in the dlq."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)

@@ -475,7 +475,7 @@ class FollowedLinker:
 
     A base linker takes most of the time of a pair: it places every record of the earlier release. Between neighbours
     of a series few records differ. So the links of records that the next release does not hold are taken out, the
-    records that it holds besides find their place, and all other links stay. The result of a search does not depend on
+    other records that it holds find their place, and all other links stay. The result of a search does not depend on
     the linker that it starts from.
 
     Parameters

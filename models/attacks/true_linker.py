@@ -127,7 +127,7 @@ def true_linker_minima(
     with_partner = links[links[:, 1] >= 0]
     np.add.at(taken, with_partner[:, 1], with_partner[:, 2])
     before, after = pair.earlier.per_known(variants), pair.later.per_known(variants)
-    # No other linker is asked about, so no record can become free besides (column OPEN).
+    # No other linker is asked about, so no other record can become free (column OPEN).
     weights = np.column_stack((before, after, after - taken, np.zeros_like(taken)))
     best, worst, _ = search(table, weights, loose, n, bk_length, FLOOR[minimum])
     return attack_result(pair, table, n, best, worst)

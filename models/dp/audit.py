@@ -95,7 +95,7 @@ def group_delta(epsilon: float, delta: float, steps: int) -> float:
     """
     if steps == 1 or not delta:
         return delta
-    if epsilon > 700:  # e^epsilon is not a float: the claim over several steps says nothing
+    if epsilon > 700:  # e^epsilon is not a float: the claim over several steps bounds nothing
         return NO_CLAIM
     return min(delta * sum(math.exp(step * epsilon) for step in range(steps)), NO_CLAIM)
 

@@ -10,7 +10,7 @@ group of relative times. Two readings, since the text and its tables differ (doc
   case; it also gives the paper's average epsilons on Urineweginfectie within 2 %); case starts in whole days since the
   start of the log, window (t - 1/max, t + 1/max], which comes from a precision of 1/max^2 on normalised days.
 
-A group of one single value says nothing of a distribution: the worst case (1 - delta) / 2 (equation 2).
+A group with a single value has no distribution to learn from: the worst case (1 - delta) / 2 (equation 2).
 """
 
 from __future__ import annotations

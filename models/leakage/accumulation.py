@@ -9,7 +9,7 @@ Source: temporal-privacy-leakage-2022, definitions 12 to 14, equations 9, 11 and
 Unit: nats. Unit of privacy: one case (its state at release i). Neighbouring relation of e_i: *replacement* of that
 state (equation 1 of the paper), not addition of a case (its definition 6): counts with Laplace noise of scale 1/eps
 leak 2 eps under replacement (`under_replacement`). The recursion bounds an adversary who knows all other cases and
-the correlations given to it; it says nothing for states that the correlations never saw, for mechanisms that are
+the correlations given to it; it bounds nothing for states that the correlations never saw, for mechanisms that are
 not pure epsilon (add those up: `method = "composition"`), nor for a chain that is not Markov.
 Every TPL_i is between e_i and the sum of all e (sequential composition).
 

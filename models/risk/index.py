@@ -121,7 +121,7 @@ class TraceIndex:
         changed = self._changed(log, raw, raw_cases, former)
         if not changed.any() and log.case_ids == self.case_ids and self.postings is not None:
             return 0
-        self.postings = None  # made anew, and as large as the log
+        self.postings = None  # made again, and as large as the log
         points = self._points(log, raw, former, changed)
         group = np.full(log.n_cases, -1, dtype=np.int64)
         if raw_cases:

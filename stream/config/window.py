@@ -22,7 +22,7 @@ def moment(value: Any, where: str) -> int:
     Raises
     ------
     InputError
-        If it is no such time; the message begins with `where`.
+        If it is not such a time; the message begins with `where`.
     """
     try:
         return as_moment(value)

@@ -112,7 +112,7 @@ def _translated(pattern: str) -> str:
 
 
 def made(plan: VariantPlan, ids: Callable[[int], list[str]], size: int = 50_000) -> Iterator[Leaving]:
-    """Return the records of a plan that are no one's case, under `ids` (so many sorted ones, drawn)."""
+    """Return the records of a plan that are nobody's case, under `ids` (so many sorted ones, drawn)."""
     traces = plan.made()
     names = np.asarray(ids(len(traces)))
     order = np.argsort(names)

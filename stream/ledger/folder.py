@@ -270,7 +270,7 @@ def _refuse_links(output: Path) -> None:
 
 
 def refuse_writable(path: Path) -> None:
-    """Refuse a secret that every user of the host can write: whoever replaces the key can name every case.
+    """Refuse a secret that every user of the host can write: anybody who replaces the key can name every case.
 
     Members of its group may write it (Kubernetes gives a volume's files to a group). A missing file is reported by the
     reader.

@@ -1,7 +1,7 @@
 """Recovery: what a restart does after a crash between two durable steps (docs/guarantees.md).
 
 * seal row and temporary folder: the rename is done now, or at its moment if that has not come;
-* seal row without bytes: the number is burned and its charge stays. The release drawn instead is charged anew, since
+* seal row without bytes: the number is burned and its charge stays. The release drawn instead is charged again, since
   nobody knows whether the bytes were seen before they were lost;
 * a folder without a seal row: somebody else's, or a restored ledger: refuse to release;
 * a seal row of a held release: its bytes stay with the operator until the ledger has a person's decision, which is then

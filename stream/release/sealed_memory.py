@@ -1,4 +1,4 @@
-"""Memory of a series whose noise can be removed by whoever reads it: encrypted in `memory.json`.
+"""Memory of a series whose noise can be removed by anybody who reads it: encrypted in `memory.json`.
 
 The key is derived from the operator's key, which is in no backup unless it is asked for, and may be outside of the
 operator's folder (`key` of the configuration). Without it the noise of published releases stays.

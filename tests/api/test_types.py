@@ -42,7 +42,7 @@ REFUSED = {13: "arg-type", 14: "arg-type", 15: "call-arg", 16: "attr-defined", 1
 
 @pytest.mark.slow
 def test_mypy_knows_the_types_and_finds_wrong_lines(tmp_path: Path) -> None:
-    """As a package in site-packages, beside its libraries: the marker py.typed and the annotations are used."""
+    """As a package in site-packages, next to its libraries: the marker py.typed and the annotations are used."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     (packages,) = (tmp_path / "env").glob("lib/python*/site-packages")
     for name in ("veilstream", "stream", "connectors", "models"):

@@ -1,4 +1,4 @@
-"""Node and the packages of package.json, installed beside it on first use."""
+"""Node and the packages of package.json, installed next to it on first use."""
 
 from __future__ import annotations
 

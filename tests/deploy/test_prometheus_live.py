@@ -1,4 +1,4 @@
-"""A real Prometheus beside a live replay: it scrapes, evaluates every expression, and alerts fire and clear.
+"""A real Prometheus and a live replay: it scrapes, evaluates every expression, and alerts fire and clear.
 
 Everything here is seen while the replay runs. The daemon has its own test: tests/kafka/test_daemon_scrape.py.
 """

@@ -226,7 +226,7 @@ def test_an_image_needs_a_base_with_its_digest(
 def test_the_image_is_built_twice_of_the_commit_on_the_pinned_base(
     clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the commit's time, and no cache between the two; the file beside it says base and digest."""
+    """With the commit's time, and no cache between the two; the file next to it states base and digest."""
     asked = _docker(tmp_path / "bin", monkeypatch, "sha256:one", "sha256:one")
     monkeypatch.setenv("BASE", PINNED)
     release.image(clone, tmp_path)

@@ -88,7 +88,7 @@ def test_without_noise_the_budget_says_why_there_is_none(hospital: Path, tmp_pat
 
 
 def test_a_spent_budget_says_that_nothing_more_leaves(sepsis: Path, tmp_path: Path) -> None:
-    """Four releases of 0.1 under a limit of 0.4; and TPL is beside epsilon with its reason, once."""
+    """Four releases of 0.1 under a limit of 0.4; and TPL is next to epsilon with its reason, once."""
     answer = section(page_of(sepsis, tmp_path), "budget")
     assert "Epsilon 0.4 is spent, of at most 0.4 (charges added up)." in answer
     assert "so no further release can leave" in answer
@@ -212,7 +212,7 @@ def test_the_cost_names_what_is_missing(hospital: Path, tmp_path: Path) -> None:
 
 
 def test_compared_figures_have_one_axis() -> None:
-    """Small bars beside tall ones: with the values of both given, the numbers of the axes are equal."""
+    """Small bars next to tall ones: with the values of both given, the numbers of the axes are equal."""
 
     def ticks(value: float, among: tuple[float, ...] = ()) -> list[str]:
         drawn = bars("t", ["0"], [PlotSeries("BA", [value], 0)], "cases", among=among)

@@ -225,7 +225,7 @@ def test_bounds_of_the_gate_are_drawn(hospital: Path, sepsis: Path, tmp_path: Pa
 
 
 def test_every_bound_has_its_plot() -> None:
-    """max_tpl in the leakage, max_uniqueness and min_utility in theirs; the sum of epsilon is no bound."""
+    """max_tpl in the leakage, max_uniqueness and min_utility in theirs; the sum of epsilon is not a bound."""
     bounds = {"max_tpl": 1.5, "max_uniqueness": 0.25, "min_utility": 0.5}
     chain = {"status": "ok", "sum_epsilon": 2.0, "releases": [{"release": 1, "bpl": 0.1, "fpl": 0.2, "tpl": 0.3}]}
     risk = {"status": "ok", "label": "1", "worst": 0.1, "release": [{"m": 1, "unique_mean": 0.1}]}

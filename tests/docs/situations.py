@@ -24,7 +24,7 @@ specify standard suit suitable suits thing things usage use used useful user use
 wanted wants whatever whenever wish wrong
 """
 EMPTY = frozenset((GRAMMAR + PHRASES).split())
-"""Words that say nothing of a situation: a sentence of these alone could be beside every key."""
+"""Words that describe no situation: a sentence of these alone would fit every key."""
 
 
 def faults(name: str, situation: str, *starts: str) -> Iterator[str]:

@@ -77,7 +77,7 @@ def test_a_phrase_that_would_suit_every_key_is_no_situation(empty: str) -> None:
 
 
 def test_a_copied_situation_is_noticed() -> None:
-    """Control: the same sentence beside two keys."""
+    """Control: two keys with the same sentence."""
     sentence = "Set it when cases take longer than a month."
     assert repeated([("max_duration", sentence), ("inactivity", sentence.replace("month", "months"))])
     assert repeated([("K", sentence), ("K", sentence)]) == []

@@ -125,7 +125,7 @@ def test_means_are_within_three_exact_sd_of_the_exact_mean(sepsis: EventLog, key
 
 @pytest.mark.logs
 def test_no_unique_case_in_twenty_draws_is_what_c_at_one_point_often_gives(sepsis: EventLog) -> None:
-    """The golden 0 with sd 0 of C at m = 1 is no other value than ours, but one of its likelier draws.
+    """The golden 0 with sd 0 of C at m = 1 is not another value than ours, but one of its likelier draws.
 
     Three cases have a point that nobody else has: 1 of 11, of 29 and of 32 points. The exact mean is 1.49e-4, and 20
     draws see none with chance (10/11 * 28/29 * 31/32)^20 = 0.039. Of 200 runs of 20 draws by our sampler as many see

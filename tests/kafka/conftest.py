@@ -34,7 +34,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(autouse=True)
 def broker_log_on_failure(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Print the end of the broker's log beside a failed test."""
+    """Print the end of the broker's log with a failed test."""
     yield
     report = getattr(request.node, "rep_call", None)
     if report is not None and report.failed and "broker" in request.fixturenames:

@@ -47,7 +47,7 @@ def counter(fault: str) -> Callable[[str], None]:
 
 def widen_rebalance() -> None:
     """A fetch stays open across a rebalance, and the rebalance takes its time: both can happen, here they do. While
-    there is a file `hold` beside the configuration, none ends."""
+    there is a file `hold` next to the configuration, none ends."""
     import asyncio
 
     from faust.tables.recovery import Recovery

@@ -1,4 +1,4 @@
-"""A broker with TLS and SASL listeners beside its plain one, under a certificate authority made for the test."""
+"""A broker with TLS and SASL listeners next to its plain one, under a certificate authority made for the test."""
 
 from __future__ import annotations
 

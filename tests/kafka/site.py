@@ -91,7 +91,7 @@ class Site:
 
     @property
     def own_topics(self) -> list[str]:
-        """The topics that the process has beside its source."""
+        """The topics of the process other than its source."""
         return [f"veilstream.{self.name}.{kind}" for kind in KINDS]
 
     # processes

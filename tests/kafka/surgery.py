@@ -78,7 +78,7 @@ def _cut(segment: Path, keep: int) -> None:
 
 
 def compress(bootstrap: str, topics: Sequence[str], codec: str) -> None:
-    """Let the broker store every batch of some topics in a codec, whoever writes it."""
+    """Let the broker store every batch of some topics in a codec, regardless of who writes it."""
     from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)

@@ -1,4 +1,4 @@
-"""The console beside a running daemon: pause, resume and a decision reach it, and the pages show what came of them."""
+"""The console of a running daemon: pause, resume and a decision reach it, and the pages show their results."""
 
 from __future__ import annotations
 

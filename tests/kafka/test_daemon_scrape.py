@@ -1,4 +1,4 @@
-"""A real Prometheus beside a live daemon on a real broker: every series has data, and alerts fire and clear.
+"""A real Prometheus and a live daemon on a real broker: every series has data, and alerts fire and clear.
 
 One daemon lives through what an operator meets: events, poison, a source partition that falls silent, a coordinator
 that stops, events that retention took before they were read. Durations of the alert rules are 60 times shorter.

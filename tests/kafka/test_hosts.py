@@ -119,7 +119,7 @@ def test_a_second_host_on_the_same_folder_goes_on_and_one_on_another_refuses(
     broker: AnyBroker, name: str, tmp_path: Path
 ) -> None:
     """Of three coordinators one is active. The one that shares its folder takes over; one with a folder of its own and
-    no store between them has nothing to audit against, and ends with 4 instead of beginning anew."""
+    no store between them has nothing to audit against, and ends with 4 instead of beginning again."""
     one = Site(broker.bootstrap, name, tmp_path, publication("counted", "{ new_cases = 5 }"))
     past = datetime(2024, 1, 1, tzinfo=UTC)
     try:

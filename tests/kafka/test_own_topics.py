@@ -59,7 +59,7 @@ def _filled(one: Site, name: str) -> list[Entry]:
 def test_a_copy_of_the_ledger_that_differs_is_rebuilt_aloud(
     broker: AnyBroker, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
-    """The topic is the truth: what was spent stays spent, whatever became of the file beside it."""
+    """The topic is the truth: what was spent stays spent, whatever happened to the local file."""
     one = scenario.site(broker.bootstrap, name, tmp_path)
     before = _filled(one, name)
     assert len(before) == 4

@@ -108,7 +108,7 @@ def _forget_results(module: types.ModuleType) -> None:
 def plant_module(module: types.ModuleType, source: str) -> bool:
     """Give an imported module the constants and defaults of another text; False where more than they would differ.
 
-    Constants go to every module that imported them; kernels have theirs compiled in, and are compiled anew. Classes of
+    Constants go to every module that imported them; kernels have theirs compiled in, and are compiled again. Classes of
     pydantic hold theirs in validators, and kernels of other modules may hold them too: such mutants wait for a fresh
     import.
     """
@@ -166,7 +166,7 @@ def _kernels(module: types.ModuleType) -> dict[str, Any]:
 
 
 def _plant_kernel(module: types.ModuleType, name: str, code: types.CodeType) -> None:
-    """Give a kernel another body; those that call it are compiled anew too, as they hold compiled code of the old."""
+    """Give a kernel another body; those that call it are compiled again too, as they hold compiled code of the old."""
     own = _kernels(module)
     stale = {name}
     for _ in own:
@@ -192,7 +192,7 @@ def _compile_anew(kernels: dict[str, Any], bodies: dict[str, Any] | None = None)
 
 
 class AtImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports one module from another text than its file's; its kernels are compiled anew."""
+    """Imports one module from another text than its file's; its kernels are compiled again."""
 
     def __init__(self, name: str, path: str, source: str) -> None:
         self.name, self.path, self.source = name, path, source

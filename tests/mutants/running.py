@@ -24,7 +24,7 @@ PROCESSOR = 4.0
 them. Seconds of the clock say nothing, as other processes compute too."""
 
 IMPORTS = 50.0
-"""The same again where everything is imported and every kernel of the module compiled anew."""
+"""The same again where everything is imported and every kernel of the module compiled again."""
 
 IDLE = 60.0
 """Seconds after which a mutant that has not used the processor waits for something that does not come."""
@@ -39,7 +39,7 @@ MEMORY = 6 << 30
 """Bytes that a mutant may hold: one that asks for more is killed by that."""
 
 STOPPED = "not run"
-"""Outcome of a mutant whose process was ended from outside, such as for want of memory: that says nothing."""
+"""Outcome of a mutant whose process was ended from outside, such as for want of memory: that is not a result."""
 
 NO_CHANGE = "no change"
 """Outcome of a mutant of an annotation, or of one that is not a program: none at all."""
@@ -189,9 +189,12 @@ class Session:
 
 
 def forked(body: Callable[[], bool], limit: float) -> tuple[str, float, int]:
-    """Run `body` in a fork: killed where it says so, dies or does not end; survived otherwise. Seconds and exit code
-    beside it. It does not end where it takes `limit` seconds of the processor, or none for long; looks are counted,
-    not seconds, so that all this may be stopped for a while and continue."""
+    """Run `body` in a fork; return outcome, seconds and exit code.
+
+    The mutant is killed if `body` returns true, dies or does not end, and survives otherwise. `body` does not end if it
+    takes `limit` seconds of the processor, or none for a long time. Looks are counted and not seconds, so that the
+    whole run can be stopped for a while and continue.
+    """
     begin = time.monotonic()
     pid = os.fork()
     if pid == 0:

@@ -249,7 +249,7 @@ def test_a_pair_whose_knowledge_is_less_than_its_items_equals_the_pair_alone(see
     numbered = [
         NumberedRelease(log, numbering.number(log, one.log.case_ids)) for log, one in zip(logs, records, strict=True)
     ]
-    for later in (2, 4):  # what the second candidate brings is taken in beside what the first one brought
+    for later in (2, 4):  # what the second candidate brings is added to what the first one brought
         against = SharedPairs(numbering, numbered[later], numbered[:later], cap, known)
         for one in numbered[: later + 1]:
             given, table = against.pair(one)

@@ -30,7 +30,7 @@ NS = (0, 1, 2)
 
 
 def beside(candidate: ReleaseRecord, earlier: list[ReleaseRecord]) -> Comparison:
-    """The candidate beside earlier releases; background knowledge is about activities."""
+    """The candidate and earlier releases; background knowledge is about activities."""
     return Comparison(candidate, earlier, NS[-1], knowledge_of(candidate.carries, ("activity",)))
 
 

@@ -27,7 +27,7 @@ from tests.property.test_attacks_against import Series, fresh
 
 
 def beside(candidate: ReleaseRecord, earlier: list[ReleaseRecord]) -> Comparison:
-    """The candidate beside earlier releases, for n up to 2; background knowledge is about activities."""
+    """The candidate and earlier releases, for n up to 2; background knowledge is about activities."""
     return Comparison(candidate, earlier, 2, knowledge_of(candidate.carries, ("activity",)))
 
 

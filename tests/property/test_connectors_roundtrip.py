@@ -25,7 +25,7 @@ XML_TEXT = st.text(
 )  # fmt: skip
 NAMES = XML_TEXT.filter(lambda text: text != "")
 CASE_IDS = NAMES.filter(lambda text: text.strip() != "")
-"""Blanks alone are no case id: a reader takes them for missing."""
+"""Blanks alone are not a case id: a reader takes them for missing."""
 VALUES = {
     "s": XML_TEXT,
     "i": st.integers(-(2**70), 2**70),

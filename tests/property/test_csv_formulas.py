@@ -44,7 +44,7 @@ def test_no_guarded_cell_begins_a_formula(label: str) -> None:
 def test_a_written_log_is_read_back(names: list[str]) -> None:
     """Activities, resources, cases, attribute values and the names of attributes."""
     size = len(names)
-    cases = [f"{name}1" for name in names]  # blanks alone are no case id
+    cases = [f"{name}1" for name in names]  # blanks alone are not a case id
     log = EventLog.from_events(cases, names, np.arange(size), names, {}, {"=note": [*names[1:], "text"]}, unit="ns")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.csv.gz"

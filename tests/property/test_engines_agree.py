@@ -168,7 +168,7 @@ def test_what_a_case_draws_is_hmac_of_its_id() -> None:
 
 
 def test_who_gets_which_trace_is_another_matter_in_every_release(tmp_path: Path) -> None:
-    """Of 40 equal cases half leave: which half does not depend on their order, and is drawn anew."""
+    """Of 40 equal cases half leave: which half does not depend on their order, and is drawn again for each release."""
     import pandas as pd
 
     rows = [
@@ -304,7 +304,7 @@ def test_a_name_that_duckdb_needs_itself_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a*.parquet", "a?.parquet", "[a]b.parquet", "{ab,b}.parquet"])
 def test_names_that_an_engine_takes_for_patterns_are_refused(name: str, tmp_path: Path) -> None:
-    """`a*.parquet` beside `ab.parquet` would be read as both."""
+    """`a*.parquet` next to `ab.parquet` would be read as both."""
     for one in ("ab.parquet", name):
         (tmp_path / one).touch()
     with pytest.raises(InputError, match="pattern"):

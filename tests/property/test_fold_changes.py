@@ -106,7 +106,7 @@ def _row(offset: int, one: dict[str, Any], wall: int) -> Row:
 
 
 class Kept:
-    """A state as a base and changes; `told`: number of all changes."""
+    """A state as a base and changes; `told`: number of all changes that were written."""
 
     def __init__(self) -> None:
         self.base, self.log, self.told = b"", list[bytes](), 0

@@ -97,7 +97,7 @@ def test_a_ledger_keeps_its_view_up_to_date(appended: list[Entry], asked_after: 
 @examples(300)
 @given(st.lists(entries(), max_size=18))
 def test_the_facts_are_those_of_all_entries(given_entries: list[Entry]) -> None:
-    """Each fact, asked of the whole list anew."""
+    """Each fact, computed from the whole list each time."""
     view = LedgerView(given_entries)
     assert list(view.releases) == oracle.exist(given_entries)
     assert view.tombstones == {stone for one in oracle.of(given_entries, "erased") for stone in one.body.tombstones}

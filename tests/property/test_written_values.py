@@ -110,7 +110,7 @@ def test_a_value_of_the_case_and_one_of_its_event_are_of_one_type() -> None:
 
 
 def test_a_clean_log_is_left_as_it_is() -> None:
-    """Numbers stay numbers, and nothing is coded anew."""
+    """Numbers stay numbers, and nothing is coded again."""
     log = _log([3, 1, None], ["x", "y", "x"])
     found = written(log, ["value"])
     assert found.activity is log.activity

@@ -27,7 +27,7 @@ def configured(folder: Path, *publications: dict[str, Any]) -> Path:
 
 
 def replayed(folder: Path, **options: Any) -> ReplayOutcome:
-    """One replay of the small log under `approval.toml`, into `out` beside it."""
+    """One replay of the small log under `approval.toml`, into the folder `out` next to it."""
     loaded = sources.load(folder / "approval.toml")
     return Replay(loaded, folder / "out", batch=40, **options).run(read_log(folder / "log.xes"))
 

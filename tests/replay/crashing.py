@@ -76,7 +76,7 @@ def _toml(value: Any) -> str:
 
 
 def replay(world: Path, output: Path | None = None, publications: int = 3, **options: Any) -> ReplayOutcome:
-    """One replay of the small log in this process, into `out` beside it; `at` may raise Aborted, as a crash would."""
+    """One replay of the small log in this process, into `out` next to it; `at` may raise Aborted, as a crash would."""
     loaded = sources.load(world / f"config{publications}.toml")
     return Replay(loaded, output or world / "out", batch=40, **options).run(read_log(world / "log.xes"))
 

@@ -35,7 +35,7 @@ def test_what_is_proposed_holds_and_is_no_worse_than_the_default(
 ) -> None:
     """Replayed from its own configuration, each release has KA, FA, CA, BA of K at least or none; if nothing keeps
     more, it is the default."""
-    monkeypatch.setattr(advise, "LEAST", ())  # settings below the K asked for are shown beside, never proposed
+    monkeypatch.setattr(advise, "LEAST", ())  # settings below the K asked for are also shown, and never proposed
     log = read_log(logs / f"{name}.xes.gz")
     log = log.select_cases(np.arange(min(cases, log.n_cases)))
     settings = Settings.model_validate({"process": {"name": "process", "sensitive": list(sensitive)}})

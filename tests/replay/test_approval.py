@@ -118,7 +118,7 @@ def test_approved_it_leaves_as_it_was_sealed(world: Path, capsys: pytest.Capture
 
 
 def test_rejected_its_number_and_its_charge_stay_used(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No bytes and nothing that names a case are left; the next candidate has the next number and spends anew."""
+    """No bytes and nothing that names a case are left; the next candidate has the next number and is charged again."""
     said = ["--by", "Ann", "--why", "too noisy", "--json"]
     assert execute(["reject", "private", "1", "-o", str(world / "out"), *said]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "rejected"

@@ -111,7 +111,7 @@ def test_an_approval_that_is_read_again_counts_once(world: Path) -> None:
 
 
 def test_an_order_about_other_bytes_is_refused(world: Path) -> None:
-    """It says which manifest was read; an order of an earlier program, which says nothing, is obeyed."""
+    """An order names the manifest that was read; an order of an earlier program, which names none, is obeyed."""
     with opened(world) as one:
         for order in ("approve", "reject"):
             with pytest.raises(InputError, match="is another one than the order is about"):

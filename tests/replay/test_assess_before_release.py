@@ -1,4 +1,4 @@
-"""Attacks on held-out cases before a release: beside its audit, never public, and no gate."""
+"""Attacks on held-out cases before a release: kept next to its audit, never public, and no gate."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_what_one_audience_cannot_hold_is_refused(
 
 
 def test_differential_privacy_is_no_part_of_the_series(tmp_path: Path) -> None:
-    """A dp publication beside cohorts is accepted as before, and no audit compares its records with cases."""
+    """A dp publication next to cohorts is accepted as before, and no audit compares its records with cases."""
     text = configuration((20, 40)).split("[[publication]]")
     dp = (
         '\nname = "numbers"\nstart = "1970-01-01T00:00:00Z"\nwindow = { every = "1d", time = "event" }\n'
@@ -237,7 +237,7 @@ def test_a_renamed_publication_is_still_in_the_series(tmp_path: Path) -> None:
 
 
 def test_a_publication_does_not_change_its_audience(tmp_path: Path) -> None:
-    """Its releases are in one folder: whoever gets the later ones holds the earlier ones too."""
+    """Its releases are in one folder: everybody who gets the later ones holds the earlier ones too."""
     from stream.run.service import ReleaseService
 
     run(tmp_path, configuration((20, 40)))

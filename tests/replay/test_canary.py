@@ -56,7 +56,7 @@ NOISED_TIMES = tuple(
     for step in range(3)
     for part in (number, 0)
 )
-"""Every source time to the millisecond, and cut to the second. The second alone says nothing: among some hundred times
+"""Every source time to the millisecond and to the second. The second alone proves nothing: among some hundred times
 with noise, one in a hundred runs falls into one of these sixty seconds by chance."""
 """Their times are drawn: a noised time may be in the same month, and on the same second of an hour by chance."""
 

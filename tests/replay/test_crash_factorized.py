@@ -1,4 +1,4 @@
-"""kill -9 at every named boundary of a series of correlated noise: no draw that somebody may have seen is made anew."""
+"""kill -9 at every named boundary of a series of correlated noise: no draw that somebody may have seen is repeated."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def manifests(output: Path) -> list[dict[str, Any]]:
 
 
 def check(calm: Path, output: Path) -> None:
-    """Each release continues from the draws that the one before was sealed with. A draw that is made anew would leave
+    """Each release continues from the draws that the one before was sealed with. A draw that is repeated would leave
     the noise of a published release in the running sum, and nothing would take it back."""
     assert verifier.verify(output) == []
     assert verifier.decisions(output) == verifier.decisions(calm)

@@ -1,7 +1,7 @@
 """A host that was paused between seal and upload does not upload a number that its successor burned.
 
 On an object store the sealed bytes wait on the host's own disk. A successor on another host does not have them, so it
-burns the number. The ledger of these tests fences as the ledger topic does: whoever opens it last may append.
+burns the number. The ledger of these tests fences as the ledger topic does: only the last opener may append.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def test_git_takes_nothing_of_a_replay(repository: Path) -> None:
 
 
 def test_git_takes_no_key(repository: Path) -> None:
-    """In a folder of its own all is ignored; beside other files the key alone, and a .gitignore that exists stays."""
+    """In a folder of its own all is ignored; among other files the key alone, and a .gitignore that exists stays."""
     (repository / "own").mkdir()
     assert execute(["key", "create", str(repository / "own" / "key")]) == 0
     assert (repository / "own" / ".gitignore").read_text() == "*\n"

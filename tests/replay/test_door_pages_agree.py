@@ -86,7 +86,7 @@ def test_safe_means_bounds_on_attacks_or_a_limit_of_epsilon(page: str) -> None:
 
 
 def test_leakage_and_budget_name_the_same_spending(page: str) -> None:
-    """Four releases of 0.5: epsilon 2, and 4 by the comparison of the leakage; both deltas beside their epsilon."""
+    """Four releases of 0.5: epsilon 2, and 4 by the comparison of the leakage; both deltas next to their epsilon."""
     budget = page.split("What is left of the budget, and until when?")[1].split("What did it cost", maxsplit=1)[0]
     assert re.search(r"TPL 4 with delta \S+ and epsilon 2 with delta 4e-06 are about the same releases", budget)
     details = page.split("Details: publication noise")[1].split("Temporal leakage")[1]
@@ -110,7 +110,7 @@ def test_no_case_left_out_stands_beside_how_many_are_whole(page: str) -> None:
 
 
 def test_the_statement_of_noise_names_what_takes_it_away(folder: Path) -> None:
-    """Exact counts of the same cases leave beside the noise, to another audience here."""
+    """Exact counts of the same cases leave in addition to the noise, to another audience here."""
     text = statement_of(folder, "noise")
     assert "Publication “groups” for audience “analysts” shows exact counts" in text
     assert "A recipient of both can subtract" in text

@@ -314,7 +314,7 @@ def test_cuts_that_wait_are_shown_apart_from_refused_ones(run: Run, tmp_path: Pa
 
 
 def test_one_publication_without_a_release_is_exit_3_at_every_door(run: Run, tmp_path: Path) -> None:
-    """Two publications, one of which has released nothing: one exit code, whoever asks."""
+    """Two publications, one of which has released nothing: one exit code for every caller."""
     log, config, out = csv(tmp_path, 24), tmp_path / "c.toml", tmp_path / "out"
     good = publication(8, 'kind = "tlkc", K = 3', "min_ka = 3", name="good")
     config.write_text(good + publication(100, 'kind = "tlkc", K = 3', "min_ka = 3", name="later"), encoding="utf-8")

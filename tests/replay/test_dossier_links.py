@@ -95,7 +95,7 @@ def test_nobody_reads_them_without_signing_in(console: Console) -> None:
 def test_an_assessment_before_the_release_is_read_by_itself(
     world: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """`[publication] assess = true` leaves it beside the audit of the release."""
+    """`[publication] assess = true` writes it next to the audit of the release."""
     output = tmp_path / "out"
     shutil.copytree(world / "out", output)
     body = json.loads((world / "assessment.json").read_text())

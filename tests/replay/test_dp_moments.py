@@ -53,7 +53,7 @@ def manifests(folder: Path) -> list[dict[str, Any]]:
 
 
 def outside(folder: Path) -> list[tuple[Any, ...]]:
-    """Return what a recipient sees of each release besides its content: number, moment, times of files, all manifest
+    """Return what a recipient sees of each release apart from its content: number, moment, times of files, all manifest
     keys.
     """
 
@@ -116,7 +116,7 @@ def test_an_end_belongs_to_the_folder(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("time", ["event", "wall"])
 def test_a_replay_needs_a_public_start(tmp_path: Path, capsys: pytest.CaptureFixture[str], time: str) -> None:
-    """Else it would have to begin with the first event, whoever's that is. Acknowledged, it does."""
+    """Otherwise it would begin with the first event, which is a person's. If the operator accepts that, it does."""
     assert replay(tmp_path / "a", OTHERS, publication="", time=time) == 2
     error = capsys.readouterr().err
     assert "start = <time>" in error
@@ -177,7 +177,7 @@ def test_a_delay_belongs_to_dp_releases(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_start_needs_windows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says nothing of a publication that counts cases."""
+    """It does not report a publication that counts cases."""
     (tmp_path / "c.toml").write_text(
         f'[[publication]]\nname = "p"\nwindow = {{ new_cases = 5 }}\nmechanism = {{ kind = "identity" }}\n{START}\n'
     )

@@ -202,7 +202,7 @@ execute(sys.argv[2:])
 
 @pytest.mark.parametrize("place", ["counting", "leaving", "applying"])
 def test_a_killed_build_decides_nothing(place: str, tmp_path: Path) -> None:
-    """kill -9 in the middle of a build: the cases of the cut are removed by whoever uses the folder next, and the cut
+    """kill -9 in the middle of a build: the cases of the cut are removed by the next user of the folder, and the cut
     is built again, to the same content."""
     pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
     config = configured(

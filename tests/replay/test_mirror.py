@@ -183,7 +183,7 @@ def test_a_damaged_release_in_the_mirror_is_named(tmp_path: Path, log: EventLog)
 
 
 def test_another_storage_key_renews_the_mirror(tmp_path: Path, log: EventLog) -> None:
-    """Rotation: with the new key beside the former one the next start seals everything again; then the former goes."""
+    """Rotation: with the new key and the former one the next start seals everything again; then the former goes."""
     store = str(tmp_path / "store")
     decide(configured(tmp_path, store), tmp_path / "a", log, 2)
     ReleaseService(configured(tmp_path, store, OTHER, former=STORAGE), tmp_path / "a", mirrored=True).close()
@@ -199,7 +199,7 @@ def mirror(tmp_path: Path) -> Mirror:
 
 
 def test_the_newest_state_comes_back_also_from_a_fresh_host(mirror: Mirror) -> None:
-    """Two states are kept, whoever wrote them; a host that takes over overwrites the older one."""
+    """Two states are kept, regardless of the host that wrote them; a host that takes over overwrites the older one."""
     assert mirror.load() is None
     for position in (4, 9, 13):
         mirror.save(position, b"state %d" % position)

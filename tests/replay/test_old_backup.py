@@ -1,4 +1,4 @@
-"""An old backup: restored beside a store that is newer, older, or gone."""
+"""An old backup: restored where the store is newer, older, or gone."""
 
 from __future__ import annotations
 

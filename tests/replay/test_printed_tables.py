@@ -1,4 +1,4 @@
-"""Output of `status` and `migrate` for people; their JSON has tests beside those of daemon and migration."""
+"""Output of `status` and `migrate` for people; their JSON has tests next to those of daemon and migration."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 4)), min_size=1, 
 @given(EVENTS, st.lists(st.integers(1, 20), min_size=2, max_size=5))
 def test_what_a_series_says_of_an_event_stands_for_k_resources(events: list[tuple[int, int]], cuts: list[int]) -> None:
     """Releases of a growing log: whatever an event was called in them, one after the other, at least K resources have
-    a role that may have been called so; or all events that were there from that release on were, and it says nothing.
+    a role that may have been called so; or all events that were there from that release on were, and it proves nothing.
     Counted here by hand; a resource keeps its role. A role that a release does not show yet may have had any name in
     it: recipients do not know who had begun to work."""
     role_of = {str(who): f"role{role}" for who, role in events}

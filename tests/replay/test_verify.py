@@ -80,7 +80,7 @@ def halved(out: Path) -> None:
 
 
 def manifest(name: str, number: int, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
-    """Another manifest, and a ledger that sealed that one: whoever can write both."""
+    """Another manifest, and a ledger that sealed that one: somebody who can write both."""
     return lambda out: resealed(out, name, number, change)
 
 

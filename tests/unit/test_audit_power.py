@@ -44,7 +44,7 @@ def refuted_share(epsilon: float, claimed: float, runs: int, delta: float, audit
 @pytest.mark.parametrize(("runs", "delta"), [(1000, 0.0), (1000, 0.01), (100_000, 0.01)])
 def test_an_excess_that_is_said_to_be_seen_is_seen(runs: int, delta: float, claimed: float) -> None:
     """Of 400 audits at the stated epsilon at least 93 % refute (95 % but for chance: false alarm 3 %, seeded); a third
-    of the excess fewer than half of them do, so the statement is no idle one."""
+    of the excess fewer than half of them do, so the statement can fail."""
     found = seen_epsilon(runs, claimed, delta=delta, events=2)
     assert found is not None
     assert refuted_share(found, claimed, runs, delta) >= 0.93

@@ -67,7 +67,7 @@ def test_a_K_beyond_64_bits_is_more_than_there_are_cases() -> None:
 
 
 def test_nothing_in_common_is_dropped() -> None:
-    """A variant with no event in common with any other goes; alone it is no release."""
+    """A variant with no event in common with any other goes; alone it is not a release."""
     result = baseline_2(EventLog.from_traces([("ab", None)] * 2 + [("c", None)]), 2)
     assert (result.origin.tolist(), result.dropped.tolist()) == ([0, 1], [2])
     with pytest.raises(BoundError, match="all 2 cases"):

@@ -1,4 +1,4 @@
-"""Changes beside a whole checkpoint: chained, sealed, durable before they count, and gone with what they changed."""
+"""Changes of a whole checkpoint: chained, sealed, durable before they count, and gone with what they changed."""
 
 from __future__ import annotations
 

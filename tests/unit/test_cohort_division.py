@@ -75,8 +75,8 @@ def test_an_activity_of_five_percent_is_shown_in_the_end() -> None:
 
 
 def test_what_nobody_has_seen_yet_is_shown_when_the_log_ends() -> None:
-    """Twenty of 200 cases have x, half after a, half after b: the last cut shows x, its last chance, and neither a nor
-    b beside it. Frequent ones enter first otherwise, and x would be lost."""
+    """Twenty of 200 cases have x, half after a, half after b. The last cut is the last chance to show x, and shows
+    neither a nor b with it: if frequent activities entered first, x would be lost."""
     (build,) = publish(local(), [["a"] * 90 + ["b"] * 90 + ["ax"] * 10 + ["bx"] * 10], last=True)
     assert Counter(map("".join, build.log.traces())) == {"a": 90, "b": 90, "x": 20}
 

@@ -321,7 +321,7 @@ def test_a_best_guess_is_never_called_a_leak() -> None:
 
 
 def test_the_exact_test_accuses_as_often_as_its_level_allows() -> None:
-    """All divisions of twelve cases into two halves: six of the cases are singled out, whoever has them."""
+    """All divisions of twelve cases into two halves: six of the cases are singled out, in either half."""
     is_alone = np.arange(12) < 6
     accused = divisions = 0
     for chosen in itertools.combinations(range(12), 6):

@@ -259,7 +259,7 @@ def test_replay_gives_the_rows_to_the_operator_alone(tmp_path: Path, capsys: pyt
 def test_other_commands_write_beside_the_log_or_where_they_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file beside a log is not a log: a folder is read as before."""
+    """The file next to a log is not a log: a folder is read as before."""
     folder = tmp_path / "logs"
     folder.mkdir()
     file = written(folder, [*GOOD, "SECRET,A,never"])

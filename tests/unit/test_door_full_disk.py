@@ -132,7 +132,7 @@ def test_a_ledger_on_a_full_disk_can_be_tried_again(tmp_path: Path) -> None:
 
 
 def test_a_ledger_that_is_damaged_is_refused(tmp_path: Path) -> None:
-    """That is no matter of space: a person has to look at it."""
+    """That is not about space: a person has to look at it."""
     with closing(SqliteLedger(tmp_path / "ledger.sqlite", "p")) as ledger:
         ledger._db.execute("DROP TABLE entries")
         with pytest.raises(RefusedError, match="cannot be written"):

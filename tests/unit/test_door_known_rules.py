@@ -21,7 +21,7 @@ from stream.config.publication import Publication
 from tests.oracles.tlkc import holds
 
 RARE_ORDER = [("ab", "x")] * 4 + [("ba", "x")]
-"""One case of `ba` comes out as `a`: whoever knows that a and b occur once each knows whose it is."""
+"""One case of `ba` comes out as `a`: somebody who knows that a and b occur once each knows whose it is."""
 
 
 def seen_of(traces: Sequence[tuple[str, str]]) -> TraceView:

@@ -41,7 +41,7 @@ def _started_at(port: int) -> str:
 
 @pytest.mark.parametrize("role", ["ingest", "coordinator"])
 def test_a_start_that_waits_for_its_broker_is_scraped(tmp_path: Path, role: str) -> None:
-    """A broker that takes the connection and says nothing. The alert of a restart loop counts these starts."""
+    """A broker that takes the connection and never answers. The alert of a restart loop counts these starts."""
     (metrics,) = free_ports(1)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

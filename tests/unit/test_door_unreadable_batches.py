@@ -99,7 +99,7 @@ def test_a_batch_is_named_once_and_without_content(caplog: pytest.LogCaptureFixt
 
 
 def test_status_knows_the_partitions_of_running_workers_alone(tmp_path: Path) -> None:
-    """A worker that ended says nothing: another one has its partitions. Its file goes after a day."""
+    """A worker that ended reports nothing: another one has its partitions. Its file goes after a day."""
     WorkerStatusFile(tmp_path, heartbeat=5.0).write(["orders/3 at offset 5"])
     (mine,) = OperatorLayout(tmp_path).faust("ingest").glob("status-*.json")
     other = mine.with_name("status-other-1.json")

@@ -492,7 +492,7 @@ def test_a_draw_is_computed_up_to_the_first_number_beyond_60_scales(scale: float
 
 @pytest.mark.parametrize(("scale", "draws"), [(0.7, 4), (1.0, 6), (1.3, 9)])
 def test_chances_too_small_to_matter_are_left_out(scale: float, draws: int) -> None:
-    """Below 10^-40, and none above it; they are in the error beside those of the parts."""
+    """Below 10^-40, and none above it; they are in the error together with those of the parts."""
     pmf, error = accumulation._distribution(scale, draws)
     middle = len(pmf) // 2
     exact = tails(scale, draws, middle + 3)

@@ -296,14 +296,14 @@ def test_noise_beyond_the_calendar_is_cut_and_never_wraps_around() -> None:
 
 
 def test_ranges_that_the_lattice_cannot_hold_are_refused() -> None:
-    """A date that represents "unknown" (1700) beside real ones is bad input, not an overflow."""
+    """A date that represents "unknown" (1700) among real ones is bad input, not an overflow."""
     log = EventLog.from_events(["1", "1"], ["a", "b"], np.asarray([-(85 * 10**17), 17 * 10**17]), unit="ns")
     with pytest.raises(InputError, match="spans more than 278 years"):
         amun.release(log, delta=0.3, variant="sampling")
 
 
 class _Recorder(RecordingNoise):
-    """Records the scales of bulk draws, one a draw, beside those of counts."""
+    """Records the scales of bulk draws, one a draw, in addition to those of counts."""
 
     __slots__ = ()
 

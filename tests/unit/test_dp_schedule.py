@@ -128,7 +128,7 @@ def test_a_release_is_visible_at_its_moment_and_says_it(opener: Opener, tmp_path
 
 
 def test_a_build_beyond_its_moment_is_withheld_and_stays_charged(opener: Opener, tmp_path: Path) -> None:
-    """Its length reads the data: that it did not come is paid for like any release, and the next cut is tried anew."""
+    """Its length reads the data: that it did not come is paid for like any release, and the next cut is tried again."""
     slow = [True]
 
     def at(name: str) -> None:

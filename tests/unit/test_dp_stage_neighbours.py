@@ -241,7 +241,7 @@ def test_a_trace_longer_than_any() -> None:
 
 
 def test_the_longest_trace_has_400_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A C two hundred times over, in one log alone, beside the cases that both have."""
+    """A C two hundred times over, in one log alone, in addition to the cases that both have."""
     seen, measure = [], contexts.measure
 
     def noted(variants: Any, counts: Any, *others: Any) -> Any:

@@ -339,7 +339,7 @@ def test_times_end_with_the_calendar() -> None:
 
 
 def test_cases_are_in_order_of_their_released_start_and_ties_at_random() -> None:
-    """Order says nothing beyond the released times: equal starts come in the order drawn (here the reverse)."""
+    """Order reveals nothing beyond the released times: equal starts come in the order drawn (here the reverse)."""
     log = timed_log(("b", (20 * DAY,)), ("ab", (20 * DAY, 20 * DAY)), ("c", (15 * DAY,)))
     assert [trace for trace, _ in _released(log, ScriptedNoise(), BOUNDS)] == ["c", "ab", "b"]
 

@@ -569,7 +569,7 @@ def test_labels_are_selected_once() -> None:
 
 
 def test_the_label_rule_of_a_series_has_its_part() -> None:
-    """With the other stages it spends the delta that is left beside its threshold, which has a twentieth."""
+    """With the other stages it spends the delta that its threshold leaves, which has a twentieth."""
     terms, shares = Terms.of(4, "0.01", 2), Shares.adding_up(times=False, labels=True)
     design = _design(activities=None, shares=shares, order=1)
     rule = series.label_rule(terms, design)

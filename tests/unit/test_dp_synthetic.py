@@ -602,7 +602,7 @@ def _like(
 
 def test_drawn_traces_are_as_frequent_as_the_first_level_says() -> None:
     """300 cases of one event and 100 of two, whatever the model drew and however many cases it is asked for; a sample
-    of as many as the design says. A case without events is no trace to represent others."""
+    of as many as the design says. A case without events is not a trace that represents others."""
     level = _level([[100 * UNIT, 400 * UNIT], [400 * UNIT, 0]], UNIT / 100)
     for cases in (1.0, 50.0, 900.0):
         found, total = _like({(0,): 2, (): 5, (0, 0): 8}, cases, level, 1000)

@@ -271,7 +271,7 @@ def test_the_whole_is_not_refuted() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"other": "O"}])
 def test_the_whole_with_selected_labels_is_not_refuted(more: dict[str, Any]) -> None:
-    """A person with a variant of labels that nobody else has, beside labels that pass the threshold in most runs."""
+    """A person with a variant of labels that nobody else has, among labels that pass the threshold in most runs."""
     runs = (_whole(log, activities=None, **more) for log in _own_labels())
     finding = audit.audit(audit.NeighbourPair("whole", *runs), 200, delta=float(DELTA), alpha=ALPHA)
     assert not finding.refutes(float(EPSILON))

@@ -263,7 +263,7 @@ def test_order_of_a_million_times_over_centuries(span: int) -> None:
 
 @pytest.mark.parametrize("middle", [2**42, 2**43])
 def test_order_of_a_million_times_of_one_year_far_from_1970(middle: int) -> None:
-    """The span is packed, not the distance from 1970: beside the place 2^42 milliseconds (2109) would not fit, and 2^43
+    """The span is packed, not the distance from 1970: with the place 2^42 milliseconds (2109) would not fit, and 2^43
     (2248) would lose their highest digit."""
     times = (middle + np.random.default_rng(4).integers(-3, 3, 2**20)) * 1_000_000
     assert np.array_equal(order_of_times(times), np.argsort(times, kind="stable"))

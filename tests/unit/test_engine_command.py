@@ -50,7 +50,7 @@ def run(capfdbinary: Any, *words: Any) -> dict[str, Any]:
 
 
 def shown(log: EventLog) -> Counter[Any]:
-    """Traces with everything that is beside them, as a multiset; ids of cases are left out."""
+    """Traces with all their attributes, as a multiset; ids of cases are left out."""
     parts = list(zip(log.activity.decode(), log.resource.decode(), log.time.tolist(), strict=True))
     names = sorted(log.case_attributes)
     own = list(zip(*(log.case_attributes[name].decode() for name in names), strict=True)) or [()] * log.n_cases

@@ -53,7 +53,7 @@ def test_from_bucket_to_bucket(bucket: Any, log: Path, tmp_path: Path, capfdbina
 
 
 def test_what_a_killed_upload_left_goes_first(bucket: Any, capfdbinary: Any) -> None:
-    """Parts without a manifest, beside the marker of an upload, are no release: the next run removes them."""
+    """Parts without a manifest, next to the marker of an upload, are not a release: the next run removes them."""
     bucket.pipe_file(f"{OUT}/part-00007.parquet", b"half")
     bucket.pipe_file(f"{OUT}/{MARKER}", b"of a killed run")
     run(capfdbinary, "anonymize", IN, "-o", OUT, "--engine", "duckdb", "--K", "5")

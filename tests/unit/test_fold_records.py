@@ -47,7 +47,7 @@ def test_a_cut_stands_right_after_the_event_that_brings_the_case():
 
 
 def test_a_cut_comes_at_the_row_that_completes_enough_cases():
-    """completed_cases = 2 cuts at the second end, not at the first, and counts anew behind the cut."""
+    """completed_cases = 2 cuts at the second end, not at the first, and counts from 0 behind the cut."""
     fold = fold_of({"completed_cases": 2}, end_activities=("end",))
     rows = (row(0), row(1, "d"), row(2, activity="end"), row(3, "d", activity="end"))
     more = (row(4, "e", activity="end"), row(5, "f"), row(6, "f", activity="end"))
@@ -68,7 +68,7 @@ def test_a_cut_comes_when_every_unfinished_case_has_enough_events():
 
 
 def test_ready_cases_are_counted_only_if_they_alone_bring_a_cut():
-    """With another trigger beside events_per_case the numbers would be part of the state, and nobody reads them."""
+    """With another trigger next to events_per_case the numbers would be part of the state, and nobody reads them."""
     fold = fold_of({"completed_cases": 9}, {"new_cases": 9, "events_per_case": 2}, {"events_per_case": 3})
     feed(fold, delta(row(0), row(1)))
     counted = {name: counters.unfinished for name, counters in fold.publications.items()}

@@ -324,7 +324,7 @@ def test_when_enough_cases_are_ready(rule: EventsPerCase, fields: Any, now: int 
     own = _state(**fields)
     assert own.firing(_rules(events_per_case=rule), TriggerClock(now, None)) == fires
     other = own.firing(_rules(events_per_case=rule, new_cases=9), TriggerClock(now, None))
-    assert other is None  # with another trigger beside it, that one fires
+    assert other is None  # if there is another trigger, that one fires
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ def replay(tmp_path: Path) -> list[str]:
 def test_a_key_that_everybody_can_write_is_refused(
     tmp_path: Path, replay: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The one in the operator's folder, and one that is given by the environment; readable by others is no matter of
-    ours (secrets are mounted so)."""
+    """The key in the operator's folder, and one that the environment names. Others may read it: secrets are mounted
+    like that."""
     assert execute(replay) == 0
     capsys.readouterr()
     key = tmp_path / "out" / "operator" / "key"

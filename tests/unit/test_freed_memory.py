@@ -25,7 +25,7 @@ def resident():
 np.ones(3_000_000).sum()  # a large block that is freed: by itself the library calls less than that small from now on
 before = resident()
 held = [np.ones(250_000) for _ in range(100)]  # 200 MB in blocks of 2 MB
-del held[:-1]  # the last one lies behind all others
+del held[:-1]  # the last one has the highest address
 print(resident() - before, os.environ.get("ARROW_DEFAULT_MEMORY_POOL"))
 """
 

@@ -1,4 +1,4 @@
-"""A gate's reasons: a code, the bound and the value beside the sentence, so that nobody reads the sentence back."""
+"""A gate's reasons: a code, the bound and the value with the sentence, so that nobody reads the sentence back."""
 
 from __future__ import annotations
 

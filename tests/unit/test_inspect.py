@@ -89,7 +89,7 @@ def test_dates_of_two_readings_are_a_decision(tmp_path: Path, capsys: pytest.Cap
 def test_a_day_and_a_time_of_day_in_two_columns_are_a_problem(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Read by the day alone, events of one day would be in no order; a full time beside a clock is none."""
+    """Read by the day alone, events of one day would be in no order; a full time next to a clock is not a problem."""
     file = tmp_path / "log.csv"
     file.write_text("Case ID,Activity,Date,Time\n1,A,31/12/2020,14:05\n1,B,31/12/2020,08:06\n")
     (problem,) = inspected(capsys, str(file))["problems"]

@@ -50,7 +50,7 @@ def test_both_clients_get_the_same_credentials(tmp_path: Path) -> None:
 
 
 def test_tokens_are_read_again(tmp_path: Path) -> None:
-    """OAUTHBEARER: whoever renews the token only writes the file."""
+    """OAUTHBEARER: the program that renews the token only writes the file."""
     import asyncio
 
     file = tmp_path / "token"

@@ -65,7 +65,7 @@ def test_a_seal_that_is_folded_again_is_not_held_again(ledger: SqliteLedger) -> 
 
 
 def test_the_streak_leaves_out_what_waits_for_a_person(ledger: SqliteLedger) -> None:
-    """A cut that was refused since a release is held says nothing of the gate."""
+    """A cut that was refused because a release is held does not count as withheld by the gate."""
     account = ledger.view.account("p")
     ledger.append(entry("withheld", publication="p", cut="a", waits_for=3))
     assert account.streak == 0
@@ -97,7 +97,7 @@ def test_one_decision_a_release_and_many_refusals() -> None:
 
 
 def test_a_charge_of_rho_says_both() -> None:
-    """rho and the delta of thresholds exactly; beside them what the draw alone is as epsilon and delta. A charge of
+    """rho and the delta of thresholds exactly; with them the draw alone as epsilon and delta. A charge of
     epsilon has neither field."""
     adds = Accounting("zcdp", Fraction(1, 10**7))
     body = charge_body(RHO, 3, adds)
@@ -113,7 +113,7 @@ def test_a_charge_of_rho_says_both() -> None:
 
 
 def test_a_ledger_adds_up_in_one_way() -> None:
-    """rho beside epsilon is refused, whichever came first; other entries have no charge."""
+    """rho next to epsilon is refused, whichever came first; other entries have no charge."""
     pure, rho = charge_entry("p", "a", Charge(Fraction(1))), charge_entry("p", "b", RHO, 0, Accounting("zcdp"))
     refuse_other_accounting("demo", "pure", LedgerView([_seal(1), pure]))
     refuse_other_accounting("demo", "zcdp", LedgerView([_seal(1), rho]))

@@ -245,7 +245,7 @@ def test_a_folder_asks_for_a_look_at_the_machine(tmp_path: Path) -> None:
 
 
 def test_which_cuts_are_paid_and_undecided(ledger: SqliteLedger) -> None:
-    """Those whose next draw has its charge, neither sealed nor withheld; a draw that was lost needs a charge anew."""
+    """Those whose next draw has its charge, neither sealed nor withheld; a draw that was lost needs a new charge."""
     charge = Charge(Fraction(1), Fraction(1, 10))
     account = ledger.view.account("p")
     for cut in ("open", "sealed", "withheld", "lost", "again"):

@@ -86,7 +86,7 @@ def test_what_a_draw_adds(ledger: SqliteLedger) -> None:
 def test_sums_kept_up_to_date_are_those_of_all_charges(
     charged: list[tuple[int, bool, int, int]], cut: int, once: bool
 ) -> None:
-    """For charges in any order, also repeated ones, the sums are those of adding all charges anew."""
+    """For charges in any order, also repeated ones, the sums are those of adding all charges up again."""
 
     def together(bodies: Mapping[int, ChargeBody]) -> Charge:
         alone = sum((one.charge for one in bodies.values() if not one.scope), Charge())
@@ -142,7 +142,7 @@ def test_parallel_composition_takes_each_maximum() -> None:
 
 
 def test_the_verdict_says_what_all_releases_are_together() -> None:
-    """Without a limit too: the loss does not grow. Beside one that shows the same cases it is void, as ever."""
+    """Without a limit too: the loss does not grow. Next to one that shows the same cases it is void, as always."""
     body = {"epsilon": 1.0, "delta": 1e-6, "spent": {"epsilon": 1.0, "delta": 1e-6}, "limit": None, "scope": "cases"}
     audit: Any = {"sequence": 1, "budget": body, "bounds": {}, "gate": {"decision": "passed", "reasons": []}}
     (found,) = verdicts({"p": [audit, audit]}, {})

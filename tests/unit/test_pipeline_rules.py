@@ -163,7 +163,7 @@ def test_a_refusal_says_why_where_and_how_much(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_gate_decided_stands_in_the_audit(tmp_path: Path, gate: Any, decision: Any) -> None:
-    """Passed, or warned with its reasons; the bounds beside it."""
+    """Passed, or warned with its reasons; and the bounds."""
     with _service(tmp_path, _settings({"mechanism": IDENTITY, "gate": gate})) as service:
         found = service.pipelines["p"].attempt(_attempt())
         assert (found.status, found.audit["gate"]) == ("sealed", decision)

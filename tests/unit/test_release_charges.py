@@ -142,7 +142,7 @@ def test_a_redraw_that_the_budget_does_not_cover_is_withheld(tmp_path: Path) -> 
 
 def test_a_cut_that_was_charged_under_other_terms_is_not_drawn(tmp_path: Path) -> None:
     """A crash after a charge of a series in which each case counts once, then a configuration of releases that add up:
-    the charge would not pay for this draw. The cut is withheld, the next one charged anew."""
+    the charge would not pay for this draw. The cut is withheld, the next one charged again."""
     with pytest.raises(Aborted):
         _decide(tmp_path, "1", at=at_nth("charged", 1, abort), gate='cases = "completed"\n')
     decision, spent = _decide(tmp_path, "1")
@@ -190,7 +190,7 @@ def test_the_terms_of_such_a_series_are_looked_at_when_it_starts(tmp_path: Path)
 
 
 def test_an_accumulated_log_is_written_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is beside the release, each build knows which release it will be, and what is not read back as it was
+    """It is next to the release, each build knows which release it will be, and what is not read back as it was
     written does not leave."""
     numbers: list[int] = []
     build = Pipeline._build

@@ -58,7 +58,7 @@ def test_a_resource_column_of_another_name(tmp_path: Path, capfd: pytest.Capture
 
 
 def test_risk_json_of_all(log: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Six projections in order, each in the shape of one, with the population beside."""
+    """Six projections in order, each in the shape of one, with the population as well."""
     assert execute(["risk", log, "--population", "30", "--json"]) == 0
     found = json.loads(capfd.readouterr().out)
     assert [each["projection"] for each in found["projections"]] == list("ABCDEF")

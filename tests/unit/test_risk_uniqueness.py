@@ -103,7 +103,7 @@ def test_missing_attributes_are_marked_not_raised() -> None:
 
 
 def test_defaults_take_what_is_always_recorded() -> None:
-    """The sparse laboratory value is no event attribute; sensitive values are not background knowledge."""
+    """The sparse laboratory value is not an event attribute; sensitive values are not background knowledge."""
     assert default_event_attributes(_log()) == ("resource", "ward")
     assert default_case_attributes(_log(), ["age"]) == ("sex",)
 

@@ -79,7 +79,7 @@ def test_a_cut_is_decided_before_the_state_is_saved() -> None:
 
 
 def test_the_state_is_saved_after_so_many_events_and_they_are_counted_anew() -> None:
-    """Records without a cut; ticks are no events."""
+    """Records without a cut; ticks are not events."""
     told = Told(100, 4)
     told.runner.run(Listed(delta(0, 3), Tick(at=3 * S), delta(3, 3), delta(6, 3), delta(9, 3)))
     assert told.saves() == ["save 2", "save 4"]

@@ -208,7 +208,7 @@ def test_a_secret_file_that_is_no_text_and_a_secret_given_twice(
 
 
 def test_check_config_warns_of_what_only_a_replay_can_do(tmp_path: Path) -> None:
-    """Beside a [source]: what needs the whole log; the daemon refuses it, and does not pass it over."""
+    """With a [source]: what needs the whole log; the daemon refuses it, and does not pass it over."""
     from stream.config.lint import warnings
 
     whole = GOOD.replace("new_cases = 100", "new_cases = 100, first = { events_fraction = 0.5 }")
@@ -228,7 +228,7 @@ def test_check_config_warns_of_what_only_a_replay_can_do(tmp_path: Path) -> None
 
 
 def test_check_config_warns_of_claims_that_cannot_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A dp claim beside a publication without noise, and a budget that ends."""
+    """A dp claim next to a publication without noise, and a budget that ends."""
     import msgspec
 
     assert execute(["check-config", str(written(tmp_path, GOOD)), "--json"]) == 0

@@ -38,7 +38,7 @@ def fixed(state: ShownItems, case: str, trace: str) -> str:
     ],
 )
 def test_the_shown_trace_says_which_events_were_shown(releases: list[str], trace: str, expected: str) -> None:
-    """The first place at which the newest trace fits; counts where it says nothing."""
+    """The first place at which the newest trace fits; counts where it fits nowhere."""
     assert fixed(shown(*({"case": one} for one in releases)), "case", trace) == expected
 
 

@@ -98,7 +98,7 @@ def test_each_operation_is_an_event(wrapped: bool) -> None:
 
 
 def test_mysql_changes_have_their_own_source() -> None:
-    """No schema; the table is known by its database; a tombstone follows a delete and is no event."""
+    """No schema; the table is known by its database; a tombstone follows a delete and is not an event."""
     mapping = {"table": "inventory.customers", "activity": "{op}", "case": "row.id", "end": True, "op": ["d"]}
     (event,) = read(mysql("d", customer(), None), mapping)
     assert (event.case, event.activity, event.time_ns, event.end) == ("1", "d", 1_465_581_029_100_000_000, True)
@@ -332,7 +332,7 @@ def test_plain_json_by_paths_and_conditions() -> None:
 
 
 def test_flattened_changes_are_plain_json() -> None:
-    """Debezium's extraction of the new state leaves fields beside the columns for the operation and its time."""
+    """Debezium's extraction of the new state adds fields for the operation and its time to the columns."""
     mapping = {
         "activity": "status {status}",
         "case": "id",

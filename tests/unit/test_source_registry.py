@@ -143,8 +143,10 @@ def test_avro_schemas_refer_to_others(registry: SchemaRegistry) -> None:
 
 
 def test_bad_avro_records_have_a_reason_each(registry: SchemaRegistry) -> None:
-    """No magic byte, an id nobody registered, a body that ends early or continues, one of another schema, a schema that
-    is none, one of another type, and values that are no event."""
+    """No magic byte, an id that nobody registered, a body that ends early or continues, one of another schema.
+
+    A schema that cannot be parsed, one of another type, and values that are not an event.
+    """
     source, body = reader(registry, "avro"), avro(FIRST, ORDER)
     number = registry.register("orders-value", json.dumps(FIRST))
     assert refusal(source, None) == "null_value"

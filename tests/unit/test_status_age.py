@@ -56,7 +56,7 @@ def test_one_that_moves_is_well(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_one_that_ended_long_ago_is_no_longer_active(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file says `active` forever; its age says something else."""
+    """The file says `active` forever; its age contradicts it."""
     code, said = asked(told(tmp_path, at=time.time() - 26 * 60, pid=gone()), capsys)
     assert code == 4
     assert " s ago: its process has ended" in said

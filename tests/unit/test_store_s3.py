@@ -161,7 +161,7 @@ def test_a_short_failure_is_not_seen(network: Proxy, tmp_path: Path, monkeypatch
 
 
 def test_a_bucket_that_is_not_there_is_said(network: Proxy, tmp_path: Path) -> None:
-    """Bad configuration: exit code 2. It is not made: whoever misspelt a name would publish in a bucket of nobody's."""
+    """Bad configuration: exit code 2. It is not made: a misspelt name would publish in a bucket that nobody reads."""
     store = open_store("s3://elsewhere/hospital", private=tmp_path)
     for _attempt in range(2):
         with pytest.raises(InputError, match="no such bucket"):

@@ -78,7 +78,7 @@ def test_names_in_error_lines_are_text(tmp_path: Path, capfd: pytest.CaptureFixt
 
 
 def test_released_events_hold_control_characters_as_escapes() -> None:
-    """The topic's JSON: whoever prints a frame runs nothing, whoever decodes it has the sealed values."""
+    """The topic's JSON: printing a frame runs nothing, and decoding it returns the sealed values."""
     one = EventLog.from_events(["c"], [LABEL], [0], [LABEL], unit="ns")
     told = list(frames("p", 1, one))
     assert FORBIDDEN.findall(b"".join(told).decode()) == []

@@ -50,7 +50,7 @@ def test_planted_share() -> None:
 
 
 def test_planted_repetition() -> None:
-    """A multiplicity that few cases have is seen under mult, and is no matter under set."""
+    """A multiplicity that few cases have is seen under mult, and does not count under set."""
     cases = [*_safe(), ("aab", "x"), ("aab", "y")]
     assert _found(cases, "mult").candidate == ("a", "a")
     assert _found(cases, "set") is None

@@ -105,7 +105,7 @@ def test_search_is_reproducible_and_never_worse() -> None:
 
 
 def test_minimality_audit_counts_the_cases_that_may_hide_a_ban() -> None:
-    """One case of `ba` comes out as `a` beside four of `ab`, each activity at most once: only it can have been `ba`."""
+    """One case of `ba` comes out as `a` among four of `ab`, each activity at most once: only it can have been `ba`."""
     seen = _view(RARE_ORDER)
     priority = default_priority(seen, [])
     bounds = TlkcBounds.of(2, 3, 1)

@@ -57,7 +57,7 @@ def test_documented_json(original: Path, tmp_path: Path, capfdbinary: Any) -> No
 
 
 def test_a_release_with_pseudonyms_and_without_times(original: Path, tmp_path: Path, capfd: Any) -> None:
-    """Null where the file says nothing, not 0; and asking for it is bad usage."""
+    """Null where the file has no value, not 0; and asking for it is bad usage."""
     released = str(tmp_path / "released.xes")
     assert run(["anonymize", str(original), "-o", released, "--attribute", "ar", "--K", "2", "--C", "1"]) == 0
     capfd.readouterr()

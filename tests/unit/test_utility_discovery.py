@@ -16,7 +16,7 @@ def _log(*traces: str) -> EventLog:
 
 
 def test_a_sequence_is_found_and_fits_by_both_methods(capsys: pytest.CaptureFixture[str]) -> None:
-    """abc discovered from itself: fitness and precision 1, and pm4py says nothing on either stream."""
+    """abc discovered from itself: fitness and precision 1, and pm4py prints nothing on either stream."""
     for method in ("alignment", "replay"):
         found = discovery_quality(_log("abc", "abc"), _log("abc"), method)  # type: ignore[arg-type]
         assert (found.fitness, found.precision, found.f1) == (1.0, 1.0, 1.0)

@@ -226,7 +226,7 @@ HIDDEN = (
 )
 
 OR_COHORTS = ", or kind tlkc-cohorts: it lets cases wait, while tlkc releases all"
-"""Further remedy if one value belongs to more than C of all cases, besides those that the error names."""
+"""Further remedy if one value belongs to more than C of all cases, in addition to those that the error names."""
 
 
 class Tlkc(TlkcMechanism):

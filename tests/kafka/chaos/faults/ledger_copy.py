@@ -46,7 +46,7 @@ def _copy(world: World, host: str) -> Path:
 
 
 def _rebuilt(world: World) -> int:
-    """Return how often a coordinator logged that it made its copy of the ledger anew."""
+    """Return how often a coordinator logged that it made its copy of the ledger again."""
     logs = (path.read_text(errors="replace") for path in world.folder.glob("coordinator-*.log"))
     return sum(text.count("it is rebuilt from the topic") for text in logs)
 

@@ -7,6 +7,15 @@ Two kinds of attacks:
 * *Composition*, for releases i < j < l and a victim whose case started in (t_i, t_j]: the B-attack on (i, j), then F or
   C on (j, l). Its formula is a lower bound of the cases that an adversary can exclude: we know no polynomial algorithm
   for the exact value.
+
+`series` proceeds for each n as follows:
+
+1. Ask each pair of releases which background knowledge attains its minima (`PairInSeries.worst`). A pair that no linker
+   joins is left out.
+2. Try these candidates on every pair, or all candidates if they are few (`PairInSeries.cracks`).
+3. Combine the cracks of the pairs of one candidate, and keep the least number left by each attack (`_Least`).
+
+A daemon measures a new series with each release. It keeps the `PairInSeries` of earlier ones and calls `series_of`.
 """
 
 from __future__ import annotations
@@ -80,7 +89,10 @@ def best_of(cracks_by_release: Iterable[Groups]) -> int:
 
 
 def b_then_f(first: PairCracks, second: PairCracks) -> int:
-    """Return the records of ms_j that B on (i, j) and then F on (j, l) exclude."""
+    """Return the records of ms_j that B on (i, j) and then F on (j, l) exclude.
+
+    F leaves at most as many records of a group as the group has in ms_l.
+    """
     total = 0
     for value, size in first.size2.items():
         after_b = size - first.b[value]
@@ -90,7 +102,10 @@ def b_then_f(first: PairCracks, second: PairCracks) -> int:
 
 
 def b_then_c(first: PairCracks, second: PairCracks) -> int:
-    """Return the records of ms_l that B on (i, j) and then C on (j, l) exclude."""
+    """Return the records of ms_l that B on (i, j) and then C on (j, l) exclude.
+
+    C leaves at most as many records of a group in ms_l as B has left of it in ms_j.
+    """
     total = 0
     for value, size in second.size2.items():
         after_b = first.size2.get(value, 0) - first.b.get(value, 0)
@@ -99,11 +114,11 @@ def b_then_c(first: PairCracks, second: PairCracks) -> int:
 
 
 class PairInSeries:
-    """Two releases of a series, with the answers and tables that other series ask for again.
+    """Two releases of a series, with the answers and tables that later series ask for again.
 
-    The same two releases belong to several series: each new release begins another one. The next series asks nearly the
-    same candidates of this pair, and a few more: those that are the worst ones of the newest release. Answers are
-    always kept. Tables are made when they are asked for, and kept unless they are large (`MOST_KEPT`).
+    The same two releases belong to several series: each new release begins another one. The next series asks this pair
+    for nearly the same candidates, and for a few more: the worst ones of the newest release. So answers are always
+    kept. Tables are made when they are needed, and kept unless they are large (`MOST_KEPT`).
 
     Parameters
     ----------
@@ -292,7 +307,17 @@ def series_of(
     ns: Sequence[int],
     few: int,
 ) -> SeriesAnonymity:
-    """Return the same from pairs that other series may have used. All have the symbols of all releases."""
+    """Return the answer of `series`, given the pairs of releases, which an earlier series may have used.
+
+    Parameters
+    ----------
+    releases
+        Number of releases.
+    pairs
+        Each pair by the indices of its releases, earlier one first. All pairs have the symbols of all releases.
+    bk_length, ns, few
+        As of `series`; `ns` ascends.
+    """
     return SeriesAnonymity(releases, [_result(pairs, n, bk_length, few) for n in ns])
 
 
@@ -325,9 +350,10 @@ def over_all_activities(releases: Sequence[SimpleLog]) -> list[SimpleLog]:
 
 
 def _result(pairs: Mapping[tuple[int, int], PairInSeries], n: int, bk_length: int, few: int) -> SeriesResult:
+    """Return the least numbers left at one n."""
     joined: dict[tuple[int, int], PairInSeries] = {}
     without_linker: list[tuple[int, int]] = []
-    worst_of_pairs: dict[tuple[Any, ...], None] = {}  # an ordered set
+    worst_of_pairs: dict[tuple[Any, ...], None] = {}  # used as a set that keeps its order
     for (i, j), pair in pairs.items():
         worst = pair.worst(n)
         if worst is None:
@@ -337,24 +363,25 @@ def _result(pairs: Mapping[tuple[int, int], PairInSeries], n: int, bk_length: in
             worst_of_pairs.update(dict.fromkeys(worst))
 
     symbols = next((pair.symbols for pair in joined.values()), ())
-    every = _every_candidate(symbols, bk_length, few)
-    candidates = list(worst_of_pairs) if every is None else every
+    all_candidates = _all_candidates(symbols, bk_length, few)
+    candidates = list(worst_of_pairs) if all_candidates is None else all_candidates
     least = _Least()
     for bk in candidates:
-        least.try_all({numbers: pair.cracks(n, bk) for numbers, pair in joined.items()}, bk)
-    return SeriesResult(n, least.values, least.worst, without_linker, complete=every is not None)
+        cracks = {numbers: pair.cracks(n, bk) for numbers, pair in joined.items()}
+        least.try_all(cracks, bk)
+    return SeriesResult(n, least.values, least.worst, without_linker, complete=all_candidates is not None)
 
 
-def _every_candidate(symbols: Sequence[Any], bk_length: int, few: int) -> list[tuple[Any, ...]] | None:
+def _all_candidates(symbols: Sequence[Any], bk_length: int, few: int) -> list[tuple[Any, ...]] | None:
     """Return all candidates, the short ones first, or None if they are more than `few`."""
-    every: list[tuple[Any, ...]] = [()]
-    longest = every
+    candidates: list[tuple[Any, ...]] = [()]
+    longest = candidates
     for _ in range(bk_length):
-        if len(every) + len(longest) * len(symbols) > few:
+        if len(candidates) + len(longest) * len(symbols) > few:
             return None
         longest = [(*bk, symbol) for bk in longest for symbol in symbols]
-        every = every + longest
-    return every[1:]  # without the empty one
+        candidates = candidates + longest
+    return candidates[1:]  # without the empty one
 
 
 class _Least:
@@ -365,16 +392,27 @@ class _Least:
         self.worst: dict[str, dict[str, Any] | None] = dict.fromkeys(ATTACKS)
 
     def offer(self, attack: str, left: int, release: int, bk: Sequence[Any]) -> None:
+        """Keep a number left if it is the least one so far. Candidates that leave no record are not realisable."""
         least = self.values[attack]
         if left >= 1 and (least is None or left < least):
             self.values[attack] = left
             self.worst[attack] = {"release": release + 1, "bk": list(bk)}
 
     def try_all(self, cracks: Mapping[tuple[int, int], PairCracks], bk: Sequence[Any]) -> None:
-        """Offer every micro attack and every composition for one candidate."""
-        for target in {release for numbers in cracks for release in numbers}:
-            with_later = [pair for (i, _), pair in cracks.items() if i == target]
-            with_earlier = [pair for (_, j), pair in cracks.items() if j == target]
+        """Offer every micro attack and every composition for one candidate.
+
+        Parameters
+        ----------
+        cracks
+            Cracks of the candidate by pair of releases, earlier one first.
+        bk
+            The candidate.
+        """
+        targets = {release for pair_of_releases in cracks for release in pair_of_releases}
+        for target in targets:
+            # Every pair of the target has the same matching set in it, so its size is read from the first pair.
+            with_later = [pair for (earlier, _), pair in cracks.items() if earlier == target]
+            with_earlier = [pair for (_, later), pair in cracks.items() if later == target]
             if with_later:
                 size = sum(with_later[0].size1.values())
                 self.offer("fa", size - best_of(pair.f for pair in with_later), target, bk)
@@ -382,8 +420,9 @@ class _Least:
                 size = sum(with_earlier[0].size2.values())
                 self.offer("ca", size - best_of(pair.c for pair in with_earlier), target, bk)
                 self.offer("ba", size - best_of(pair.b for pair in with_earlier), target, bk)
-        for (_, j), first in cracks.items():
-            for (middle, last), second in cracks.items():
-                if middle == j:
-                    self.offer("bf", sum(first.size2.values()) - b_then_f(first, second), j, bk)
-                    self.offer("bc", sum(second.size2.values()) - b_then_c(first, second), last, bk)
+        for (_, middle), first in cracks.items():
+            for (begin, last), second in cracks.items():
+                if begin != middle:
+                    continue
+                self.offer("bf", sum(first.size2.values()) - b_then_f(first, second), middle, bk)
+                self.offer("bc", sum(second.size2.values()) - b_then_c(first, second), last, bk)

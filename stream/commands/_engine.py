@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from connectors.store.base import FileEntry
+    from models.eventlog import Column
     from models.variants import VariantTable
     from stream.engine import Engine
     from stream.engine.contract import CountQuery
@@ -93,7 +94,7 @@ def opened(kind: str, path: Path, reading: Reading, work: Path, memory: str | No
         engine.close()
 
 
-def table(kind: str, path: Path, reading: Reading, memory: str | None, asked: CountQuery) -> VariantTable:
+def table(kind: str, path: Path, reading: Reading, memory: str | None, count_query: CountQuery) -> VariantTable:
     """Return the table of variants of a data set."""
     from stream.commands._output import progress
     from stream.engine.source import url_of
@@ -105,7 +106,7 @@ def table(kind: str, path: Path, reading: Reading, memory: str | None, asked: Co
         opened(kind, path, reading, work, memory) as engine,
     ):
         task = bar.add_task(f"{path}: reading", total=None)
-        return engine.count(asked, lambda what: bar.update(task, description=f"{path}: {what}")).table
+        return engine.count(count_query, lambda what: bar.update(task, description=f"{path}: {what}")).table
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +122,17 @@ class EngineRelease:
     output: Path | None
 
 
-def anonymize(asked: EngineRelease, kind: str, memory: str | None, log: Path, reading: Reading) -> Mapping[str, Any]:
+def anonymize(request: EngineRelease, kind: str, memory: str | None, log: Path, reading: Reading) -> Mapping[str, Any]:
     """Count, plan, apply and write; the documented JSON of `anonymize`."""
     from stream.commands._output import progress
     from stream.engine import dataset
     from stream.engine.source import url_of
     from stream.engine.work import workspace
 
-    asked.mechanism.variants_by()
-    if asked.durations:
+    request.mechanism.variants_by()
+    if request.durations:
         raise InputError("--format duration: a data set has timestamps; name a .csv or .parquet file with -o")
-    target = None if asked.output is None else _folder(url_of(asked.output))
+    target = None if request.output is None else _folder(url_of(request.output))
     if target is not None:
         dataset.refuse_existing(target, url_of(log))
     place = target or url_of(log)
@@ -140,7 +141,7 @@ def anonymize(asked: EngineRelease, kind: str, memory: str | None, log: Path, re
         progress() as bar,
         opened(kind, log, reading, work, memory) as engine,
     ):
-        return _EngineRun(asked, engine, work, bar).result(target)
+        return _EngineRun(request, engine, work, bar).result(target)
 
 
 def _folder(target: str) -> str:
@@ -154,33 +155,33 @@ def _folder(target: str) -> str:
 class _EngineRun:
     """One release by an engine."""
 
-    def __init__(self, asked: EngineRelease, engine: Engine, work: Path, bar: Progress) -> None:
-        self._asked, self._engine, self._work, self._bar = asked, engine, work, bar
+    def __init__(self, request: EngineRelease, engine: Engine, work: Path, bar: Progress) -> None:
+        self._request, self._engine, self._work, self._bar = request, engine, work, bar
         self._task = bar.add_task("reading", total=None)
 
-    def _tell(self, what: str) -> None:
+    def _report_step(self, what: str) -> None:
         self._bar.update(self._task, description=what)
 
     def result(self, target: str | None) -> Mapping[str, Any]:
         """Count and plan; write the release if there is a target."""
         from stream.release import single
 
-        mechanism = self._asked.mechanism
+        mechanism = self._request.mechanism
         exposure = self._counted()
         problem = single.tlkc_problem(mechanism, exposure)
         violations: Mapping[str, Any] = {}
-        if self._asked.list_violations:
+        if self._request.list_violations:
             if problem is None:
                 raise InputError(f"--list-violations is for --mechanism tlkc, not {mechanism.kind}")
             violations = {"violations": single.violation_documents(problem)}
         if target is None:
             return violations
-        self._tell("mechanism")
-        build, seconds = single.release_once(mechanism, exposure, keep_resources=self._asked.keep_resources)
-        if self._asked.released:
+        self._report_step("mechanism")
+        build, seconds = single.release_once(mechanism, exposure, keep_resources=self._request.keep_resources)
+        if self._request.released:
             from stream.release.public_view import attributes_sentence
 
-            not_guaranteed = (*build.not_guaranteed, attributes_sentence(self._asked.released))
+            not_guaranteed = (*build.not_guaranteed, attributes_sentence(self._request.released))
             build = replace(build, not_guaranteed=not_guaranteed)
         self._write(target, exposure, build)
         return {**single.summary(mechanism, exposure, build, seconds), **violations}
@@ -192,15 +193,15 @@ class _EngineRun:
         from stream.engine.contract import CountQuery
         from stream.release.contract import Exposure
 
-        mechanism, sensitive = self._asked.mechanism, tuple(self._asked.sensitive)
-        if self._asked.released and not mechanism.releases_attributes:
+        mechanism, sensitive = self._request.mechanism, tuple(self._request.sensitive)
+        if self._request.released and not mechanism.releases_attributes:
             raise InputError(f"--release-attributes: {mechanism.kind} releases no attributes of cases")
-        public = tuple(name for name in self._asked.released if name not in sensitive)
+        public = tuple(name for name in self._request.released if name not in sensitive)
         if not mechanism.releases_attributes:
             sensitive = ()
-        counted = self._engine.count(
-            CountQuery(mechanism.variants_by(), sensitive, public, bins=getattr(mechanism, "bins", {})), self._tell
-        )
+        bins = getattr(mechanism, "bins", {})
+        query = CountQuery(mechanism.variants_by(), sensitive, public, bins=bins)
+        counted = self._engine.count(query, self._report_step)
         mechanism.check_unit(counted.unit)
         log = counted.table.log
         return Exposure(log, np.ones(log.n_cases, dtype=np.bool_), sensitive, 0, cases=counted.table.count)
@@ -216,23 +217,27 @@ class _EngineRun:
         from stream.release.public_files import carried
         from stream.release.public_view import GROUP
 
-        mechanism = self._asked.mechanism
+        mechanism = self._request.mechanism
         assert exposure.cases is not None  # noqa: S101 - a table has them
         plan = VariantPlan.of(carried(build), build.origin, exposure.cases)
-        leaving = (
-            dataset.made(plan, lambda size: [secrets.token_hex(ID_DIGITS // 2) for _ in range(size)])
-            if plan.is_made
-            else self._engine.leaving(plan, Draws(), self._tell)
-        )
+        if plan.is_made:  # records that are nobody's case have no source case to draw an id from
+            leaving = dataset.made(plan, lambda size: [secrets.token_hex(ID_DIGITS // 2) for _ in range(size)])
+        else:
+            leaving = self._engine.leaving(plan, Draws(), self._report_step)
+        # Cases of each row of the table that leave, for the values that enough of them share.
+        rows_that_leave = build.origin[build.origin >= 0]
         leave = np.zeros(exposure.log.n_cases, dtype=np.int64)
-        leave[build.origin[build.origin >= 0]] = exposure.cases[build.origin[build.origin >= 0]]
+        leave[rows_that_leave] = exposure.cases[rows_that_leave]
         classes, least = exposure.log.case_attributes, getattr(mechanism, "K", GROUP)
-        held = [name for name in self._asked.released if name in exposure.sensitive]
-        shown = dataset.ReleasedAttributes(
-            {name: self._engine.values(name).values for name in self._asked.released if name not in held},
-            {name: common_values(classes[name], leave, least) for name in held},
-        )
-        parameters = public_parameters(mechanism, self._asked.released)
+        public: dict[str, tuple[Any, ...]] = {}
+        by_row: dict[str, Column] = {}
+        for name in self._request.released:
+            if name in exposure.sensitive:  # a column of the table of variants
+                by_row[name] = common_values(classes[name], leave, least)
+            else:
+                public[name] = self._engine.values(name).values
+        shown = dataset.ReleasedAttributes(public, by_row)
+        parameters = public_parameters(mechanism, self._request.released)
         privacy = {
             "mechanism": mechanism.kind,
             "parameters": parameters,
@@ -241,11 +246,15 @@ class _EngineRun:
         }
         self._bar.update(self._task, total=plan.cases)
         dataset.write(
-            target, self._work, plan, leaving, shown,
-            lambda files: _manifest(mechanism, exposure, build, plan, self._asked.released, files),
+            target,
+            self._work,
+            plan,
+            leaving,
+            shown,
+            manifest=lambda files: _manifest(mechanism, exposure, build, plan, self._request.released, files),
             privacy={"anonymizations": privacy, "time_basis": build.time_basis},
-            tell=lambda done: self._bar.update(self._task, completed=done),
-        )  # fmt: skip
+            report_cases=lambda done: self._bar.update(self._task, completed=done),
+        )
 
 
 def _manifest(

@@ -132,7 +132,7 @@ class _ReadingFlags:
             object_type=self.object_type,
             lifecycle=self.lifecycle,
             skip_bad_rows=self.skip_bad_rows or None,
-            say=tell,
+            say=print_note,
             on_bad_rows=RowsFile(self.bad_rows),
         )
 
@@ -201,7 +201,7 @@ def _group(kind: Any) -> _Group | None:
     )
 
 
-def tell(note: str) -> None:
+def print_note(note: str) -> None:
     """Print a note about a file, such as a guess, on stderr."""
     typer.echo(f"veilstream: {visible(note)}", err=True)
 
@@ -220,7 +220,7 @@ class RowsFile:
         name = "stdin" if bad.source == "-" else bad.source.rstrip("/")
         target = self.path or Path(f"{name}{SUFFIX}")
         write(bad, target)
-        tell(f"{bad.report()}; the rows are in {target}")
+        print_note(f"{bad.report()}; the rows are in {target}")
 
 
 def read_as_declared(log: Path, reading: Reading) -> EventLog:

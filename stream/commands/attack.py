@@ -1,4 +1,8 @@
-"""`veilstream attack L1 L2 [L3 ...]`: correspondence attacks on releases that somebody compares."""
+"""`veilstream attack L1 L2 [L3 ...]`: correspondence attacks on releases that somebody compares.
+
+The command reads the releases (in memory, or as variants that an engine counts), attacks every pair of them, and, if
+there are more than two, the series. It prints tables, or one JSON document (`--json`).
+"""
 
 from __future__ import annotations
 
@@ -94,6 +98,7 @@ def command(
         logs_read = [read_log(path, reading=reading) for path in releases]
         logs = question.simple_logs(logs_read, attributes, names=releases)
     else:
+        # An engine returns each variant once, with its number of cases: the attacks need no more.
         counted = [_counted(question, path, reading, engine, attributes) for path in releases]
         variants = [table.log for table in counted]
         cases = [table.count for table in counted]
@@ -126,6 +131,7 @@ def _counted(
     from models.knowledge import Knowledge
     from stream.engine.contract import CountQuery
 
+    # The variants must differ by everything that is linked on, and not only by what is known.
     reads_both = {"activity", "resource"} <= set(question.carries)
     attribute = "ar" if reads_both else question.attribute
     structure = "rel" if "relative_time" in question.carries else "seq"
@@ -208,6 +214,7 @@ def _taxonomy(path: Path) -> dict[str, str]:
 
 
 def _show(pairs: list[AttackedPair], body: dict[str, Any]) -> None:
+    """Print the tables of pairs, of the series and of named candidates, as far as they exist."""
     from models.attacks.correspondence import LEGEND, missing_linkers
 
     console = tables()
@@ -215,8 +222,9 @@ def _show(pairs: list[AttackedPair], body: dict[str, Any]) -> None:
     table = grid("releases", "n", "linker", *names, "fc", "cc", "bc", left=3)
     for earlier, later, answer in pairs:
         for row in answer.json()["results"]:
+            compared = f"{earlier + 1}, {later + 1}"
             shares = ["-" if row[name] is None else f"{row[name]:.2f}" for name in ("fc", "cc", "bc")]
-            table.add_row(f"{earlier + 1}, {later + 1}", str(row["n"]), row["linker"], *_numbers(row, names), *shares)
+            table.add_row(compared, str(row["n"]), row["linker"], *_numbers(row, names), *shares)
     console.print(table)
     for sentence in missing_linkers(pairs):
         console.print(sentence)
@@ -232,11 +240,12 @@ def _numbers(row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def _show_series(console: Any, series: Mapping[str, Any]) -> None:
-    names = ("fa", "ca", "ba", "bf", "bc")
-    table = grid("series", "n", *names, "all candidates")
+    from models.attacks.series import ATTACKS
+
+    table = grid("series", "n", *ATTACKS, "all candidates")
     for row in series["results"]:
         all_candidates = "yes" if row["complete"] else "no, the worst of each pair"
-        table.add_row(f"1..{series['releases']}", str(row["n"]), *_numbers(row, names), all_candidates)
+        table.add_row(f"1..{series['releases']}", str(row["n"]), *_numbers(row, ATTACKS), all_candidates)
     console.print(table)
 
 

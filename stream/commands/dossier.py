@@ -105,7 +105,7 @@ def _alternatives(folder: Path, evidence: DossierEvidence, original: Path, today
         raise InputError("--original needs the configuration, and the folder keeps none: give it with -c FILE")
     with progress() as bar:
         reading = bar.add_task("reading", total=None)
-        log = read_log(original, reading=settings.reading(options.tell))
+        log = read_log(original, reading=settings.reading(options.print_note))
         check_original(log, settings, ledger_view(folder), str(original))
         bar.remove_task(reading)
         task = bar.add_task("alternatives", total=len(alternatives(publication, settings, log)))

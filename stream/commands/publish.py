@@ -39,7 +39,7 @@ def command(
     columns = settings.process.columns
     with progress() as bar:
         # Ingest drops transitions and logs them, once.
-        reading = replace(settings.reading(options.tell), lifecycle=None, on_bad_rows=options.RowsFile())
+        reading = replace(settings.reading(options.print_note), lifecycle=None, on_bad_rows=options.RowsFile())
         events = options.read_as_declared(log, reading)
         task = bar.add_task("publishing", total=events.n_events)
         sent = publish_log(

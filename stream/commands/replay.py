@@ -127,7 +127,7 @@ def command(
     with progress() as bar:
         loading = bar.add_task(f"reading {log.name}", total=None)
         left_out: list[BadRows] = []
-        how = replace(loaded.reading(options.tell), on_bad_rows=left_out.append)
+        how = replace(loaded.reading(options.print_note), on_bad_rows=left_out.append)
         events = options.read_as_declared(log, how)
         bar.remove_task(loading)
         if compare:

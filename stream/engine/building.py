@@ -22,7 +22,7 @@ from models.errors import InputError, VeilstreamError
 from models.eventlog import EventLog, Ints
 from models.variants import VariantPlan, VariantTable
 from stream.engine import open_engine
-from stream.engine.contract import ID_DIGITS, CountQuery, Draws, Engine, Tell, silent
+from stream.engine.contract import ID_DIGITS, CountQuery, Draws, Engine, ReportStep, report_nothing
 from stream.engine.work import workspace
 from stream.ledger.folder import BUILDING
 from stream.ledger.layout import OperatorLayout
@@ -87,7 +87,9 @@ def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure, memory: Any
     return applied(planned, exposure, _rows(engine, plan, exposure.log.case_ids))
 
 
-def counted(engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], tell: Tell = silent) -> VariantTable:
+def counted(
+    engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], report_step: ReportStep = report_nothing
+) -> VariantTable:
     """Return the table of variants on which the mechanism plans.
 
     Parameters
@@ -98,16 +100,16 @@ def counted(engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], te
         The mechanism.
     sensitive
         Sensitive attributes.
-    tell
-        Called with each line of progress.
+    report_step
+        Called with the name of each step.
 
     Raises
     ------
     InputError
         If the mechanism needs more than a table of variants.
     """
-    asked = CountQuery(mechanism.variants_by(), sensitive, bins=getattr(mechanism, "bins", {}))
-    counted_variants = engine.count(asked, tell)
+    count_query = CountQuery(mechanism.variants_by(), sensitive, bins=getattr(mechanism, "bins", {}))
+    counted_variants = engine.count(count_query, report_step)
     mechanism.check_unit(counted_variants.unit)
     return counted_variants.table
 

@@ -25,11 +25,11 @@ ID_DIGITS = 20
 BLOCK = 64
 """Bytes of a block of SHA-256: HMAC pads its key to it."""
 
-Tell = Callable[[str], None]
-"""Called with the next step of an engine, in a word or two."""
+ReportStep = Callable[[str], None]
+"""Called with the name of the next step of an engine, in a word or two."""
 
 
-def silent(_: str) -> None:
+def report_nothing(_: str) -> None:
     """Report nothing."""
 
 
@@ -112,7 +112,7 @@ class Engine(Protocol):
         """Cases of the data set, once it is counted."""
         ...
 
-    def count(self, asked: CountQuery, tell: Tell = silent) -> Counted:
+    def count(self, count_query: CountQuery, report_step: ReportStep = report_nothing) -> Counted:
         """Return the table of variants of the data set."""
         ...
 
@@ -120,7 +120,7 @@ class Engine(Protocol):
         """Return the distinct values of a public attribute, which the codes of `Leaving` refer to."""
         ...
 
-    def leaving(self, plan: VariantPlan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
+    def leaving(self, plan: VariantPlan, draws: Draws, report_step: ReportStep = report_nothing) -> Iterator[Leaving]:
         """Return the cases that leave, ascending by released id.
 
         Parameters
@@ -129,8 +129,8 @@ class Engine(Protocol):
             The plan of the release.
         draws
             Secret draws, from which the released ids follow.
-        tell
-            Called with the number of cases so far.
+        report_step
+            Called with the name of each step.
         """
         ...
 

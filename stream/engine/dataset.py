@@ -131,7 +131,7 @@ def write(
     manifest: Callable[[list[FileEntry]], Mapping[str, Any]],
     *,
     privacy: Mapping[str, Any],
-    tell: Callable[[int], None] = lambda _: None,
+    report_cases: Callable[[int], None] = lambda _: None,
     ops: FileOps | None = None,
 ) -> list[FileEntry]:
     """Write the release to a folder or URL, and return its files.
@@ -152,7 +152,7 @@ def write(
         Makes the manifest of the list of files.
     privacy
         Header of each file.
-    tell
+    report_cases
         Called with the number of cases written so far.
     ops
         File operations, for tests of crashes.
@@ -165,7 +165,7 @@ def write(
     disk, folder = ops or FileOps(), work / "release"
     try:
         folder.mkdir()
-        files = _parts(folder, plan, leaving, shown, privacy, tell)
+        files = _parts(folder, plan, leaving, shown, privacy, report_cases)
         listed = [_durable(path, disk) for path in files]
         (folder / MANIFEST).write_bytes(encode_manifest(manifest(listed)))
         disk.fsync(folder / MANIFEST)
@@ -190,7 +190,7 @@ def _parts(
     leaving: Iterable[Leaving],
     shown: ReleasedAttributes,
     privacy: Mapping[str, Any],
-    tell: Callable[[int], None],
+    report_cases: Callable[[int], None],
 ) -> list[Path]:
     import pyarrow.parquet as pq
 
@@ -211,7 +211,7 @@ def _parts(
             writer.write_table(table)
             rows += table.num_rows
             cases += len(part.ids)
-            tell(cases)
+            report_cases(cases)
     finally:
         if writer is not None:
             writer.close()

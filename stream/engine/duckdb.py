@@ -59,9 +59,10 @@ class DuckDb(SqlEngine):
     def _add(self, name: str, columns: Mapping[str, Any]) -> None:
         import pyarrow as pa
 
-        self._connection.register("handed_in", pa.table(dict(columns)))
-        self._store(name, "SELECT * FROM handed_in")
-        self._connection.unregister("handed_in")
+        # duckdb reads a registered table in place, so the rows are copied before it is unregistered.
+        self._connection.register("python_columns", pa.table(dict(columns)))
+        self._store(name, "SELECT * FROM python_columns")
+        self._connection.unregister("python_columns")
 
     def _arrow(self, query: str) -> Any:
         return self._connection.sql(query).to_arrow_table()
@@ -96,9 +97,9 @@ class DuckDb(SqlEngine):
         query = f"SELECT {listed}, {file} AS f, {row} AS n FROM ({rows}) AS raw"  # noqa: S608 - names are quoted
         # Parquet is read again by each query that needs it; CSV is parsed once.
         if self._source.kind == CSV:
-            self._store("placed", query)
+            self._store("raw_events", query)
         else:
-            self._view("placed", query)
+            self._view("raw_events", query)
 
     def _raw(self) -> tuple[str, str, str]:
         """Return a query of all needed columns as the files have them, and the names of its columns of file and row.
@@ -168,18 +169,15 @@ class DuckDb(SqlEngine):
         return f"nullif({self._quoted(column)}, '')"
 
     def _attribute(self, column: str | None) -> str:
+        if column is not None and self._source.kind == CSV:
+            return self._csv_text(column)
+        return super()._attribute(column)
+
+    def _check_attribute_type(self, column: str, kind: Any) -> None:
         import pyarrow as pa
 
-        if column is None:
-            return "CAST(NULL AS INT)"
-        if self._source.kind == CSV:
-            return self._csv_text(column)
-        name, kind = self._quoted(column), self._source.types.get(column, pa.string())
-        if pa.types.is_floating(kind):
-            return f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END"
         if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             raise InputError(f"{self._source.name}: column {column!r} is {kind}; only --engine embedded reads it")
-        return name
 
     def _time(self) -> tuple[str, str]:
         import pyarrow as pa
@@ -224,7 +222,11 @@ def _literal(text: str) -> str:
 
 
 def _time_of_text(name: str) -> tuple[str, str]:
-    """Nanoseconds of a text of ISO 8601, and whether it has a zone."""
+    """Return two expressions: nanoseconds of a text of ISO 8601, NULL for another text; and whether it has a zone.
+
+    duckdb reads date and clock. The fraction (up to nine digits) and the offset of the zone, such as +02:00, are added
+    here, since its own times end at the microsecond.
+    """
     text = f"trim({name})"
     parts = f"regexp_extract({text}, {_literal(ISO)}, ['date', 'clock', 'fraction', 'zone'])"
     moment = f"epoch_us(TRY_CAST({parts}.date || ' ' || {parts}.clock AS TIMESTAMP)) * 1000"

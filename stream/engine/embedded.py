@@ -13,7 +13,7 @@ from models.anonymize.sensitive import class_columns, refuse_identifying
 from models.anonymize.values import coarser_unit, written
 from models.eventlog import Column, EventLog, Ints
 from models.variants import GONE, VariantPlan, variant_table
-from stream.engine.contract import ID_DIGITS, Counted, CountQuery, Draws, Leaving, Tell, silent
+from stream.engine.contract import ID_DIGITS, Counted, CountQuery, Draws, Leaving, ReportStep, report_nothing
 
 BATCH = 50_000
 """Cases of one batch of `leaving`."""
@@ -32,31 +32,31 @@ class Embedded:
         """Cases of the log."""
         return self._log.n_cases
 
-    def count(self, asked: CountQuery, tell: Tell = silent) -> Counted:
+    def count(self, count_query: CountQuery, report_step: ReportStep = report_nothing) -> Counted:
         """Return the table of the log. InputError for an attribute that it lacks or that names cases."""
-        tell("variants")
-        knowledge = asked.knowledge
+        report_step("variants")
+        knowledge = count_query.knowledge
         unit = coarser_unit(self._log, knowledge.T) if knowledge.structure == "rel" else None
-        names = tuple(dict.fromkeys((*asked.sensitive, *asked.public)))
+        names = tuple(dict.fromkeys((*count_query.sensitive, *count_query.public)))
         log = self._log
-        if asked.written:
-            refuse_identifying(log, names, asked.bins)
+        if count_query.written:
+            refuse_identifying(log, names, count_query.bins)
             log = written(log, names)
-        sensitive_columns = {name: log.case_values(name) for name in asked.sensitive}
-        classes = (
-            class_columns(log, asked.sensitive, asked.bins) if asked.classes and asked.written else sensitive_columns
-        )
+        if count_query.classes and count_query.written:
+            classes = class_columns(log, count_query.sensitive, count_query.bins)
+        else:
+            classes = {name: log.case_values(name) for name in count_query.sensitive}
         table, self._row = variant_table(log, knowledge, classes)
-        self._public = {name: log.case_values(name) for name in asked.public}
+        self._public = {name: log.case_values(name) for name in count_query.public}
         return Counted(table, unit)
 
     def values(self, name: str) -> Column:
         """Return the distinct values of a public attribute."""
         return self._public[name]
 
-    def leaving(self, plan: VariantPlan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
+    def leaving(self, plan: VariantPlan, draws: Draws, report_step: ReportStep = report_nothing) -> Iterator[Leaving]:
         """Yield the cases that leave, ascending by released id."""
-        tell("cases")
+        report_step("cases")
         drawn = np.asarray([draws.of("place", case) for case in self._log.case_ids])
         trace = plan.assigned(self._row, drawn)
         chosen = np.flatnonzero(trace != GONE)

@@ -27,27 +27,27 @@ from stream.engine.contract import CountQuery
 # Engines count; this module decides the meaning of a value, on the few distinct ones.
 
 
-def check_bins(asked: CountQuery) -> None:
+def check_bins(count_query: CountQuery) -> None:
     """Refuse bins of an attribute that the query does not name as sensitive."""
-    other_attributes = sorted(set(asked.bins) - set(asked.sensitive))
+    other_attributes = sorted(set(count_query.bins) - set(count_query.sensitive))
     if other_attributes:
         raise InputError(f"bins are given for {', '.join(other_attributes)}, which is not a sensitive attribute here")
 
 
-def labels(texts: Sequence[str], asked: CountQuery, *, resource: bool = False) -> Column:
+def labels(texts: Sequence[str], count_query: CountQuery, *, resource: bool = False) -> Column:
     """Return the label of each distinct text of activities or resources, as a column over the texts.
 
     Parameters
     ----------
     texts
         The distinct texts.
-    asked
+    count_query
         The query: raw labels, or labels as releases write them.
     resource
         Whether the texts are resources.
     """
     column = Column(np.arange(len(texts), dtype=np.int32), tuple(texts))
-    if not asked.written:
+    if not count_query.written:
         return column
     missing = Column(np.full(len(texts), MISSING, dtype=np.int32), ())
     if resource:
@@ -55,7 +55,9 @@ def labels(texts: Sequence[str], asked: CountQuery, *, resource: bool = False) -
     return written(_log(len(texts), column, missing)).activity
 
 
-def attribute(name: str, of_case: Column | None, of_event: Column | None, cases: Ints, asked: CountQuery) -> Column:
+def attribute(
+    name: str, of_case: Column | None, of_event: Column | None, cases: Ints, count_query: CountQuery
+) -> Column:
     """Return the value of an attribute in each kind of case, in the form that the query needs.
 
     A kind is a pair: the value of the case, and the last value of its events.
@@ -69,7 +71,7 @@ def attribute(name: str, of_case: Column | None, of_event: Column | None, cases:
         has no such column.
     cases
         int64[kinds], number of cases of each kind.
-    asked
+    count_query
         The query: raw values, written values, or (for a sensitive attribute) classes.
 
     Raises
@@ -83,12 +85,12 @@ def attribute(name: str, of_case: Column | None, of_event: Column | None, cases:
     log = log.with_columns(
         case={} if of_case is None else {name: of_case}, event={} if of_event is None else {name: of_event}
     )
-    if not asked.written:
+    if not count_query.written:
         return log.case_values(name)
-    bins = {name: asked.bins[name]} if name in asked.bins else None
+    bins = {name: count_query.bins[name]} if name in count_query.bins else None
     refuse_identifying(log, (name,), bins, cases)
     log = written(log, (name,))
-    if name in asked.sensitive and asked.classes:
+    if name in count_query.sensitive and count_query.classes:
         return class_columns(log, (name,), bins, cases)[name]
     return log.case_values(name)
 

@@ -24,7 +24,7 @@ from stream.engine.sql import BATCH, SqlEngine
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LAST = 2**63 - 1
+MOST_NANOSECONDS = 2**63 - 1
 """The largest number of 64 bits; nanoseconds reach it in the year 2262."""
 
 CASES_AT_ONCE = 2_000_000
@@ -128,7 +128,7 @@ class Spark(SqlEngine):
         expressions = [f"{expression} AS {name}" for name, expression in columns.items()]
         expressions.append("_metadata.row_index AS n")
         if len(paths) == 1:
-            rows.selectExpr(*expressions, "CAST(0 AS BIGINT) AS f").createOrReplaceTempView("placed")
+            rows.selectExpr(*expressions, "CAST(0 AS BIGINT) AS f").createOrReplaceTempView("raw_events")
             return
         # Spark writes file:/x or file:///x. Both are in the table, so a row needs no pattern.
         numbers = {}
@@ -136,23 +136,17 @@ class Spark(SqlEngine):
             numbers[path] = number
             numbers[path.replace("file:///", "file:/")] = number
         files = self._session.createDataFrame(list(numbers.items()), "path STRING, f BIGINT")
-        placed = rows.selectExpr(*expressions, "_metadata.file_path AS path")
-        placed.join(files.hint("broadcast"), "path", "left").drop("path").createOrReplaceTempView("placed")
+        raw_events = rows.selectExpr(*expressions, "_metadata.file_path AS path")
+        raw_events.join(files.hint("broadcast"), "path", "left").drop("path").createOrReplaceTempView("raw_events")
 
     # Columns
 
-    def _attribute(self, column: str | None) -> str:
+    def _check_attribute_type(self, column: str, kind: Any) -> None:
         import pyarrow as pa
 
-        if column is None:
-            return "CAST(NULL AS INT)"
-        name, kind = self._quoted(column), self._source.types.get(column, pa.string())
-        if pa.types.is_floating(kind):
-            return f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END"
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        if is_text or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-            return name
-        raise InputError(f"{self._source.name}: column {column!r} is {kind}; --engine duckdb or embedded reads it")
+        if not (is_text or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+            raise InputError(f"{self._source.name}: column {column!r} is {kind}; --engine duckdb or embedded reads it")
 
     def _time(self) -> tuple[str, str]:
         files = self._source
@@ -209,12 +203,16 @@ def _product(number: str, unit: int) -> str:
 
     Spark would end with an exception of its own, and the check of the years could not name the row.
     """
-    end = f"IF({number} IS NULL, NULL, IF({number} < 0, -{LAST}L, {LAST}L))"
+    end = f"IF({number} IS NULL, NULL, IF({number} < 0, -{MOST_NANOSECONDS}L, {MOST_NANOSECONDS}L))"
     return f"coalesce(try_multiply({number}, {unit}L), {end})"
 
 
 def _id_ranges(cases: int) -> list[tuple[str, str]]:
-    """Ranges of released ids, which are equally likely: the driver holds and sorts one at once."""
+    """Return ranges of released ids [low, high) that hold about `CASES_AT_ONCE` cases each.
+
+    The driver holds and sorts one range at once. Ids are equally likely hexadecimal texts, so their first four digits
+    divide them evenly; "g" is above every id.
+    """
     parts = min(1 << 12, max(1, -(-cases // CASES_AT_ONCE)))
     ends = [f"{(place << 16) // parts:04x}" for place in range(parts)]
     return list(zip(ends, [*ends[1:], "g"], strict=True))

@@ -4,15 +4,21 @@ SQL groups, sorts and counts. Python decides the meaning of texts (labels, times
 distinct values, by the functions that read a log in memory. A dialect (`stream.engine.duckdb`, `stream.engine.spark`)
 reads the files, keeps tables, and writes the few expressions that differ.
 
-Tables and columns of the queries:
+`count` makes these tables, each from the one before:
 
-* `placed`: one row for each event: case c, activity a, resource r, time t (ns), z (whether t is in UTC), file f, row n
-  in the file; and for the attribute at place 0 the value x0 of the case and the value y0 of the event;
-* `base`: `placed` with all times in UTC, without z;
-* `acts`, `actors`: text v of an activity or resource, and code k of its label;
-* `gathered`: one row for each case: c, its items in order (`trace`), its first row (`first`), x0, and the last y0;
-* `kinds0`: distinct (x, y) of an attribute; `codes0`: the code k0 of its class or value;
-* `held`: `gathered` with codes instead of values; `variants`: its rows grouped by trace and sensitive codes.
+    raw_events -> utc_events -> case_traces -> coded_traces -> variants
+
+* `raw_events`: one row for each event: case c, activity a, resource r, time t (ns), z (whether t is in UTC), file f,
+  row n in the file; and for the attribute at place 0 the value x0 of the case and the value y0 of the event;
+* `utc_events`: `raw_events` with all times in UTC, without z;
+* `activity_codes`, `resource_codes`: text v of an activity or resource, and code k of its label;
+* `case_traces`: one row for each case: c, its items in order (`trace`), its first row (`first`), x0, and the last y0;
+* `kinds0`: distinct (x0, y0), the kinds of cases by the attribute; `codes0`: the code k0 of the class or value of each
+  kind;
+* `coded_traces`: `case_traces` with the codes k0, k1, ... in place of attribute values;
+* `variants`: rows of `coded_traces` grouped by trace and sensitive codes, with their number of cases.
+
+`leaving` joins `coded_traces` with `parts`: the released trace of each part of a row of `variants`.
 """
 
 from __future__ import annotations
@@ -34,7 +40,7 @@ from models.instants import INSTANTS, OUTSIDE
 from models.knowledge import NANOSECONDS, Knowledge, Unit
 from models.variants import GONE, VariantPlan, VariantTable, table_of
 from stream.engine import source
-from stream.engine.contract import ID_DIGITS, Counted, CountQuery, Draws, Leaving, Tell, silent
+from stream.engine.contract import ID_DIGITS, Counted, CountQuery, Draws, Leaving, ReportStep, report_nothing
 from stream.engine.source import CSV, MINUTE, DataFiles, alphabet_of, local_minutes, units_coarser_than
 
 BATCH = 50_000
@@ -68,15 +74,15 @@ class SqlEngine(ABC):
     NAME: str
     """The engine's name in messages."""
     QUOTE: str
-    """The sign around a name of a column."""
+    """The quote sign around the name of a column."""
     DIVIDE: str
-    """The operator of whole division, towards zero."""
+    """The operator of integer division, which rounds towards zero."""
     ENCODED_CASE: str
     """The bytes of a case's name (c) in UTF-8."""
 
     def __init__(self, files: DataFiles) -> None:
         self._source = files
-        self._asked = CountQuery(Knowledge())
+        self._count_query = CountQuery(Knowledge())
         self._cases = 0
         self._public: dict[str, Column] = {}
         self._span = (0, 0)
@@ -88,7 +94,7 @@ class SqlEngine(ABC):
 
     @abstractmethod
     def _place(self, columns: Mapping[str, str]) -> None:
-        """Make the view `placed` of these expressions by name, with f and n added."""
+        """Make the view `raw_events` of these expressions by name, with f and n added."""
 
     @abstractmethod
     def _view(self, name: str, query: str) -> None:
@@ -119,8 +125,19 @@ class SqlEngine(ABC):
         """Return two expressions: nanoseconds since 1970 (NULL if there is no time), and whether they are in UTC."""
 
     @abstractmethod
-    def _attribute(self, column: str | None) -> str:
-        """Return the value of an attribute, NULL if missing. InputError for a type that is not read."""
+    def _check_attribute_type(self, column: str, kind: Any) -> None:
+        """Refuse an attribute whose type this engine does not read.
+
+        Parameters
+        ----------
+        column, kind
+            Name of the column and its Arrow type, which is not floating.
+
+        Raises
+        ------
+        InputError
+            With another engine that reads it.
+        """
 
     @abstractmethod
     def _no_time(self, where: str) -> str:
@@ -141,6 +158,19 @@ class SqlEngine(ABC):
     def _sorted_by_case(self, rows: str, order: str) -> str:
         """Return the query `rows`, sorted as the grouping by case needs it."""
         return rows
+
+    def _attribute(self, column: str | None) -> str:
+        """Return the value of an attribute, NULL if missing. InputError for a type that is not read."""
+        import pyarrow as pa
+
+        if column is None:
+            return "CAST(NULL AS INT)"
+        name = self._quoted(column)
+        kind = self._source.types.get(column, pa.string())
+        if pa.types.is_floating(kind):
+            return f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END"
+        self._check_attribute_type(column, kind)
+        return name
 
     def _text(self, column: str, role: str) -> str:
         """Return a column as text, NULL if missing. InputError for a type that is not read."""
@@ -170,7 +200,7 @@ class SqlEngine(ABC):
         """Return the distinct values of a public attribute, which the codes of `Leaving` refer to."""
         return self._public[name]
 
-    def count(self, asked: CountQuery, tell: Tell = silent) -> Counted:
+    def count(self, count_query: CountQuery, report_step: ReportStep = report_nothing) -> Counted:
         """Return the table of variants of the data set.
 
         Raises
@@ -179,27 +209,27 @@ class SqlEngine(ABC):
             As the readers of a log in memory, with file and row.
         """
         with self._errors():
-            self._asked = asked
-            source.check_bins(asked)
-            knowledge = asked.knowledge
+            self._count_query = count_query
+            source.check_bins(count_query)
+            knowledge = count_query.knowledge
             if knowledge.structure == "rel" and knowledge.clock == "log" and knowledge.T in ("hours", "days"):
                 raise InputError('clock = "log": this log does not state by which clock it was written; use "utc"')
-            tell("reading")
+            report_step("reading")
             self._read()
-            tell("labels")
+            report_step("labels")
             items = self._items(knowledge)
-            tell("cases")
-            self._gather(knowledge, items)
-            tell("variants")
+            report_step("cases")
+            self._store_case_traces(knowledge, items)
+            report_step("variants")
             classes = [self._classes(place, name) for place, name in enumerate(self._names)]
             table = self._table(knowledge, items, classes)
             unit = self._unit(knowledge.T) if knowledge.structure == "rel" else None
             return Counted(table, unit)
 
-    def leaving(self, plan: VariantPlan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
+    def leaving(self, plan: VariantPlan, draws: Draws, report_step: ReportStep = report_nothing) -> Iterator[Leaving]:
         """Yield the cases that leave, ascending by released id. Call `count` first."""
-        tell("cases")
-        public = self._asked.public
+        report_step("cases")
+        public = self._count_query.public
         with self._errors():
             query = self._leaving(plan, draws)
             for batch in self._batches(query, plan.cases):
@@ -210,12 +240,12 @@ class SqlEngine(ABC):
     @property
     def _names(self) -> tuple[str, ...]:
         """Attributes by place: x0, y0 belong to the first."""
-        return tuple(dict.fromkeys((*self._asked.sensitive, *self._asked.public)))
+        return tuple(dict.fromkeys((*self._count_query.sensitive, *self._count_query.public)))
 
     @property
     def _sensitive_codes(self) -> list[str]:
-        """The columns of `held` by which variants differ."""
-        return [f"k{place}" for place, name in enumerate(self._names) if name in self._asked.sensitive]
+        """The columns of `coded_traces` by which variants differ."""
+        return [f"k{place}" for place, name in enumerate(self._names) if name in self._count_query.sensitive]
 
     def _row(self, query: str) -> dict[str, Any]:
         """Return the only row of a query."""
@@ -225,7 +255,7 @@ class SqlEngine(ABC):
     # Rows
 
     def _read(self) -> None:
-        """Make the views `placed` and `base`. InputError for a row that cannot be read."""
+        """Make the views `raw_events` and `utc_events`. InputError for a row that cannot be read."""
         names = self._source.names
         time, zoned = self._time()
         resource = "CAST(NULL AS STRING)"
@@ -248,7 +278,7 @@ class SqlEngine(ABC):
         if local_rows:
             self._read_local_times(kept)
         else:
-            self._view("base", f"SELECT {', '.join(kept)}, t FROM placed")  # noqa: S608 - names of ours
+            self._view("utc_events", f"SELECT {', '.join(kept)}, t FROM raw_events")  # noqa: S608 - names of ours
 
     def _check(self) -> int:
         """Refuse a data set with a row that lacks case, activity or time; return how many rows have local times.
@@ -260,28 +290,28 @@ class SqlEngine(ABC):
             "SELECT count(*) AS events, "  # noqa: S608 - names of ours
             f"count(*) FILTER (WHERE {NO_CASE}) AS no_case, count(*) FILTER (WHERE {NO_ACTIVITY}) AS no_activity, "
             f"count(*) FILTER (WHERE {NO_TIME}) AS no_time, count(*) FILTER (WHERE f IS NULL) AS no_file, "
-            "count(*) FILTER (WHERE NOT z) AS local, min(t) AS begin_time, max(t) AS end_time FROM placed"
+            "count(*) FILTER (WHERE NOT z) AS local, min(t) AS begin_time, max(t) AS end_time FROM raw_events"
         )
         if not counts["events"]:
             raise NoEventsError(f"{files.name}: the log holds no events")
         if counts["no_file"]:
             raise VeilstreamError(f"{files.name}: {self.NAME} names its files otherwise than they were listed")
-        for role, column, test in (("case", names.case, NO_CASE), ("activity", names.activity, NO_ACTIVITY)):
+        for role, column, condition in (("case", names.case, NO_CASE), ("activity", names.activity, NO_ACTIVITY)):
             if counts[f"no_{role}"]:
-                where = self._first_row_with("placed", test)
+                where = self._first_row_with("raw_events", condition)
                 raise InputError(f"{where}: no {column}; every event needs one (another column: --columns {role}=...)")
         if counts["no_time"]:
-            raise InputError(self._no_time(self._first_row_with("placed", NO_TIME)))
+            raise InputError(self._no_time(self._first_row_with("raw_events", NO_TIME)))
         # A local time is up to a day from UTC. Zones do not cover years far outside, so this check comes before them.
         margin = DAY if counts["local"] else 0
-        self._refuse_outside("placed", counts["begin_time"], counts["end_time"], margin)
+        self._refuse_outside("raw_events", counts["begin_time"], counts["end_time"], margin)
         self._span = counts["begin_time"], counts["end_time"]
         local_rows: int = counts["local"]
         return local_rows
 
-    def _first_row_with(self, table: str, test: str) -> str:
-        """Return file and number of the first row that fulfils a test."""
-        row = self._row(f"SELECT f, n FROM {table} WHERE {test} ORDER BY f, n LIMIT 1")  # noqa: S608 - names of ours
+    def _first_row_with(self, table: str, condition: str) -> str:
+        """Return file and number of the first row that meets a condition."""
+        row = self._row(f"SELECT f, n FROM {table} WHERE {condition} ORDER BY f, n LIMIT 1")  # noqa: S608 - ours
         return f"{self._source.files[row['f']]}: row {row['n'] + 1}"
 
     def _refuse_outside(self, table: str, begin: int, end: int, margin: int = 0) -> None:
@@ -292,33 +322,38 @@ class SqlEngine(ABC):
             raise InputError(f"{where}: {self._source.names.time} {OUTSIDE}")
 
     def _read_local_times(self, kept: list[str]) -> None:
-        """Make the view `base` from times without zone, by a table of the minutes that appear."""
+        """Make the view `utc_events` from times without zone, by a table of the minutes that appear.
+
+        Offsets of zones are whole minutes in the years that are read (`source.local_minutes`). So Python converts each
+        distinct minute once, to its `moment` in UTC, and SQL adds the seconds. All times of a minute that the zone
+        skips (when clocks go forward) are read as the moment after the jump.
+        """
         minute = f"t {self.DIVIDE} {MINUTE}"
-        minutes = self._arrow(f"SELECT DISTINCT {minute} AS m FROM placed WHERE NOT z")["m"].to_numpy()  # noqa: S608
+        minutes = self._arrow(f"SELECT DISTINCT {minute} AS m FROM raw_events WHERE NOT z")["m"].to_numpy()  # noqa: S608
         if self._source.zone is None:
-            raise zoneless(self._first_row_with("placed", "NOT z"), self._source.names.time)
+            raise zoneless(self._first_row_with("raw_events", "NOT z"), self._source.names.time)
         minute_of_zone, moment, skipped = local_minutes(
             minutes, self._source.zone, self._source.name, texts=self._source.times_are_texts
         )
         self._add("minutes", {"m": minute_of_zone, "moment": moment, "skipped": skipped})
-        columns = ", ".join(f"placed.{name}" for name in kept)
+        columns = ", ".join(f"raw_events.{name}" for name in kept)
         self._view(
-            "base",
+            "utc_events",
             f"SELECT /*+ BROADCAST(minutes) */ {columns}, "  # noqa: S608 - names of ours
             "CASE WHEN z THEN t WHEN skipped THEN moment "
             f"ELSE moment + (t - m * {MINUTE}) END AS t "
-            f"FROM placed LEFT JOIN minutes ON NOT z AND {minute} = m",
+            f"FROM raw_events LEFT JOIN minutes ON NOT z AND {minute} = m",
         )
-        span = self._row("SELECT min(t) AS begin_time, max(t) AS end_time FROM base")
-        self._refuse_outside("base", span["begin_time"], span["end_time"])
+        span = self._row("SELECT min(t) AS begin_time, max(t) AS end_time FROM utc_events")
+        self._refuse_outside("utc_events", span["begin_time"], span["end_time"])
         self._span = span["begin_time"], span["end_time"]
 
     # Items
 
     def _items(self, knowledge: Knowledge) -> dict[str, Column]:
-        """Return the labels of activities and resources that items contain, and make `acts` and `actors`."""
+        """Return the labels of the roles that items contain, and make `activity_codes` and `resource_codes`."""
         labels = {}
-        for role, column, table in (("activity", "a", "acts"), ("resource", "r", "actors")):
+        for role, column, table in (("activity", "a", "activity_codes"), ("resource", "r", "resource_codes")):
             if role in knowledge.carries:
                 labels[role] = self._labels(column, table, resource=role == "resource")
         if "resource" in labels and not (labels["resource"].codes >= 0).any():
@@ -330,68 +365,73 @@ class SqlEngine(ABC):
 
         texts = self._by_first_row(column)
         shown = [unguarded(text) for text in texts] if self._source.kind == CSV else texts
-        labels = source.labels(shown, self._asked, resource=resource)
+        labels = source.labels(shown, self._count_query, resource=resource)
         self._add(table, {"v": pa.array(texts, pa.string()), "k": pa.array(labels.codes, pa.int64())})
         return labels
 
     def _by_first_row(self, column: str) -> list[Any]:
-        """Return the values of a column of `base` in the order of their first rows, in which readers number them."""
+        """Return the values of a column of `utc_events` in the order of their first rows, as readers number them."""
         values = self._arrow(
-            f"SELECT {column} AS v, {FIRST_ROW} AS first FROM base WHERE {column} IS NOT NULL GROUP BY {column}"  # noqa: S608
+            f"SELECT {column} AS v, {FIRST_ROW} AS first FROM utc_events WHERE {column} IS NOT NULL GROUP BY {column}"  # noqa: S608
         )
         ordered: list[Any] = values.sort_by("first")["v"].to_pylist()
         return ordered
 
-    def _gather(self, knowledge: Knowledge, items: dict[str, Column]) -> None:
-        """Store the table `gathered`."""
-        names = range(len(self._names))
-        attributes = [f"base.{column}{place}" for place in names for column in "xy"]
-        columns = ", ".join(["base.c", "base.t", "base.f", "base.n", *attributes])
+    def _store_case_traces(self, knowledge: Knowledge, items: dict[str, Column]) -> None:
+        """Store the table `case_traces`."""
+        places = range(len(self._names))
+        attributes = [f"utc_events.{column}{place}" for place in places for column in "xy"]
+        columns = ", ".join(["utc_events.c", "utc_events.t", "utc_events.f", "utc_events.n", *attributes])
         tables, joins = [], ""
         if "activity" in items:
-            tables.append("acts")
-            joins += " JOIN acts ON base.a = acts.v"
+            tables.append("activity_codes")
+            joins += " JOIN activity_codes ON utc_events.a = activity_codes.v"
         if "resource" in items:
-            tables.append("actors")
-            joins += " LEFT JOIN actors ON base.r = actors.v"
+            tables.append("resource_codes")
+            joins += " LEFT JOIN resource_codes ON utc_events.r = resource_codes.v"
+        # Units of time since the begin of the case, in clocks that tick at full units.
         tick = "0"
         if knowledge.structure == "rel":
-            joins += " JOIN (SELECT c, min(t) AS begin_time FROM base GROUP BY c) AS begins ON base.c = begins.c"
+            begins = "SELECT c, min(t) AS begin_time FROM utc_events GROUP BY c"
+            joins += f" JOIN ({begins}) AS begins ON utc_events.c = begins.c"
             unit = NANOSECONDS[knowledge.T]
-            tick = f"({self._whole_units('base.t', unit)} - {self._whole_units('begin_time', unit)})"
-        item = source.item_sql(knowledge, items, "acts.k", "coalesce(actors.k, -1) + 1", tick)
+            tick = f"({self._whole_units('utc_events.t', unit)} - {self._whole_units('begin_time', unit)})"
+        item = source.item_sql(knowledge, items, "activity_codes.k", "coalesce(resource_codes.k, -1) + 1", tick)
         kind = "BIGINT" if knowledge.structure == "rel" or len(items) > 1 else "INT"
         # A single file needs no number in the order of its rows: less to sort.
         order = "t, n" if len(self._source.files) == 1 else "t, f, n"
         events = (
             f"SELECT /*+ BROADCAST({', '.join(tables)}) */ {columns}, "  # noqa: S608 - names of ours
-            f"CAST({item} AS {kind}) AS item FROM base{joins}"
+            f"CAST({item} AS {kind}) AS item FROM utc_events{joins}"
         )
         aggregates = [f"{self._ordered_items('item', order)} AS trace", f"{FIRST_ROW} AS first"]
-        for place in names:
+        for place in places:
             aggregates += [
                 f"max(x{place}) AS x{place}",
                 f"coalesce(min(x{place}) <> max(x{place}), false) AS varies{place}",
                 f"{self._last(f'y{place}', order)} AS y{place}",
             ]
         self._store(
-            "gathered",
+            "case_traces",
             f"SELECT c, {', '.join(aggregates)} FROM ({self._sorted_by_case(events, order)}) AS events GROUP BY c",  # noqa: S608
         )
-        self._cases = self._row("SELECT count(*) AS cases FROM gathered")["cases"]
+        self._cases = self._row("SELECT count(*) AS cases FROM case_traces")["cases"]
 
     def _whole_units(self, time: str, unit: int) -> str:
-        """Return the whole units of a time, rounded down also before 1970."""
+        """Return the whole units of a time, rounded down also before 1970, where DIVIDE and % round towards zero."""
         remainder = f"((({time}) % {unit}) + {unit}) % {unit}"
         return f"(({time} - {remainder}) {self.DIVIDE} {unit})"
 
     # Attributes
 
     def _classes(self, place: int, name: str) -> Column:
-        """Return the class or value of each kind of case by an attribute, and make `codes<place>`."""
+        """Return the class or value of each kind of case by an attribute, and make `codes<place>`.
+
+        Two cases are of one kind if they have the same value of the case and the same last value of an event.
+        """
         import pyarrow as pa
 
-        varying = self._row(f"SELECT min(first) AS first FROM gathered WHERE varies{place}")["first"]  # noqa: S608
+        varying = self._row(f"SELECT min(first) AS first FROM case_traces WHERE varies{place}")["first"]  # noqa: S608
         if varying is not None:
             file, row = divmod(varying, ROWS_OF_A_FILE)
             raise InputError(
@@ -401,13 +441,13 @@ class SqlEngine(ABC):
         self._store(
             f"kinds{place}",
             f"SELECT x{place} AS x, y{place} AS y, count(*) AS cases, min(first) AS first "  # noqa: S608
-            f"FROM gathered GROUP BY x{place}, y{place}",
+            f"FROM case_traces GROUP BY x{place}, y{place}",
         )
         kinds = self._arrow(f"SELECT * FROM kinds{place}").sort_by("first")  # noqa: S608
         case_column, event_column = self._source.column(name)
         of_case = self._coded(kinds["x"], f"x{place}") if case_column else None
         of_event = self._coded(kinds["y"], f"y{place}") if event_column else None
-        column = source.attribute(name, of_case, of_event, kinds["cases"].to_numpy(), self._asked)
+        column = source.attribute(name, of_case, of_event, kinds["cases"].to_numpy(), self._count_query)
         codes = pa.array(column.codes, pa.int32())
         self._add(f"codes{place}", {"first": kinds["first"].combine_chunks(), f"k{place}": codes})
         self._public[name] = column
@@ -427,12 +467,12 @@ class SqlEngine(ABC):
     # The table
 
     def _table(self, knowledge: Knowledge, items: dict[str, Column], classes: list[Column]) -> VariantTable:
-        """Make `held` and `variants`; return the table in the order of first rows."""
-        self._view("held", self._held())
+        """Make `coded_traces` and `variants`; return the table in the order of first rows."""
+        self._view("coded_traces", self._coded_traces())
         keys = ", ".join(["trace", *self._sensitive_codes])
         self._store(
             "variants",
-            f"SELECT {keys}, count(*) AS cases, min(first) AS first FROM held GROUP BY {keys}",  # noqa: S608
+            f"SELECT {keys}, count(*) AS cases, min(first) AS first FROM coded_traces GROUP BY {keys}",  # noqa: S608
         )
         rows = self._arrow("SELECT * FROM variants ORDER BY first").combine_chunks()
         self._first_rows = rows["first"].to_numpy()
@@ -444,14 +484,14 @@ class SqlEngine(ABC):
         alphabet = alphabet_of(numbers_of_items.astype(np.int64), knowledge, items)
         of_row = {}
         for place, name in enumerate(self._names):
-            if name in self._asked.sensitive:
+            if name in self._count_query.sensitive:
                 class_codes = rows[f"k{place}"].to_numpy().astype(np.int32)
                 of_row[name] = Column(class_codes, classes[place].values).take(slice(None))
         count = rows["cases"].to_numpy().astype(np.int64)
         return table_of(knowledge, alphabet, offsets - offsets[0], codes.astype(np.int32), of_row, count)
 
-    def _held(self) -> str:
-        """Return the query `held`: `gathered`, each kind of case replaced by its code."""
+    def _coded_traces(self) -> str:
+        """Return the query `coded_traces`: `case_traces`, each kind of case replaced by its code."""
         places = range(len(self._names))
         codes = "".join(f", k{place}" for place in places)
         tables = ", ".join(f"coded{place}" for place in places)
@@ -463,7 +503,7 @@ class SqlEngine(ABC):
                 f"ON kinds{place}.first = codes{place}.first) AS coded{place} "
                 f"ON x{place} IS NOT DISTINCT FROM coded{place}.x AND y{place} IS NOT DISTINCT FROM coded{place}.y"
             )
-        return f"SELECT {hint}c, trace, first{codes} FROM gathered{joins}"  # noqa: S608
+        return f"SELECT {hint}c, trace, first{codes} FROM case_traces{joins}"  # noqa: S608
 
     def _unit(self, T: Unit) -> str | None:
         """Return the coarsest unit above T such that all times are whole multiples of it apart."""
@@ -472,7 +512,7 @@ class SqlEngine(ABC):
         if begin == end or not units:
             return None
         tests = ", ".join(f"bool_and((t - {begin}) % {size} = 0) AS {unit}" for unit, size in units)
-        fits = self._row(f"SELECT {tests} FROM base")  # noqa: S608 - names of ours
+        fits = self._row(f"SELECT {tests} FROM utc_events")  # noqa: S608 - names of ours
         fitting = [unit for unit, _ in units if fits[unit]]
         return fitting[-1] if fitting else None
 
@@ -480,32 +520,32 @@ class SqlEngine(ABC):
 
     def _leaving(self, plan: VariantPlan, draws: Draws) -> str:
         """Return the query of released id, trace (`leaves`), row (v) and public attributes of each case that leaves."""
-        is_parted = len(np.unique(plan.row)) < len(plan.row)
+        has_several_parts = len(np.unique(plan.row)) < len(plan.row)
         self._add_parts(plan)
-        public = [f"k{self._names.index(name)} AS p{place}" for place, name in enumerate(self._asked.public)]
+        public = [f"k{self._names.index(name)} AS p{place}" for place, name in enumerate(self._count_query.public)]
         public_columns = [f"p{place}" for place in range(len(public))]
         keys = ["trace", *self._sensitive_codes]
-        same = " AND ".join(f"held.{key} IS NOT DISTINCT FROM table_rows.{key}" for key in keys)
+        same = " AND ".join(f"coded_traces.{key} IS NOT DISTINCT FROM table_rows.{key}" for key in keys)
         is_small = self._table_bytes <= SMALL_TABLE
         hint = "/*+ BROADCAST(table_rows) */ " if is_small else ""
-        of_held = ", ".join(["held.c", *(f"held.{column}" for column in public)])
+        of_case = ", ".join(["coded_traces.c", *(f"coded_traces.{column}" for column in public)])
         released_id = f"substr({self._drawn(draws, 'id')}, 1, {ID_DIGITS}) AS id"
         shown = ", ".join([released_id, "leaves", "v", *public_columns])
-        if not is_parted:
+        if not has_several_parts:
             # Each row leaves as one trace or not at all, so an id is drawn only for cases that leave.
             rows = (
                 f"SELECT /*+ BROADCAST(parts) */ {_listed('variants', keys)}, leaves, v "  # noqa: S608
                 f"FROM variants JOIN parts ON variants.first = parts.first WHERE leaves <> {GONE}"
             )
-            chosen = f"SELECT {hint}{of_held}, leaves, v FROM held JOIN ({rows}) AS table_rows ON {same}"  # noqa: S608
+            chosen = f"SELECT {hint}{of_case}, leaves, v FROM coded_traces JOIN ({rows}) AS table_rows ON {same}"  # noqa: S608
             return f"SELECT {shown} FROM ({chosen}) AS chosen"  # noqa: S608
         # The cases of a row are shuffled by their draws; a part of the row is a range of places.
         rows = f"SELECT {_listed('variants', keys)}, first AS key FROM variants"  # noqa: S608
-        cases = f"SELECT {hint}{of_held}, key FROM held JOIN ({rows}) AS table_rows ON {same}"  # noqa: S608
+        cases = f"SELECT {hint}{of_case}, key FROM coded_traces JOIN ({rows}) AS table_rows ON {same}"  # noqa: S608
         place = f"row_number() OVER (PARTITION BY key ORDER BY {self._drawn(draws, 'place')}) - 1 AS place"
-        placed = f"SELECT *, {place} FROM ({cases}) AS cases"  # noqa: S608
+        numbered = f"SELECT *, {place} FROM ({cases}) AS cases"  # noqa: S608
         return (
-            f"SELECT /*+ BROADCAST(parts) */ {shown} FROM ({placed}) AS placed_cases "  # noqa: S608
+            f"SELECT /*+ BROADCAST(parts) */ {shown} FROM ({numbered}) AS numbered_cases "  # noqa: S608
             f"JOIN parts ON key = parts.first WHERE leaves <> {GONE} AND place >= low AND place < high"
         )
 
@@ -513,6 +553,9 @@ class SqlEngine(ABC):
         """Make the table `parts`: the trace of each part of a row, and its range of places in the row."""
         ends = np.cumsum(plan.count)
         before_row = np.concatenate(([0], ends))[np.searchsorted(plan.row, plan.row)]
+        # A part is a range of places among the cases of its row:
+        #     row    3  3  3  5          low   0  4  6  0
+        #     count  4  2  1  9          high  4  6  7  9
         columns = {
             "first": self._first_rows[plan.row],
             "v": plan.row,

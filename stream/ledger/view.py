@@ -3,6 +3,17 @@
 `LedgerView` is the only place that reduces entries to facts. A `Ledger` keeps one and gives it each entry that it
 appends, so no other code reads entries to find what was spent, sealed, held, published or erased.
 
+* `Account` has the facts about one publication: charges, then the states of its release numbers.
+* `LedgerView` has one account for each publication, and the facts about all of them together. `LedgerView.take` is the
+  only entry point for entries. It drops repeated entries and passes the others on to the account.
+
+The life of a cut in the ledger, with the entry that records each step:
+
+    charge -> seal ---------------> published
+         |      |-> (held) -> approval or rejection
+         |      `-> burned: the bytes were lost, and a redraw begins with a charge
+         `-> withheld
+
 Entries come from a file that somebody may have edited, and readers such as `verify` report what is wrong with it. So a
 view accepts every sequence of entries: of several entries of a publication with one key
 (`stream.ledger.entries.key_of`) the first one counts, and a ruling counts only for a release that was held.
@@ -39,7 +50,11 @@ ReleaseKey = tuple[str, int]
 """Publication and number of a release."""
 
 ReleaseState = Literal["sealed", "published", "held", "rejected", "superseded", "burned"]
-"""State of a sealed number. Only `sealed` (about to be published) and `published` releases exist for recipients."""
+"""State of a sealed number. Only `sealed` (about to be published) and `published` releases exist for recipients.
+
+`held`: waits for an approval. `rejected`: a person refused it. `superseded`: a newer release took the place of one that
+was held. `burned`: its bytes were lost after the seal.
+"""
 
 ChargeOutcome = Literal["sealed", "published", "held", "rejected", "superseded", "burned", "withheld", "not finished"]
 
@@ -169,7 +184,8 @@ class Account:
 
     def _is_unfinished(self, cut: str) -> bool:
         is_decided = cut in self.sealed_cuts or cut in self.withheld
-        return not is_decided and charge_key(cut, self.redraws[cut]) in self.charges
+        is_next_draw_paid = charge_key(cut, self.redraws[cut]) in self.charges
+        return is_next_draw_paid and not is_decided
 
     def outcome(self, charge: ChargeEntry) -> ChargeOutcome:
         """Return the result of the draw that a charge paid for."""
@@ -257,6 +273,7 @@ class Account:
         self.last_charge = entry.body.release_charge
         self.spending = self.spending.with_release(self.last_charge)
         if entry.body.rho:
+            # The delta of a rho charge pays for the tail of its thresholds, and for the conversion to epsilon.
             conversion_delta = Fraction(entry.body.delta) - Fraction(entry.body.tail)
             self.accounting = Accounting("zcdp", conversion_delta)
 
@@ -283,7 +300,7 @@ class Account:
         self.erased += entry.body.cases
         self.erased_releases.update(entry.body.releases)
 
-    def _sort_in(self, number: int) -> None:
+    def _update_state_sets(self, number: int) -> None:
         """Move a sealed number to the set of its present state."""
         self._released.discard(number)
         self._held.discard(number)
@@ -320,7 +337,8 @@ class LedgerView:
     claim
         Log and configuration of the replay that the folder belongs to, if it belongs to one.
     made_by_daemon
-        Whether the first note about the process itself is not such a claim.
+        Whether a note about the process itself came before any claim. A replay begins its ledger with its claim, so
+        only a daemon writes such a note first.
     accounting_kinds
         The ways in which charges of this ledger are added up. More than one is a damaged ledger.
 
@@ -436,7 +454,7 @@ class LedgerView:
                 self._take_withheld(entry)
             case BurnedEntry():
                 self.account(entry.publication)._take_burned(entry)
-                self._sort_in(entry)
+                self._update_state(entry)
             case ApprovalEntry():
                 self._take_approval(entry)
             case PublishedEntry():
@@ -452,7 +470,8 @@ class LedgerView:
                 self._take_note(entry)
 
     def _take_charge(self, entry: ChargeEntry) -> None:
-        account, key = self.account(entry.publication), charge_key(entry.cut, entry.body.redraw)
+        account = self.account(entry.publication)
+        key = charge_key(entry.cut, entry.body.redraw)
         if key in account.charges:
             return
         account._take_charge(entry, key)
@@ -465,9 +484,11 @@ class LedgerView:
             self.history.append(entry)
 
     def _take_seal(self, entry: SealEntry) -> None:
-        account, key = self.account(entry.publication), (entry.publication, entry.sequence)
+        account = self.account(entry.publication)
+        key = (entry.publication, entry.sequence)
         if key in self.seals:
             return
+        # `charged_seals` of the manifest: all seals of this publication, and those of others that had a charge.
         charged_elsewhere = self._charged_seals.total() - self._charged_seals[entry.publication]
         self._charged_seals[entry.publication] += entry.cut in account.charge_of_cut
         self.seals[key] = entry
@@ -480,7 +501,7 @@ class LedgerView:
         account._take_seal(entry, totals)
         self._seal_places[key] = len(self.history)
         self.history.append(entry)
-        self._sort_in(entry)
+        self._update_state(entry)
 
     def _take_approval(self, entry: ApprovalEntry) -> None:
         rulings = self.account(entry.publication).rulings
@@ -489,10 +510,11 @@ class LedgerView:
                 return
             rulings[entry.sequence] = entry
         self.history.append(entry)
-        self._sort_in(entry)
+        self._update_state(entry)
 
     def _take_note(self, entry: NoteEntry) -> None:
-        body, name = entry.body, entry.publication
+        body = entry.body
+        name = entry.publication  # empty in a note about the process itself
         if not name and self.claim is None:
             self.made_by_daemon = True
         if body.first_seen is not None and name not in self.first_seen:
@@ -504,13 +526,13 @@ class LedgerView:
         if body.delta is not None:
             self.delta_anchors.append(body.delta)
 
-    def _sort_in(self, entry: SealEntry | BurnedEntry | ApprovalEntry) -> None:
+    def _update_state(self, entry: SealEntry | BurnedEntry | ApprovalEntry) -> None:
         """Record the present state of a number, if it was sealed."""
         key = (entry.publication, entry.sequence)
         if key not in self.seals:
             return
         account = self.account(entry.publication)
-        account._sort_in(entry.sequence)
+        account._update_state_sets(entry.sequence)
         if account.state(entry.sequence) in HIDDEN or entry.sequence in account.burned:
             self.releases.pop(key, None)
         else:

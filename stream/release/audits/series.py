@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from models.attacks.series import series_of
+from models.attacks.series import ATTACKS, series_of
 from stream.release.audits.anonymity import CorrespondenceAudit, fits, knowledge_of, partners
 from stream.release.audits.comparison import pairs_in_series
 from stream.release.contract import Audit, AuditContext, Reads
@@ -47,41 +47,47 @@ class SeriesAudit(Audit):
             {status, reason, worst, releases, results}: `worst` is the least number left by any attack at any n; rows
             whose n does not cover what was removed have `assumption: "violated"`.
         """
-        nothing = {"worst": None, "releases": None, "results": None}
         pairs = results.get(CorrespondenceAudit.name)
         if pairs is None:
-            return {"status": "not_applicable", "reason": "needs the audit anonymity", **nothing}
+            return _not_measured("not_applicable", "needs the audit anonymity")
         if pairs["status"] != "ok":
-            return {"status": pairs["status"], "reason": pairs["reason"], **nothing}
+            return _not_measured(pairs["status"], pairs["reason"])
         records = [*context.earlier[-self.last :], context.candidate]
         if len(records) < 3:
-            return {"status": "ok", "reason": "a series begins with the third release", **nothing}
+            return _not_measured("ok", "a series begins with the third release")
         others = [record for record in records if record.publication != context.candidate.publication]
         if others:
             reason = f"release {others[0].sequence} of {others[0].publication} is of other windows"
-            return {"status": "not_incremental", "reason": reason, **nothing}
+            return _not_measured("not_incremental", reason)
         for earlier, later in combinations(records, 2):
             status, reason = fits(context, earlier, later, partners(earlier, later))
             if status != "ok":
-                return {"status": status, "reason": reason, **nothing}
+                return _not_measured(status, reason)
+
         ns = sorted(set(pairs["n"]))
-        compared = pairs_in_series(
-            records,
-            pairs["bk_length"],
-            ns,
-            knowledge_of(context.build.carries, pairs["bk_on"]),
-            pairs["bk_on"],
-        )
-        measured = series_of(len(records), compared, pairs["bk_length"], ns, self.few).json()
+        bk_length, bk_on = pairs["bk_length"], pairs["bk_on"]
+        known = knowledge_of(context.build.carries, bk_on)
+        compared = pairs_in_series(records, bk_length, ns, known, bk_on)
+        rows = series_of(len(records), compared, bk_length, ns, self.few).json()["results"]
         for pair in compared.values():
             pair.keep_small_tables()
-        left = [row[attack] for row in measured["results"] for attack in ("fa", "ca", "ba", "bf", "bc")]
-        numbers = [number for number in left if number is not None]
-        names = [record.sequence for record in records]
-        actual_of_earlier = [record.audit.get("n_actual") or 0 for record in records[:-1]]
-        actual = max([*actual_of_earlier, context.build.n_actual or 0])
-        rows = [{**row, "assumption": "violated"} if row["n"] < actual else row for row in measured["results"]]
+
+        numbers_left = [row[attack] for row in rows for attack in ATTACKS if row[attack] is not None]
+        # The attacks assume that at most n events were removed from a case.
+        removed_by_earlier = [record.audit.get("n_actual") or 0 for record in records[:-1]]
+        most_removed = max([*removed_by_earlier, context.build.n_actual or 0])
+        for row in rows:
+            if row["n"] < most_removed:
+                row["assumption"] = "violated"
         return {
-            "status": "ok", "reason": "", "worst": min(numbers, default=None), "releases": names,
+            "status": "ok",
+            "reason": "",
+            "worst": min(numbers_left, default=None),
+            "releases": [record.sequence for record in records],
             "results": rows,
-        }  # fmt: skip
+        }
+
+
+def _not_measured(status: str, reason: str) -> Mapping[str, Any]:
+    """Return the section of a series that was not attacked."""
+    return {"status": status, "reason": reason, "worst": None, "releases": None, "results": None}

@@ -1,4 +1,21 @@
-"""`tlkc-cohorts`: completed cases in cohorts that each satisfy TLKC and never change again (docs/fcb-safe.md)."""
+"""`tlkc-cohorts`: completed cases in cohorts that each satisfy TLKC and never change again (docs/fcb-safe.md).
+
+The registry of an audience (the file memory.json) holds every case of its cohorts exactly as it was first published.
+All publications of cohorts to one audience continue one registry: a case that one of them released is in no cohort of
+another. A publication shows the cohorts that it made. It also shows whole cohorts of others, as soon as its own window
+exposes all their cases; a part of a cohort would promise nothing. Every release is a union of whole cohorts.
+
+A build (`TlkcCohorts.build`) goes through these steps:
+
+1. Read the registry, and take over the cohorts of other publications that can be shown from now on.
+2. Collect the queue: completed cases that are in no cohort yet.
+3. Divide the queue into cases that leave now and cases that wait for others like them (`_divided`).
+4. Make the cases that leave satisfy TLKC as a log of their own (`models.anonymize.cohorts.cohort`): the new cohort.
+5. Add it to the registry, and release all cohorts that the publication shows.
+
+The file has the documents of the registry (`Memory`, `Cohort`, `PublishedCase`), the registry with its index
+(`PublishedCohorts`), and the mechanism (`TlkcCohorts`).
+"""
 
 from __future__ import annotations
 
@@ -35,16 +52,11 @@ from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.suppression import UNTIMED, operator_view
 from stream.release.mechanisms.tlkc import TlkcMechanism, values_words
 
-# The registry of an audience (the file memory.json) holds every case of its cohorts exactly as it was first published.
-#
-# All publications of cohorts to one audience continue one registry: a case that one of them released is
-# in no cohort of another. A publication shows the cohorts that it made, and whole cohorts of others as
-# soon as its own window exposes all their cases: a part of a cohort would promise nothing. Every release
-# is a union of whole cohorts.
-
 VERSION = 2
 """Version of memory.json. Version 1 did not record which publications show a cohort."""
 
+LEAST_SHARE = 0.4
+"""Default of `min_share`: the least share of its events that a new cohort keeps. Otherwise the queue waits."""
 
 Claim = Mapping[str, Any]
 """Settings that all cohorts of a registry must share, by name: parameters of the mechanism, sensitive and public
@@ -159,7 +171,7 @@ class PublishedCohorts:
         kept = memory if isinstance(memory, Memory) else msgspec.convert(memory, Memory)
         if kept.version > VERSION:
             raise RefusedError(f"memory.json of tlkc-cohorts: version {kept.version} is newer than this program")
-        items = None if kept.alphabet is None else [_item(item) for item in kept.alphabet]
+        items = None if kept.alphabet is None else [_item_of_json(item) for item in kept.alphabet]
         claim = kept.claim
         if claim is not None and claim.get("knowledge") == "rel":
             claim = {"clock": "utc", **claim}  # earlier versions had no other clock
@@ -195,15 +207,15 @@ class PublishedCohorts:
 
     def of_publication(self, name: str) -> PublishedCohorts:
         """Return the cohorts that a publication shows."""
-        return PublishedCohorts.of(
-            [cohort for cohort in self.cohorts if name in cohort.shown], self.alphabet, self.claim
-        )
+        cohorts = [cohort for cohort in self.cohorts if name in cohort.shown]
+        return PublishedCohorts.of(cohorts, self.alphabet, self.claim)
 
     def owned(self, publication: str) -> PublishedCohorts:
         """Return these cohorts; those without a publication become cohorts of `publication`."""
-        cohorts = [
-            cohort if cohort.shown else msgspec.structs.replace(cohort, shown=(publication,)) for cohort in self.cohorts
-        ]
+        cohorts = []
+        for cohort in self.cohorts:
+            shown = cohort.shown or (publication,)
+            cohorts.append(msgspec.structs.replace(cohort, shown=shown))
         return self._with(cohorts)
 
     def taken_over(self, exposure: Exposure) -> PublishedCohorts:
@@ -215,7 +227,8 @@ class PublishedCohorts:
         name = exposure.publication
 
         def shown_if_possible(cohort: Cohort) -> Cohort:
-            if name in cohort.shown or len(cohort.cases) < cohort.size:
+            has_erased_cases = len(cohort.cases) < cohort.size
+            if name in cohort.shown or has_erased_cases:
                 return cohort
             for case, published in cohort.cases.items():
                 if exposed_length.get(case, 0) < published.exposed:
@@ -362,29 +375,33 @@ class PublishedCohorts:
 
     def summary(self) -> list[dict[str, int]]:
         """Return an entry for each cohort, for the operator."""
-        return [
-            {
+        rows = []
+        for number, cohort in enumerate(self.cohorts, start=1):
+            row = {
                 "cohort": number,
                 "cases": len(cohort.cases),
                 "erased": cohort.size - len(cohort.cases),
                 "events": sum(len(case.time) for case in cohort.cases.values()),
                 "n_actual": cohort.n_actual,
-                **({} if cohort.below_k is None else {"minimality_below_k": cohort.below_k}),
             }
-            for number, cohort in enumerate(self.cohorts, start=1)
-        ]
+            if cohort.below_k is not None:
+                row["minimality_below_k"] = cohort.below_k
+            rows.append(row)
+        return rows
 
 
 def _below_k(fresh: Anonymized) -> int | None:
+    """Return how many cases the audit of minimality found below K, if it was run."""
     minimality = fresh.details.get("minimality")
     return None if minimality is None else int(minimality["below_k"])
 
 
-def _item(value: Any) -> Any:
+def _item_of_json(value: Any) -> Any:
+    """Return an item as the program has it: JSON writes tuples as lists."""
     return tuple(value) if isinstance(value, list) else value
 
 
-OLDER = "shares for weaker knowledge in cohorts of an earlier version (they were not checked for it)"
+UNCHECKED_COHORTS = "shares for weaker knowledge in cohorts of an earlier version (they were not checked for it)"
 
 CLAIM_DEFAULTS = {"times": "ordinal", "resources": "pseudonyms"}
 """Value of each field that a claim may leave out."""
@@ -439,10 +456,11 @@ class TlkcCohorts(TlkcMechanism):
         BoundError
             If the queue has to wait: a release that repeats the last one would be no release.
         """
-        before, claim = PublishedCohorts.read(memory), self._claim(exposure)
+        before = PublishedCohorts.read(memory)
         published = before.taken_over(exposure)
-        checked = _checked(published, claim)
-        if published.claim not in (None, checked):
+        claim = self._claim(exposure)
+        claim_of_all = _claim_of_all(published, claim)
+        if published.claim not in (None, claim_of_all):
             raise BoundError(
                 f"tlkc-cohorts: the published cohorts promise {_changed(published.claim, claim)}; other bounds "
                 "need a publication of their own"
@@ -450,25 +468,17 @@ class TlkcCohorts(TlkcMechanism):
         queue = published.queue(exposure)
         fresh = self._fresh(exposure, queue, published, taken=published.shown != before.shown)
         registry = published
-        has_mean_times = self.times == "microaggregated"
         if fresh is not None:
-            common = None
-            if self.alphabet == "common":
-                common = published.alphabet if published.alphabet is not None else fresh.items.values
-            times, pending = None, published.pending
-            if has_mean_times:
-                below, latest = Chance().below, exposure.time_ns
-                mean_times, pending = microaggregated_after(fresh.log, self.K, self.T, below, pending, latest=latest)
-                times = mean_times.tolist()
-            registry = published.joined(exposure, fresh, common, checked, times, pending).held_back(exposure, queue)
+            registry = self._joined(published, exposure, fresh, claim_of_all).held_back(exposure, queue)
+
         cohorts = registry.of_publication(exposure.publication)
         log, origin = cohorts.log(exposure)
-        has_unchecked_cohorts = checked != claim
+        has_unchecked_cohorts = claim_of_all != claim
         carries = tuple(self.adversary_knowledge.carries)
         not_guaranteed = tuple(self.local_risks)
         if has_unchecked_cohorts:
-            not_guaranteed = (*not_guaranteed, OLDER)
-        if has_mean_times:
+            not_guaranteed = (*not_guaranteed, UNCHECKED_COHORTS)
+        if self.times == "microaggregated":
             carries = (*carries, "relative_time")
             not_guaranteed = (*not_guaranteed, UNTIMED)
         return Build(
@@ -492,6 +502,20 @@ class TlkcCohorts(TlkcMechanism):
             memory=registry.memory(),
         )
 
+    def _joined(
+        self, published: PublishedCohorts, exposure: Exposure, fresh: Anonymized, claim: Claim
+    ) -> PublishedCohorts:
+        """Return the registry with the new cohort, its times averaged if they are microaggregated."""
+        common = None
+        if self.alphabet == "common":  # the first cohort decides for all later ones
+            common = fresh.items.values if published.alphabet is None else published.alphabet
+        if self.times != "microaggregated":
+            return published.joined(exposure, fresh, common, claim, pending=published.pending)
+        times, pending = microaggregated_after(
+            fresh.log, self.K, self.T, Chance().below, published.pending, latest=exposure.time_ns
+        )
+        return published.joined(exposure, fresh, common, claim, times.tolist(), pending)
+
     def _time_basis(self) -> Literal["microaggregated", "relative", "ordinal"]:
         if self.times == "microaggregated":
             return "microaggregated"
@@ -507,9 +531,13 @@ class TlkcCohorts(TlkcMechanism):
         return self.model_dump(mode="json", include=names)
 
     def _claim(self, exposure: Exposure) -> Claim:
-        public = {"public": sorted(exposure.public)} if exposure.public else {}
-        named = {} if exposure.roles is None else {"resources": "roles"}
-        return {**self.claim(), "sensitive": sorted(exposure.sensitive), **public, **named}
+        """Return the claim of a cohort of these cases: parameters, and attributes that are sensitive or public."""
+        claim = {**self.claim(), "sensitive": sorted(exposure.sensitive)}
+        if exposure.public:
+            claim["public"] = sorted(exposure.public)
+        if exposure.roles is not None:
+            claim["resources"] = "roles"
+        return claim
 
     def _fresh(self, exposure: Exposure, queue: Ints, published: PublishedCohorts, *, taken: bool) -> Anonymized | None:
         """Return a new cohort; None if the queue has to wait, but cohorts of another publication were taken over."""
@@ -521,6 +549,7 @@ class TlkcCohorts(TlkcMechanism):
             raise
 
     def _cohort(self, exposure: Exposure, queue: Ints, published: PublishedCohorts) -> Anonymized:
+        """Return a new cohort from the queue. BoundError if the queue has to wait."""
         if not len(queue) and not exposure.complete.any():
             raise TooFewCasesError(
                 "tlkc-cohorts: no case is complete so far; process.completion says when a case is "
@@ -532,36 +561,40 @@ class TlkcCohorts(TlkcMechanism):
             refuse_moving_bins(name, exposure.log.case_values(name))
         try:
             problem, choice = self._divided(exposure, queue, published)
-            return cohort(
-                problem, CohortRules(self.options(), self._least_share(len(queue)), published.alphabet, choice)
-            )
+            rules = CohortRules(self.options(), self._least_share(len(queue)), published.alphabet, choice)
+            return cohort(problem, rules)
         except TooFewCasesError as error:
             raise TooFewCasesError(f"tlkc-cohorts: {error}") from None
         except BoundError as error:
             raise BoundError(f"tlkc-cohorts: {error}") from None
 
     def _divided(self, exposure: Exposure, queue: Ints, published: PublishedCohorts) -> tuple[TlkcProblem, Choice]:
-        """Return the queue without cases that wait.
+        """Return the problem of the cases that leave now, and what the division already chose for them.
 
         Cases wait for others like them, and the last cases of classes that are too frequent in the queue wait too.
         """
         log = exposure.log.select_cases(queue)
         classes = class_columns(log, exposure.sensitive, self.bins)
         problem = TlkcProblem(log, self.adversary_knowledge, self.bounds, classes, also=self.also)
-        share = Fraction(str(self.C if self.balance is None else min(self.balance, self.C)))
+        largest_class = self.C if self.balance is None else min(self.balance, self.C)
+        share = Fraction(str(largest_class))  # as the decimal that was configured
         if self.suppression == "local" and self.alphabet == "per-cohort":
             patience = Patience(self.patience, last=exposure.last, seed=self.seed)
-            waited, want = published.waited(exposure, queue), self._item_priorities(exposure, published)
-            division = divided(problem, waited, patience, share, self._least_share(len(queue)), want)
+            waited = published.waited(exposure, queue)
+            priorities = self._item_priorities(exposure, published)
+            division = divided(problem, waited, patience, share, self._least_share(len(queue)), priorities)
             return problem.only(division.cases), division.choice
         check_feasible(problem, share)
         everyone = np.ones(log.n_cases, dtype=np.bool_)
-        return problem.only(np.flatnonzero(balanced(everyone, list(classes.values()), share))), Choice()
+        leaving = balanced(everyone, list(classes.values()), share)
+        return problem.only(np.flatnonzero(leaving)), Choice()
 
     def _least_share(self, queue: int) -> float:
+        """Return the least share of its events that a cohort from a queue of so many cases keeps."""
         if self.min_share is not None:
             return self.min_share
-        return 0.0 if self.suppression == "local" and queue >= SMALL_QUEUE * self.K else 0.4
+        is_large = queue >= SMALL_QUEUE * self.K
+        return 0.0 if self.suppression == "local" and is_large else LEAST_SHARE
 
     def _item_priorities(self, exposure: Exposure, published: PublishedCohorts) -> ItemPriorities:
         """Return the weights of activities: those that lost many events so far count more.
@@ -580,7 +613,9 @@ class TlkcCohorts(TlkcMechanism):
         if not memory:
             return memory
         published = PublishedCohorts.read(memory)
-        return published.memory() if all(published.shown) else published.owned(publication).memory()
+        if not all(published.shown):
+            published = published.owned(publication)
+        return published.memory()
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
@@ -591,8 +626,8 @@ class TlkcCohorts(TlkcMechanism):
         return msgspec.to_builtins(remaining.memory())
 
 
-def _checked(published: PublishedCohorts, claim: Claim) -> Claim:
-    """Return the claim as far as it holds of all cohorts.
+def _claim_of_all(published: PublishedCohorts, claim: Claim) -> Claim:
+    """Return the part of the claim that holds for all cohorts.
 
     Earlier versions did not check theirs for weaker knowledge.
     """

@@ -213,9 +213,9 @@ class PublishedCohorts:
     def owned(self, publication: str) -> PublishedCohorts:
         """Return these cohorts; those without a publication become cohorts of `publication`."""
         cohorts = []
-        for cohort in self.cohorts:
-            shown = cohort.shown or (publication,)
-            cohorts.append(msgspec.structs.replace(cohort, shown=shown))
+        for published_cohort in self.cohorts:
+            shown = published_cohort.shown or (publication,)
+            cohorts.append(msgspec.structs.replace(published_cohort, shown=shown))
         return self._with(cohorts)
 
     def taken_over(self, exposure: Exposure) -> PublishedCohorts:
@@ -376,22 +376,23 @@ class PublishedCohorts:
     def summary(self) -> list[dict[str, int]]:
         """Return an entry for each cohort, for the operator."""
         rows = []
-        for number, cohort in enumerate(self.cohorts, start=1):
+        for number, published_cohort in enumerate(self.cohorts, start=1):
+            cases = published_cohort.cases
             row = {
                 "cohort": number,
-                "cases": len(cohort.cases),
-                "erased": cohort.size - len(cohort.cases),
-                "events": sum(len(case.time) for case in cohort.cases.values()),
-                "n_actual": cohort.n_actual,
+                "cases": len(cases),
+                "erased": published_cohort.size - len(cases),
+                "events": sum(len(case.time) for case in cases.values()),
+                "n_actual": published_cohort.n_actual,
             }
-            if cohort.below_k is not None:
-                row["minimality_below_k"] = cohort.below_k
+            if published_cohort.below_k is not None:
+                row["minimality_below_k"] = published_cohort.below_k
             rows.append(row)
         return rows
 
 
 def _below_k(fresh: Anonymized) -> int | None:
-    """Return how many cases the audit of minimality found below K, if it was run."""
+    """Return how many audited candidates have fewer than K possible cases; None without the audit of minimality."""
     minimality = fresh.details.get("minimality")
     return None if minimality is None else int(minimality["below_k"])
 

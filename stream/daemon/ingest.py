@@ -10,6 +10,16 @@ Each batch goes through these steps, in this order. The order is the guarantee.
 While one batch waits for the broker, the next one is taken and sent, never a third. Any unexpected condition ends the
 process. The service manager starts it again, and events that were not acknowledged are read again. The fold drops
 repeats.
+
+Each delta states which offsets it covers, so that the fold finds every event that is missing. A worker therefore asks
+the broker for more than events:
+
+* the log of each partition (topic id and leader epochs): a topic that was created again has another log;
+* the begin of the log: retention can remove events before they are read;
+* the end of the log: a log that lost its end has fewer records than were read.
+
+`Ingest.batch` handles events, `Ingest.report` what happens between them: heartbeats of idle partitions, the tick, and
+truncated logs.
 """
 
 from __future__ import annotations
@@ -144,7 +154,15 @@ class Ingest:
     # one batch
 
     async def batch(self, fetch: FetchMessage) -> None:
-        """Send one batch after the previous one; return when the previous one is durable and acknowledged."""
+        """Send one batch after the previous one; return when the previous one is durable and acknowledged.
+
+        The records of a partition are divided twice before they are written:
+
+            records    3 4 5 7 8 | 1 2 3        offsets begin again: two runs (`_runs`)
+            run        3 4 5 | 7 8              offset 6 was deleted: two parts (`_split_at_deleted`)
+
+        A delta without events reports the deleted offsets between two parts.
+        """
         generation = self._current_generation()
         # Records that were buffered before a rebalance are read again by the member that owns them now.
         records_of = fetch.records if fetch.generation_id == generation.number else {}
@@ -273,8 +291,11 @@ class Ingest:
         self._logs_checked_at = time.monotonic()
         changed = []
         for tp in partitions:
-            leader, log = leaders.get((tp.topic, tp.partition)), self._generation.logs.get(tp)
-            if leader is not None and (log is None or (leader.topic, leader.epoch) != (log.topic, log.epoch)):
+            leader = leaders.get((tp.topic, tp.partition))
+            log = self._generation.logs.get(tp)
+            if leader is None:
+                continue
+            if log is None or (leader.topic, leader.epoch) != (log.topic, log.epoch):
                 changed.append(tp)
         if changed:
             await self._refresh_logs(changed)
@@ -285,9 +306,10 @@ class Ingest:
         places = [(tp.topic, tp.partition) for tp in partitions]
         lineages = await self._ask_until_answered(self._client.lineages, places)
         if self._current_generation() is not generation:
-            return
+            return  # a rebalance came meanwhile: the new generation asks for its own partitions
         for tp in partitions:
-            log, before = lineages.get((tp.topic, tp.partition)), generation.logs.get(tp)
+            log = lineages.get((tp.topic, tp.partition))
+            before = generation.logs.get(tp)
             if log is None:
                 continue
             generation.logs[tp] = log
@@ -345,19 +367,21 @@ class Ingest:
         """
         generation = self._current_generation()
         positions = {tp: generation.covered[tp] for tp in partitions if tp in generation.covered}
-        missing = [tp for tp in partitions if tp not in positions]
-        if missing:
-            consumer: Any = self.app.consumer
-            places = [(tp.topic, tp.partition) for tp in missing]
-            begins = await self._ask_until_answered(self._client.begins, places)
-            for tp in missing:
-                committed = await consumer.committed(tp)
-                if begins[tp] > (committed or 0):
-                    await self._report_log_begin(tp, begins[tp], promised=committed is not None)
-                positions[tp] = max(committed or 0, begins[tp]) - 1
-            if self._current_generation() is generation:
-                for tp in missing:
-                    positions[tp] = generation.covered.setdefault(tp, positions[tp])
+        new_partitions = [tp for tp in partitions if tp not in positions]
+        if not new_partitions:
+            return positions
+        consumer: Any = self.app.consumer
+        places = [(tp.topic, tp.partition) for tp in new_partitions]
+        begins = await self._ask_until_answered(self._client.begins, places)
+        for tp in new_partitions:
+            committed = await consumer.committed(tp)
+            if begins[tp] > (committed or 0):
+                await self._report_log_begin(tp, begins[tp], promised=committed is not None)
+            positions[tp] = max(committed or 0, begins[tp]) - 1
+        if self._current_generation() is generation:
+            # While this one waited, the other task (batch or report) may have covered more of a partition.
+            for tp in new_partitions:
+                positions[tp] = generation.covered.setdefault(tp, positions[tp])
         return positions
 
     async def _report_log_begin(self, tp: TP, begin: int, *, promised: bool) -> None:
@@ -439,9 +463,11 @@ class Ingest:
         if TP(self.source.topics[0], 0) in owned:
             sends.append(self._send(self.delta, msgspec.json.encode(Tick(at=now))))
         await self._wait_until_durable([await send for send in sends])
-        behind = [tp for tp in owned if tp not in stopped and self.progress.lag.get(f"{tp.topic}/{tp.partition}")]
-        if not behind and (self._previous_batch is None or self._previous_batch.done()):
-            self.check.moved()  # a restart would not repair a stopped partition
+        # A restart would not repair a stopped partition, so its lag does not count.
+        is_behind = any(self.progress.lag.get(f"{tp.topic}/{tp.partition}") for tp in owned if tp not in stopped)
+        is_batch_done = self._previous_batch is None or self._previous_batch.done()
+        if is_batch_done and not is_behind:
+            self.check.moved()
         self._publish_status()
 
     async def _report_logs(self, partitions: Collection[TP]) -> None:
@@ -515,11 +541,15 @@ class Ingest:
 
 
 def _split_at_deleted(records: Sequence[Any], log_begin: int) -> Iterator[Sequence[Any]]:
-    """Split a run at each hole below the begin of the log."""
+    """Split a run at each hole below the begin of the log: retention has removed the events in it."""
+    if not log_begin:  # nearly every run: nothing is missing
+        yield records
+        return
     first = 0
     for i in range(1, len(records)):
-        following = records[i - 1].offset + 1
-        if following < log_begin and following < records[i].offset:
+        next_offset = records[i - 1].offset + 1
+        has_hole = next_offset < records[i].offset
+        if has_hole and next_offset < log_begin:
             yield records[first:i]
             first = i
     yield records[first:]
@@ -527,8 +557,9 @@ def _split_at_deleted(records: Sequence[Any], log_begin: int) -> Iterator[Sequen
 
 def _runs(records: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Split the records of a partition where offsets begin again (the log did) or another leader wrote them."""
-    offsets, epochs = [record.offset for record in records], list(map(leader_epoch, records))
-    if len(set(epochs)) == 1 and all(map(lt, offsets, offsets[1:])):
+    offsets = [record.offset for record in records]
+    epochs = list(map(leader_epoch, records))
+    if len(set(epochs)) == 1 and all(map(lt, offsets, offsets[1:])):  # nearly every fetch
         yield records
         return
     first = 0

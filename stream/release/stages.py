@@ -2,6 +2,17 @@
 
     Attempt -> Charged -> Built -> Audited -> Judged -> Written -> Sealed -> Published
 
+| stage | fact that it adds |
+| --- | --- |
+| Attempt | the events that the cut exposes |
+| Charged | the charge is in the ledger, so noise may be drawn |
+| Built | the anonymized log |
+| Audited | measures of it, and the reasons of the gate against it |
+| Judged | the decision of the gate: passed, warned or repaired (a refusal makes no stage) |
+| Written | its files are durable under temporary names |
+| Sealed | the ledger binds the release number to these bytes |
+| Published | recipients can see it |
+
 `stream.release.pipeline` makes them in this order. An attempt begins with the cut (`stream.release.contract.Attempt`)
 and with the data of earlier releases (`ReleaseInputs`), which is read once, before anything is charged. A stage is
 complete when it is made; no later step changes it.

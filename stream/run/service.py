@@ -2,6 +2,12 @@
 
 Replay and daemon pass the cuts of the fold to it. It makes an attempt of each cut and returns the decision of the
 publication's pipeline.
+
+* Opening: recover what a crash left, then read the earlier releases that audits need.
+* `rules`: the rules of the fold, from the configuration.
+* `decide`: one cut, through the pipeline of its publication. `rule` and `obey`: a person's decision on a held release.
+* `checkpoint`, `fold_of`: save and restore the fold. `erase`: remove cases from all of it.
+* `tail`, `series`, `holding`: figures for status, metrics and verdicts.
 """
 
 from __future__ import annotations
@@ -113,8 +119,10 @@ class ReleaseService:
         with ExitStack() as opened:
             self.folder = OperatorFolder(output, ops)
             opened.callback(self.folder.close)
-            configured_key = settings.key
-            key = self.folder.key() if configured_key is None else key_from_text(configured_key.get_secret_value())
+            if settings.key is None:
+                key = self.folder.key()
+            else:
+                key = key_from_text(settings.key.get_secret_value())
             self.pseudonyms = Pseudonyms(key)
             self.checkpoints = _checkpoints(self.folder, settings)
             self.keeper = StateKeeper(self.checkpoints)
@@ -192,19 +200,20 @@ class ReleaseService:
         process = self.settings.process
         if process.completion.log_end and not embedded:
             raise InputError("process.completion.log_end needs the whole log: use it with replay")
+        publication_rules = []
+        for publication in self.settings.publication:
+            rules = PublicationRules(
+                publication.name,
+                publication.build_window,
+                publication.late,
+                self._start(publication, embedded=embedded),
+                publication.private,
+                once=publication.cases == "completed",
+                most_cases=self._most_cases(publication),
+            )
+            publication_rules.append(rules)
         return FoldRules(
-            publications=tuple(
-                PublicationRules(
-                    publication.name,
-                    publication.build_window,
-                    publication.late,
-                    self._start(publication, embedded=embedded),
-                    publication.private,
-                    once=publication.cases == "completed",
-                    most_cases=self._most_cases(publication),
-                )
-                for publication in self.settings.publication
-            ),
+            publications=tuple(publication_rules),
             end_activities=process.completion.end_activities,
             end_all=process.completion.end_all,
             inactivity=process.completion.inactivity,
@@ -218,7 +227,9 @@ class ReleaseService:
     def _most_cases(self, publication: Publication) -> int | None:
         """Return the cap on the cases of a person, if the fold can enforce it."""
         once = publication.once(person=self.settings.process.person is not None)
-        return once.cases_per_person if once is not None and once.enforced else None
+        if once is None or not once.enforced:
+            return None
+        return once.cases_per_person
 
     def _start(self, publication: Publication, *, embedded: bool) -> int | None:
         """Return from when tumbling windows are counted.
@@ -226,14 +237,16 @@ class ReleaseService:
         Without a declared start, those of a dp publication begin with the window (aligned to 1970-01-01 UTC) in which
         the ledger first recorded it. The rules carry this time to the fold.
         """
-        counted = publication.start is None and publication.counted_from_start
-        if embedded and counted:
-            refuse_without_start(publication)
-        seen = None if embedded else self._seen(publication.name)
-        if seen is None or not counted:
+        lacks_start = publication.start is None and publication.counted_from_start
+        if embedded:
+            if lacks_start:
+                refuse_without_start(publication)
+            return publication.start_ns
+        first_seen = self._seen(publication.name)  # recorded for every publication, also for those with a start
+        if not lacks_start:
             return publication.start_ns
         every = publication.build_window.every or 1
-        return seen // every * every
+        return first_seen // every * every
 
     def _seen(self, name: str) -> int:
         """Return when (ns) the ledger first recorded a publication, and record it now if it is new.
@@ -440,23 +453,24 @@ class ReleaseService:
         if pipeline.spec.once is not None:  # a release shows its own cases only
             exposed = accounting["exposed"]
         unexposed = accounting["seen"] - accounting["late"] - exposed
-        exposed_and_held = counts.get("held") or 0
+        exposed_but_waiting = counts.get("held") or 0  # of open cases, and of the queue for a later cohort
         return {
             "seen": accounting["seen"],
             "released": counts["released"] if counts else 0,
             "suppressed": counts["suppressed_events"] if counts else 0,
-            "pending": unexposed + exposed_and_held,
+            "pending": unexposed + exposed_but_waiting,
             "late": accounting["late"],
         }
 
     def holding(self, fold: Fold) -> list[str]:
         """Return the publications that keep completed cases of earlier cuts for a later cohort."""
-        return [
-            name
-            for name, pipeline in self.pipelines.items()
-            if pipeline.spec.mechanism.shares_memory and not pipeline.account.held
-            if self.tail(fold, name)["pending"]
-        ]
+        names = []
+        for name, pipeline in self.pipelines.items():
+            if not pipeline.spec.mechanism.shares_memory or pipeline.account.held:
+                continue
+            if self.tail(fold, name)["pending"]:
+                names.append(name)
+        return names
 
     def _audiences(self) -> list[Audience]:
         """Make one series for each audience, over its publications whose records are cases.
@@ -475,11 +489,13 @@ class ReleaseService:
 
     def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
         repairs = any(publication.gate.on_violation == "repair" for publication in members)
-        max_lookback = (
-            None if repairs else reach(audit for publication in members for audit in publication.build_audits)
-        )
+        max_lookback: int | None
         if name is None:  # none of its records is a case: nothing links one release with another
             max_lookback = 1
+        elif repairs:
+            max_lookback = None  # a repair compares with all earlier releases
+        else:
+            max_lookback = reach(audit for publication in members for audit in publication.build_audits)
         names = [publication.name for publication in members]
         return Audience(name, names, self.ledger, self.folder, max_lookback=max_lookback, mirror=self.mirror)
 
@@ -590,5 +606,5 @@ def _checkpoints(folder: OperatorFolder, settings: Settings) -> Checkpoints:
 def _with_attributes(log: EventLog, names: tuple[str, ...]) -> EventLog:
     """Add every attribute that has a role; its values are missing if no event brought one yet."""
     absent = [name for name in names if name not in log.case_attributes and name not in log.event_attributes]
-    none = Column(np.full(log.n_cases, -1, dtype=np.int32), ())
-    return replace(log, case_attributes={**log.case_attributes, **dict.fromkeys(absent, none)})
+    all_missing = Column(np.full(log.n_cases, -1, dtype=np.int32), ())
+    return replace(log, case_attributes={**log.case_attributes, **dict.fromkeys(absent, all_missing)})

@@ -17,6 +17,7 @@ import random
 import secrets
 import tempfile
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,11 @@ def _content(log: Any) -> dict[str, Any]:
     resource = log.resource.decode()
     attributes = {name: column.decode() for name, column in sorted(log.case_attributes.items())}
     activity = log.activity.decode()
-    cases = Counter(
-        repr((activity[a:b], resource[a:b], log.time[a:b].tolist(), [column[case] for column in attributes.values()]))
-        for case, (a, b) in enumerate(zip(log.starts[:-1].tolist(), log.starts[1:].tolist(), strict=True))
-    )
+    times = log.time.tolist()
+    cases: Counter[str] = Counter()
+    for case, (begin, end) in enumerate(pairwise(log.starts.tolist())):
+        values = [column[case] for column in attributes.values()]
+        cases[repr((activity[begin:end], resource[begin:end], times[begin:end], values))] += 1
     text = json.dumps(sorted(cases.items()))
     return {"cases": log.n_cases, "events": log.n_events, "bag": hashlib.sha256(text.encode()).hexdigest()}
 

@@ -89,17 +89,19 @@ def measure(
 ) -> dict[str, Any]:
     """Measure the cuts of one log."""
     began = time.process_time()
-    given = read_log(log)
+    source = read_log(log)
     reading = time.process_time() - began
+    seconds_of_audits: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        replay, audits = Timed(settings(cases, sensitive, first), Path(folder) / "out", most), list[float]()
-        with contextlib.suppress(EnoughError), looking_back(audits):
-            replay.run(given)
+        replay = Timed(settings(cases, sensitive, first), Path(folder) / "out", most)
+        with contextlib.suppress(EnoughError), looking_back(seconds_of_audits):
+            replay.run(source)
     stages: Counter[str] = Counter()
     for decision in replay.decisions:
         stages.update(decision.audit.get("seconds") or {})
     spent = replay.spent
     tenth = max(1, len(spent) // 10)
+    last_stages = replay.decisions[-1].audit.get("seconds") or {}
     return {
         "log": log.name,
         "cuts": len(spent),
@@ -111,10 +113,10 @@ def measure(
         "each": [round(seconds, 3) for seconds in spent],
         "tenths": [round(sum(spent[at : at + tenth]), 2) for at in range(0, len(spent), tenth)],
         "stages": {name: round(seconds, 1) for name, seconds in stages.most_common()},
-        "last_stages": {k: round(v, 3) for k, v in (replay.decisions[-1].audit.get("seconds") or {}).items()},
+        "last_stages": {name: round(seconds, 3) for name, seconds in last_stages.items()},
         "exponent": exponent(spent),
         "slope": slope(spent[1:]),
-        "anonymity_slope": slope(audits[1:]),
+        "anonymity_slope": slope(seconds_of_audits[1:]),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "load": [round(average, 1) for average in os.getloadavg()],
     }

@@ -40,7 +40,7 @@ KEY = Draws(b"the same draws by every engine!!")
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class TwoReleases:
     """A log as Parquet, and an earlier release of it."""
 
     whole: Path
@@ -55,14 +55,14 @@ def names(folder: Path) -> Iterator[str]:
             yield path.name.partition(".")[0]
 
 
-def prepared(folder: Path, name: str, work: Path) -> Pair:
+def write_releases(folder: Path, name: str, work: Path) -> TwoReleases:
     """Write the log of a name as Parquet files into `work`."""
     source = next(path for path in sorted(folder.iterdir()) if path.name.startswith(f"{name}."))
     log = read_log(source, reading=Reading(timezone="UTC"))
-    pair = Pair(work / f"{name}.parquet", work / f"{name}-earlier.parquet", SENSITIVE.get(name, ()))
-    write_log(log, pair.whole)
-    write_log(_earlier(log), pair.earlier)
-    return pair
+    releases = TwoReleases(work / f"{name}.parquet", work / f"{name}-earlier.parquet", SENSITIVE.get(name, ()))
+    write_log(log, releases.whole)
+    write_log(_earlier(log), releases.earlier)
+    return releases
 
 
 def _earlier(log: EventLog) -> EventLog:
@@ -70,39 +70,42 @@ def _earlier(log: EventLog) -> EventLog:
     return log.select_events(log.time <= np.sort(log.time)[log.n_events // 2], drop_empty=True)
 
 
-def answers_of(kind: str, pair: Pair, work: Path) -> dict[str, Any]:
+def answers_of(kind: str, releases: TwoReleases, work: Path) -> dict[str, Any]:
     """Return the answers of an engine by part; they must be equal for all engines."""
     work.mkdir(exist_ok=True)
-    engine = open_engine(kind, pair.whole, Reading(), work)
+    engine = open_engine(kind, releases.whole, Reading(), work)
     try:
-        result = _released(engine, pair)
+        result = _released(engine, releases.sensitive)
     finally:
         engine.close()
-    return {**result, "audits": _audits(kind, pair)}
+    return {**result, "audits": _audits(kind, releases)}
 
 
-def _released(engine: Engine, pair: Pair) -> dict[str, Any]:
+def _released(engine: Engine, sensitive: tuple[str, ...]) -> dict[str, Any]:
+    """Return the table of variants, the plan and the cases of a release by the engine."""
     mechanism = single.mechanism_of("tlkc", {"suppression": "exact", "K": 5, "L": 2, "C": "0.9"})
-    counted = engine.count(CountQuery(mechanism.variants_by(), pair.sensitive))
+    counted = engine.count(CountQuery(mechanism.variants_by(), sensitive))
     log, count = counted.table.log, counted.table.count
-    exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), pair.sensitive, 0, cases=count)
+    exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), sensitive, 0, cases=count)
     build, _seconds = single.release_once(mechanism, exposure, keep_resources=False)
     plan = VariantPlan.of(carried(build), build.origin, count)
     counts = dict(single.summary(mechanism, exposure, build, 0.0))
-    leaving = list(engine.leaving(plan, KEY))
+    cases: list[tuple[str, int]] = []
+    for batch in engine.leaving(plan, KEY):
+        cases += zip(batch.ids, batch.trace.tolist(), strict=True)
     return {
         "table": list(counted.table.decoded().items()),
         "plan": (list(plan.traces.traces()), plan.row.tolist(), plan.trace.tolist(), plan.count.tolist()),
-        "cases": [pair for part in leaving for pair in zip(part.ids, part.trace.tolist(), strict=True)],
+        "cases": cases,
         "counts": json.loads(json.dumps(counts, default=str)),
     }
 
 
-def _audits(kind: str, pair: Pair) -> Any:
+def _audits(kind: str, releases: TwoReleases) -> Any:
     """Return the attack on the two releases."""
-    arguments = ["attack", str(pair.earlier), str(pair.whole), "--n", "0..2", "--engine", kind, "--json"]
-    if pair.sensitive:
-        arguments += ["--sensitive", ",".join(pair.sensitive)]
+    arguments = ["attack", str(releases.earlier), str(releases.whole), "--n", "0..2", "--engine", kind, "--json"]
+    if releases.sensitive:
+        arguments += ["--sensitive", ",".join(releases.sensitive)]
     printed = io.TextIOWrapper(io.BytesIO())
     with redirect_stdout(printed):
         build_app("attack")(arguments, standalone_mode=False)
@@ -122,10 +125,10 @@ def main() -> None:
     for name in chosen.logs.split(","):
         with tempfile.TemporaryDirectory() as text:
             work = Path(text)
-            pair = prepared(folder, name, work)
-            wanted = answers_of("embedded", pair, work / "embedded")
+            releases = write_releases(folder, name, work)
+            wanted = answers_of("embedded", releases, work / "embedded")
             for kind in chosen.engines.split(","):
-                begin, answers = time.monotonic(), answers_of(kind, pair, work / kind)
+                begin, answers = time.monotonic(), answers_of(kind, releases, work / kind)
                 equal = {part: answers[part] == wanted[part] for part in wanted}
                 rows.append({"log": name, "engine": kind, **equal, "seconds": round(time.monotonic() - begin, 1)})
                 print(rows[-1], file=sys.stderr)

@@ -78,16 +78,17 @@ def grown(log: EventLog, times: int, seed: int = 0) -> EventLog:
     rng = np.random.default_rng(seed)
     start = log.time[log.starts[:-1]]
     span = int(log.time.max() - log.time.min())
-    variants = {log.activity.codes[a:b].tobytes() for a, b in pairwise(log.starts.tolist())}
-    first = len(variants)
+    variants = _variants(log)
+    n_variants = len(variants)
     codes, moments = [log.activity.codes], [log.time]
     for copy in range(2, times + 1):
         copied_codes = log.activity.codes.copy()
-        _mutate(copied_codes, log, variants, round(first * copy**GROWTH), rng)
+        _mutate(copied_codes, log, variants, round(n_variants * copy**GROWTH), rng)
         codes.append(copied_codes)
         arrival = log.time.min() + rng.integers(0, span, log.n_cases)
         moments.append(log.time + np.repeat(arrival - start, log.lengths))
-    starts = np.concatenate([log.starts[:-1] + copy * log.n_events for copy in range(times)] + [[times * log.n_events]])
+    starts_of_copies = [log.starts[:-1] + copy * log.n_events for copy in range(times)]
+    starts = np.concatenate([*starts_of_copies, [times * log.n_events]])
     return EventLog(
         case_ids=tuple(f"{copy}-{case}" for copy in range(times) for case in log.case_ids),
         starts=starts.astype(np.int64),
@@ -96,6 +97,12 @@ def grown(log: EventLog, times: int, seed: int = 0) -> EventLog:
         resource=Column(np.tile(log.resource.codes, times), log.resource.values),
         row=np.arange(times * log.n_events, dtype=np.int64),
     )
+
+
+def _variants(log: EventLog) -> set[bytes]:
+    """Return the activity codes of each variant of a log."""
+    codes = log.activity.codes
+    return {codes[begin:end].tobytes() for begin, end in pairwise(log.starts.tolist())}
 
 
 def _mutate(codes: Any, log: EventLog, variants: set[bytes], wanted: int, rng: np.random.Generator) -> None:
@@ -136,13 +143,15 @@ def measured(path: Path, mechanism: str) -> dict[str, Any]:
     began, wall = time.process_time(), time.monotonic()
     log = read_log(path)
     reading, events, cases = time.process_time() - began, log.n_events, log.n_cases
-    handed = [log]  # the replay lets go of it, as in the command
+    only_reference = [log]  # popped below, so that the replay can free the log, as in the command
     del log
     read_peak = _peak()
     disk, listed = Counted(), Listed()
     shared_pairs.edges = listed
     with tempfile.TemporaryDirectory() as folder:
-        outcome = Replay(settings(mechanism, cases), Path(folder) / "out", ops=disk).run(handed.pop(), final=True)
+        outcome = Replay(settings(mechanism, cases), Path(folder) / "out", ops=disk).run(
+            only_reference.pop(), final=True
+        )
         checkpoints = [file.stat().st_size for file in (Path(folder) / "out").rglob("checkpoints/*") if file.is_file()]
     stages: Counter[str] = Counter()
     for _, decision in outcome.decisions:
@@ -157,7 +166,7 @@ def measured(path: Path, mechanism: str) -> dict[str, Any]:
         "cpu": round(total, 1),
         "wall": round(time.monotonic() - wall, 1),
         "reading": round(reading, 1),
-        "stages": {name: round(copied_codes, 2) for name, copied_codes in stages.most_common()},
+        "stages": {name: round(seconds, 2) for name, seconds in stages.most_common()},
         "linkable_pairs": listed.pairs,
         "listing_cpu": round(listed.cpu, 2),
         "checkpoint_bytes": sum(checkpoints),
@@ -174,18 +183,19 @@ def _peak() -> int:
 
 def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the exponent of each figure in the number of events, between each log and the next."""
-    found = []
+    comparisons = []
     for smaller, larger in pairwise(rows):
-        wide = math.log(larger["events"] / smaller["events"])
         names = ("cpu", "reading", "checkpoint_bytes", "checkpoint_written", "linkable_pairs", "listing_cpu")
         figures = {name: (smaller[name], larger[name]) for name in names}
-        figures |= {
-            f"stage {name}": (copied_codes, larger["stages"].get(name, 0))
-            for name, copied_codes in smaller["stages"].items()
-        }
-        slopes = {name: round(math.log(b / a) / wide, 2) for name, (a, b) in figures.items() if a > 0.05 and b > 0.05}
-        found.append({"from": smaller["k"], "to": larger["k"], **slopes})
-    return found
+        for stage, seconds in smaller["stages"].items():
+            figures[f"stage {stage}"] = (seconds, larger["stages"].get(stage, 0))
+        growth_of_events = math.log(larger["events"] / smaller["events"])
+        slopes = {}
+        for name, (before, after) in figures.items():
+            if min(before, after) > 0.05:  # below, rounding decides
+                slopes[name] = round(math.log(after / before) / growth_of_events, 2)
+        comparisons.append({"from": smaller["k"], "to": larger["k"], **slopes})
+    return comparisons
 
 
 def main() -> None:
@@ -206,7 +216,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / "grown.parquet"
             log = grown(source, times)
-            variants = len({log.activity.codes[a:b].tobytes() for a, b in pairwise(log.starts.tolist())})
+            variants = len(_variants(log))
             parquet.write(log, path)
             del log
             command = [sys.executable, "-m", "benchmarks.scale", "--measure", str(path)]

@@ -158,18 +158,13 @@ def _shown(log: EventLog, released: EventLog) -> dict[str, float]:
 
 
 def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
-    worst = {
-        f"{name}_worst": pick(row[name] for row in rows)
-        for name, pick in (
-            ("accumulated_similarity", min),
-            ("accumulated_dfg_error", max),
-            ("accumulated_covered", min),
-        )
-        if name in rows[0]
-    }
-    return {
-        key: round(value, 4) for key, value in ({k: fmean(row[k] for row in rows) for k in rows[0]} | worst).items()
-    }
+    """Return the mean of each figure, and the worst value of those of accumulated logs."""
+    figures = {name: fmean(row[name] for row in rows) for name in rows[0]}
+    worst_of = {"accumulated_similarity": min, "accumulated_dfg_error": max, "accumulated_covered": min}
+    for name, worst in worst_of.items():
+        if name in rows[0]:
+            figures[f"{name}_worst"] = worst(row[name] for row in rows)
+    return {name: round(value, 4) for name, value in figures.items()}
 
 
 if __name__ == "__main__":

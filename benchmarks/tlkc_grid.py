@@ -14,6 +14,7 @@ import itertools
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +58,10 @@ def main() -> None:
         print(json.dumps(result))
         return
     result["settings"] = settings(log, sensitive, arguments.fitness)
-    result["baselines"] = {
-        name: {str(K): _priced(log, lambda K=K, method=method: method(log, K), arguments.fitness) for K in (20, 60)}
-        for name, method in BASELINES.items()
-    }
+    result["baselines"] = {}
+    for name, method in BASELINES.items():
+        by_k = {str(K): _priced(log, partial(method, log, K), arguments.fitness) for K in (20, 60)}
+        result["baselines"][name] = by_k
     result["original"] = _priced(log, lambda: baseline_1(log, 1), arguments.fitness)
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "grid.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
@@ -70,13 +71,14 @@ def main() -> None:
 def grid(log: EventLog, sensitive: list[str], suppression: Any) -> list[dict[str, Any]]:
     """Return the events kept in every setting, one row for each."""
     rows = []
-    for each, L, K, C in itertools.product(TYPES, L_, K_, C_):
-        for T in ("minutes", "hours") if each == "rel" else ("minutes",):
-            print(f"{each} L={L} K={K} C={C} {T}", file=sys.stderr)
-            row: dict[str, Any] = {"type": each, "L": L, "K": K, "C": C, "T": T if each == "rel" else "any"}
+    for knowledge, L, K, C in itertools.product(TYPES, L_, K_, C_):
+        has_times = knowledge == "rel"
+        for T in ("minutes", "hours") if has_times else ("minutes",):
+            print(f"{knowledge} L={L} K={K} C={C} {T}", file=sys.stderr)
+            row: dict[str, Any] = {"type": knowledge, "L": L, "K": K, "C": C, "T": T if has_times else "any"}
             try:
                 released = anonymize(
-                    log, L=L, K=K, C=C, T=T, sensitive=sensitive, knowledge=each, suppression=suppression
+                    log, L=L, K=K, C=C, T=T, sensitive=sensitive, knowledge=knowledge, suppression=suppression
                 )
                 row |= {"events": released.events, "satisfied": released.satisfied}
             except VeilstreamError as error:
@@ -87,22 +89,12 @@ def grid(log: EventLog, sensitive: list[str], suppression: Any) -> list[dict[str
 
 def settings(log: EventLog, sensitive: list[str], fitness: Any) -> dict[str, Any]:
     """Return the price of the weak and the strong setting, by method and type."""
-    return {
-        name: {
-            method: {
-                each: _priced(
-                    log,
-                    lambda options=options, each=each, bounds=bounds: anonymize(
-                        log, **bounds, T="minutes", sensitive=sensitive, knowledge=each, **options
-                    ),
-                    fitness,
-                )
-                for each in TYPES
-            }
-            for method, options in METHODS.items()
-        }
-        for name, bounds in SETTINGS.items()
-    }
+    prices: dict[str, Any] = {}
+    for (name, bounds), (method, options), knowledge in itertools.product(SETTINGS.items(), METHODS.items(), TYPES):
+        arguments = {**bounds, "T": "minutes", "sensitive": sensitive, "knowledge": knowledge, **options}
+        of_method = prices.setdefault(name, {}).setdefault(method, {})
+        of_method[knowledge] = _priced(log, partial(anonymize, log, **arguments), fitness)
+    return prices
 
 
 def _priced(log: EventLog, make: Callable[[], Anonymized], fitness: Any) -> dict[str, Any]:
@@ -126,13 +118,16 @@ def draw(result: dict[str, Any], folder: Path) -> None:
 def _draw_grid(rows: list[dict[str, Any]], path: Path) -> None:
     from matplotlib import pyplot as plt
 
-    kinds = sorted({(row["type"], row["T"]) for row in rows}, key=lambda kind: (TYPES.index(kind[0]), kind[1]))
-    figure, axes = plt.subplots(len(C_), len(kinds), figsize=(3.2 * len(kinds), 10), sharex=True, sharey=True)
-    for (i, C), (j, kind) in itertools.product(enumerate(C_), enumerate(kinds)):
+    columns = sorted({(TYPES.index(row["type"]), row["T"]) for row in rows})
+    width = 3.2 * len(columns)
+    figure, axes = plt.subplots(len(C_), len(columns), figsize=(width, 10), sharex=True, sharey=True)
+    for (i, C), (j, (type_index, T)) in itertools.product(enumerate(C_), enumerate(columns)):
+        knowledge = TYPES[type_index]
         for L in L_:
-            line = [row["events"] or 0 for row in rows if (row["type"], row["T"], row["L"], row["C"]) == (*kind, L, C)]
-            axes[i][j].plot(K_, line, marker=".", label=f"L = {L}")
-        title = kind[0] if kind[1] == "any" else " ".join(kind)
+            setting = (knowledge, T, L, C)
+            of_setting = [row for row in rows if (row["type"], row["T"], row["L"], row["C"]) == setting]
+            axes[i][j].plot(K_, [row["events"] or 0 for row in of_setting], marker=".", label=f"L = {L}")
+        title = knowledge if T == "any" else f"{knowledge} {T}"
         axes[i][j].set_title(f"{title}, C = {C}", fontsize=9)
     axes[0][0].legend(fontsize=7)
     figure.supxlabel("K")

@@ -104,8 +104,13 @@ def sizes(output: Path) -> dict[str, float]:
     for path in output.rglob("*"):
         if path.is_file():
             inside = path.relative_to(output).parts
-            of_release = inside[0] == "operator" and len(inside) == 4
-            totals["public" if inside[0] == "public" else path.name if of_release else "beside"] += path.stat().st_size
+            if inside[0] == "public":
+                kind = "public"
+            elif inside[0] == "operator" and len(inside) == 4:  # a file of one release
+                kind = path.name
+            else:
+                kind = "beside"
+            totals[kind] += path.stat().st_size
     return {name: round(size / 1e6, 3) for name, size in sorted(totals.items())}
 
 
@@ -155,7 +160,9 @@ def again(pipeline: Pipeline) -> None:
 
 def made(releases: int, output: Path) -> list[float]:
     """Make the releases, and return the CPU seconds of each."""
-    service, exposed, spent = ReleaseService(settings(), output, clock=Now()), log(), []
+    service = ReleaseService(settings(), output, clock=Now())
+    exposed = log()
+    spent: list[float] = []
     for pipeline in service.pipelines.values():
         again(pipeline)
     read_back = public_files.faults
@@ -184,13 +191,12 @@ def measure(releases: int, output: Path) -> dict[str, Any]:
     file_sizes = sizes(output)
     tenth = max(1, releases // 10)
     operator_bytes = sum(file_sizes.get(name, 0) for name in ("audit.json", "variants.parquet", "memory.json"))
+    cpu_of_tenths = {"first": sum(spent[:tenth]), "last": sum(spent[-tenth:])}
     result = {
         "benchmark": "years",
         "releases": releases,
         "load": round(os.getloadavg()[0], 1),
-        "cpu_a_release": {
-            name: round(sum(part) / tenth, 4) for name, part in (("first", spent[:tenth]), ("last", spent[-tenth:]))
-        },
+        "cpu_a_release": {name: round(seconds / tenth, 4) for name, seconds in cpu_of_tenths.items()},
         "megabytes": file_sizes,
         "beside_kb_a_release": round(1000 * file_sizes.get("beside", 0) / releases, 2),
         "operator_kb_a_release": round(1000 * (file_sizes.get("beside", 0) + operator_bytes) / releases, 2),

@@ -57,7 +57,8 @@ def travas(log: EventLog, epsilon: float, delta: float = DELTA) -> Traces:
     selection for process mining", doi 10.1007/978-3-031-27815-0_9): noise of a symmetric geometric distribution
     truncated to [-k, k] on each count, and the variants above k leave. In floats, as published."""
     success = 1 - math.exp(-epsilon)
-    k = math.ceil(math.log((math.exp(epsilon) + 2 * delta - 1) / ((math.exp(epsilon) + 1) * delta)) / epsilon)
+    e = math.exp(epsilon)
+    k = math.ceil(math.log((e + 2 * delta - 1) / ((e + 1) * delta)) / epsilon)
     places = np.arange(-k, k + 1)
     chances = (1 - success) ** np.abs(places)
     counts = Counter(log.traces())

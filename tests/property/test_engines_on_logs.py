@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines_agree import answers_of, names, prepared
+from benchmarks.engines_agree import answers_of, names, write_releases
 
 ALL = (
     "amun-paper-example", "bpic2012", "bpic2012-app", "bpic2013-incidents", "ccc19", "sepsis", "urineweginfectie",
@@ -15,9 +15,9 @@ ALL = (
 
 def agree(kind: str, name: str, logs: Path, work: Path) -> None:
     """Check that the engine and `embedded` give the same, part by part."""
-    pair = prepared(logs, name, work)
-    expected = answers_of("embedded", pair, work / "embedded")
-    actual = answers_of(kind, pair, work / kind)
+    releases = write_releases(logs, name, work)
+    expected = answers_of("embedded", releases, work / "embedded")
+    actual = answers_of(kind, releases, work / kind)
     assert actual.keys() == expected.keys() >= {"table", "plan", "cases", "counts", "audits"}
     for part in expected:
         assert actual[part] == expected[part], part

@@ -61,8 +61,10 @@ def again(log: EventLog, settings: Settings, best: CandidateTrial, folder: Path)
     chosen = settings.model_copy(update={"publication": (best.candidate.publication,)})
     outcome = Replay(chosen, folder).run(log, final=True)
     audits = [decision.audit["anonymity"] or {} for _, decision in outcome.decisions if decision.status == "sealed"]
-    worst = {name: [worst_anonymity(audit, name) for audit in audits] for name in MEASURES}
-    least = {name: min((value for value in values if value), default=None) for name, values in worst.items()}
+    least = {}
+    for name in MEASURES:
+        values = [worst_anonymity(audit, name) for audit in audits]
+        least[name] = min((value for value in values if value), default=None)
     return {"releases": len(audits), "withheld": len(outcome.decisions) - len(audits), "least": least}
 
 

@@ -72,7 +72,8 @@ def enumeration(earlier: SimpleLog, later: SimpleLog, bk_length: int, n: int, sa
     begin = time.process_time()
     blocks = list(enumerate_all(judge, bk_length))
     seconds = time.process_time() - begin
-    codes, counts = np.concatenate([block[0] for block in blocks]), np.concatenate([block[1] for block in blocks])
+    codes = np.concatenate([block_codes for block_codes, _ in blocks])
+    counts = np.concatenate([block_counts for _, block_counts in blocks])
     sample = np.random.default_rng(0).choice(len(codes), sample_size, replace=False)
     rows = np.repeat(np.arange(len(audit.linkable.start) - 1), np.diff(audit.linkable.start))
     links = np.column_stack((rows, audit.linkable.later))[(audit.linkable.least & LEAST) <= n]

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,7 @@ def counted(source: Source, series: Series) -> dict[str, int]:
         now = np.zeros((len(rank), len(code) * (len(code) + 1)), dtype=np.bool_)
         for name, trace in zip(later.log.case_ids, later.log.traces(), strict=True):
             codes = [code[activity] for activity in trace]
-            pairs = [len(code) * (1 + first) + then for place, first in enumerate(codes) for then in codes[place + 1 :]]
+            pairs = [len(code) * (1 + first) + then for first, then in combinations(codes, 2)]
             now[rank[name], codes + pairs] = True
         for before, cases in zip(shows, inside, strict=True):
             for measure, counts in (("fa", (before & now).sum(axis=0)), ("ba", now[~cases].sum(axis=0))):

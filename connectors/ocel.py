@@ -215,7 +215,11 @@ def _checked(
 
     `events` are (id, activity, time).
     """
-    for what, ids in (("event", [event[0] for event in events]), ("object", [thing[0] for thing in things])):
+    ids_of = {
+        "event": [event_id for event_id, _, _ in events],
+        "object": [object_id for object_id, _ in things],
+    }
+    for what, ids in ids_of.items():
         if len(set(ids)) != len(ids):
             place = next(place for place, object_id in enumerate(ids) if object_id in ids[:place])
             raise InputError(f"{path}: {what} {place + 1} has the id of an earlier {what}")

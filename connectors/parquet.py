@@ -120,7 +120,8 @@ def _columns_of_groups(file: Any, time: str, texts: list[str]) -> tuple[Ints | N
                 column.add(chunk)
     times = np.concatenate(moments)
     moments.clear()
-    return (times if _has_known_years(times) else None), {name: column.column() for name, column in coded.items()}
+    columns = {name: column.column() for name, column in coded.items()}
+    return (times if _has_known_years(times) else None), columns
 
 
 def _has_known_years(time: Ints) -> bool:

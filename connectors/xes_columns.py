@@ -407,4 +407,5 @@ def _merged(first: Column, second: Column, key: str, where: Callable[[int], str]
     both = np.flatnonzero((first.codes >= 0) & (second.codes >= 0))
     if len(both) and not twice:
         raise InputError(f"{where(int(both[0]))}: attribute {key!r} appears twice")
-    return Column.encode(b if a is None else a for a, b in zip(first.decode(), second.decode(), strict=True))
+    pairs = zip(first.decode(), second.decode(), strict=True)
+    return Column.encode(second_value if first_value is None else first_value for first_value, second_value in pairs)

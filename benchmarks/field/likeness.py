@@ -42,7 +42,9 @@ def measured(log: EventLog, tool: Tool, epsilon: float, *, model: bool) -> dict[
                 "cpu": cpu,
             }
         )
-    result: dict[str, Any] = {key: fmean(row[key] for row in rows) for key in rows[0]} if rows else {}
+    result: dict[str, Any] = {}
+    if rows:
+        result = {key: fmean(row[key] for row in rows) for key in rows[0]}
     if model and rows:
         result["f1"] = _f1(log, last)
     return {"rounds": len(rows), "note": note, **result}

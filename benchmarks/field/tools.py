@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def cases(log: EventLog) -> list[list[list[Any]]]:
     """Cases as lists of [activity, seconds]."""
     names, seconds = [str(name) for name in log.activity.decode()], (log.time // 1_000_000_000).tolist()
     rows = [[name, moment] for name, moment in zip(names, seconds, strict=True)]
-    return [rows[a:b] for a, b in zip(log.starts[:-1].tolist(), log.starts[1:].tolist(), strict=True)]
+    return [rows[begin:end] for begin, end in pairwise(log.starts.tolist())]
 
 
 def _variants(log: EventLog, epsilon: float) -> Traces:

@@ -54,7 +54,8 @@ def main() -> int:
             old += [f"{name}: {title}" for title in stale(made)]
         else:
             write(made)
-    print("\n".join(f"not as committed: {title}" for title in old), file=sys.stderr, end="\n" if old else "")
+    for title in old:
+        print(f"not as committed: {title}", file=sys.stderr)
     return 1 if old else 0
 
 

@@ -167,10 +167,12 @@ def _cracked(scenario: str) -> Table:
     for gap, sizes in SCENARIOS[scenario].items():
         results = _results(*sizes, "exact")
         for n in NS:
-            ours = [NOT_HELD] * 3 if results is None else list(_of_least_ka(results[n]).values())
+            ours: list[Any] = [NOT_HELD] * 3
+            if results is not None:
+                shares = _of_least_ka(results[n]).values()
+                ours = [None if share is None else round(share, 2) for share in shares]
             printed = PRINTED[f"scenario{len(scenario)}"]["poc_printed"].get(str(n), {})
-            rows.append([gap, n, *(None if x is None else x if x == NOT_HELD else round(x, 2) for x in ours)])
-            rows[-1] += [printed.get(f"{name} {gap}") for name in ("FC", "CC", "BC")]
+            rows.append([gap, n, *ours, *(printed.get(f"{name} {gap}") for name in ("FC", "CC", "BC"))])
     header = ["gap", "n", "FC", "CC", "BC", "FC, printed", "CC, printed", "BC, printed"]
     return Table(f"Figure 4: Scenario {scenario}, proportions of cracked cases", header, rows, log="sepsis")
 
@@ -195,9 +197,10 @@ def _search() -> Table:
         )
         by_distance.setdefault(str(values), (distance, setting, values))
     nearest = sorted(by_distance.values(), key=lambda entry: entry[0])[:SHOWN]
-    rows = [
-        [*setting, round(far, 2), *(" / ".join(map(str, pair)) for pair in values)] for far, setting, values in nearest
-    ]
+    rows = []
+    for distance, setting, values in nearest:
+        cells = [" / ".join(map(str, pair)) for pair in values]
+        rows.append([*setting, round(distance, 2), *cells])
     rows.append(["printed", *[""] * 4, *(" / ".join(map(str, pair)) for pair in printed)])
     header = ["knowledge", "L", "C", "suppression", "distance", *(f"n = {n}" for n in NS)]
     return Table("Settings tried: KA1 / KA2, Scenario I, 10 %", header, rows, log="sepsis")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from itertools import pairwise
 from typing import Any, get_args
 
 from benchmarks.papers.page import NOT_HELD, ROOT, Page, Table, chosen, held
@@ -90,7 +91,9 @@ def _example() -> list[Table]:
         "Tables 3, 6, 7, 8: Algorithm 1", ["Table 3", "suppressed", "events left", "printed", "printed"], rows
     )
     _, traces = _algorithm_1(mend=True)
-    lines = [[n + 1, " ".join(trace), " ".join(printed["anonymized"][str(n + 1)])] for n, trace in enumerate(traces)]
+    lines = []
+    for number, trace in enumerate(traces, start=1):
+        lines.append([number, " ".join(trace), " ".join(printed["anonymized"][str(number)])])
     return [table, Table("Table 8, mended", ["case", "ours", "printed"], lines), _tables_4_5()]
 
 
@@ -140,13 +143,16 @@ def _statistics(name: str) -> Table:
         named = log.resource.codes.max(initial=-1) >= 0
         acts, resources = log.activity.decode(), log.resource.decode()
         both = list(zip(acts, resources, strict=True))
-        per = [
-            [tuple(seq[a:b]) for a, b in zip(log.starts, log.starts[1:], strict=False)]
-            for seq in (acts, resources, both)
+        cases = list(pairwise(log.starts.tolist()))
+        variants: list[int | None] = [
+            len({tuple(values[begin:end]) for begin, end in cases}) for values in (acts, resources, both)
         ]
-        counts = [len(set(traces)) for traces in per]
-        wide = [len({r for r in resources if r is not None}), len(set(both))] if named else [None, None]
-        ours = [log.n_cases, log.n_events, len(set(acts)), *wide, counts[0], *(counts[1:] if named else [None, None])]
+        distinct_resources: list[int | None] = [None, None]
+        if named:
+            distinct_resources = [len(set(resources) - {None}), len(set(both))]
+        else:
+            variants[1:] = [None, None]
+        ours = [log.n_cases, log.n_events, len(set(acts)), *distinct_resources, *variants]
     printed = [*TABLE_9[name], *TABLE_10[name]]
     rows = [list(row) for row in zip(labels, ours, printed, strict=True)]
     return Table(f"Tables 9 and 10: {name}", ["what", "ours", "printed"], rows, log=name)

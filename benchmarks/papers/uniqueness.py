@@ -64,7 +64,9 @@ def page(*, small: bool = False) -> Page:
 
 def _shares(log: EventLog, projection: Any, resolution: Unit, amounts: Any, semantics: Semantics) -> list[Any]:
     runs = trace_uniqueness(log, projection, amounts, resolution=resolution, draws=5, semantics=semantics)
-    return ["n/a"] * len(amounts) if runs.status != "ok" else [round(p.unique_mean, 3) for p in runs.points]
+    if runs.status != "ok":
+        return ["n/a"] * len(amounts)
+    return [round(point.unique_mean, 3) for point in runs.points]
 
 
 def _figure_1(log: EventLog | None) -> Table:

@@ -441,8 +441,11 @@ def _is_sealed(folder: Path, manifest_sha256: str) -> bool:
         return False
     if digest(manifest) != manifest_sha256:
         return False
-    listed = parse_manifest(manifest.read_bytes(), str(manifest))["files"]
-    return all((folder / file["path"]).is_file() and digest(folder / file["path"]) == file["sha256"] for file in listed)
+    for file in parse_manifest(manifest.read_bytes(), str(manifest))["files"]:
+        path = folder / file["path"]
+        if not path.is_file() or digest(path) != file["sha256"]:
+            return False
+    return True
 
 
 def _set_aside(tmp: Path, quarantine: Path, ops: FileOps) -> Path:

@@ -102,9 +102,12 @@ def variants(log: EventLog, knowledge: Knowledge) -> tuple[list[tuple[int, ...]]
         int64[C], index into `traces`.
     """
     codes = items(log, knowledge).codes.tolist()
-    index: dict[tuple[int, ...], int] = {}
-    owner = [index.setdefault(tuple(codes[a:b]), len(index)) for a, b in itertools.pairwise(log.starts.tolist())]
-    return list(index), np.asarray(owner, dtype=np.int64)
+    number_of_trace: dict[tuple[int, ...], int] = {}
+    variant_of_case = []
+    for begin, end in itertools.pairwise(log.starts.tolist()):
+        trace = tuple(codes[begin:end])
+        variant_of_case.append(number_of_trace.setdefault(trace, len(number_of_trace)))
+    return list(number_of_trace), np.asarray(variant_of_case, dtype=np.int64)
 
 
 def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases: Ints | None = None) -> Anonymized:
@@ -237,8 +240,10 @@ def _roots(parent: Ints) -> Ints:
 
 def _mapped(log: EventLog, traces: list[tuple[int, ...]], owner: Ints, shared: list[tuple[int, ...]]) -> Kept:
     """bool[E]: the events of each case that spell its released trace (leftmost match)."""
+    if not len(owner):
+        return np.zeros(0, dtype=np.bool_)
     masks = [leftmost(trace, target) for trace, target in zip(traces, shared, strict=True)]
-    return np.concatenate([masks[variant] for variant in owner]) if len(owner) else np.zeros(0, dtype=np.bool_)
+    return np.concatenate([masks[variant] for variant in owner])
 
 
 def leftmost(trace: tuple[int, ...], target: tuple[int, ...]) -> Kept:

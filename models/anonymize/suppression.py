@@ -258,5 +258,6 @@ def _cost(unit: CapLevel, units: list[CapLevel], loss: list[Ints], capping: bool
     item, t = unit
     if not capping:
         return int(loss[item].sum())
-    above = min((other for code, other in units if code == item and other > t), default=len(loss[item]) + 1)
-    return int(loss[item][t - 1 : above - 1].sum())
+    higher_levels = [level for other_item, level in units if other_item == item and level > t]
+    next_level = min(higher_levels, default=len(loss[item]) + 1)
+    return int(loss[item][t - 1 : next_level - 1].sum())

@@ -128,9 +128,11 @@ def _best(horizon: int) -> Shape:
     def variance(shape: Shape) -> int:
         return int(np.sum(shape.digits(numbers))) * shape.levels**2
 
-    deeper = range(2, horizon.bit_length())
-    trees = [Shape(levels, next(k for k in count() if k**levels >= horizon), horizon) for levels in deeper]
-    return min([Shape(horizon=horizon), *trees], key=variance)
+    trees = [Shape(horizon=horizon)]
+    for levels in range(2, horizon.bit_length()):
+        children = next(k for k in count() if k**levels >= horizon)
+        trees.append(Shape(levels, children, horizon))
+    return min(trees, key=variance)
 
 
 @content_free("shape", "scale", "last", "since")

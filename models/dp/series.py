@@ -127,7 +127,9 @@ class _Variants:
     def log(self, shown: Ints, counts: Ints, draw: NoiseSource) -> EventLog:
         """Return the variants `shown` with these counts, without times."""
         chosen = [self.variants[place] for place in shown.tolist()]
-        rows = [np.tile(ordinal(len(v)), (int(counts[p]), 1)) for v, p in zip(chosen, shown.tolist(), strict=True)]
+        rows = []
+        for variant, count in zip(chosen, counts[shown].tolist(), strict=True):
+            rows.append(np.tile(ordinal(len(variant)), (count, 1)))
         return assembled(self.alphabet, chosen, rows, draw)
 
     def accumulated(self, terms: Terms, shape: Shape, draw: NoiseSource) -> tuple[EventLog | None, dict[str, Any]]:

@@ -358,15 +358,23 @@ def assembled(
     rows : list of int64[cases, length]
         Times in nanoseconds of the cases of each of `variants`, whose labels are places in `alphabet`.
     """
-    lengths = np.concatenate([np.zeros(0, dtype=np.int64), *(np.full(len(r), r.shape[1]) for r in rows)])
-    starts = starts_of(lengths)
     names, rank = sorted_alphabet(tuple(alphabet))
-    labels = [np.tile(rank[np.asarray(v, dtype=np.int64)], len(r)) for v, r in zip(variants, rows, strict=True)]
-    times = np.concatenate([np.zeros(0, dtype=np.int64), *(r.ravel() for r in rows)])
+    # Each list begins with an empty array, so that a release without variants has arrays of the right kind.
+    lengths_of = [np.zeros(0, dtype=np.int64)]
+    labels_of = [np.zeros(0, dtype=np.int32)]
+    times_of = [np.zeros(0, dtype=np.int64)]
+    for variant, times_of_cases in zip(variants, rows, strict=True):
+        cases, length = times_of_cases.shape
+        lengths_of.append(np.full(cases, length))
+        labels_of.append(np.tile(rank[np.asarray(variant, dtype=np.int64)], cases))
+        times_of.append(times_of_cases.ravel())
+    lengths = np.concatenate(lengths_of)
+    times = np.concatenate(times_of)
+    starts = starts_of(lengths)
     released = EventLog(
         case_ids=draw.identifiers(len(lengths)),
         starts=starts,
-        activity=Column(np.concatenate([np.zeros(0, dtype=np.int32), *labels]), names),
+        activity=Column(np.concatenate(labels_of), names),
         time=times,
         resource=Column(np.full(len(times), -1, dtype=np.int32), ()),
         row=np.argsort(np.argsort(times, kind="stable"), kind="stable").astype(np.int64),

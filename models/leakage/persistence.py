@@ -52,18 +52,22 @@ def from_state(state: Mapping[str, Any]) -> TemporalLeakage:
 
 def _read_state(state: Mapping[str, Any]) -> TemporalLeakage:
     epsilon = [Fraction(e) for e in state["epsilon"]]
-    n, steps = len(epsilon), max(len(epsilon) - 1, 0)
+    releases = len(epsilon)
+    steps = max(releases - 1, 0)
     lengths = (len(state["bpl"]), len(state["forward"]), len(state["backward_extreme"]))
-    if lengths != (n, steps, steps) or len(state["fpl_before"]) > steps or (state["lead"] is None) != (n == 0):
-        raise RefusedError(f"the leakage state of {n} releases is incomplete; restore it from a backup")
+    has_all_steps = lengths == (releases, steps, steps) and len(state["fpl_before"]) <= steps
+    has_lead = state["lead"] is not None  # every state but that of no release has one
+    if not has_all_steps or has_lead != (releases > 0):
+        raise RefusedError(f"the leakage state of {releases} releases is incomplete; restore it from a backup")
+    points_of_steps = [[Point(float(Q), float(D)) for Q, D in points] for points in state["forward"]]
     return TemporalLeakage(
         epsilon=epsilon,
         bpl=[_read(value) for value in state["bpl"]],
-        forward=[LeakageStep(points=[Point(float(Q), float(D)) for Q, D in points]) for points in state["forward"]],
+        forward=[LeakageStep(points=points) for points in points_of_steps],
         backward_extreme=list(state["backward_extreme"]),
         sums=list(itertools.accumulate(epsilon, initial=Fraction(0))),
         before=[_read(value) for value in state["fpl_before"]],
-        lead=None if state["lead"] is None else _read(state["lead"]),
+        lead=_read(state["lead"]) if has_lead else None,
     )
 
 

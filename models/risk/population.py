@@ -177,7 +177,9 @@ def _ordered(column: Column) -> Ints:
     A copula reads order. A missing value is the lowest.
     """
     values = list(column.values)
-    if all(isinstance(value, int | float) for value in values) or all(isinstance(value, datetime) for value in values):
+    are_numbers = all(isinstance(value, int | float) for value in values)
+    are_dates = all(isinstance(value, datetime) for value in values)
+    if are_numbers or are_dates:
         order = np.asarray(sorted(range(len(values)), key=values.__getitem__), dtype=np.int64)
     else:
         order = np.argsort(-np.bincount(column.codes[column.codes >= 0], minlength=len(values)), kind="stable")

@@ -75,9 +75,13 @@ class KeptDistances:
         new1, new2 = np.flatnonzero(place1 < 0), np.flatnonzero(place2 < 0)
         cost = np.empty((len(rows), len(columns)))
         cost[np.ix_(old1, old2)] = self.cost[np.ix_(place1[old1], place2[old2])]
-        cost[new1] = computed([rows[at] for at in new1.tolist()], columns)
-        cost[np.ix_(old1, new2)] = computed([rows[at] for at in old1.tolist()], [columns[at] for at in new2.tolist()])
-        self.rows, self.columns = ({name: at for at, name in enumerate(names)} for names in (names1, names2))
+        new_rows = [rows[place] for place in new1.tolist()]
+        old_rows = [rows[place] for place in old1.tolist()]
+        new_columns = [columns[place] for place in new2.tolist()]
+        cost[new1] = computed(new_rows, columns)
+        cost[np.ix_(old1, new2)] = computed(old_rows, new_columns)
+        self.rows = {name: place for place, name in enumerate(names1)}
+        self.columns = {name: place for place, name in enumerate(names2)}
         self.cost = cost
         return cost
 
@@ -148,25 +152,30 @@ def data_utility_at_least(
     texts = _texts(original.starts, perspective(original, carries, T), codes)
     others = _texts(released.starts, perspective(released, carries, T), codes)
     original_counts, released_counts = Counter(texts), Counter(others)
-    row, column = (
-        {text: place for place, text in enumerate(sorted(counts))} for counts in (original_counts, released_counts)
-    )
+    original_texts, released_texts = sorted(original_counts), sorted(released_counts)
+    row = {text: place for place, text in enumerate(original_texts)}
+    column = {text: place for place, text in enumerate(released_texts)}
+    masses = _shares(original_counts, original_texts), _shares(released_counts, released_texts)
+
+    # The plan may use these arcs only: from each case to its released form, between equal texts, and the corner arcs,
+    # which move the remaining mass.
     kept_pairs = {(row[texts[case]], column[text]) for case, text in zip(origin, others, strict=True) if case >= 0}
     equal = {(row[text], column[text]) for text in original_counts.keys() & released_counts.keys()}
-    masses = _shares(original_counts, sorted(original_counts)), _shares(released_counts, sorted(released_counts))
-    arcs = sorted(kept_pairs | equal | set(zip(*(part.tolist() for part in corner_arcs(*masses)), strict=True)))
+    corner_rows, corner_columns = corner_arcs(*masses)
+    corners = set(zip(corner_rows.tolist(), corner_columns.tolist(), strict=True))
+    arcs = sorted(kept_pairs | equal | corners)
+
     rows, columns = np.asarray(arcs, dtype=np.int64).T
-    return 1.0 - min(
-        max(solve(*masses, (rows, columns), _paired(sorted(original_counts), sorted(released_counts), arcs))[0], 0.0),
-        1.0,
-    )
+    distance = solve(*masses, (rows, columns), _paired(original_texts, released_texts, arcs))[0]
+    return 1.0 - min(max(distance, 0.0), 1.0)
 
 
 def _paired(first_texts: list[str], second_texts: list[str], arcs: list[tuple[int, int]]) -> Floats:
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cpdist
 
-    first, second = [first_texts[row] for row, _ in arcs], [second_texts[column] for _, column in arcs]
+    first = [first_texts[row] for row, _ in arcs]
+    second = [second_texts[column] for _, column in arcs]
     paired_distances = cpdist(first, second, scorer=Levenshtein.normalized_distance, dtype=np.float64, workers=1)
     return np.asarray(paired_distances, dtype=np.float64)
 

@@ -49,4 +49,6 @@ def moments_of(log: EventLog, count: int = 20) -> Ints:
     if not log.n_events:
         return np.zeros(0, dtype=np.int64)
     first, last = int(log.time.min()), int(log.time.max())
-    return np.asarray([first + (last - first) * (2 * part + 1) // (2 * count) for part in range(count)], dtype=np.int64)
+    # Python's integers: the product does not fit into 64 bits.
+    moments = [first + (last - first) * (2 * part + 1) // (2 * count) for part in range(count)]
+    return np.asarray(moments, dtype=np.int64)

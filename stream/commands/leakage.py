@@ -133,8 +133,8 @@ def _print(results: Sequence[LeakageDocument]) -> None:
         table = grid("release", "events", "complete", "incomplete", "BPL", "FPL", "TPL", title=title)
         for row in result["releases"]:
             cells = (row["release"], row["events"], row["complete"], row["incomplete"])
-            curves = (row["bpl"], row["fpl"], row["tpl"])
-            table.add_row(*map(str, cells), *("-" if value is None else f"{value:.6f}" for value in curves))
+            curves = ["-" if value is None else f"{value:.6f}" for value in (row["bpl"], row["fpl"], row["tpl"])]
+            table.add_row(*map(str, cells), *curves)
         tables().print(table)
         tables().print(f"max TPL {result['max_tpl']:.6f}, sum of e {result['sum_epsilon']:.6f}; {WHAT_E_IS}")
         if "bound" in result:

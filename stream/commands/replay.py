@@ -213,7 +213,6 @@ def _compared(replay: Replay, outcome: ReplayOutcome, log: EventLog, output: Pat
 
 HEAD = ("no", "time", "trigger", "cases", "events", "kept", "acts", "KA", "FA", "CA", "BA")
 
-
 SIGNS = {"withheld": "x", "rejected": "x", "held": "?", "waits": "?"}
 """In the place of a number: refused, or waits for a person or for more cases."""
 
@@ -224,11 +223,14 @@ def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]
     verdicts = outcome.verdicts()
     show_verdicts(verdicts)
     console = tables()
-    lines = list(outcome.rows())
-    for name in dict.fromkeys(line[0] for line in lines):
-        rows_of_publication = [(SIGNS.get(line[1], line[1]), *line[2:-1]) for line in lines if line[0] == name]
+    rows_of: dict[str, list[Any]] = {}
+    reasons_of: dict[str, list[tuple[str, Any, Any]]] = {}
+    for name, number, time, *figures, reasons in outcome.rows():
+        rows_of.setdefault(name, []).append((SIGNS.get(number, number), time, *figures))
+        reasons_of.setdefault(name, []).append((str(number), time, reasons))
+    for name, rows_of_publication in rows_of.items():
         console.print(filled(HEAD, rows_of_publication, title=name, left=3))
-        show_reasons(console, ((str(line[1]), line[2], line[-1]) for line in lines if line[0] == name))
+        show_reasons(console, reasons_of[name])
     if any(not (verdict.released or verdict.withheld or verdict.waiting or verdict.held) for verdict in verdicts):
         console.print(f"the log has {outcome.cases} cases; the window of a publication sets how many a release needs")
     for warning in outcome.warnings():

@@ -242,9 +242,9 @@ def read_digests(folder: Path) -> dict[str, list[str]]:
 def _refuse_foreign(output: Path) -> None:
     if output.exists() and not output.is_dir():
         raise InputError(f"{output}: is a file, not a folder; choose another with -o")
-    strangers = (
-        {entry.name for entry in output.iterdir()} - {"public", OPERATOR, ".gitignore"} if output.exists() else set()
-    )
+    if not output.exists():
+        return
+    strangers = {entry.name for entry in output.iterdir()} - {"public", OPERATOR, ".gitignore"}
     if strangers and not OperatorLayout(output).ledger.exists():
         raise InputError(f"{output}: holds files that are not veilstream's; choose an empty folder with -o")
 

@@ -465,7 +465,9 @@ def _left_held(folder: Path, account: Account) -> list[str]:
     """Return a note on each folder of held bytes that belongs to no held release."""
     seals = account.seals.items()
     waiting = {seal.body.temporary for number, seal in seals if account.state(number) != "rejected"}
-    names = sorted(path.name for path in (folder / HELD).iterdir()) if (folder / HELD).is_dir() else []
+    names: list[str] = []
+    if (folder / HELD).is_dir():
+        names = sorted(path.name for path in (folder / HELD).iterdir())
     return [
         f"operator/{folder.name}/{HELD}/{name}: of no held release; the next start sets it aside"
         for name in names
@@ -487,7 +489,8 @@ class _Tree:
 
     def publications(self) -> dict[str, list[str]]:
         """Return the names in the folder of each publication."""
-        return {name: self.names(name) for name in self.names("") if self._fs.isdir(f"{self._base}/{name}")}
+        folders = [name for name in self.names("") if self._fs.isdir(f"{self._base}/{name}")]
+        return {name: self.names(name) for name in folders}
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder; empty if there is no such folder."""

@@ -106,14 +106,16 @@ def _take_out(service: AffectedReleases, gone: set[bytes]) -> None:
     for former in _former(service):
         _reject_former(former)
     for audience in service.audiences:
-        held = [{case for case in record.case_ids if case and digest(case) in gone} for record in audience.earlier]
-        known_cases = set().union(*held)
+        erased_of_record = [
+            {case for case in record.case_ids if case and digest(case) in gone} for record in audience.earlier
+        ]
+        known_cases = set().union(*erased_of_record)
         if known_cases:
             # All memories before any variants, which show the cases to forget: the memory of one release may name
             # a case that only another one shows.
             for key in audience.seals:
                 audience.forget(key, known_cases)
-        for place, cases in enumerate(held):
+        for place, cases in enumerate(erased_of_record):
             if cases:
                 audience.earlier[place] = _rewritten(service, audience.earlier[place], cases)
 

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypedDict, Union, get_args, get_origin
@@ -288,5 +289,5 @@ def _unit(build: Build) -> Any:
 
 def _distinct(log: EventLog, rows: Any) -> int:
     """Count the distinct traces, whose events are `rows`."""
-    traces = {rows[begin:end].tobytes() for begin, end in zip(log.starts[:-1], log.starts[1:], strict=True)}
+    traces = {rows[begin:end].tobytes() for begin, end in pairwise(log.starts.tolist())}
     return len(traces)

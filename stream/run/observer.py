@@ -40,7 +40,8 @@ class MetricsObserver:
         self._counted_at = -math.inf
         self._saved = -1
         cap = settings.process.budget
-        metrics.capped(*(None if limit is None else float(limit) for limit in (cap.max_epsilon, cap.max_delta)))
+        limits = [None if limit is None else float(limit) for limit in (cap.max_epsilon, cap.max_delta)]
+        metrics.capped(*limits)
         for publication in settings.publication:
             window = publication.build_window
             length = None if window.every is None else window.every / NANOSECONDS
@@ -101,9 +102,10 @@ class MetricsObserver:
             last = _last_audits(pipeline, RECENT if self.metrics.live else 1)
             if last:
                 self.metrics.resumed(name, last[-1])
-            moments = (
-                [moment for audit in last if (moment := published(audit)) is not None] if self.metrics.live else []
-            )
+            moments = []
+            if self.metrics.live:
+                times_of_publication = map(published, last)
+                moments = [moment for moment in times_of_publication if moment is not None]
             self.metrics.streak(name, pipeline.account.streak)
             self.metrics.awaited(name, moments[-1] if moments else self._begun(service, name), moments)
         saved = service.checkpoints.newest()

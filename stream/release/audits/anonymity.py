@@ -287,8 +287,9 @@ def partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints:
     numbered = numbered_partners(earlier, later)
     if numbered is not None:
         return numbered
+    # A record that is nobody's case has the empty id: it is in no index, so it has no partner.
     place = {case: index for index, case in enumerate(later.case_ids) if case}
-    return np.asarray([place.get(case, -1) if case else -1 for case in earlier.case_ids], dtype=np.int64)
+    return np.asarray([place.get(case, -1) for case in earlier.case_ids], dtype=np.int64)
 
 
 def knowledge_of(carries: Sequence[str], known_columns: Sequence[str]) -> Callable[[Any], Any] | None:

@@ -103,6 +103,8 @@ class LcsStart(Mechanism):
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
         """Return the memory without the erased cases."""
+        if not memory:
+            return memory
         gone = set(cases)
-        kept = [[name for name in release if name not in gone] for release in (memory or {}).get("releases", ())]
-        return {"releases": kept} if memory else memory
+        releases = memory.get("releases", ())
+        return {"releases": [[name for name in release if name not in gone] for release in releases]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,8 +64,36 @@ class StillClock:
         self.now += seconds
 
 
+class WatchedDisk(FileOps, ABC):
+    """A disk that calls `before` with each operation."""
+
+    @abstractmethod
+    def before(self, operation: str, path: Path) -> None:
+        """Handle an operation (write, fsync, rename, replace) before it is carried out. It may raise instead."""
+
+    def write(self, path: Path, writer: Writer) -> None:
+        """Write a file."""
+        self.before("write", path)
+        super().write(path, writer)
+
+    def fsync(self, path: Path) -> None:
+        """Sync a file or a folder."""
+        self.before("fsync", path)
+        super().fsync(path)
+
+    def rename_noreplace(self, source: Path, target: Path) -> None:
+        """Rename without replacing."""
+        self.before("rename", target)
+        super().rename_noreplace(source, target)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Replace a file."""
+        self.before("replace", target)
+        super().replace(source, target)
+
+
 @dataclass
-class FaultyDisk(FileOps):
+class FaultyDisk(WatchedDisk):
     """A disk whose n-th operation (write, fsync, rename, replace; from 1) fails: with an errno, or by `act`.
 
     `only` restricts which operations count. After a full disk nothing can be written until `full` is set False.
@@ -77,7 +106,8 @@ class FaultyDisk(FileOps):
     lasting: bool = False
     seen: list[str] = field(default_factory=list)
 
-    def _pass(self, operation: str, path: Path) -> None:
+    def before(self, operation: str, path: Path) -> None:
+        """Fail if this is the operation."""
         if operation not in self.only:
             return
         self.seen.append(operation)
@@ -85,23 +115,3 @@ class FaultyDisk(FileOps):
             if self.act is not None:
                 self.act()
             raise OSError(self.code, os.strerror(self.code), str(path))
-
-    def write(self, path: Path, writer: Writer) -> None:
-        """Write a file, or fail."""
-        self._pass("write", path)
-        super().write(path, writer)
-
-    def fsync(self, path: Path) -> None:
-        """Sync a file or a folder, or fail."""
-        self._pass("fsync", path)
-        super().fsync(path)
-
-    def rename_noreplace(self, source: Path, target: Path) -> None:
-        """Rename without replacing, or fail."""
-        self._pass("rename", target)
-        super().rename_noreplace(source, target)
-
-    def replace(self, source: Path, target: Path) -> None:
-        """Replace a file, or fail."""
-        self._pass("replace", target)
-        super().replace(source, target)

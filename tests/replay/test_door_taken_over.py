@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from connectors import read_log
-from connectors.files import FileOps, Writer
 from models.errors import VeilstreamError
 from models.eventlog import EventLog
 from stream.config import sources
@@ -21,38 +20,24 @@ from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.run.log_source import log_facts, records_from_log
 from stream.run.service import ReleaseService
+from stream.testing.faults import WatchedDisk
 from tests.replay.crashing import configuration, sample
 
 KEY, STORAGE = "aa" * 32, "bb" * 32
 
 
-class PausedDisk(FileOps):
+class PausedDisk(WatchedDisk):
     """Calls `meanwhile` once, before the operation `step` on the file `name` of a release that is being written."""
 
     def __init__(self, step: str, name: str, meanwhile: Callable[[], None]) -> None:
         self._step, self._name, self._meanwhile = step, name, meanwhile
         self._done = False
 
-    def _pass(self, step: str, path: Path) -> None:
+    def before(self, step: str, path: Path) -> None:
         in_release = "public" in path.parts and path.name == self._name
         if in_release and step == self._step and not self._done:
             self._done = True
             self._meanwhile()
-
-    def write(self, path: Path, writer: Writer) -> None:
-        """Pause before a file is written."""
-        self._pass("write", path)
-        super().write(path, writer)
-
-    def fsync(self, path: Path) -> None:
-        """Pause before a file is made durable."""
-        self._pass("fsync", path)
-        super().fsync(path)
-
-    def rename_noreplace(self, source: Path, target: Path) -> None:
-        """Pause before the release gets its number."""
-        self._pass("rename", target)
-        super().rename_noreplace(source, target)
 
 
 def _settings(folder: Path) -> Settings:

@@ -14,7 +14,7 @@ from stream.operator.dossier.evidence import DossierEvidence
 from stream.operator.dossier.facts import KEYS
 from stream.operator.dossier.texts import DossierTexts, English, MarkedQuestion, day
 from stream.operator.report.document import BudgetAnswer
-from stream.operator.report.statement import Section, Statement
+from stream.operator.report.statement import Section, Statement, consecutive_ranges
 from stream.release.manifest import software
 from stream.release.verdict import LOOKS
 from stream.values.duration import as_text
@@ -504,18 +504,12 @@ def _budget_end(left: BudgetAnswer, texts: DossierTexts) -> str:
 
 def ranges(numbers: Sequence[int], texts: DossierTexts) -> str:
     """Return `1 to 3, 5` for 1, 2, 3, 5."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
     shown = []
-    for run in runs:
-        if len(run) == 1:
-            shown.append(str(run[0]))
+    for first, last in consecutive_ranges(numbers):
+        if first == last:
+            shown.append(str(first))
         else:
-            shown.append(texts.say("format.range", first=run[0], last=run[-1]))
+            shown.append(texts.say("format.range", first=first, last=last))
     return ", ".join(shown)
 
 

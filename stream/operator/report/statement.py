@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -495,15 +495,22 @@ def _chain(series: Sequence[PublishedRelease]) -> bool | None:
     )
 
 
-def _ranges(numbers: Sequence[int]) -> str:
-    """1, 2, 3, 5 -> `1 to 3, 5`."""
-    runs: list[list[int]] = []
+def consecutive_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last number of each run: (1, 3) and (5, 5) for 1, 2, 3, 5."""
+    ranges: list[tuple[int, int]] = []
     for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], number)
         else:
-            runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+            ranges.append((number, number))
+    return ranges
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return `1 to 3, 5` for 1, 2, 3, 5."""
+    return ", ".join(
+        str(first) if first == last else f"{first} to {last}" for first, last in consecutive_ranges(numbers)
+    )
 
 
 # pages

@@ -55,11 +55,12 @@ def main() -> None:
         table = VariantCounts.of(log, sorted(map(str, log.activity.values)))
         for epsilon in arguments.epsilon or ("1", "0.1"):
             for order in arguments.order or (1, 2):
-                rows = [_round(table, epsilon, order) for _ in range(arguments.rounds)]
-                results[f"{name}, epsilon {epsilon}, order {order}"] = {
-                    step: [round(fmean(values), 4) for values in zip(*(row[step] for row in rows), strict=True)]
-                    for step in rows[0]
-                }
+                rounds = [_round(table, epsilon, order) for _ in range(arguments.rounds)]
+                means = {}
+                for step in rounds[0]:
+                    figures_of_rounds = zip(*(figures[step] for figures in rounds), strict=True)
+                    means[step] = [round(fmean(figures), 4) for figures in figures_of_rounds]
+                results[f"{name}, epsilon {epsilon}, order {order}"] = means
     print(json.dumps(results, indent=1))
 
 
@@ -128,8 +129,11 @@ def _level_error(
 
 def _near(table: VariantCounts, shown: list[tuple[Variant, int]]) -> tuple[float, float]:
     """Similarity and DFG error."""
-    true, released = Counter(dict(zip(table.variants, table.counts.tolist(), strict=True))), Counter(dict(shown))
-    return (similarity(true, released), dfg_error(true, released)) if released else (0.0, 1.0)
+    true = Counter(dict(zip(table.variants, table.counts.tolist(), strict=True)))
+    released = Counter(dict(shown))
+    if not released:
+        return 0.0, 1.0
+    return similarity(true, released), dfg_error(true, released)
 
 
 if __name__ == "__main__":

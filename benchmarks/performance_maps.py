@@ -78,6 +78,7 @@ def compared(build: Build, true: Passed, K: int) -> dict[str, Any]:
             {"pair": pair, "steps": len(steps), "cases": bearers, "pending": pending.get(pair, 0), "error": error}
         )
     settled = [row for row in rows if not row["pending"]]
+    far = [row for row in rows if abs(row["error"]) > NEAR]
 
     def near(maps: list[dict[str, Any]], share: float) -> list[dict[str, Any]]:
         return [row for row in maps if abs(row["error"]) <= share]
@@ -87,7 +88,7 @@ def compared(build: Build, true: Passed, K: int) -> dict[str, Any]:
         "within": {"1 %": len(near(rows, NEAR)), "5 %": len(near(rows, FAIR))},
         "settled": {"pairs": len(settled), "1 %": len(near(settled, NEAR))},
         "steps": sum(row["steps"] for row in near(rows, NEAR)) / sum(row["steps"] for row in rows),
-        "off": sorted((row for row in rows if abs(row["error"]) > NEAR), key=lambda row: -abs(row["error"])),
+        "off": sorted(far, key=lambda row: -abs(row["error"])),
     }
 
 

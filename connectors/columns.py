@@ -203,8 +203,9 @@ def typed(column: Column, decimal_comma: bool = False) -> Column:
             values: list[Any] = [kind(text) for text in column.values]
         except (ValueError, KeyError):
             continue
-        # 1e999 and nan would come back as other values than they went
-        if all(str(value) == text and value == value for value, text in zip(values, column.values, strict=True)):
+        # 1e999 and nan would be read back as other values: inf is written otherwise, and nan does not equal itself.
+        is_same_text = all(str(value) == text for value, text in zip(values, column.values, strict=True))
+        if is_same_text and all(value == value for value in values):
             return Column(column.codes, tuple(values))
     if decimal_comma and _commas(column.values):
         return as_numbers(column)

@@ -221,7 +221,8 @@ def _orders(formats: list[str]) -> list[str]:
 
     A reader of one order also reads dates that begin with the year.
     """
-    orders = {MONTH_FIRST if form.startswith("%m") else DAY_FIRST for form in formats if not form.startswith("%Y")}
+    not_year_first = [form for form in formats if not form.startswith("%Y")]
+    orders = {MONTH_FIRST if form.startswith("%m") else DAY_FIRST for form in not_year_first}
     return sorted(orders) or [YEAR_FIRST]
 
 
@@ -284,7 +285,8 @@ def _describe(
         # Readers refuse an event whose case id is nothing but blanks.
         blank = [code for code, value in enumerate(column.values) if not str(value).strip()]
         filled &= ~np.isin(column.codes, blank)
-    shapes = Counter(shape(str(column.values[code])) for code in column.codes[:2000].tolist() if code >= 0)
+    first_codes = column.codes[:2000]
+    shapes = Counter(shape(str(column.values[code])) for code in first_codes[first_codes >= 0].tolist())
     return InspectedColumn(
         name=name,
         part=None if part is None else part[0],

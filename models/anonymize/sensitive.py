@@ -66,7 +66,8 @@ def class_columns(
 
 def check_edges(name: str, edges: Edges) -> None:
     """InputError unless the bins of an attribute are finite and ascend."""
-    if not edges or any(low >= high for low, high in itertools.pairwise(edges)) or not np.isfinite(edges).all():
+    ascends = all(low < high for low, high in itertools.pairwise(edges))
+    if not edges or not ascends or not np.isfinite(edges).all():
         raise InputError(f"the bins of {name} do not ascend")
 
 
@@ -80,7 +81,8 @@ def _classes(name: str, column: Column, edges: Edges | None, cases: Ints | None)
     except (TypeError, ValueError):
         raise InputError(f"bins are given for {name}, which is not numeric") from None
     labels = [f"<= {edge:g}" for edge in edges] + [f"> {edges[-1]:g}"]
-    return _relabel(column, [labels[k] for k in np.searchsorted(np.asarray(edges, dtype=np.float64), numbers).tolist()])
+    bin_of_value = np.searchsorted(np.asarray(edges, dtype=np.float64), numbers)
+    return _relabel(column, [labels[number] for number in bin_of_value.tolist()])
 
 
 def is_numeric(column: Column) -> bool:

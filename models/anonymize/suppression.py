@@ -63,7 +63,8 @@ def algorithm_2(candidates: Candidates, cases_with: Ints, n_cases: int, weights:
     gain = _Alive(candidates, len(cases_with))
     scale = math.lcm(weights.alpha.denominator, weights.beta.denominator)
     kind = np.int64 if scale <= FINEST else object
-    alpha, beta, missing = int(weights.alpha * scale), int(weights.beta * scale), (n_cases - cases_with).astype(kind)
+    alpha, beta = int(weights.alpha * scale), int(weights.beta * scale)
+    missing = (n_cases - cases_with).astype(kind)
     result = []
     while gain.left:
         score = alpha * gain.count.astype(kind) * n_cases + beta * missing * gain.left

@@ -176,7 +176,8 @@ def _canonical_codes(column: Column) -> tuple[tuple[Any, ...], Codes]:
     order = sorted(range(len(column.values)), key=lambda code: canonical(column.values[code]))
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    return tuple(column.values[code] for code in order), rank[column.codes] if order else column.codes
+    alphabet = tuple(column.values[code] for code in order)
+    return alphabet, rank[column.codes] if order else column.codes
 
 
 def _traces(starts: Ints, codes: Codes, structure: Structure) -> tuple[Codes, Ints, Codes]:

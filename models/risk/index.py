@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -238,7 +239,9 @@ def _counted_twins(points: Codes, starts: Ints, group: Ints) -> Flags:
     """Count the twins by the points themselves."""
     data, width = np.ascontiguousarray(points).tobytes(), points.itemsize * points.shape[1]
     ends = (starts * width).tolist()
-    keys = [(data[a:b], group_of_case) for a, b, group_of_case in zip(ends, ends[1:], group.tolist(), strict=False)]
+    keys = []
+    for (begin, end), group_of_case in zip(pairwise(ends), group.tolist(), strict=True):
+        keys.append((data[begin:end], group_of_case))
     counts = Counter(keys)
     return np.asarray([counts[key] > 1 for key in keys], dtype=np.bool_)
 

@@ -203,10 +203,13 @@ class PointCoder:
         """int32[rows, 1] joint codes, or int32[rows, columns] with one code a column."""
         if self.joint:
             return self._code("event", raw, rows, self._moment)[:, None]
-        columns = [
-            self._code(f"column {k}", [column], rows, 0 if k == self._moment else None) for k, column in enumerate(raw)
-        ]
-        return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), dtype=np.int32)
+        if not raw:
+            return np.zeros((rows, 0), dtype=np.int32)
+        columns = []
+        for k, column in enumerate(raw):
+            moment = 0 if k == self._moment else None
+            columns.append(self._code(f"column {k}", [column], rows, moment))
+        return np.stack(columns, axis=1)
 
     def groups(self, raw: Sequence[Whole]) -> Codes:
         """int32[rows]: one code for the tuple of case attributes."""
@@ -214,7 +217,9 @@ class PointCoder:
 
     def _event_column(self, log: EventLog, name: str) -> Whole:
         if name == TIME:
-            clock = log.time if log.offset is None else log.time + log.offset.astype(np.int64) * NANOSECONDS["minutes"]
+            clock = log.time
+            if log.offset is not None:
+                clock = clock + log.offset.astype(np.int64) * NANOSECONDS["minutes"]
             return _narrow(clock // NANOSECONDS[self.view.resolution])
         if name == ACTIVITY:
             return self._stable(name, log.activity)

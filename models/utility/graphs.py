@@ -93,10 +93,9 @@ def _graph(log: EventLog, column: Column, weight: Ints | None) -> DirectlyFollow
     codes, size = column.codes, max(len(column.values), 1)
     edges = KeyTotals(size * size)
     for first in _pairs(log, codes):
-        took = (log.time[first + 1] - log.time[first]) / NANOSECONDS_PER_HOUR
-        edges.add(
-            codes[first].astype(np.int64) * size + codes[first + 1], None if weight is None else weight[first], took
-        )
+        edge = codes[first].astype(np.int64) * size + codes[first + 1]
+        hours_of_edge = (log.time[first + 1] - log.time[first]) / NANOSECONDS_PER_HOUR
+        edges.add(edge, None if weight is None else weight[first], hours_of_edge)
     edge_codes, counts, hours = edges.totals()
     names = [(column.values[edge // size], column.values[edge % size]) for edge in edge_codes.tolist()]
     is_used = np.zeros(size + 1, dtype=np.bool_)
@@ -119,7 +118,9 @@ def agreement(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) ->
     kept = sum(count for edge, count in released.count.items() if edge in original.count)
     absent = len(original.nodes) ** 2 - len(original.count)
     invented = sum(edge not in original.count and original.nodes.issuperset(edge) for edge in released.count)
-    return Agreement(kept / total if total else 1.0, (absent - invented) / absent if absent else 1.0)
+    fitness = kept / total if total else 1.0
+    precision = (absent - invented) / absent if absent else 1.0
+    return Agreement(fitness, precision)
 
 
 def handover(

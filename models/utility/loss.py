@@ -92,9 +92,11 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
     for name, count in zip(released.activity.values, counts.tolist(), strict=True):
         if name in place:
             released_events[name] += count
+    # Activities of many cases first, then by name.
+    order = sorted(range(len(names)), key=lambda code: (-int(holding[code]), str(names[code])))
     rows = tuple(
-        ActivityLoss(str(name), int(holding[code]), int(events[code]), released_events[name])
-        for code, name in sorted(enumerate(names), key=lambda coded: (-int(holding[coded[0]]), str(coded[1])))
+        ActivityLoss(str(names[code]), int(holding[code]), int(events[code]), released_events[names[code]])
+        for code in order
         if events[code]
     )
     often = [row for row in rows if row.cases >= FREQUENT * total(source.lengths >= 0, cases)]
@@ -123,6 +125,6 @@ def _unchanged(
 ) -> float | None:
     if origin is None or not len(before) or (len(origin) and int(origin.min()) < 0):
         return None
-    each = np.ones(len(before), dtype=np.int64) if cases is None else cases
-    same = sum(int(each[case]) for case, trace in zip(origin.tolist(), after, strict=True) if before[case] == trace)
-    return same / int(each.sum())
+    weight = np.ones(len(before), dtype=np.int64) if cases is None else cases
+    unchanged = [case for case, trace in zip(origin.tolist(), after, strict=True) if before[case] == trace]
+    return sum(int(weight[case]) for case in unchanged) / int(weight.sum())

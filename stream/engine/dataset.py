@@ -80,7 +80,8 @@ def _left_over(system: Any, root: str, target: str) -> list[str]:
         return []
     if "/" not in root.strip("/"):
         raise InputError(f"{target}: a whole bucket, and it is not empty; name a folder in it with -o")
-    if MARKER not in inside.values() or not all(name == MARKER or _PART.fullmatch(name) for name in inside.values()):
+    is_ours = all(name == MARKER or _PART.fullmatch(name) for name in inside.values())
+    if MARKER not in inside.values() or not is_ours:
         raise InputError(f"{target}: contains files that are not veilstream's; name another folder with -o")
     return sorted(inside, key=lambda name: (inside[name] == MARKER, name))
 

@@ -154,7 +154,9 @@ class Delta(Record, tag="delta", frozen=True, kw_only=True):
 def without_cases(record: Delta, cases: Collection[str]) -> Delta:
     """Return the record without the rows of some cases; the offsets that it covers stay."""
     rows = [row for row in record.rows if row[1] not in cases]
-    return record if len(rows) == len(record.rows) else msgspec.structs.replace(record, rows=rows, n=len(rows))
+    if len(rows) == len(record.rows):
+        return record
+    return msgspec.structs.replace(record, rows=rows, n=len(rows))
 
 
 def with_resources(record: Delta, pseudonym: Callable[[str], str]) -> Delta:

@@ -208,8 +208,8 @@ def write(path: Path, record: ReleaseRecord) -> None:
         "time": pa.LargeListArray.from_arrays(offsets, integers(log.time)),
     }
     for name in record.sensitive:
-        values = [None if value is None else msgspec.json.encode(value).decode() for value in _values(log, name)]
-        columns[_VALUE + name] = texts(values)
+        as_json = [None if value is None else msgspec.json.encode(value).decode() for value in _values(log, name)]
+        columns[_VALUE + name] = texts(as_json)
     metadata = {
         b"veilstream": VERSION,
         b"sequence": str(record.sequence).encode(),

@@ -84,9 +84,10 @@ def _take(tar: tarfile.TarFile, taken: set[Path], operator: Path, folder: Path, 
     """
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
-        # a held release has the name of an unfinished one until it is approved
-        unfinished = any(part.endswith((".tmp", UNFINISHED)) for part in name.parts) and HELD not in name.parts[:-2]
-        if path in taken or unfinished or path.name in _LEFT_OUT or not path.is_file():
+        has_unfinished_name = any(part.endswith((".tmp", UNFINISHED)) for part in name.parts)
+        is_held = HELD in name.parts[:-2]  # it has the name of an unfinished release until it is approved
+        is_unfinished = has_unfinished_name and not is_held
+        if path in taken or is_unfinished or path.name in _LEFT_OUT or not path.is_file():
             continue
         with suppress(FileNotFoundError), path.open("rb") as file:  # replaced or renamed meanwhile
             tar.addfile(tar.gettarinfo(arcname=str(path.relative_to(operator)), fileobj=file), file)

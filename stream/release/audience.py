@@ -294,9 +294,11 @@ def refuse_apart(seals: Mapping[ReleaseKey, SealEntry], name: str, shared: Colle
     shared
         Its publications that share a memory.
     """
-    old = sorted({publication for (publication, _), seal in seals.items() if seal.body.audience is None} & set(shared))
-    if len(old) > 1:
+    # Seals of earlier programs name no audience: their publications had no memory in common.
+    without_audience = {publication for (publication, _), seal in seals.items() if seal.body.audience is None}
+    apart = sorted(without_audience & set(shared))
+    if len(apart) > 1:
         raise RefusedError(
-            f"publications {' and '.join(old)} have released to audience {name} without knowing of each other; give "
+            f"publications {' and '.join(apart)} have released to audience {name} without knowing of each other; give "
             "them different audiences (audience = ...)"
         )

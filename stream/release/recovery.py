@@ -169,12 +169,14 @@ def supersede(pipeline: Pipeline) -> list[int]:
 
     Returns their numbers. A newer release that needed no approval replaces all.
     """
+    if pipeline.spec.hold != "supersede":
+        return []
     account = pipeline.account
     newest = max((number for number in account.seals if number not in account.burned), default=0)
-    gone = [number for number in account.held if number < newest] if pipeline.spec.hold == "supersede" else []
-    for number in gone:
+    superseded = [number for number in account.held if number < newest]
+    for number in superseded:
         reject(pipeline, number, by="veilstream", why=f"release {newest} took its place", ruling="superseded")
-    return gone
+    return superseded
 
 
 def reject(pipeline: Holder, number: int, *, by: str, why: str, ruling: Ruling = "rejected") -> ApprovalEntry:

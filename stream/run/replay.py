@@ -276,7 +276,8 @@ class Replay:
         if self.speed is None:
             return
         moment = Row(*record.rows[0]).time_ns
-        self.sleep(max(0, moment - (moment if self._moment is None else self._moment)) / 1e9 / self.speed)
+        last_moment = moment if self._moment is None else self._moment
+        self.sleep(max(0, moment - last_moment) / 1e9 / self.speed)
         self.clock.reached = self._moment = moment
         self.service.publish_due()
 

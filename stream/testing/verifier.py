@@ -76,7 +76,11 @@ def verify(output: Path, *, finished: bool = True) -> list[str]:
 def contents(output: Path) -> dict[str, Counter[tuple[Any, ...]]]:
     """Return, by cut id, the bag of (trace, sensitive values) of its release: two runs must agree on it."""
     folder = OutputContents(output)
-    return {seal["cut"]: _bag(folder.releases[_key(seal)]) for seal in folder.released if _key(seal) in folder.releases}
+    bags = {}
+    for seal in folder.released:
+        if _key(seal) in folder.releases:
+            bags[seal["cut"]] = _bag(folder.releases[_key(seal)])
+    return bags
 
 
 def decisions(output: Path) -> dict[str, str]:

@@ -385,7 +385,7 @@ def _bound(base: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_tables(base: sqlite3.Connection, path: Path, names: Sequence[str], *, needed: bool = True) -> None:
-    """InputError unless each name is that of a table of stored values, with bounded rows and fields.
+    """Raise InputError unless each name is that of a table of stored values, with bounded rows and fields.
 
     A view could compute its rows forever, a virtual table or a generated column run code of the schema.
     """

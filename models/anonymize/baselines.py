@@ -157,7 +157,7 @@ def _checked(result: Anonymized, what: str) -> Anonymized:
 
 
 def check_k(K: int) -> None:
-    """InputError unless K is a positive integer."""
+    """Raise InputError unless K is a positive integer."""
     if K < 1:
         raise InputError(f"K = {K} is not a positive number of cases")
 

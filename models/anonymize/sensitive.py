@@ -65,7 +65,7 @@ def class_columns(
 
 
 def check_edges(name: str, edges: Edges) -> None:
-    """InputError unless the bins of an attribute are finite and ascend."""
+    """Raise InputError unless the bins of an attribute are finite and ascend."""
     ascends = all(low < high for low, high in itertools.pairwise(edges))
     if not edges or not ascends or not np.isfinite(edges).all():
         raise InputError(f"the bins of {name} do not ascend")

@@ -69,7 +69,7 @@ class Shape:
 
     @classmethod
     def of(cls, how: How, horizon: int | None) -> Shape:
-        """InputError for a tree or a factorization without a horizon, or one that no series has."""
+        """Raise InputError for a tree or a factorization without a horizon, or one that no series has."""
         if horizon is not None and not 1 <= horizon <= MOST_RELEASES:
             raise InputError(f"horizon must be between 1 and {MOST_RELEASES} releases")
         if how == "sum":

@@ -69,7 +69,7 @@ class TimeBounds:
             raise InputError("max_events must be at least 1")
 
     def check(self, epsilon: Fraction) -> None:
-        """InputError where noise would not fit 64 bits, or be none: said before anything is drawn."""
+        """Raise InputError, before anything is drawn, if noise would not fit 64 bits or would be 0."""
         ranges = (self.duration, *([self.start[1] - self.start[0]] if self.start else []))
         checked_scale(scale_for(max(ranges), epsilon / self.max_events))
         checked_scale(scale_for(min(ranges), epsilon))

@@ -66,7 +66,7 @@ def correlation(system: TransitionSystem, direction: Direction, scenario: Scenar
 
 
 def check(scenario: str, x: int) -> None:
-    """InputError unless the scenario is known and the window holds 1..MOST_EVENTS events."""
+    """Raise InputError unless the scenario is known and the window holds 1..MOST_EVENTS events."""
     if scenario not in get_args(Scenario):
         raise InputError(f"scenario = {scenario!r} is not one of {', '.join(get_args(Scenario))}")
     if x < 1:

@@ -174,7 +174,7 @@ def trace_uniqueness(
 
 
 def _check(**chosen: str) -> None:
-    """InputError naming the first option outside its values, and the values."""
+    """Raise InputError with the first option outside its values, and the values."""
     for name, value in chosen.items():
         if value not in _ALLOWED[name]:
             raise InputError(f"{name} {value!r} is not one of {', '.join(_ALLOWED[name])}")

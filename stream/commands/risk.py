@@ -118,7 +118,7 @@ def _in_memory(
 def _refuse_beyond_variants(
     attacker: AdversaryOptions, wanted: Sequence[str], population: int, engine: _engine.EngineOptions
 ) -> None:
-    """InputError for values that are read from single cases."""
+    """Raise InputError for values that are read from single cases."""
     if "A" in wanted:
         engine.refuse("projection A knows the times of single cases (others: --projection B,C,D,E,F)")
     if attacker.unit != "case" or attacker.semantics != "joint" or attacker.adversary != "random":

@@ -42,13 +42,13 @@ SAMPLES: dict[str, Any] = {
 
 
 def values() -> dict[str, Any]:
-    """values.yaml."""
+    """Return the content of values.yaml."""
     found: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
     return found
 
 
 def at(path: str) -> Any:
-    """The value under a dotted path; KeyError where values.yaml has none."""
+    """Return the value under a dotted path; KeyError if values.yaml has none."""
     found: Any = values()
     for part in path.split("."):
         found = found[part]
@@ -56,12 +56,12 @@ def at(path: str) -> Any:
 
 
 def parts() -> dict[str, str]:
-    """Named templates of _parts.tpl."""
+    """Return the named templates of _parts.tpl."""
     return dict(DEFINE.findall((CHART / "templates" / "_parts.tpl").read_text()))
 
 
 def flat(text: str) -> str:
-    """A template as YAML text."""
+    """Return a template as YAML text."""
     lines: list[str] = []
     inside: list[Any] = []
     for line in text.splitlines():
@@ -106,10 +106,10 @@ def _indented(text: str, by: int) -> list[str]:
 
 
 def documents(template: Path) -> list[dict[str, Any]]:
-    """The flattened documents of one template file."""
+    """Return the flattened documents of one template file."""
     return [one for one in yaml.safe_load_all(flat(template.read_text())) if one]
 
 
 def templates() -> list[Path]:
-    """Every template that gives objects."""
+    """Return every template that makes objects."""
     return sorted((CHART / "templates").glob("*.yaml"))

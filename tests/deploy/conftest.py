@@ -47,7 +47,7 @@ mechanism = { kind = "amun", variant = "sampling", delta = 0.2 }
 
 
 def replayed(folder: Path, log: Path, configuration: str, *more: str) -> Path:
-    """The output folder of a replay; a withheld release (exit 3) is part of what a report shows."""
+    """Return the output folder of a replay; a withheld release (exit 3) is part of what a report shows."""
     (folder / "veilstream.toml").write_text(configuration)
     arguments = ["replay", str(log), "-c", str(folder / "veilstream.toml"), "-o", str(folder / "out"), "--final"]
     assert execute([*arguments, *more]) in (0, 3)

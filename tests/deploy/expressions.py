@@ -39,7 +39,7 @@ EMPTY_IN_A_REPLAY = {
 
 
 def rules() -> list[dict[str, Any]]:
-    """The alert rules."""
+    """Return the alert rules."""
     groups: list[dict[str, Any]] = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
@@ -71,7 +71,7 @@ def alerts() -> dict[str, str]:
 
 
 def everything() -> dict[str, str]:
-    """All of it, but what has a reason to be empty always."""
+    """Return all expressions except those that have a reason to be always empty."""
     return {name: text for name, text in {**panels(), **alerts()}.items() if name not in EMPTY_ALWAYS}
 
 
@@ -81,7 +81,7 @@ def of_a_replay() -> dict[str, str]:
 
 
 def hurried(folder: Path) -> Path:
-    """The rules with every duration (range or `for`) divided by HURRY, and nothing else changed."""
+    """Return the rules with every duration (range or `for`) divided by HURRY, and nothing else changed."""
 
     def shorter(found: re.Match[str]) -> str:
         return f"{int(found[0][:-1]) * SECONDS[found[0][-1]] * 1000 // HURRY}ms"

@@ -17,7 +17,7 @@ SECONDS = 600
 
 
 def node() -> str:
-    """The program, with every package of package.json at its version; skips (or fails, where required) without."""
+    """Return the program, with the packages of package.json; skip without it, or fail if it is required."""
     programs = shutil.which("node"), shutil.which("npm")
     if None in programs:
         missing("npm", "node and npm are not installed; they drive the browser and check dashboards")
@@ -42,7 +42,7 @@ def _install(npm: str) -> None:
 
 
 def run(package: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The program that an installed package brings, found by its `bin`."""
+    """Return the program of an installed package, found by its `bin`."""
     program = node()
     described = json.loads((MODULES / package / "package.json").read_text())["bin"]
     script = described if isinstance(described, str) else next(iter(described.values()))

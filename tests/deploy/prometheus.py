@@ -20,7 +20,7 @@ from tests.ports import free_ports
 
 
 def program(name: str) -> str:
-    """The path of `prometheus` or `promtool`."""
+    """Return the path of `prometheus` or `promtool`."""
     path = shutil.which(name)
     if path is None:
         missing("prometheus", f"{name} is not installed (Debian package prometheus)")
@@ -28,7 +28,7 @@ def program(name: str) -> str:
 
 
 def eventually(check: Callable[[], Any], seconds: float = 240) -> Any:
-    """The first true answer of `check`; fails after `seconds`."""
+    """Return the first true answer of `check`; fail after `seconds`."""
     deadline = patient_time() + seconds
     while not (found := check()):
         assert patient_time() < deadline, "did not happen in time"
@@ -37,7 +37,7 @@ def eventually(check: Callable[[], Any], seconds: float = 240) -> Any:
 
 
 EVERY = "500ms"
-"""Between two scrapes, and two evaluations, and how long one may take: with less, a busy machine misses some."""
+"""Seconds between two scrapes, between two evaluations, and limit of one: with less, a busy machine misses some."""
 
 
 class Prometheus:
@@ -71,19 +71,19 @@ class Prometheus:
             return False
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """Samples of an instant query."""
+        """Return the samples of an instant query."""
         with urlopen(f"http://{self.address}/api/v1/query?{urlencode({'query': expression})}") as answer:
             found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return found
 
     def value(self, expression: str) -> float | None:
-        """The one sample of an instant query, None without any."""
+        """Return the only sample of an instant query; None if there is none."""
         found = self.query(expression)
         assert len(found) < 2, f"{expression}: {len(found)} samples"
         return float(found[0]["value"][1]) if found else None
 
     def firing(self) -> set[str]:
-        """Names of the alerts that fire now."""
+        """Return the names of the alerts that fire now."""
         return {one["metric"]["alertname"] for one in self.query('ALERTS{alertstate="firing"}')}
 
     def evaluations(self) -> float:
@@ -94,7 +94,7 @@ class Prometheus:
         return min((float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(wanted)), default=0.0)
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self.process.terminate()
         self.process.wait(120)
         self.log.close()
@@ -112,7 +112,7 @@ class Watcher:
         return f"never answered: {sorted(self.silent)}; fired: {sorted(self.fired)}; cleared: {sorted(self.cleared)}"
 
     def look(self) -> set[str]:
-        """The alerts that fire now. One clears only under eyes that see: not where a target no longer answers."""
+        """Return the alerts that fire now. An alert clears only while all targets answer."""
         firing = self.prometheus.firing()
         if not self.prometheus.query("up == 0"):
             self.cleared = (self.cleared | self.fired) - firing

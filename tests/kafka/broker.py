@@ -131,7 +131,7 @@ class Broker:
         self._wait()
 
     def started(self) -> Self:
-        """Itself, running; removed if it does not start."""
+        """Start the broker and return it; remove its data if it does not start."""
         try:
             self.start()
         except BaseException:
@@ -155,13 +155,13 @@ class Broker:
             os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
-        """kill -9; the data stays for the next `start`."""
+        """Kill the broker (kill -9); its data stays for the next `start`."""
         self.signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
 
     def close(self) -> None:
-        """Kill it and remove its data."""
+        """Kill the broker and remove its data."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -175,7 +175,7 @@ class ForeignBroker:
 
 
 def classpath() -> str:
-    """The jars of pom.xml, resolved once and kept in target/classpath; test processes wait for the one that does it."""
+    """Return the jars of pom.xml: resolved once, by one of all test processes, and kept in target/classpath."""
     if not shutil.which("java"):
         missing("kafka", "Java is not installed")
     CLASSPATH.parent.mkdir(exist_ok=True)
@@ -203,13 +203,13 @@ def _fetched() -> str:
 
 
 def new_broker(**options: tuple[str, str] | None) -> Broker:
-    """A broker of one's own, started; the caller closes it."""
+    """Start a broker that no other test uses; the caller closes it."""
     return Broker(classpath(), **options).started()
 
 
 @functools.cache
 def shared_broker() -> Broker | ForeignBroker:
-    """The broker that all tests of a session share (VEILSTREAM_KAFKA, or one started here)."""
+    """Yield the broker that all tests of a session share (VEILSTREAM_KAFKA, or one started here)."""
     if foreign := os.environ.get("VEILSTREAM_KAFKA"):
         return ForeignBroker(foreign)
     broker = new_broker()

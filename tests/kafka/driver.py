@@ -19,12 +19,12 @@ def die() -> None:
 
 
 def freeze() -> None:
-    """As a paused virtual machine: until SIGCONT."""
+    """Stop this process until SIGCONT, as a virtual machine is paused."""
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def doze() -> None:
-    """As a build that takes minutes."""
+    """Sleep as long as a slow build takes."""
     time.sleep(600)
 
 
@@ -46,8 +46,10 @@ def counter(fault: str) -> Callable[[str], None]:
 
 
 def widen_rebalance() -> None:
-    """A fetch stays open across a rebalance, and the rebalance takes its time: both can happen, here they do. While
-    there is a file `hold` next to the configuration, none ends."""
+    """Keep a fetch open across a slow rebalance: both can happen, here they do.
+
+    No fetch ends while a file `hold` exists next to the configuration.
+    """
     import asyncio
 
     from faust.tables.recovery import Recovery
@@ -73,7 +75,7 @@ def shorten_patience() -> None:
 
 
 def leave_the_hole() -> None:
-    """The consumer as Faust has it: what was never committed is not sought back."""
+    """Use the consumer as Faust has it: positions that were never committed are not sought back."""
     from faust.transport.drivers import aiokafka
 
     from stream.daemon.faust_consumer import SeekingThread
@@ -84,7 +86,7 @@ def leave_the_hole() -> None:
 
 
 def hang() -> None:
-    """The consumer's thread stops moving at the first record; the process and its event loop live on."""
+    """Stop the consumer's thread at the first record, while the process and its event loop continue."""
     from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 
     shorten_patience()
@@ -92,7 +94,7 @@ def hang() -> None:
 
 
 def not_know_topics() -> None:
-    """The first seconds after a broker came back: its metadata does not name the topic yet."""
+    """Hide the topic in the metadata for some seconds, as a broker does that has just come back."""
     from aiokafka.cluster import ClusterMetadata
 
     known, begin = ClusterMetadata.partitions_for_topic, 0.0
@@ -106,8 +108,10 @@ def not_know_topics() -> None:
 
 
 def resume_late() -> None:
-    """Between the seek of a rebalance and the moment the flow is resumed passes so much time that records are fetched,
-    if the flow lets them: a broker that answers slowly does it."""
+    """Delay the end of a rebalance, between its seek and the moment at which the flow is resumed.
+
+    If the flow lets them, records are fetched meanwhile: a broker that answers slowly has the same effect.
+    """
     import asyncio
 
     from faust.transport.consumer import Consumer
@@ -127,8 +131,10 @@ def resume_late() -> None:
 
 
 def leave_out(*, always: bool) -> None:
-    """A delta of the first partition is not among what the coordinator is given; `always`: its own reader neither gives
-    it."""
+    """Leave a delta of the first partition out of the records that the coordinator gets.
+
+    With `always`, its own reader does not return it either.
+    """
     import json
 
     from stream.daemon.coordinator import Coordinator
@@ -197,8 +203,10 @@ def hook_ingest(at: Callable[[str], None]) -> None:
 
 
 def set_clock(path: str) -> None:
-    """The wall clock runs as many seconds ahead as the file says, at every look: a clock set by hand or by a bad
-    server of time. The clock of durations continues."""
+    """Let the wall clock run as many seconds ahead as the file states, read each time.
+
+    It is the clock of a host whose time was set by hand, or by a faulty time server. The clock of durations continues.
+    """
     wall = time.time_ns
 
     def time_ns() -> int:
@@ -209,7 +217,7 @@ def set_clock(path: str) -> None:
 
 
 def obey(role: str, config: Path, output: Path, folder: Path) -> int:
-    """The role under orders from `folder`."""
+    """Run the role under orders from `folder`."""
     from stream.daemon import roles
     from stream.testing.armed import Armed
 

@@ -28,7 +28,7 @@ class Release:
 
 
 def content(log: EventLog, sensitive: tuple[str, ...]) -> Content:
-    """Bag of (trace, sensitive values) of a log; a released log names its sensitive attributes the same."""
+    """Return the bag of (trace, sensitive values) of a log; a released log has the same attribute names."""
     columns = [
         log.case_values(name).decode()
         if name in log.case_attributes or name in log.event_attributes
@@ -40,7 +40,7 @@ def content(log: EventLog, sensitive: tuple[str, ...]) -> Content:
 
 
 def refold(records: Iterable[tuple[int, bytes]], sensitive: tuple[str, ...]) -> tuple[Fold, list[Release]]:
-    """The fold of a recorded delta topic, under the rules of its first config record."""
+    """Return the fold of a recorded delta topic, under the rules of its first config record."""
     decoded = [(offset, msgspec.json.decode(value, type=AnyRecord)) for offset, value in records]
     first = next(record for _, record in decoded if isinstance(record, Config))
     fold = Fold(FoldRules.from_mapping(first.body))
@@ -53,6 +53,6 @@ def refold(records: Iterable[tuple[int, bytes]], sensitive: tuple[str, ...]) -> 
 
 
 def released(output: Path, publication: str, sensitive: tuple[str, ...]) -> list[Content]:
-    """Contents of the releases that are in the public folder, by number."""
+    """Return the contents of the releases in the public folder, by number."""
     folders = sorted((output / "public" / publication).glob("release-*"))
     return [content(read_log(folder / "log.xes.gz"), sensitive) for folder in folders]

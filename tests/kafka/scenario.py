@@ -32,12 +32,12 @@ def publications() -> str:
 
 
 def site(bootstrap: str, name: str, folder: Path, *, partitions: int = 2, source: str = "", top: str = "") -> Site:
-    """The process, its topics, and nothing sent yet."""
+    """Make the process and its topics; nothing is sent yet."""
     return Site(bootstrap, name, folder, publications(), partitions=partitions, source=source, top=top)
 
 
 def events(first: int = 0, cases: int = CASES, prefix: str = "case") -> list[bytes | None]:
-    """The events of cases `first`.., interleaved, with the bad records between them."""
+    """Return the events of cases `first`.., interleaved, with the bad records between them."""
     start = datetime(2024, 1, 1, tzinfo=UTC)
     sent: list[bytes | None] = []
     for step in range(LENGTH):
@@ -56,7 +56,7 @@ def events(first: int = 0, cases: int = CASES, prefix: str = "case") -> list[byt
 
 
 def send(one: Site, values: Sequence[bytes | None], partitions: int = 2) -> None:
-    """The values in order, each case on its own partition, the bad ones on the first."""
+    """Send the values in order, each case on its own partition, the bad ones on the first."""
     by_partition: dict[int, list[bytes | None]] = {}
     for value in values:
         partition = 0
@@ -96,18 +96,18 @@ class Keeper:
 
     @property
     def struck(self) -> bool:
-        """Whether the process died as often as it had faults."""
+        """Return whether the process died as often as it had faults."""
         return len(self.codes) >= self._planted
 
     def abandon(self) -> None:
-        """kill -9, and nobody starts it again: the host is gone."""
+        """Kill the process (kill -9), and do not start it again: the host is gone."""
         with self._change:
             self._stopping = True
             self.process.kill()
         self._thread.join(PATIENCE)
 
     def stop(self) -> int:
-        """SIGTERM to the process, or to its successor where it is just dying; the exit code."""
+        """Stop the process with SIGTERM, or its successor if it is just dying; return the exit code."""
         while not self._stopping:
             with self._change:
                 if self.process.poll() is None:
@@ -118,7 +118,7 @@ class Keeper:
 
 
 def settled(one: Site, sent: int) -> bool:
-    """Whether everything that was sent is covered, and every cut of both publications is decided and announced."""
+    """Return whether all that was sent is covered, and each cut of both publications is decided and announced."""
     if one.covered() < sent:
         return False
     cuts = len(expected_cuts(one, WINDOW))

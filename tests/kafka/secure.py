@@ -114,7 +114,7 @@ ACL_OPERATIONS = {
 
 
 def _acl_options() -> argparse.ArgumentParser:
-    """The options of kafka-acls.sh that are used here."""
+    """Return a parser of the options of kafka-acls.sh that are used here."""
     options = argparse.ArgumentParser(allow_abbrev=False)
     options.add_argument("--bootstrap-server", required=True)
     options.add_argument("--allow-principal", required=True)

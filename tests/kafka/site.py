@@ -97,7 +97,7 @@ class Site:
     # processes
 
     def command(self, *arguments: str, expect: int = 0, stdin: str | None = None, stdout: bool = False) -> str:
-        """A veilstream command; its standard output. Of one that fails its errors, unless `stdout` is asked for."""
+        """Run a veilstream command and return its output: stdout, or stderr if it fails and `stdout` is not set."""
         outcome = subprocess.run(
             [sys.executable, "-m", "stream.commands", *arguments],
             cwd=self.tree,
@@ -111,15 +111,15 @@ class Site:
         return outcome.stdout if expect == 0 or stdout else outcome.stderr
 
     def _environment(self) -> dict[str, str]:
-        """The modules are those of `tree`, whatever is installed."""
+        """Use the modules of `tree`, whatever is installed."""
         return {**os.environ, "PYTHONPATH": str(self.tree)}
 
     def output(self, host: str = "a") -> Path:
-        """The output folder of a host."""
+        """Return the output folder of a host."""
         return self.folder / host
 
     def start(self, role: str, host: str = "a", fault: str = "", **environment: str) -> subprocess.Popen[bytes]:
-        """A daemon process of one role on a host; its log goes to `<folder>/<role>-<n>.log`."""
+        """Start a daemon process of one role on a host; its log goes to `<folder>/<role>-<n>.log`."""
         path = self.folder / f"{role}-{len(self.processes)}.log"
         with path.open("wb") as log:
             process = subprocess.Popen(
@@ -134,14 +134,14 @@ class Site:
         return process
 
     def stop(self, *processes: subprocess.Popen[bytes]) -> list[int]:
-        """SIGTERM, and the exit codes."""
+        """Stop processes with SIGTERM; return their exit codes."""
         chosen = processes or tuple(process for process in self.processes if process.poll() is None)
         for process in chosen:
             process.send_signal(signal.SIGTERM)
         return [wait_for_end(process, PATIENCE) for process in chosen]
 
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill the processes that still run."""
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
@@ -149,13 +149,13 @@ class Site:
             process.wait()
 
     def logs(self) -> str:
-        """Everything that the processes wrote."""
+        """Return everything that the processes wrote."""
         return "\n".join(f"== {path.name}\n{path.read_text()}" for path in sorted(self.folder.glob("*.log")))
 
     # topics
 
     def send(self, values: list[bytes | None], partition: int | None = None, **options: Any) -> None:
-        """Records into the source topic, acknowledged."""
+        """Send records to the source topic, and wait for the acknowledgements."""
         from kafka import KafkaProducer
 
         producer = KafkaProducer(bootstrap_servers=self.bootstrap, max_request_size=8_000_000)
@@ -169,7 +169,7 @@ class Site:
         producer.close()
 
     def records(self, topic: str, *, committed: bool = True) -> Iterator[tuple[int, int, bytes | None]]:
-        """(partition, offset, value) of all records of a topic, now."""
+        """Return (partition, offset, value) of all records that a topic has now."""
         from kafka import KafkaConsumer, TopicPartition
 
         consumer = KafkaConsumer(
@@ -192,7 +192,7 @@ class Site:
             consumer.close(autocommit=False)
 
     def json(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
-        """(offset, record) of one of veilstream's own topics."""
+        """Return (offset, record) of one of veilstream's own topics."""
         found = self.records(f"veilstream.{self.name}.{kind}")
         return [(offset, msgspec.json.decode(value or b"null")) for _, offset, value in found]
 
@@ -206,11 +206,11 @@ class Site:
         return len(seen)
 
     def ledger(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """Entries of the ledger topic, in order."""
+        """Return the entries of the ledger topic, in order."""
         return [entry for _, entry in self.json("ledger") if kind in (None, entry["kind"])]
 
     def wait(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-        """Wait until a condition holds, with the logs of all processes if it does not."""
+        """Wait until a condition holds; print the logs of all processes if it does not."""
         deadline = patient_time() + seconds
         while patient_time() < deadline:
             if condition():

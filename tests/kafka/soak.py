@@ -67,7 +67,7 @@ class Watched:
         self.samples.append((at, resident, descriptors, int(values["Threads"])))
 
     def figures(self, begin: float, end: float) -> dict[str, list[int]]:
-        """Medians of the first and of the last fifth of [begin, end]."""
+        """Return the medians of the first and of the last fifth of [begin, end]."""
         span = (end - begin) / 5
         early = [one for one in self.samples if begin <= one[0] <= begin + span]
         late = [one for one in self.samples if end - span <= one[0] <= end]
@@ -124,7 +124,7 @@ def taken(one: Site) -> int:
 
 
 def soak(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
-    """One run; its figures, and what is wrong with them under "problems"."""
+    """Run once; return the figures, and what is wrong with them under "problems"."""
     publications = publication("plain", '{ every = "10s", time = "event" }', AUDITED)
     publications += publication("noisy", '{ every = "15s", time = "wall" }', NOISY)
     one = Site(

@@ -57,8 +57,10 @@ def _delete(admin, topic: str) -> None:  # type: ignore[no-untyped-def]  # the c
 
 
 def lose_tail(broker: Broker, topic: str, keep: int) -> None:
-    """kill -9 of the broker, which had not flushed what is behind offset `keep` of partition 0: its disk does not
-    have it, and the broker gives these offsets again."""
+    """Kill the broker (kill -9) and cut partition 0 behind offset `keep`, as if this part was not on its disk yet.
+
+    The broker gives these offsets again.
+    """
     broker.kill()
     (segment,) = sorted((broker.folder / "data" / f"{topic}-0").glob("*.log"))
     _cut(segment, keep)
@@ -90,7 +92,7 @@ def compress(bootstrap: str, topics: Sequence[str], codec: str) -> None:
 
 
 def batches(broker: Broker, topic: str, partition: int) -> list[tuple[int, bytes]]:
-    """(base offset, bytes) of every record batch of a partition, as the broker's disk has them."""
+    """Return (base offset, bytes) of every record batch of a partition, as the broker's disk has them."""
     found = []
     for segment in sorted((broker.folder / "data" / f"{topic}-{partition}").glob("*.log")):
         data, place = segment.read_bytes(), 0
@@ -129,7 +131,7 @@ def _put(file: IO[bytes], place: int, value: int) -> None:
 
 
 def delete_records(bootstrap: str, topic: str, before: int) -> None:
-    """As kafka-delete-records does, for partition 0."""
+    """Delete records of partition 0, as kafka-delete-records does."""
     from kafka import TopicPartition
     from kafka.admin import KafkaAdminClient
 

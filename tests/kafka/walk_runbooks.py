@@ -58,7 +58,7 @@ def publications(limit: float) -> str:
 
 @dataclass
 class Walk:
-    """The way of one alert, in seconds since the begin."""
+    """The life of one alert, in seconds since the begin."""
 
     alert: str
     fault: str
@@ -105,7 +105,7 @@ class World:
                     self.lives[role] += 1
 
     def _feed(self) -> None:
-        """A new case every two seconds."""
+        """Send a new case every two seconds."""
         while not self.over.wait(2):
             self.site.send(events(self.fed % 2, self.fed, 1), self.fed % 2)
             self.fed += 1
@@ -119,7 +119,7 @@ class World:
         self.running[role].wait(240)
 
     def look(self, *command: str) -> str:
-        """A command of a page, as the operator types it, and its exit code."""
+        """Run a command of a page as the operator types it; return its exit code."""
         done = subprocess.run(
             [sys.executable, "-m", "stream.commands", *command], cwd=self.site.tree, capture_output=True, text=True
         )
@@ -134,7 +134,7 @@ class World:
 
     @contextmanager
     def walk(self, alert: str, fault: str, mend: str) -> Iterator[Walk]:
-        """The fault exists when this is entered with its `fault` made; at the end of the block it is mended."""
+        """Wait until the alert of a fault fires, and look at status and releases; the block mends the fault."""
         one = Walk(alert, fault, mend, began=self.now())
         self.walks.append(one)
         self.until(f"{alert} firing", lambda: f"Veilstream{alert}" in self.prometheus.firing())
@@ -149,7 +149,7 @@ class World:
         self.say(f"{alert}: mended")
 
     def clears(self) -> None:
-        """Until no alert fires any more."""
+        """Wait until no alert fires any more."""
 
         def clear() -> bool:
             firing = self.prometheus.firing()
@@ -173,7 +173,7 @@ class World:
 
 
 def live(world: World) -> None:
-    """One fault after the other, each mended before the next one begins."""
+    """Walk one fault after the other, each mended before the next one begins."""
     site = world.site
     orders = ("-c", str(site.config))
     world.until(
@@ -207,7 +207,7 @@ def live(world: World) -> None:
 
 
 def full(world: World) -> None:
-    """The coordinator cannot save its state, ends, is started again, and so on: two alerts."""
+    """Fill the disk of the checkpoints: the coordinator ends at each save, is started again, and two alerts fire."""
     folder = world.site.output() / "operator" / DISK
     filler = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT, 0o600)
     with suppress(OSError):
@@ -235,7 +235,7 @@ def killed(world: World) -> None:
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """Checkpoints on a file system of their own, where this user may mount one."""
+    """Mount a file system for the checkpoints, if this user may."""
     if os.geteuid() != 0:
         yield
         return
@@ -248,7 +248,7 @@ def small_disk(folder: Path) -> Iterator[None]:
 
 
 def main() -> int:
-    """Walk, and print what was seen."""
+    """Walk the runbooks, and print what was seen."""
     folder = Path(tempfile.mkdtemp(prefix="veilstream-walk-"))
     (folder / "a" / "operator").mkdir(parents=True, mode=0o700)
     with small_disk(folder / "a" / "operator" / DISK):

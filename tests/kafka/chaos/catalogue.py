@@ -19,11 +19,11 @@ from tests.kafka.chaos.world import World
 __all__ = ["CATALOGUE", "JUDGED_BY_REFUSAL", "WAITS", "Draw", "Finding", "faults", "former_events"]
 
 JUDGED_BY_REFUSAL = {"delta-garbage", "ledger-garbage", "ledger-recreated"}
-"""Kinds after which nothing continues: that the daemon says so is what is judged."""
+"""Kinds after which nothing continues: the judge requires that the daemon reports this."""
 
 
 def former_events(world: World) -> list[dict[str, Any]]:
-    """Good events of the source topic, also of its former lives; each event has a time of its own."""
+    """Return good events of the source topic, also of its deleted predecessors; each event has its own time."""
     good: dict[tuple[str, str], dict[str, Any]] = {}
     for records in (*world.former, list(world.site.records(world.site.topic))):
         for event in _good(records):

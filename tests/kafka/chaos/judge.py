@@ -34,7 +34,7 @@ def kind_of(line: str) -> str:
 
 
 def disagreements(site: Witness) -> list[str]:
-    """Of a settled site: the verifier's lines and those of the budget."""
+    """Return the lines of the verifier and of the budget about a settled site."""
     return [*scenario.disagreements(site, "shared"), *_budget(site), *_copies(site)]
 
 
@@ -75,7 +75,7 @@ def _budget(site: Witness) -> Iterator[str]:
 
 
 def _copies(site: Witness) -> Iterator[str]:
-    """The SQLite copy of a host is a part of the ledger topic from its begin: no entry is missing, none is other."""
+    """Check that the SQLite copy of a host is a prefix of the ledger topic: no entry is missing or different."""
     keyed: set[str] = set()
     topic = [entry for entry in site.ledger() if _first(entry, keyed)]
     for host in HOSTS:
@@ -93,7 +93,7 @@ def _copies(site: Witness) -> Iterator[str]:
 
 
 def _first(entry: dict[str, Any], seen: set[str]) -> bool:
-    """Whether the copy takes this entry: of several with one key it keeps the first."""
+    """Return whether the copy takes this entry: of several with one key it keeps the first."""
     key = {
         "charge": f"charge/{entry.get('cut')}/{entry.get('body', {}).get('redraw', 0)}",
         "withheld": f"withheld/{entry.get('cut')}",
@@ -111,7 +111,7 @@ Trace = tuple[str, ...]
 
 
 def truth(events: Collection[dict[str, Any]]) -> Counter[Trace]:
-    """The traces of these source events, each event at its own time."""
+    """Return the traces of these source events, each event at its own time."""
     cases: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for event in events:
         cases[event["case:concept:name"]].append((event["time:timestamp"], event["concept:name"]))
@@ -119,7 +119,7 @@ def truth(events: Collection[dict[str, Any]]) -> Counter[Trace]:
 
 
 def tally(site: Witness, number: int, events: Collection[dict[str, Any]]) -> list[str]:
-    """Whether the plain release of this number holds exactly these events, whatever happened to topics before."""
+    """Check that the plain release of this number holds exactly these events, whatever happened to topics before."""
     path = site.output("shared") / "public" / "plain" / f"release-{number:06d}" / "log.xes.gz"
     released, wanted = verifier._traces(path), truth(events)
     there, due = (sum(len(trace) * count for trace, count in bag.items()) for bag in (released, wanted))

@@ -14,12 +14,12 @@ when they are asked for (`--also NAME`, `--also waiting`). Take a line out when 
 
 
 ALARM_SECONDS = 90.0
-"""How long the daemon may take to say what an operator has to answer."""
+"""How long the daemon may take to report what an operator has to decide."""
 
 
 @dataclass(frozen=True)
 class Draw:
-    """The drawn numbers of one fault: `u`, `v` in [0, 1) choose, `seconds` is how long it lasts."""
+    """The drawn numbers of one fault: `u` and `v` in [0, 1) decide choices, `seconds` is its duration."""
 
     u: float
     v: float
@@ -31,7 +31,7 @@ Strike = Callable[[World, Draw], None]
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of fault; `outcome` is what must come of it."""
+    """One kind of fault; `outcome` is the required reaction."""
 
     name: str
     outcome: str
@@ -56,7 +56,7 @@ def kind(name: str, outcome: str = SURVIVED, *, weight: int = 2, place: str = "a
 
 
 class Finding(AssertionError):
-    """The daemon did not do what must come of a fault."""
+    """The daemon did not react to a fault as the catalogue states."""
 
 
 def pick(things: Sequence[Any], u: float) -> Any:

@@ -1,4 +1,4 @@
-"""The operator's hand: topics and groups as administrators change them, the output of `status`, `gap` orders."""
+"""Actions of an operator: changes of topics and groups, the output of `status`, `gap` orders."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def admin(world: World) -> Iterator[Any]:
 
 
 def set_group(world: World, role: str, topic: str, offsets: dict[int, int]) -> None:
-    """The group's position; its members have left, or will be gone with their session."""
+    """Set the group's position once its members have left; others are gone when their session ends."""
     from kafka import TopicPartition
     from kafka.errors import NoError
     from kafka.structs import OffsetAndMetadata
@@ -62,7 +62,7 @@ def set_group(world: World, role: str, topic: str, offsets: dict[int, int]) -> N
 
 
 def log_ends(world: World, topic: str, partitions: int) -> dict[int, tuple[int, int]]:
-    """Begin and end of each partition."""
+    """Return begin and end of each partition."""
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(bootstrap_servers=world.site.bootstrap)
@@ -94,7 +94,7 @@ def status(world: World, host: str) -> dict[str, Any]:
 
 
 def alarmed(world: World, patience: float = ALARM_SECONDS) -> str:
-    """Wait until the active coordinator says that something is missing; its host. Silence is the finding."""
+    """Wait until the active coordinator reports that something is missing; return its host. Silence is a finding."""
     begin, deadline = time.time(), patient_time() + patience
     while patient_time() < deadline:
         told = {host: status(world, host) for host in HOSTS}
@@ -106,7 +106,7 @@ def alarmed(world: World, patience: float = ALARM_SECONDS) -> str:
 
 
 def answer(world: World, host: str, action: str, *, looked_again: bool = False) -> None:
-    """`veilstream gap rewind|accept`, again while the group still has members or nothing is reported yet.
+    """Run `veilstream gap rewind|accept`, again while the group still has members or nothing is reported yet.
 
     `looked_again`: the caller looks at the state after this. An order of a moment ago may have mended the gap while the
     state still reported it; then there is nothing to answer."""
@@ -159,17 +159,17 @@ def source_log_ends(world: World) -> dict[int, tuple[int, int]]:
 
 
 def telling(world: World) -> str:
-    """The host whose coordinator said something last."""
+    """Return the host whose coordinator wrote the last status."""
     return max(HOSTS, key=lambda host: status(world, host).get("at", 0.0))
 
 
 def folded_marks(world: World) -> dict[int, int]:
-    """High-water marks by partition, as the active coordinator says."""
+    """Return high-water marks by partition, as the active coordinator reports them."""
     return {one["p"]: one["last"] for one in status(world, telling(world)).get("partitions", ())}
 
 
 def all_folded(world: World) -> bool:
-    """Whether the coordinator has no gap and the last record of every partition, while nothing is sent."""
+    """Return whether the coordinator has no gap and the last record of every partition, while nothing is sent."""
     if status(world, telling(world)).get("state") == "gap":
         return False
     marks = folded_marks(world)

@@ -1,4 +1,4 @@
-"""A run: rounds of strikes on a fresh process name each, and what came of them."""
+"""A run: rounds of strikes, each on a new process name, and their findings."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ HANG_SECONDS = 180.0
 the one behind it may hang in its turn. Not a bound that the daemon promises."""
 
 MOST_LINES = 5
-"""Of one kind of failure many lines say the same."""
+"""Most lines that are kept of one kind of failure: many state the same."""
 
 FENCED = ("another coordinator has taken over", "is using this folder")
-"""A refusal that costs nothing but a standby: a person starts it again."""
+"""A refusal that only costs the standby: a person starts it again."""
 
 MISSING = "missing; run `veilstream topics create`"
-"""A process that looked between the deletion of a topic and its creation."""
+"""The refusal of a process that looked between the deletion of a topic and its creation."""
 
 RATE = 12.0
 """Events a second between strikes: a cut every four seconds."""
@@ -55,7 +55,7 @@ class Outcome:
     findings: list[dict[str, Any]] = field(default_factory=list)
 
     def summary(self, seconds: float) -> dict[str, Any]:
-        """The one line at the end."""
+        """Return the line that is printed at the end."""
         kinds = Counter(one["kind"] for one in self.findings)
         times = sorted(self.recovery) or [0.0]
         return {
@@ -83,7 +83,7 @@ class Round:
         self.strike: list[Fault] = []
 
     def found(self, lines: Iterable[str]) -> bool:
-        """Take findings down; whether there was one."""
+        """Record findings; return whether there was one."""
         fresh = [
             {
                 "kind": judge.kind_of(line),
@@ -100,7 +100,7 @@ class Round:
         return bool(fresh)
 
     def strike_with(self, faults: Sequence[Fault]) -> bool:
-        """Strike, heal, come to rest, judge; whether the round can continue."""
+        """Strike, heal, come to rest and judge; return whether the round can continue."""
         self.strike = list(faults)
         say(json.dumps([fault.told() for fault in faults]))
         told: list[str] = []
@@ -127,7 +127,7 @@ class Round:
             say(f"  {fault.kind} could not strike: {type(error).__name__}: {error}")
 
     def judged(self) -> bool:
-        """Come to rest, and let the verifier look; whether nothing was found."""
+        """Come to rest, and let the verifier look; return whether it found nothing."""
         begin = time.monotonic()
         with self.world.pump.held():
             if self.found(self.rest()):
@@ -138,7 +138,7 @@ class Round:
         return not found
 
     def rest(self) -> list[str]:
-        """Wait until everything that was sent is covered, decided and announced. A line if that does not come."""
+        """Wait until everything that was sent is covered, decided and announced. Return a line if not."""
         deadline, missing = patient_time() + HANG_SECONDS, "the broker does not answer"
         refused: list[str] = []
         while patient_time() < deadline:
@@ -185,7 +185,7 @@ class Round:
         return lines
 
     def ended(self) -> list[str]:
-        """The last look: a release of everything, held against everything that was ever sent, and a clean stop."""
+        """Judge the end: compare a release of everything with everything that was ever sent, and stop cleanly."""
         world = self.world
         with world.pump.held():
             lines = self.tallied()
@@ -193,7 +193,7 @@ class Round:
         return lines
 
     def tallied(self) -> list[str]:
-        """Order a release until it holds all events, as far as one may wait."""
+        """Order releases until one holds all events, or the time limit is over."""
         world, lines = self.world, ["hung: no release was made when it was ordered"]
         deadline = patient_time() + HANG_SECONDS
         while patient_time() < deadline:
@@ -222,14 +222,14 @@ class Round:
         return lines
 
     def plain(self) -> list[int]:
-        """Numbers of the releases of `plain` that are in the store."""
+        """Return the numbers of the releases of `plain` that are in the store."""
         burned = {(entry["publication"], entry["sequence"]) for entry in self.world.site.ledger("burned")}
         numbers = [entry["sequence"] for entry in self.world.site.ledger("seal") if entry["publication"] == "plain"]
         public = self.world.site.output("shared") / "public" / "plain"
         return [one for one in numbers if ("plain", one) not in burned and (public / f"release-{one:06d}").exists()]
 
     def count(self) -> None:
-        """Figures of the round."""
+        """Return the figures of the round."""
         site, outcome = self.world.site, self.outcome
         outcome.rounds += 1
         outcome.events["produced"] += sum(map(len, (*self.world.former, list(site.records(site.topic)))))
@@ -257,7 +257,7 @@ def one_round(
     bug: str,
     look: Callable[[World], None],
 ) -> None:
-    """A round; it ends early where the time is over or the daemon is broken."""
+    """Run a round; it ends early if the time is over or the daemon is broken."""
     world = World(broker, f"chaos{uuid.uuid4().hex[:8]}", folder, rate=RATE, bug=bug)
     try:
         here = Round(world, outcome, number)
@@ -289,7 +289,7 @@ def run(
     bug: str = "",
     look: Callable[[World], None] = lambda _world: None,
 ) -> dict[str, Any]:
-    """Rounds until the time is over; the summary. Folders with findings stay. `look` sees each round's end."""
+    """Run rounds until the time is over; return the summary. Folders with findings stay. `look` gets each round."""
     begin, outcome = time.monotonic(), Outcome(seed)
     broker = chaos_broker()
     top = Path(tempfile.mkdtemp(prefix="veilstream-chaos-"))
@@ -312,5 +312,5 @@ def run(
 
 
 def say(text: str) -> None:
-    """Progress, on stderr."""
+    """Print progress on stderr."""
     print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)

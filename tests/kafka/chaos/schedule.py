@@ -10,11 +10,11 @@ from typing import Any
 from tests.kafka.chaos.catalogue import CATALOGUE, WAITS, Draw
 
 STRIKES = 7
-"""Of one round: a round's releases hold all its events, so that each costs more than the one before."""
+"""Most strikes of one round: its releases hold all its events, so that each costs more than the one before."""
 LEAST, MOST = 4, 7
 """Faults of one strike. They overlap; then everything is healed, and the daemon comes to rest and is judged."""
 QUIET = 0.25
-"""Share of strikes that are one fault with an operator's hand in it."""
+"""Share of strikes that are one fault which an operator has to answer."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Fault:
 
 
 def allowed(only: Iterable[str] = (), also: Iterable[str] = ()) -> list[str]:
-    """Names of the kinds that may be drawn: all that wait for no mend, or those that were asked for."""
+    """Return the names of the kinds that may be drawn: all that wait for no fix, or those that were named."""
     asked, more = set(only), set(also)
     if unknown := (asked | more) - CATALOGUE.keys() - {"waiting"}:
         raise SystemExit(f"unknown kinds: {', '.join(sorted(unknown))}; there are {', '.join(CATALOGUE)}")
@@ -40,7 +40,7 @@ def allowed(only: Iterable[str] = (), also: Iterable[str] = ()) -> list[str]:
 
 
 def strikes(seed: int, number: int, kinds: Iterable[str]) -> Iterator[list[Fault]]:
-    """The strikes of a round in order; the last one ends it where a kind of that sort may be drawn."""
+    """Return the strikes of a round in order; the last one ends it if such a kind may be drawn."""
     chance = random.Random(f"{seed}/{number}")
     by_place = {place: [CATALOGUE[name] for name in kinds if CATALOGUE[name].place == place] for place in PLACES}
     for _ in range(STRIKES):

@@ -41,7 +41,7 @@ REFUSALS = (2, 4)
 """Exit codes after which a service manager leaves a process down (deploy/systemd)."""
 
 EAGER = {"reconnect_backoff_max_ms": 500}
-"""For the test's own clients: kafka-python would wait up to 30 s before it tries a broker again that was away."""
+"""Longest wait of the test's own clients before they try again a broker that was away; kafka-python waits 30 s."""
 
 STOP_SECONDS = 60.0
 """A stop takes at most 20 s by itself; a machine that does much else needs more."""
@@ -75,18 +75,20 @@ class ChaosBroker(Broker):
             proxy.start("127.0.0.1", ports[host])
 
     def start(self) -> None:
-        """In one lasting thread: the process dies with the thread that started it (`_die_with_parent`)."""
+        """Start the broker in one lasting thread: it dies with the thread that started it (`_die_with_parent`)."""
         self._starter.submit(super().start).result()
 
     def stop(self) -> None:
-        """SIGTERM, and wait for the end: a clean restart."""
+        """Stop the broker with SIGTERM and wait for its end, for a clean restart."""
         self.signal(signal.SIGTERM)
         if self._process is not None:
             wait_for_end(self._process, STOP_SECONDS)
 
     def cut_tail(self, topic: str, partition: int, batches: int) -> int:
-        """Of a broker that is down: take the last record batches of a partition away, as a machine does that lost
-        its power before they were on the disk. How many records went."""
+        """Remove the last record batches of a partition of a broker that is down; return how many records went.
+
+        A machine that lost its power before they were on the disk has the same log.
+        """
         folder = self.folder / "data" / f"{topic}-{partition}"
         segment = max(folder.glob("*.log"))
         data, places = segment.read_bytes(), []
@@ -115,7 +117,7 @@ class ChaosBroker(Broker):
 
 
 def chaos_broker() -> ChaosBroker:
-    """Started; the caller closes it."""
+    """Start the broker and its proxies; the caller closes them."""
     return ChaosBroker(classpath()).started()
 
 
@@ -136,7 +138,7 @@ class Witness(Site):
         self._starting = threading.Lock()
 
     def look(self) -> None:
-        """Read what has come to any topic. KafkaError where the broker is away."""
+        """Read the new records of all topics. KafkaError if the broker is away."""
         from kafka import KafkaConsumer, TopicPartition
 
         with self._reading:
@@ -161,7 +163,7 @@ class Witness(Site):
                     self._seen[part.topic] += [(part.partition, record.offset, record.value) for record in found]
 
     def unread(self) -> set[tuple[int, int]]:
-        """(partition, offset) of source records that were seen and are in no delta."""
+        """Return (partition, offset) of the source records that were seen and are in no delta."""
         left = {(partition, offset) for partition, offset, _ in self._seen[self.topic]}
         for _, record in self.json("delta"):
             if record["t"] == "delta":
@@ -181,7 +183,7 @@ class Witness(Site):
             time.sleep(0.2)
 
     def forget(self, topic: str) -> list[tuple[int, int, bytes | None]]:
-        """The topic was deleted and is created again: begin again. Observed state of the former one."""
+        """Begin again with a topic that was deleted and created again; return what was seen of the former one."""
         with self._reading:
             if self._reader is not None:
                 self._reader.close(autocommit=False)
@@ -194,7 +196,7 @@ class Witness(Site):
             return former
 
     def _again(self, kept: dict[str, list[tuple[int, int, bytes | None]]]) -> None:
-        """A new reader that continues where each topic was seen up to."""
+        """Return a new reader that continues behind the last seen record of each topic."""
         self.look()
         for name, found in kept.items():
             places = {(partition, offset) for partition, offset, _ in found}
@@ -231,7 +233,7 @@ def entries_of(path: Path) -> list[dict[str, Any]]:
 
 
 def decoded(value: bytes | None) -> dict[str, Any]:
-    """A record, or one of no known kind where somebody put garbage there."""
+    """Decode a record. Garbage becomes a record of an unknown kind."""
     try:
         found = msgspec.json.decode(value or b"null")
     except msgspec.DecodeError:
@@ -287,7 +289,7 @@ class Unit:
         return True
 
     def stop(self, seconds: float = STOP_SECONDS) -> int | None:
-        """SIGTERM, and it stays down until `start`. Exit code, None if it hung and was killed."""
+        """Stop the process with SIGTERM until `start`. Return its exit code, None if it hung and was killed."""
         with self._change:
             self._wanted = False
             process = self.process
@@ -336,8 +338,10 @@ def last_line(process: subprocess.Popen[bytes]) -> str:
 
 
 class Pump:
-    """Sends events to the source topic, each case on its own partition and each event at its own time, until it is
-    held; now and then a bad record."""
+    """Sends events to the source topic, and now and then a bad record, until it is held.
+
+    Each case has one partition, and each event its own time.
+    """
 
     STEPS = ("register", "check", "decide", "pay", "close")
     BLOCK = 10
@@ -384,7 +388,7 @@ class Pump:
             self.burst(1)
 
     def burst(self, count: int) -> None:
-        """So many events at once."""
+        """Send so many events at once."""
         with self._lock:
             for partition, value in itertools.islice(self._events, count):
                 with suppress(KafkaError):  # the broker is away for long: what the topic has is what counts
@@ -394,7 +398,7 @@ class Pump:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nothing is sent by itself meanwhile, and what was sent has arrived."""
+        """Stop sending for the length of the block; all that was sent has arrived when it begins."""
         with self._lock:
             try:
                 self._producer.flush(timeout=20)
@@ -426,7 +430,7 @@ class World:
             broker.bootstrap, name, folder, scenario.publications(), partitions=PARTITIONS, process=KEPT, top=top
         )
         self.crashes: Counter[str] = Counter()
-        """Last words of processes that ended by themselves, to be started again."""
+        """Last lines of the processes that ended by themselves and are started again."""
         self.hung: list[str] = []
         """Processes that did not end when they were asked to."""
         self.former: list[list[tuple[int, int, bytes | None]]] = []
@@ -434,14 +438,14 @@ class World:
         self.recreated = False
         """Whether a topic was deleted and created again."""
         self.lock = threading.Lock()
-        """Of the broker: two faults do not restart it at once."""
+        """Lock of the broker, so that two faults do not restart it at once."""
         self.units = [Unit(self, "coordinator", host) for host in HOSTS]
         self.units += [Unit(self, "ingest", host) for host in INGEST]
         self.pump = Pump(self.site, rate)
         self.pump.burst(60)
 
     def spawn(self, role: str, host: str) -> subprocess.Popen[bytes]:
-        """A process of a role on a host: behind its proxy, under orders from `armoury`."""
+        """Start a process of a role on a host: behind its proxy, under orders from `armoury`."""
         fault = f"armed {self.armoury}"
         if self._bug:
             fault = f"bug {self._bug} {fault}"
@@ -452,7 +456,7 @@ class World:
         return [unit for unit in self.units if role in ("", unit.role) and host in ("", unit.host)]
 
     def order(self, units: Sequence[Unit], **what: Any) -> list[int]:
-        """Give the processes of these units an order; their ids."""
+        """Give the processes of these units an order; return their ids."""
         pids = [pid for unit in units if (pid := unit.pid) is not None]
         for pid in pids:
             armed.order(self.armoury, pid, **what)
@@ -463,7 +467,7 @@ class World:
             armed.withdraw(self.armoury, pid, *names)
 
     def stop_all(self, units: Sequence[Unit]) -> list[str]:
-        """SIGTERM to units at once; those that did not end well."""
+        """Stop units at once with SIGTERM; return those that did not end well."""
         codes: dict[int, int | None] = {}
         threads = [threading.Thread(target=lambda unit=unit: codes.update({id(unit): unit.stop()})) for unit in units]
         for thread in threads:
@@ -482,7 +486,7 @@ class World:
 
     @contextmanager
     def down(self, units: Sequence[Unit]) -> Iterator[None]:
-        """Their services are stopped meanwhile, as by an operator."""
+        """Stop their services for the length of the block, as an operator does."""
         self.hung += [line for line in self.stop_all(units) if line.startswith("hung:")]
         try:
             yield

@@ -1,4 +1,4 @@
-"""The faults, by what they strike: importing this enters them into the catalogue."""
+"""The faults, by the part that they strike. Importing this package enters them into the catalogue."""
 
 from tests.kafka.chaos.faults import incoming, ledger_copy, machine, network, processes, standing, topics
 

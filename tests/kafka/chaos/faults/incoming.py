@@ -1,4 +1,4 @@
-"""Faults in what comes in."""
+"""Faults in the events that arrive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _(world: World, draw: Draw) -> None:
 
 @kind("large-integers", "the event is in the dlq; no checkpoint fails")
 def _(world: World, draw: Draw) -> None:
-    """In an attribute that is kept."""
+    """Put integers that 64 bits do not hold into an attribute that is kept."""
     body = {"case:concept:name": f"big-{draw.u}", "concept:name": "big", "time:timestamp": "2024-01-01T00:00:00+00:00"}
     large = ({"case:amount": 2**200}, {"amount": -(2**90)}, {"amount": {"of": [2**63]}})
     send(world, [(0, json.dumps({**body, **one}).encode()) for one in large])

@@ -58,7 +58,7 @@ def _active_since(world: World, host: str, begin: float) -> bool:
 
 @kind("ledger-copy-is-garbage", "it is rebuilt from the topic aloud, or refused (exit 4)", place="last")
 def _(world: World, draw: Draw) -> None:
-    """Refused, it is the operator who takes the file away: all of it is in the topic."""
+    """Damage the copies; after the alarm remove them, as the operator does: all of them is in the topic."""
     with world.down(world.of("coordinator")):
         there = [host for host in HOSTS if _copy(world, host).exists()]
         for host in there:

@@ -16,7 +16,7 @@ from tests.kafka.chaos.world import HOSTS, Unit, World
 
 @kind("disk-full", weight=3)
 def _(world: World, draw: Draw) -> None:
-    """The daemon's own writes fail with ENOSPC."""
+    """Let the daemon's own writes fail with ENOSPC."""
     order(world, world.of("coordinator", pick(HOSTS, draw.u)), draw, errno=NO_SPACE)
 
 
@@ -32,7 +32,7 @@ def _(world: World, draw: Draw) -> None:
 
 @contextmanager
 def _limited(units: Sequence[Unit], what: int, limit: Callable[[int], int]) -> Iterator[None]:
-    """A limit of the kernel on running processes, lifted afterwards."""
+    """Set a limit of the kernel on running processes, and lift it afterwards."""
     before: dict[int, tuple[int, int]] = {}
     for unit in units:
         pid = unit.pid
@@ -54,14 +54,14 @@ def _limited(units: Sequence[Unit], what: int, limit: Callable[[int], int]) -> I
 
 @kind("no-file-grows", weight=3)
 def _(world: World, draw: Draw) -> None:
-    """The kernel refuses to write beyond a size: SQLite, checkpoints, Parquet and temporary files alike."""
+    """Limit the size of written files: SQLite, checkpoints, Parquet and temporary files alike."""
     with _limited(world.of(host=pick(HOSTS, draw.u)), resource.RLIMIT_FSIZE, lambda _: 8192 << int(4 * draw.v)):
         time.sleep(draw.seconds + 2)
 
 
 @kind("no-more-descriptors")
 def _(world: World, draw: Draw) -> None:
-    """As many open files as there are now, and a few."""
+    """Limit open files to those that are open now, and a few more."""
     few = int(4 * draw.v)
     with _limited(
         world.of(host=pick(HOSTS, draw.u)), resource.RLIMIT_NOFILE, lambda pid: len(os.listdir(f"/proc/{pid}/fd")) + few
@@ -71,7 +71,7 @@ def _(world: World, draw: Draw) -> None:
 
 @kind("no-more-memory")
 def _(world: World, draw: Draw) -> None:
-    """As much address space as there is now, and a little."""
+    """Limit the address space to what is used now, and a little more."""
 
     def little(pid: int) -> int:
         with open(f"/proc/{pid}/statm") as file:
@@ -83,5 +83,5 @@ def _(world: World, draw: Draw) -> None:
 
 @kind("clock-set", weight=2)
 def _(world: World, draw: Draw) -> None:
-    """The wall clock of a host jumps by up to a day forth or back, and returns."""
+    """Move the wall clock of a host by up to a day forth or back, and return it."""
     order(world, world.of(host=pick(HOSTS, draw.u)), draw, clock=(draw.v - 0.5) * 2 * 86_400)

@@ -93,7 +93,7 @@ def _(world: World, draw: Draw) -> None:
 
 
 def order(world: World, units: Sequence[Unit], draw: Draw, **what: Any) -> None:
-    """An order that lasts at least as long as events need to come to a cut."""
+    """Give an order that lasts at least as long as events need to reach a cut."""
     pids = world.order(units, **what)
     time.sleep(draw.seconds + 2)
     world.withdraw(pids, *what)
@@ -101,7 +101,7 @@ def order(world: World, units: Sequence[Unit], draw: Draw, **what: Any) -> None:
 
 @kind("more-workers-for-a-while")
 def _(world: World, draw: Draw) -> None:
-    """A worker more joins, and leaves again; and a second coordinator on the folder of the first."""
+    """Add a worker for a while, and a second coordinator on the folder of the first."""
     more = Unit(world, pick(("ingest", "coordinator"), draw.u), pick(HOSTS, draw.v))
     time.sleep(draw.seconds + 3)
     more.stop()

@@ -1,4 +1,4 @@
-"""A topic is not what it was: these faults end a round."""
+"""Faults that replace or cut a topic. Each ends its round."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _(world: World, draw: Draw) -> None:
 
 
 def _refuses(world: World, words: str) -> None:
-    """Both coordinators end with 4 and say why; nobody starts them again."""
+    """Wait until a coordinator has refused (exit 4) with these words; nobody starts it again."""
     deadline = patient_time() + ALARM_SECONDS
     while patient_time() < deadline:
         told = [unit.refusal for unit in world.of("coordinator")]
@@ -43,7 +43,7 @@ def _refuses(world: World, words: str) -> None:
 
 
 def _recreate(world: World, name: str) -> None:
-    """A topic deleted and created again under the same name, with the settings that `topics create` gives."""
+    """Delete a topic and create it again under its name, with the settings of `topics create`."""
     from kafka.admin import NewTopic
 
     topic = world.site.topic if name == "source" else topic_of(world, name)
@@ -99,7 +99,7 @@ def _(world: World, draw: Draw) -> None:
 
 @kind("source-tail-lost", "a gap until `gap rewind`; every new event counts", place="last")
 def _(world: World, draw: Draw) -> None:
-    """The broker comes back without its last records, which were read; new ones take their offsets."""
+    """Let the broker lose its last records, which were read; new ones take their offsets."""
     with world.lock, world.pump.held():
         world.site.all_read()
         world.broker.kill()
@@ -113,7 +113,7 @@ def _(world: World, draw: Draw) -> None:
 
 @kind("delta-recreated", "refused (exit 4) until `gap rewind`; then every event counts", place="last")
 def _(world: World, draw: Draw) -> None:
-    """The records of the topic are in the checkpoints, or are read again from the sources."""
+    """Lose the delta topic: its records are in the checkpoints, or are read again from the sources."""
     if draw.u < 0.5:
         with world.down(world.units):
             _recreate(world, "delta")
@@ -155,7 +155,7 @@ def _rewind_delta(world: World) -> None:
 
 
 def _goes_on(world: World) -> bool:
-    """Whether everything that was sent is folded before another gap shows."""
+    """Return whether everything that was sent is folded before another gap is reported."""
     with world.pump.held():
         for _ in range(60):
             if all_folded(world):

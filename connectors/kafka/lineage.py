@@ -237,10 +237,12 @@ class LogClient:
         from kafka import errors
         from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest as Request
 
-        asked = Request.OffsetForLeaderTopic.OffsetForLeaderPartition(
+        partition_request = Request.OffsetForLeaderTopic.OffsetForLeaderPartition(
             partition=place[1], current_leader_epoch=leader.epoch, leader_epoch=epoch
         )
-        request = Request(replica_id=-1, topics=[Request.OffsetForLeaderTopic(topic=place[0], partitions=[asked])])
+        request = Request(
+            replica_id=-1, topics=[Request.OffsetForLeaderTopic(topic=place[0], partitions=[partition_request])]
+        )
         try:
             response = await self._admin._manager.send(request, node_id=leader.node)
         except errors.KafkaConnectionError:

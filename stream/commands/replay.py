@@ -137,7 +137,7 @@ def command(
         loaded = settings_for(loaded, events, end)
         task = bar.add_task("replaying", total=events.n_events)
         source = events if compare else None
-        handed = [events]  # The replay drops the log once its events are folded.
+        only_reference = [events]  # The replay drops the log once its events are folded.
         del events
         with _watched(loaded, output, figures.metrics_port, figures.metrics_textfile) as watch:
             built_by = built.built_by(loaded, output)
@@ -154,7 +154,7 @@ def command(
             )
             for bad in left_out:  # the operator's folder is there now, and locked
                 _rows_file(reading, output)(bad)
-            outcome = replay.run(handed.pop(), final=final, until=end)
+            outcome = replay.run(only_reference.pop(), final=final, until=end)
     if outcome.warning:
         typer.echo(f"veilstream: {outcome.warning}; the checkpoint before it was used", err=True)
     rows = None if source is None else _compared(replay, outcome, source, output)
@@ -170,8 +170,8 @@ def command(
 
 def _rows_file(reading: Reading, output: Path) -> options.RowsFile:
     """File for the rows that were left out: the operator's, unless another was named."""
-    asked = reading.on_bad_rows
-    named = asked.path if isinstance(asked, options.RowsFile) else None
+    bad_rows = reading.on_bad_rows
+    named = bad_rows.path if isinstance(bad_rows, options.RowsFile) else None
     return options.RowsFile(named or OperatorLayout(output).bad_rows)
 
 

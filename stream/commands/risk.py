@@ -150,8 +150,8 @@ def _on_variants(
     attributes = tuple(dict.fromkeys(options.split(attacker.case_attributes)))
     columns = tuple(dict.fromkeys((*attributes, *sensitive)))  # a misspelt name is reported, as in memory
     items = Items("seq", "ar" if set(wanted) & set("BC") else "ac")
-    asked = CountQuery(items, columns, classes=False, written=False)
-    table = _engine.table(engine.engine, log, reading, engine.memory, asked)
+    count_query = CountQuery(items, columns, classes=False, written=False)
+    table = _engine.table(engine.engine, log, reading, engine.memory, count_query)
     return _measure(
         wanted,
         lambda name: variant_uniqueness(table, name, amounts, attributes, draws=attacker.draws, seed=seed),

@@ -143,11 +143,11 @@ def run_waiting(config: Path, output: Path, role: str) -> int:
     if code in WAITING:
         from stream.daemon.health import serve_refusal
 
-        asked = {signal.SIGTERM, signal.SIGINT}
-        signal.pthread_sigmask(signal.SIG_BLOCK, asked)
+        stop_signals = {signal.SIGTERM, signal.SIGINT}
+        signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals)
         serve_refusal(_health_port(config), role, code)
         log.warning("refused (exit %d): waits for SIGTERM and does nothing until a person has looked", code)
-        signal.sigwait(asked)
+        signal.sigwait(stop_signals)
     return code
 
 
@@ -177,13 +177,13 @@ def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coord
         for child in children:
             child.send_signal(number)
 
-    asked = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, asked)  # a signal that comes now waits until the children run
-    for number in asked:
+    stop_signals = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals)  # a signal that comes now waits until the children run
+    for number in stop_signals:
         signal.signal(number, forward)
     for role, environment in environments.items():
         children.append(subprocess.Popen([*command, role], env=environment, preexec_fn=_unblock))  # noqa: S603, PLW1509
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, asked)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals)
     code = _wait(children)
     if code < 0:  # a signal ended it; one that was passed on to a role that had only begun is not a failure
         return 0 if -code in stopped_by else 1

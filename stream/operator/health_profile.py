@@ -100,10 +100,10 @@ def read_health_facts(path: Path) -> HealthFacts | None:
             raise InputError(f"{where}: unknown key {key!r}; the keys are {', '.join((*ALWAYS, *NON_PUBLIC))}")
         if not isinstance(value, str) or not value.isprintable():
             raise InputError(f"{where}: {key}: must be text in quotes, on one line")
-    asked = list(ALWAYS)
+    required_keys = list(ALWAYS)
     if table.get("access_rights") == "NON_PUBLIC":
-        asked += NON_PUBLIC
-    missing = [key for key in asked if not table.get(key, "").strip()]
+        required_keys += NON_PUBLIC
+    missing = [key for key in required_keys if not table.get(key, "").strip()]
     if missing:
         raise InputError(f"{where}: HealthDCAT-AP also asks for {', '.join(missing)}")
     facts = HealthFacts(**table)

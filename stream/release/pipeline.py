@@ -265,13 +265,13 @@ class Pipeline:
         A crashed attempt left it, and the configuration has changed since. The old charge would not pay for noise
         under the new terms.
         """
-        asked = self.spec.mechanism.charge()
-        if asked == Charge():
+        charge = self.spec.mechanism.charge()
+        if charge == Charge():
             return []
         once, redraw = self.spec.once, self.account.redraws[cut]
-        entry = charge_entry(self.name, cut, asked, redraw, self.spec.accounting, self.spec.draws)
+        entry = charge_entry(self.name, cut, charge, redraw, self.spec.accounting, self.spec.draws)
         if once is not None:
-            body = once.body(asked, redraw, self.spec.accounting, self.spec.draws)
+            body = once.body(charge, redraw, self.spec.accounting, self.spec.draws)
             entry = msgspec.structs.replace(entry, body=body)
         committed = self.ledger.append(entry).body
         if committed.scope and (once is None or not once.matches(committed)):
@@ -279,9 +279,9 @@ class Pipeline:
             return [Reason("mechanism", text)]
         paid = committed.charge
         parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
-            ("epsilon", paid.epsilon, asked.epsilon),
-            ("delta", paid.delta, asked.delta),
-            ("epsilon", paid.rho, asked.rho),
+            ("epsilon", paid.epsilon, charge.epsilon),
+            ("delta", paid.delta, charge.delta),
+            ("epsilon", paid.rho, charge.rho),
         )
         reasons = []
         for code, before, more in parts:

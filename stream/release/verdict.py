@@ -307,8 +307,8 @@ class PublicationSeries:
         anonymity = audit.get("anonymity") or {}
         if anonymity.get("status") in (None, "not_applicable"):
             self._unmeasured = audit
-        asked = audit.get("bounds") or {}
-        self._open |= {measure for measure in MEASURES if f"min_{measure}" not in asked}
+        bounds = audit.get("bounds") or {}
+        self._open |= {measure for measure in MEASURES if f"min_{measure}" not in bounds}
         self._rules.add(audit)
         for measure in MEASURES:
             value = worst_anonymity(anonymity, measure)
@@ -387,9 +387,9 @@ class PublicationSeries:
             return Verdict(name, "LIMITED", f"{self._missing}{least}", *facts)
         if open_:
             return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *facts)
-        asked = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
+        least_bound = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
         which = "1 release" if self.released == 1 else f"{self.released} releases, alone and together"
-        promise = f"{which}: at least {asked} cases match (or none)"
+        promise = f"{which}: at least {least_bound} cases match (or none)"
         if rules is not None and rules.cause:
             return Verdict(name, "LIMITED", f"{promise}, but {rules.cause}{least}", *facts)
         return Verdict(name, "SAFE", f"{promise}{least}", *facts)

@@ -153,9 +153,9 @@ def _charges(folder: OutputContents) -> Iterator[str]:
         if entry["kind"] == "burned":
             charged.pop(cut, None)
     for audit in _unsealed(folder):
-        asked = (audit.get("budget") or {}).get("epsilon", 0)
+        epsilon = (audit.get("budget") or {}).get("epsilon", 0)
         cut = audit["cut"]["id"]
-        if asked and cut not in charged:
+        if epsilon and cut not in charged:
             yield f"cut {cut} was drawn before it was charged"
 
 

@@ -40,12 +40,12 @@ def audits(table: Mapping[str, Any]) -> tuple[Audit, ...]:
         raise InputError(f"audit.{MAIN}: its keys belong in the audit table itself")
     chosen: dict[str, Audit] = {}
     for name, kind in kinds().items():
-        asked = table.get(name, kind.on_by_default)
-        if asked is False:
+        setting = table.get(name, kind.on_by_default)
+        if setting is False:
             continue
-        if not isinstance(asked, bool | Mapping):
+        if not isinstance(setting, bool | Mapping):
             raise InputError(f"audit.{name}: must be a table of its keys, true or false")
-        parameters = asked if isinstance(asked, Mapping) else {}
+        parameters = setting if isinstance(setting, Mapping) else {}
         if name == MAIN:
             parameters = {key: value for key, value in main_table.items() if key != MAIN}
         try:

@@ -98,7 +98,8 @@ def measure(log: EventLog, table: Mapping[str, Any], splits: int) -> dict[str, A
     areas, unchanged = [], []
     for seed in range(splits):
         members, others = halves(log, seed)
-        inside, outside = ([tuple(trace) for trace in part.traces()] for part in (members, others))
+        inside = [tuple(trace) for trace in members.traces()]
+        outside = [tuple(trace) for trace in others.traces()]
         shown = released(members, table)
         areas.append(area(scores(inside, shown), scores(outside, shown)))
         counts, traces_shown = Counter(inside), set(shown)

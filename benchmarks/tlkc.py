@@ -62,7 +62,11 @@ def main() -> None:
     parser.add_argument("--effort", type=int, default=0, help="proposals of the search of local suppression")
     parser.add_argument("--no-quality", action="store_true", help="leave out data utility and discovery")
     arguments = parser.parse_args()
-    methods = () if arguments.no_quality else METHODS if arguments.fitness == "both" else (arguments.fitness,)
+    methods: tuple[Any, ...] = (arguments.fitness,)
+    if arguments.no_quality:
+        methods = ()
+    elif arguments.fitness == "both":
+        methods = METHODS
     names = [arguments.log] if arguments.log else list(LOGS)
     print(json.dumps(measure({name: read(name) for name in names}, methods, arguments.effort), indent=2))
 

@@ -100,7 +100,12 @@ def arrivals(rng: Random) -> list[datetime]:
             return result
         local = now.astimezone(START.tzinfo)
         weekday = 1.0 if local.weekday() < 5 else 0.65
-        daytime = 1.0 if 8 <= local.hour < 18 else 0.35 if 18 <= local.hour < 23 else 0.1
+        if 8 <= local.hour < 18:
+            daytime = 1.0
+        elif 18 <= local.hour < 23:
+            daytime = 0.35
+        else:
+            daytime = 0.1
         if rng.random() < weekday * daytime:
             result.append(now.astimezone(UTC).replace(microsecond=0))
 

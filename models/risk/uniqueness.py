@@ -135,7 +135,7 @@ def trace_uniqueness(
     A projection the log cannot give has status "not available". InputError for an m of 0, a bad share, no cases or an
     attribute that the log does not have.
     """
-    amounts = tuple(checked(amount) for amount in ([points] if isinstance(points, int | str) else points))
+    amounts = checked_amounts(points)
     _check(projection=projection, resolution=resolution, semantics=semantics, unit=unit, adversary=adversary)
     for name in sensitive:
         log.case_values(name)  # a misspelt name would leave the sensitive value among what is known
@@ -285,6 +285,13 @@ def checked(amount: Any) -> Points:
     raise InputError(f"points = {text!r}: give a number from 1 on, a share from 1% to 100%, or all")
 
 
+def checked_amounts(points: Points | Sequence[Points]) -> tuple[Points, ...]:
+    """Check one or several amounts of knowledge."""
+    if isinstance(points, int | str):
+        points = [points]
+    return tuple(checked(amount) for amount in points)
+
+
 def known_points(lengths: Ints, amount: Points) -> Ints:
     """int64[C]: points that the adversary knows of each case, `amount` capped at its length, shares at least 1."""
     if isinstance(amount, str):
@@ -348,7 +355,7 @@ def variant_uniqueness(
         raise InputError("projection A knows the times of single cases, which no table of variants has")
     if not table.n_cases:
         raise InputError("the log has no cases; uniqueness has no meaning")
-    amounts = tuple(checked(amount) for amount in ([points] if isinstance(points, int | str) else points))
+    amounts = checked_amounts(points)
     if draws < 1:
         raise InputError(f"draws = {draws}: at least one draw is needed")
     events = (RESOURCE,) if "resource" in table.knowledge.carries else ()

@@ -222,9 +222,12 @@ def roles_of_events(log: EventLog, roles: str | Mapping[str, str]) -> Column:
         role_of_resource = {label(name): role for name, role in roles.items()}
         texts = [role_of_resource.get(label(str(name)), "") for name in log.resource.values]
         codes = log.resource.codes
-    named = [texts[code] or None if code != MISSING else None for code in codes.tolist()]
-    done = (log.resource.codes != MISSING).tolist()
-    return Column.encode(name if by else None for name, by in zip(named, done, strict=True))
+    # An event without a resource has no role, and an empty text is none.
+    role_of_event: list[str | None] = []
+    for code, resource in zip(codes.tolist(), log.resource.codes.tolist(), strict=True):
+        has_role = code != MISSING and resource != MISSING
+        role_of_event.append(texts[code] or None if has_role else None)
+    return Column.encode(role_of_event)
 
 
 def with_roles(

@@ -26,7 +26,8 @@ def by_subsets(matrix: Matrix, alpha: float) -> float:
     for q, d in itertools.permutations(matrix, 2):
         for size in range(1, len(q) + 1):
             for J in itertools.combinations(range(len(q)), size):
-                best = max(best, math.log((sum(q[j] for j in J) * t + 1) / (sum(d[j] for j in J) * t + 1)))
+                mass_q, mass_d = sum(q[j] for j in J), sum(d[j] for j in J)
+                best = max(best, math.log((mass_q * t + 1) / (mass_d * t + 1)))
     return best
 
 
@@ -122,7 +123,11 @@ def backward(traces: Sequence[Sequence[str]], scenario: str, x: int) -> dict[tup
     states = prefixes(traces)
     if scenario == "certain":
         return {s: {s[: len(s) - x]: Fraction(1)} for s in states if len(s) >= x}
-    return {s: _mean([{s[: len(s) - k]: Fraction(1)} for k in range(min(x, len(s)) + 1)]) for s in states}
+    rows = {}
+    for state in states:
+        ancestors = [state[: len(state) - back] for back in range(min(x, len(state)) + 1)]
+        rows[state] = _mean([{ancestor: Fraction(1)} for ancestor in ancestors])
+    return rows
 
 
 def _mean(rows: Sequence[Row]) -> Row:

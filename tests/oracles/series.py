@@ -44,7 +44,8 @@ def smallest(releases: Sequence[Release], length: int, n: int) -> dict[str, int 
     * BA: matching records of the later release that are nobody's partner in the earlier one.
     """
     found: dict[str, set[int]] = {name: set() for name in ("ka", "fa", "ca", "ba")}
-    kinds = Counter(tuple(one.get(case) for one in releases) for case in {case for one in releases for case in one})
+    every_case = {case for release in releases for case in release}
+    kinds = Counter(tuple(release.get(case) for release in releases) for case in every_case)
     weight = np.asarray(list(kinds.values()))
     letters = sorted({activity for one in releases for trace in one.values() for activity in trace})
     known = [set(combinations(bk, max(0, len(bk) - n))) for bk in knowledge(letters, length)]

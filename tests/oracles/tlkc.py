@@ -87,7 +87,8 @@ def cheapest_caps(cases: Sequence[Case], bad: set[tuple[Any, ...]]) -> int:
     """Least number of events lost by any caps on how often an item stays in a case, such that every violating
     multiset has more of some item than stays."""
     counts = [Counter(items) for items, _ in cases]
-    most = {item: max(count[item] for count in counts) for item in {item for items, _ in cases for item in items}}
+    every_item = {item for items, _ in cases for item in items}
+    most = {item: max(count[item] for count in counts) for item in every_item}
     best = sum(len(items) for items, _ in cases)
     for caps in itertools.product(*(range(top + 1) for top in most.values())):
         limit = dict(zip(most, caps, strict=True))

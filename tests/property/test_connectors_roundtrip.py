@@ -107,8 +107,12 @@ def test_csv_gives_back_the_log_as_text(log):
         return value.isoformat() if isinstance(value, datetime) else str(value)
 
     def plain(columns):
-        shown = {name: [None if v in (None, "") else text(v) for v in values] for name, values in columns.items()}
-        return {name: values for name, values in shown.items() if any(v is not None for v in values)}
+        shown = {}
+        for name, values in columns.items():
+            texts = [None if value in (None, "") else text(value) for value in values]
+            if any(value is not None for value in texts):
+                shown[name] = texts
+        return shown
 
     ours, theirs = content(log), content(written(log, "csv.gz"))
     assert theirs[:-1] == ours[:-1]

@@ -54,12 +54,17 @@ def test_rows_are_the_distinct_traces_with_their_classes(structure: Structure, s
             codes = sorted(set(codes) if structure == "set" else codes)
         key = (tuple(codes), tuple(one[case] for one in classes))
         row = index.setdefault(key, len(index))
-        weight[row:] = [(weight[row] if row < len(weight) else 0) + (1 if stands is None else int(stands[case])),
-                        *weight[row + 1 :]]  # fmt: skip
+        if row == len(weight):
+            weight.append(0)
+        weight[row] += 1 if stands is None else int(stands[case])
         assert view.row_of_case[case] == row
     rows = [tuple(view.codes[a:b].tolist()) for a, b in pairwise(view.starts.tolist())]
-    values = [tuple(None if code < 0 else names[code] for code, names in zip(own, view.classes, strict=True))
-              for own in view.values.T.tolist()] if classes else [()] * len(rows)  # fmt: skip
+    values: list[tuple[Any, ...]] = [()] * len(rows)
+    if classes:
+        values = []
+        for codes_of_row in view.values.T.tolist():
+            pairs = zip(codes_of_row, view.classes, strict=True)
+            values.append(tuple(None if code < 0 else names[code] for code, names in pairs))
     assert list(zip(rows, values, strict=True)) == list(index)
     assert view.weight.tolist() == weight
     assert [view.alphabet[code] for code in view.item_of_event.tolist()] == [item for one in traces for item in one]

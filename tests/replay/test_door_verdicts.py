@@ -201,7 +201,10 @@ def test_the_default_on_fewer_cases_than_it_needs_says_so(run: Run, tmp_path: Pa
 def test_no_advice_weakens_a_bound(run: Run, tmp_path: Path) -> None:
     """One value of most cases: the message says of which cases, and never to raise C or lower K."""
     rows = (csv(tmp_path, 24)).read_text(encoding="utf-8").splitlines()
-    marked = [rows[0] + ",case:s", *(f"{row},{'x' if int(row[1:].split(',')[0]) else 'y'}" for row in rows[1:])]
+    marked = [f"{rows[0]},case:s"]
+    for row in rows[1:]:
+        number = int(row[1:].split(",")[0])
+        marked.append(f"{row},{'x' if number else 'y'}")
     log = tmp_path / "marked.csv"
     log.write_text("\n".join(marked) + "\n", encoding="utf-8")
     config = tmp_path / "c.toml"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,9 @@ def test_no_released_value_stands_for_fewer_cases_than_asked(cases: list[tuple[i
             if values.count(value) < least:
                 assert values == [OTHER] * len(rows)
         assert all(shown[row] in (before[row], OTHER) for row in rows)
-        frequent = {v for v in {before[row] for row in rows} if [before[r] for r in rows].count(v) >= least}
-        rare = sum([before[r] for r in rows].count(v) for v in {before[row] for row in rows} - frequent)
+        counts = Counter(before[row] for row in rows)
+        frequent = {value for value, count in counts.items() if count >= least}
+        rare = sum(count for value, count in counts.items() if value not in frequent)
         if rare == 0 or rare >= least:
             assert {v for v in values if v != OTHER} == frequent
 

@@ -112,7 +112,11 @@ def test_words_at_the_edge_of_a_bound_are_passed_over(scale: float) -> None:
     """Words that would make remainders uneven are so rare that random ones never are: they are given here. The kernel
     takes and passes over the same ones as whole numbers of any size do."""
     bounds = [2, 3, 5, 6, 7, *(int(t) for t in fractions(np.asarray([scale]))[0])]
-    edges = [edge + near for edge in (2**64 - 1 - (2**64 - 1) % bound for bound in bounds) for near in (-1, 0, 1)]
+    largest_word = 2**64 - 1
+    edges = []
+    for bound in bounds:
+        edge = largest_word - largest_word % bound
+        edges += [edge - 1, edge, edge + 1]
     rng = np.random.default_rng(6)
     words = rng.integers(0, 2**64, size=20_000, dtype=np.uint64)
     given = np.asarray([edge for edge in [0, 2**64 - 1, *edges] if edge < 2**64], dtype=np.uint64)

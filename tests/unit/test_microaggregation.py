@@ -175,9 +175,12 @@ def test_what_is_not_told_changes_nothing(seed: int) -> None:
         return times, states
 
     times, states = publish(parts)
-    since = {pair: max([k + 1 for k, state in enumerate(states) if not state[pair].cases] or [0])
-             for pair in states[-1] if all(pair in state for state in states)}  # fmt: skip
-    hidden = {pair: first for pair, first in since.items() if states[-1][pair].cases}
+    # By pair that still hides some cases at the end: the first release after which it always hid some.
+    hidden: dict[Any, int] = {}
+    for pair in states[-1]:
+        if states[-1][pair].cases and all(pair in state for state in states):
+            without = [release for release, state in enumerate(states) if not state[pair].cases]
+            hidden[pair] = max(without, default=-1) + 1
     others = [slowed(log, {pair for pair, first in hidden.items() if first <= k}) for k, log in enumerate(parts)]
     assert publish(others)[0] == times
     assert hidden

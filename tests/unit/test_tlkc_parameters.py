@@ -122,7 +122,8 @@ def test_given_bins_are_upper_edges() -> None:
 
 def test_l_diversity_asks_for_l_values_in_every_group() -> None:
     """A group of two values is 2-diverse and not 3-diverse, whatever its size."""
-    cases = [("ab", value) for value in "xyz"] + [("b", value) for value in "xyz"] + [("ac", value) for value in "xyxy"]
+    values_of_trace = {"ab": "xyz", "b": "xyz", "ac": "xyxy"}
+    cases = [(trace, value) for trace, values in values_of_trace.items() for value in values]
     log = EventLog.from_traces(cases)
     classes = {"sensitive": log.case_values("sensitive")}
     three = TlkcProblem(log, Knowledge("set", "ac"), TlkcBounds.of(2, 3, Fraction(1, 3)), classes)

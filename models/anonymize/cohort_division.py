@@ -80,7 +80,7 @@ An activity of 5 % of the cases has K = 20 of them after four windows of a hundr
 """
 
 DUE, LATE = 2, 2
-"""When an owed activity that K cases have is due, that is, shown at any price in events.
+"""When an owed activity that K cases have is due, that is, shown even if its cases lose most of their other events.
 
 It is due once DUE times K cases have it, or one of its cases has waited for LATE times `patience` releases, or no other
 cohort follows. Earlier, these cases would lose most of their other events: due at once, Sepsis keeps .928 to .937 of

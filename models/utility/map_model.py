@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from models.content_free import content_free
 from models.eventlog import EventLog
 from models.utility.discovery import NOISE, as_frame, quiet_pm4py
 
@@ -22,6 +23,7 @@ NET = "model"
 """Name of the Petri net. The name that pm4py gives has the moment of the discovery, which a release must not show."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class MapModel:
     """A model of a map in both notations, as the bytes of its files."""

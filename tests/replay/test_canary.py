@@ -141,7 +141,7 @@ def test_no_published_file_holds_what_was_planted(world: Path, name: str) -> Non
     assert found(text, *PERSONS, RESOURCE, *times) == []
 
 
-@pytest.mark.parametrize("name", sorted(set(PUBLICATIONS) - {"refused", "infeasible"}))
+@pytest.mark.parametrize("name", sorted(set(PUBLICATIONS) - {"refused", "infeasible", "dp-model"}))
 def test_only_what_the_manifest_says_leaves(world: Path, name: str) -> None:
     """The perspectives that it carries and the sensitive attribute, in the columns that readers need."""
     folder = world / "out" / "public" / name / "release-000002"

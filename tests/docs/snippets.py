@@ -67,7 +67,7 @@ NOT_RUN = {
     r"kubectl |helm ": "needs Kubernetes: tests/deploy checks the chart",
     r"git commit |minisign |sha256sum ": "makes or checks a release: tests/deploy/test_release.py",
     r"ssh ": "needs another host",
-    r"kafka-console-consumer\.sh |curl ": "needs a running daemon and its broker",
+    r"kafka-(console-consumer|consumer-groups)\.sh |curl ": "needs a running daemon and its broker",
     r"PYSPARK_SUBMIT_ARGS|spark-submit ": "needs a cluster: tests/unit and tests/replay run Spark in one process",
     r"veilstream (run|topics|publish|status|dlq) ": "needs a broker: tests/kafka walks the pages",
     r"veilstream serve ": "serves until it is stopped: tests/deploy/test_console_browser.py",

@@ -50,6 +50,7 @@ def test_the_daemon_of_the_page_releases(page: str, broker: Broker | ForeignBrok
     site.config.write_text(text.replace('name = "hospital"', f'name = "{name}"'))
     places = {"veilstream.toml": str(site.config), "proposed.toml": str(site.config)}
     places |= dict.fromkeys(FOLDERS, str(site.output()))
+    places["localhost:9092"] = broker.bootstrap
     places["examples/hospital.xes.gz"] = str(ROOT / "examples" / "hospital.xes.gz")
     process = None
     try:

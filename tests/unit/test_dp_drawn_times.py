@@ -182,7 +182,7 @@ def test_the_steps_of_a_pair_have_the_quantiles_of_its_shape() -> None:
     noisy.throughput[:] = rng.integers(1, 9, noisy.throughput.shape)
     timed = draw_times(noisy, released, "abc", bounds, 3 * UNIT, simulated(5))
     assert [rows.shape for rows in timed.rows] == [(count, len(variant)) for variant, count in released]
-    weighted = drawn_times._weighted_steps(released, noisy.pairs, 3, bounds, 3 * UNIT)
+    weighted = drawn_times.weighted_steps(released, noisy.pairs, 3, bounds, 3 * UNIT)
     shapes = drawn_times.pair_shapes(noisy, weighted, 3)
     durations = _by_pair(_log(released, timed.rows, "abc"))
     for row, key in enumerate(noisy.pairs.tolist()):
@@ -292,7 +292,7 @@ def test_the_weight_of_released_steps_is_that_of_the_histograms() -> None:
     pairs = pairs_of(released, 3)
     for bound in (1, 4):
         true = times.true_cells(log, "abc", pairs, bounds, bound * UNIT)["steps"].sum(axis=1) / UNIT
-        weighted = drawn_times._weighted_steps(released, pairs, 3, bounds, bound * UNIT)
+        weighted = drawn_times.weighted_steps(released, pairs, 3, bounds, bound * UNIT)
         assert weighted.tolist() == pytest.approx(true.tolist())
 
 

@@ -157,7 +157,8 @@ def _written(material: Material, wanted: int, rng: np.random.Generator) -> list[
     view, weight = material.traces, material.released_weight
     frequency = np.bincount(view.codes, np.repeat(weight, np.diff(view.starts)), minlength=len(view.alphabet))
     row_of_record = material.released_cases.row_of_case
-    shown = row_of_record[np.diff(view.starts)[row_of_record] > 0]
+    # Sorted, since a release holds its cases in a random order: the same seed must give the same predicates.
+    shown = np.sort(row_of_record[np.diff(view.starts)[row_of_record] > 0])
     # Each record is drawn equally often, but for one: a record that is never drawn could single out nobody.
     records = rng.permutation(np.resize(rng.permutation(shown), wanted))
     written: dict[_Predicate, None] = {}

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote_plus
 
 @dataclass
 class IdentityProvider:
-    """What the endpoint answers next, and what it was asked."""
+    """The next answers of the endpoint, and the requests that it received."""
 
     address: str
     answer: Callable[[], tuple[int, dict[str, str], bytes]]

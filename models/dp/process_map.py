@@ -90,7 +90,7 @@ def map_design(
 ) -> Design:
     """Return the public parameters of a map as the stages of dp-synthetic take them.
 
-    `case_weight`: the declared B, or None: the least one stands in the design, and `usual_case_weight` decides.
+    `case_weight`: the declared B. None: the design counts the least one, and `usual_case_weight` decides.
     """
     return Design(
         activities=activities,

@@ -34,7 +34,7 @@ START, END = "start", "end"
 """Names of the start and the end of cases in the drawing, where no activity is called so."""
 
 MOST_EDGES = 80
-"""Edges of the drawing: more cannot be told apart. `dfg.json` and the table of `map.html` have all of them."""
+"""Most edges of the drawing: more cannot be distinguished. `dfg.json` and the table of `map.html` have all of them."""
 
 STYLE = Markup("""
 :root { color-scheme: light dark; --ground: #ffffff; --ink: #16191d; --soft: #4c5560; --line: #1f5fa8; }

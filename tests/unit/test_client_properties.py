@@ -99,7 +99,7 @@ def test_an_ingest_worker_is_named_by_the_environment(tmp_path: Any, monkeypatch
 
 
 def test_a_client_reads_the_properties_when_it_starts() -> None:
-    """What is not set keeps the client's default; the isolation level is always the daemon's."""
+    """A property that is not set keeps the client's default; the isolation level is always the daemon's."""
     source = Source.model_validate({"topics": ["t"], "client": PROPERTIES})
 
     async def attributes(properties: dict[str, Any]) -> dict[str, Any]:

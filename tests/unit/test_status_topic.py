@@ -144,7 +144,7 @@ def test_a_status_holds_no_content_of_a_record() -> None:
     ],
 )
 def test_the_next_release_is_named_by_its_trigger(window: dict[str, Any], triggers: list[dict[str, Any]]) -> None:
-    """What was counted since the last cut, and what is needed."""
+    """The counts since the last cut, and the counts that a trigger needs."""
     fold = _fold(window)
     assert next_triggers(fold.rules.publications[0], fold.publications["p"]) == triggers
 

@@ -64,7 +64,7 @@ than a step may be (.9 of the cases of Sepsis take up to 93 days, one of its ste
 MOST_CELLS = 30_000_000
 
 NORM = Fraction(3, 2)
-"""What a case adds to all histograms at most, in L2 and in multiples of `case_weight`. A case is in more cells of pairs
+"""Largest sum of a case in all histograms, in L2 and in multiples of `case_weight`. A case is in more cells of pairs
 and durations than of pairs. With 1, medians follow the steps of short cases more; with 2, noise hides rare pairs."""
 
 BLOCKS = {"steps": Fraction(3, 4), "throughput": Fraction(1, 4)}

@@ -96,8 +96,11 @@ class Site:
 
     # processes
 
-    def command(self, *arguments: str, expect: int = 0, stdin: str | None = None, stdout: bool = False) -> str:
-        """Run a veilstream command and return its output: stdout, or stderr if it fails and `stdout` is not set."""
+    def command(self, *arguments: str, expect: int | None = 0, stdin: str | None = None, stdout: bool = False) -> str:
+        """Run a veilstream command and return its output: stdout, or stderr if it fails and `stdout` is not set.
+
+        `expect` is the exit code; None accepts every code.
+        """
         outcome = subprocess.run(
             [sys.executable, "-m", "stream.commands", *arguments],
             cwd=self.tree,
@@ -107,7 +110,9 @@ class Site:
             timeout=PATIENCE,
             input=stdin,
         )
-        assert outcome.returncode == expect, f"{arguments}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
+        assert expect in (outcome.returncode, None), (
+            f"{arguments}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
+        )
         return outcome.stdout if expect == 0 or stdout else outcome.stderr
 
     def _environment(self) -> dict[str, str]:

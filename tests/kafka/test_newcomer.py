@@ -64,6 +64,10 @@ def test_the_daemon_of_the_page_releases(page: str, broker: Broker | ForeignBrok
                 continue
             if words[0] == "releases":
                 _wait_for_two(site)
+            if "--bootstrap" in words:
+                # Other tests use the same broker: the worst of all processes decides the exit code.
+                assert name in site.command(*words, expect=None, stdout=True)
+                continue
             site.command(*words)
         _wait_for_two(site)
         assert process is not None

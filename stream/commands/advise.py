@@ -206,6 +206,8 @@ def _show_noise(name: str, options_: NoiseOptions, cases: int, curves: list[Nois
             "epsilon", "similarity", "least", "most", "DFG error", "least", "most", "empty", "activities",
             title=curve.name,
         )  # fmt: skip
+        for epsilon in curve.refused:
+            table.add_row(epsilon, *["-"] * 6, "no release", "-")
         for point in curve.points:
             figures = [
                 f"{value:.3f}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -106,11 +106,13 @@ class NoiseCurve:
     labels
         How it gets its activities: `declared`, `selected`, or `of released variants`.
     points
-        One for each epsilon, ascending; empty if the mechanism cannot release the log.
+        One for each epsilon that can release the log, ascending.
     recommended
         The least epsilon that buys nearly as much as the largest one; None if no epsilon is good enough.
     reason
         One sentence with the figures that decided.
+    refused
+        Each epsilon that cannot release the log, with the reason.
     """
 
     kind: str
@@ -118,6 +120,7 @@ class NoiseCurve:
     points: tuple[NoisePoint, ...]
     recommended: str | None
     reason: str
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -132,6 +135,7 @@ class NoiseCurve:
             "points": [point.as_json() for point in self.points],
             "recommended": self.recommended,
             "reason": self.reason,
+            "refused": dict(self.refused),
         }
 
 
@@ -186,15 +190,23 @@ def _curve(log: EventLog, labels: str, table: Mapping[str, Any], step: Callable[
     kind = str(table["kind"])
     settings = {key: value for key, value in table.items() if key != "kind"}
     points = []
-    try:
-        for epsilon in EPSILONS:
+    refused = {}
+    for epsilon in EPSILONS:
+        # Too many labels, or noise of too large a scale: other mechanisms and larger epsilons are worth comparing.
+        try:
             tried = mechanism_of(kind, {**settings, "epsilon": epsilon})
             points.append(_point(log, tried, epsilon, step))
-    except VeilstreamError as error:
-        # Such as too many labels, or noise of too large a scale: the other mechanisms are still worth comparing.
-        return NoiseCurve(kind, labels, (), None, str(error))
+        except VeilstreamError as error:
+            refused[epsilon] = str(error)
+            for _ in range(RUNS):
+                step()
+    if not points:
+        return NoiseCurve(kind, labels, (), None, refused[EPSILONS[-1]], refused)
     recommended, reason = recommendation(points)
-    return NoiseCurve(kind, labels, tuple(points), recommended, reason)
+    if recommended == points[0].epsilon and refused:
+        largest = list(refused)[-1]
+        reason = f"{reason}; at {largest} no release is possible: {refused[largest]}"
+    return NoiseCurve(kind, labels, tuple(points), recommended, reason, refused)
 
 
 def _point(log: EventLog, tried: Mechanism, epsilon: str, step: Callable[[], None]) -> NoisePoint:

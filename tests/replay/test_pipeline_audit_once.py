@@ -11,6 +11,7 @@ import pytest
 from models.dp.audit import Finding, audit, power
 from stream.commands import execute as veilstream
 from stream.fold.cutting import Cutter
+from stream.fold.rules import FoldRules
 from stream.fold.state import EXPOSED
 from stream.run.pipeline_audit import (
     SERIES_VICTIMS,
@@ -108,6 +109,8 @@ def test_a_case_that_counts_in_every_release_is_flagged(monkeypatch: pytest.Monk
     """Planted fault: the charge is one, and each case is in all releases after it. No release alone shows it; that all
     of them have one more does. An audit of 400 runs has a bound of 1.47 at times: three in a row do not miss it."""
     monkeypatch.setattr(Cutter, "exposed", _counted_again)
+    # The events of released cases are dropped otherwise, and the fault cannot show them again.
+    monkeypatch.setattr(FoldRules, "forgets", False)
     for _attempt in range(3):
         finding, claim = _finding("1.5", Victim("a case of release 2", "AB", 36), 400)
         if finding.refutes(claim):

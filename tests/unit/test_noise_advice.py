@@ -76,10 +76,22 @@ def test_a_larger_epsilon_buys_a_better_release(short: None) -> None:
 
 
 def test_more_cases_of_a_person_cost_utility(short: None) -> None:
-    """The noise is for all cases of a person: with 1,000 it is of the size of the counts."""
-    usual, costly = noise_curves(_hospital()), noise_curves(_hospital(), cases_per_person=1_000)
+    """The noise is for all cases of a person: with 100 it is of the size of the counts."""
+    usual, costly = noise_curves(_hospital()), noise_curves(_hospital(), cases_per_person=100)
     for one, many in zip(usual, costly, strict=True):
         assert many.points[-1].dfg_error.mean > one.points[-1].dfg_error.mean
+
+
+def test_an_epsilon_that_cannot_release_leaves_the_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 1e-6 a variant would need more cases than any log has: 4 is measured, and the reason is given."""
+    monkeypatch.setattr(noise_advice, "EPSILONS", ("0.000001", "4"))
+    monkeypatch.setattr(noise_advice, "RUNS", 2)
+    for curve in noise_curves(_hospital()):
+        assert [point.epsilon for point in curve.points] == ["4"]
+        assert curve.recommended == "4"
+        assert "epsilon is too small" in curve.refused["0.000001"]
+        assert "at 0.000001 no release is possible: epsilon is too small" in curve.reason
+        assert curve.as_json()["refused"] == curve.refused
 
 
 def test_a_tiny_log_gets_no_recommendation(short: None) -> None:

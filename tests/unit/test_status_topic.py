@@ -191,15 +191,19 @@ def _asked(
     return code, capsys.readouterr().out
 
 
-RELEASES = {
-    "p": {
-        "last": 3,
-        "last_at": time.time() - 7200,
-        "next": [{"trigger": "new_events", "have": 2, "need": 5}],
-        "withheld_streak": 1,
-        "budget": {"spent_epsilon": 0.5, "max_epsilon": 2.0, "left_releases": 15},
+def _releases() -> dict[str, Any]:
+    """Return the releases of a publication that released two hours ago."""
+    return {
+        "p": {
+            "last": 3,
+            "last_at": time.time() - 7200,
+            "next": [{"trigger": "new_events", "have": 2, "need": 5}],
+            "withheld_streak": 1,
+            "budget": {"spent_epsilon": 0.5, "max_epsilon": 2.0, "left_releases": 15},
+        }
     }
-}
+
+
 LAG = {"source": {"t/0": 3, "t/1": 4}, "delta": 2, "dead_letters": 6}
 
 
@@ -208,8 +212,8 @@ def test_the_command_shows_lag_releases_budget_letters_and_checkpoint(
 ) -> None:
     """Without a folder and without a configuration."""
     assert _asked(broker, monkeypatch, capsys) == (4, "p: no coordinator has written a status yet\n")
-    now = time.time()
-    _put(broker, b"status", _status(releases=RELEASES, lag=LAG, checkpoint_at=now - 30, heartbeat=300.0, moved=now))
+    now, releases = time.time(), _releases()
+    _put(broker, b"status", _status(releases=releases, lag=LAG, checkpoint_at=now - 30, heartbeat=300.0, moved=now))
     code, shown = _asked(broker, monkeypatch, capsys)
     assert code == 0
     assert "7 source records and 2 delta records wait; 6 dead letters are kept" in shown
@@ -218,7 +222,7 @@ def test_the_command_shows_lag_releases_budget_letters_and_checkpoint(
         assert cell in shown
     code, shown = _asked(broker, monkeypatch, capsys, "--json")
     (document,) = json.loads(shown)["processes"]
-    assert (document["process"], document["lag"], document["releases"]) == ("p", LAG, RELEASES)
+    assert (document["process"], document["lag"], document["releases"]) == ("p", LAG, releases)
 
 
 def test_of_a_coordinator_that_is_away_the_age_is_shown(
@@ -226,7 +230,7 @@ def test_of_a_coordinator_that_is_away_the_age_is_shown(
 ) -> None:
     """The figures stay as they were written; exit 4. A successor that opens its state is named, and is no fault."""
     an_hour_ago = time.time() - 3600
-    _put(broker, b"status", _status(releases=RELEASES, at=an_hour_ago, host="elsewhere"), 3600)
+    _put(broker, b"status", _status(releases=_releases(), at=an_hour_ago, host="elsewhere"), 3600)
     code, shown = _asked(broker, monkeypatch, capsys)
     assert code == 4
     assert " on elsewhere, 360" in shown

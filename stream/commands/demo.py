@@ -34,6 +34,9 @@ Python: `walk` of models.attacks.search 5 seconds against a tenth of one (docs/d
 LOWEST_PRIORITY = 19
 """Of a process, on Unix."""
 
+COMPILE_SECONDS = 60.0
+"""How long a finished demo waits for the compiling process. On a busy computer that process gets hardly any time."""
+
 
 def command(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="A new folder for the results.")] = Path(
@@ -113,12 +116,14 @@ def _compiling(log: str, config: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _wait_for(compiler: subprocess.Popen[bytes]) -> None:
-    """Let the compiling process end, or stop it with Ctrl-C: what it has compiled is kept."""
+    """Let the compiling process end, or leave it after a minute or at Ctrl-C: what it has compiled is kept."""
     if compiler.poll() is not None:
         return
-    typer.echo("\nCompiling for this computer, once, for up to half a minute. Ctrl-C leaves it to your first replay.")
+    typer.echo("\nCompiling for this computer, once, for up to a minute. Ctrl-C leaves it to your first replay.")
     try:
-        compiler.wait()
+        compiler.wait(COMPILE_SECONDS)
+    except subprocess.TimeoutExpired:
+        typer.echo("This computer is busy: your first replay compiles the rest.")
     except KeyboardInterrupt:
         typer.echo()
 

@@ -37,7 +37,6 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, log_ndtr
 
 from models.dp.zcdp import scale_of
 from models.errors import InputError
@@ -182,6 +181,8 @@ def _gaussian_delta(m: float, epsilon: Floats) -> Floats:
     if m == 0.0:
         # 1 - exp(epsilon) where epsilon is below 0; exp of a large one would overflow.
         return -np.expm1(np.minimum(epsilon, 0.0))
+    from scipy.special import log_ndtr  # a sixth of the start of every command, and only noise needs it
+
     log_first = log_ndtr(m / 2.0 - epsilon / m)
     log_second = epsilon + log_ndtr(-m / 2.0 - epsilon / m)
     first = np.exp(log_first)
@@ -211,6 +212,8 @@ def _repeated(epsilon: Fraction, number: int) -> tuple[Floats, Floats, float]:
 
     The number of stages that lose +epsilon is binomial. The rare ends are left out; the upper one counts as infinite.
     """
+    from scipy.special import gammaln
+
     higher = np.arange(number + 1)
     losses = np.nextafter((2 * higher - number) * float(epsilon), math.inf)
     log_choose = gammaln(number + 1) - gammaln(higher + 1) - gammaln(number - higher + 1)

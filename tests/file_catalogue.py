@@ -95,10 +95,10 @@ def writings() -> Iterator[Entry]:
     yield good("mark and separator line", "\ufeffsep=;\n" + table(";"))
     yield good("a separator at the end of each line", table(";", end=";\n"))
     yield good("blank after each comma", table(", "))
-    for told, mark in (("utf-8", "utf-8-sig"), ("utf-16-le", "utf-16-le"), ("UTF-16", "utf-16")):
+    for declared, mark in (("utf-8", "utf-8-sig"), ("utf-16-le", "utf-16-le"), ("UTF-16", "utf-16")):
         text = table(header=("a", "b", "c")) if mark != "utf-16-le" else "\ufeff" + table(header=("a", "b", "c"))
-        how = {"encoding": told, "columns": {"case": "a", "activity": "b", "time": "c"}}
-        yield good(f"a mark, and told to be {told}", text, encoding=mark, options=how)
+        how = {"encoding": declared, "columns": {"case": "a", "activity": "b", "time": "c"}}
+        yield good(f"a mark, and declared to be {declared}", text, encoding=mark, options=how)
     yield good("cp1250 with its name", table(), encoding="cp1250", options={"encoding": "cp1250"})
     yield good("cp437 with its name", table(), encoding="cp437", options={"encoding": "cp437"})
     yield good("a separator of its own, named", table("#"), options={"separator": "#"})
@@ -234,7 +234,7 @@ COUNTED = {
     "nanoseconds": "ns",
 }
 """Numbers need the unit in which they count."""
-TOLD: dict[str, tuple[str, Callable[[datetime], str]]] = {
+DECLARED_FORMATS: dict[str, tuple[str, Callable[[datetime], str]]] = {
     "strptime": ("%H:%M:%S on %d %m %Y", lambda t: f"{t:%H:%M:%S on %d %m %Y}"),
     "strptime, year last": ("%d%m%Y %H%M%S", lambda t: f"{t:%d%m%Y %H%M%S}"),
     "two digits, day first": ("day-first", lambda t: f"{t:%d/%m/%y %H:%M:%S}"),
@@ -257,9 +257,9 @@ def dates() -> Iterator[Entry]:
         yield good(f"times {title}", table(write=write), options=utc)
     for title, write in ZONED.items():
         unit = COUNTED.get(title)
-        told = {} if unit is None else {"time_format": unit}
-        yield good(f"zoned times: {title}", table(write=write), options=told)
-    for title, (form, write) in TOLD.items():
+        options = {} if unit is None else {"time_format": unit}
+        yield good(f"zoned times: {title}", table(write=write), options=options)
+    for title, (form, write) in DECLARED_FORMATS.items():
         yield good(f"--time-format: {title}", table(write=write), options={**utc, "time_format": form})
     excel = {**utc, "time_format": "excel"}
     yield good("Excel's days", table(write=days), options=excel)
@@ -557,7 +557,7 @@ def object_centric() -> Iterator[Entry]:
         options={**order, "timezone": "UTC"},
     )
     first, *rest = ocel_events()
-    for title, text, said, told in (
+    for title, text, said, reading in (
         ("no type chosen", ocel(ocel_events()), "--object-type: order (2 objects, 3 events)", {}),
         ("an unknown type", ocel(ocel_events()), "--object-type takes one of: order", {"object_type": "item"}),
         ("broken JSON", ocel(ocel_events())[:-5], "not well-formed JSON", order),
@@ -577,7 +577,7 @@ def object_centric() -> Iterator[Entry]:
         ("no related events", ocel([{**first, "relationships": []}]), "no event has an object", order),
         ("deep", "[" * 100_000, "JSON", order),
     ):
-        yield bad(f"OCEL: {title}", text, said, name="log.json", reading=told)
+        yield bad(f"OCEL: {title}", text, said, name="log.json", reading=reading)
     yield bad("OCEL: no database", "SECRET" * 100, "no OCEL 2.0 in SQLite", name="log.sqlite", reading=order)
     yield bad(
         "OCEL: XML with a bomb", '<!DOCTYPE log [<!ENTITY a "x">]><log/>', "DOCTYPE", name="log.xml", reading=order
@@ -612,7 +612,7 @@ def arrow() -> Iterator[Entry]:
         name="log.parquet",
         options={"timezone": "UTC"},
     )
-    yield bad("Parquet without zone, not told", packed(naive), "row 1", "--timezone", name="log.parquet")
+    yield bad("Parquet without zone, none declared", packed(naive), "row 1", "--timezone", name="log.parquet")
     yield bad("Parquet with words for times", packed(["SECRET"] * 3), "row 1", "'AAAAAA'", name="log.parquet")
     yield bad("no Parquet", b"PAR1 SECRET", "not a readable Parquet", name="log.parquet")
     yield bad("empty Parquet", b"", "not a readable Parquet", name="log.parquet")

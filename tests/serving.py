@@ -115,8 +115,8 @@ def start(output: Path, log: Path, *more: str) -> Console:
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line, log.read_text()
-    told = json.loads(line)
-    return Console(process, told["url"], told["port"], log)
+    address = json.loads(line)
+    return Console(process, address["url"], address["port"], log)
 
 
 SCRIPT = "<script>console.error('ran')</script>"

@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: a label that the locale lacks ends no command
     code = execute(arguments)
-    if "duckdb" not in sys.modules:  # which takes what is frozen for a leak, and says so on stderr
+    if "duckdb" not in sys.modules:  # duckdb reports frozen objects as a leak on stderr
         gc.freeze()  # else Python looks for cycles among all that the libraries have made, a quarter of a second long
     sys.exit(code)
 

@@ -32,14 +32,14 @@ def command(
         emit_json({"dry_run": dry_run, "items": [item.json() for item in items]})
     else:
         console = tables()
-        table = grid("action", "version", "lies under", "file", left=4)
+        table = grid("action", "version", "protection", "file", left=4)
         for item in items:
             version = "?" if item.version is None else str(item.version)
-            lies = item.protection or "-"
+            protection = item.protection or "-"
             table.add_row(
                 item.action,
                 version if item.version == item.newest else f"{version} -> {item.newest}",
-                lies if item.protection == item.wanted else f"{lies} -> {item.wanted}",
+                protection if item.protection == item.wanted else f"{protection} -> {item.wanted}",
                 f"{item.name}{': ' if item.problem or item.note else ''}{item.problem or item.note}",
             )
         console.print(table)

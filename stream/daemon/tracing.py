@@ -1,7 +1,7 @@
 """OpenTelemetry spans of a decision, for an operator who follows a release through a tracing system.
 
 The stages of a release call a hook at each durable step (`stream.release.failpoints`). The spans are the times between
-these calls, so that the pipeline knows nothing of tracing.
+these calls, so that the pipeline does not depend on tracing.
 
     cut: charge -> build -> audit -> seal -> publish
 """

@@ -41,8 +41,8 @@ AUDIENCE = "everyone"
 """The audience of a publication that names none: all of them together."""
 
 TimeBasis = Literal["ordinal", "relative", "noised", "microaggregated"]
-"""ordinal: index of the event in seconds, says nothing; relative: to the start of the case; noised: by dp;
-microaggregated: means over at least K cases, dealt out at random."""
+"""ordinal: index of the event in seconds, without any information on time; relative: to the start of the case;
+noised: by dp; microaggregated: means over at least K cases, dealt out at random."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def test_a_series_carries_verdict_and_promises(small: pd.DataFrame) -> None:
     assert not folder.exists()
 
 
-def test_a_series_without_a_release_says_so(small: pd.DataFrame) -> None:
+def test_a_series_without_a_release_is_reported(small: pd.DataFrame) -> None:
     """Too few cases for a first release are not an error."""
     few = small[small["case:concept:name"].isin(sorted(small["case:concept:name"].unique())[:10])]
     series = vs.replay(few)

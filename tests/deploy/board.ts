@@ -6,10 +6,10 @@ import type {
   Options as TimeSeriesOptions,
 } from "@grafana/schema/dist/esm/raw/composable/timeseries/panelcfg/x/TimeSeriesPanelCfg_types.gen";
 
-/** A type as it stands in JSON: enums of strings become the strings themselves. */
+/** A type as JSON has it: enums of strings become the strings themselves. */
 type Plain<T> = T extends string ? `${T}` : T extends object ? { [K in keyof T]: Plain<T[K]> } : T;
 
-/** Grafana completes options that a file leaves out; what stands there must be right. */
+/** Grafana completes options that a file leaves out; an option that is given must be right. */
 type Some<T> = T extends object ? { [K in keyof T]?: Some<T[K]> } : T;
 
 /** Of the Prometheus plugin, which the schema package does not describe. */

@@ -1,5 +1,5 @@
 // Opens an address in headless Chromium, works through steps by the keyboard alone, and prints where it came to as JSON.
-// usage: node press.mjs CHROMIUM URL STEPS; a step: {"to": NAME} Tab until that stands in the focus, {"press": KEY},
+// usage: node press.mjs CHROMIUM URL STEPS; a step: {"to": NAME} Tab until that has the focus, {"press": KEY},
 // {"type": TEXT}, {"open": URL}; {"wait": "load"} with a press that leads to another page
 import { chromium } from "playwright-core";
 

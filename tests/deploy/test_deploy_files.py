@@ -177,8 +177,8 @@ def test_bundled_configuration_is_valid(where: str, tmp_path: Path) -> None:
         path.write_text(chart.values()["config"])
     settings = load(path)
     assert settings.source is not None
-    told = [one for one in warnings(settings) if "never see it" in one]
-    assert bool(told) is (where == "compose")  # its file says for whom the differential privacy holds
+    warned = [one for one in warnings(settings) if "never see it" in one]
+    assert bool(warned) is (where == "compose")  # its file says for whom the differential privacy holds
     ports = chart.values()["ports"]
     assert (settings.health_port, settings.metrics.port) == (ports["health"], ports["metrics"])
     probe = (DEPLOY / "compose.yaml").read_text()
@@ -402,7 +402,7 @@ def test_kube_score_finds_nothing_critical(made: Path, tmp_path: Path) -> None:
     if program is None:
         missing("kube-score", "kube-score is not installed")
     text = rendered(made).stdout
-    told = {}
+    findings = {}
     strimzi = rendered(made, *words(STRIMZI)).stdout
     root = text.replace("runAsUser: 10001", "runAsUser: 0")
     for name, objects in (("ours", text), ("strimzi", strimzi), ("root", root)):
@@ -412,9 +412,9 @@ def test_kube_score_finds_nothing_critical(made: Path, tmp_path: Path) -> None:
         command = [program, "score", "--output-format=ci", "--kubernetes-version=v1.31", *ignored, str(tmp_path / name)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert "[OK]" in done.stdout, done.stderr
-        told[name] = [line for line in done.stdout.splitlines() if line.startswith(("[CRITICAL]", "[WARNING]"))]
-    assert told["ours"] == told["strimzi"] == []
-    assert len(told["root"]) >= 3
+        findings[name] = [line for line in done.stdout.splitlines() if line.startswith(("[CRITICAL]", "[WARNING]"))]
+    assert findings["ours"] == findings["strimzi"] == []
+    assert len(findings["root"]) >= 3
 
 
 def words_of(option: str, *values: str) -> list[str]:
@@ -434,18 +434,18 @@ def test_the_chart_reads_ports_and_store_from_the_configuration() -> None:
     split, store, health, _, table, port, _ = [go(one) for one in re.findall(r'regex\w+ "([^"]+)"', text)]
     ours = chart.values()["config"]
 
-    def told(config: str) -> tuple[bool, str, str]:
+    def rendered(config: str) -> tuple[bool, str, str]:
         top = re.split(split, config, maxsplit=1)[0]
         metrics = re.search(table, config)
         found = [re.search(health, top), re.search(port, metrics[0] if metrics else "")]
         numbers = [re.findall(r"[0-9]+$", one[0])[0] if one else "" for one in found]
         return bool(re.search(store, top)), numbers[0], numbers[1]
 
-    assert told(ours) == (False, "8088", "9464")
-    assert told('store = "s3://b"\n' + ours.replace('"0.0.0.0"', '"[::]"')) == (True, "8088", "9464")
-    assert told(ours.replace("health_port = 8088\n", "").replace("[metrics]", "[other]")) == (False, "", "")
-    assert told(ours + '\n[extra]\nstore = "x"\nhealth_port = 1\nport = 2\n') == (False, "8088", "9464")
-    assert told("health_port = 1\n[metrics]\nport = 2") == (False, "1", "2")
+    assert rendered(ours) == (False, "8088", "9464")
+    assert rendered('store = "s3://b"\n' + ours.replace('"0.0.0.0"', '"[::]"')) == (True, "8088", "9464")
+    assert rendered(ours.replace("health_port = 8088\n", "").replace("[metrics]", "[other]")) == (False, "", "")
+    assert rendered(ours + '\n[extra]\nstore = "x"\nhealth_port = 1\nport = 2\n') == (False, "8088", "9464")
+    assert rendered("health_port = 1\n[metrics]\nport = 2") == (False, "1", "2")
 
 
 CORE = {"ServiceMonitor", "PrometheusRule", "KafkaTopic", "KafkaUser", "ScaledObject"}

@@ -93,7 +93,7 @@ def test_values_are_those_of_the_log(tmp_path: Path) -> None:
     assert value("leakage_epsilon", direction="total", **mine) is None
 
 
-def test_what_attacks_leave_and_crack_is_told_as_numbers_and_shares(tmp_path: Path) -> None:
+def test_what_attacks_leave_and_crack_is_reported_as_numbers_and_shares(tmp_path: Path) -> None:
     """Cases 1 and 2, then one more: who holds both releases knows of the third that it is new, BA = 1, so that two
     of the three that match are cracked."""
     chosen, metrics = settings(window={"new_cases": 1, "first": {"new_cases": 2}}), Metrics("tiny")

@@ -253,7 +253,7 @@ def test_memory_and_start_of_the_process_are_served_and_in_no_textfile(tmp_path:
     assert set(text.splitlines()) <= set(served.splitlines())
 
 
-def test_size_of_the_checkpoint_is_told(tmp_path: Path) -> None:
+def test_size_of_the_checkpoint_is_reported(tmp_path: Path) -> None:
     """As it is on the disk, also at the start of a process that has saved nothing yet."""
     chosen = settings({"mechanism": {"kind": "identity"}})
     Replay(chosen, tmp_path / "out").run(log_of(tmp_path, 4))
@@ -261,5 +261,5 @@ def test_size_of_the_checkpoint_is_told(tmp_path: Path) -> None:
     path = tmp_path / "out" / "operator" / "checkpoints" / "fold.checkpoint"
     labels = {"process": "tiny"}
     assert metrics.registry.get_sample_value("veilstream_checkpoint_bytes", labels) == path.stat().st_size
-    told = metrics.registry.get_sample_value("veilstream_checkpoint_timestamp_seconds", labels)
-    assert told == pytest.approx(path.stat().st_mtime)
+    timestamp = metrics.registry.get_sample_value("veilstream_checkpoint_timestamp_seconds", labels)
+    assert timestamp == pytest.approx(path.stat().st_mtime)

@@ -71,9 +71,9 @@ def _commit(folder: Path, message: str) -> None:
 
 
 def _refused(root: Path) -> str:
-    with pytest.raises(release.ReleaseError) as told:
+    with pytest.raises(release.ReleaseError) as caught:
         release.check(root, root / "out")
-    return str(told.value)
+    return str(caught.value)
 
 
 def test_a_release_needs_its_section_a_clean_commit_one_version_and_its_tag(clone: Path, tmp_path: Path) -> None:
@@ -230,8 +230,8 @@ def test_the_image_is_built_twice_of_the_commit_on_the_pinned_base(
     asked = _docker(tmp_path / "bin", monkeypatch, "sha256:one", "sha256:one")
     monkeypatch.setenv("BASE", PINNED)
     release.image(clone, tmp_path)
-    told = json.loads((tmp_path / f"veilstream-{release.version(clone)}.image.json").read_text())
-    assert told == {"base": PINNED, "digest": "sha256:one"}
+    record = json.loads((tmp_path / f"veilstream-{release.version(clone)}.image.json").read_text())
+    assert record == {"base": PINNED, "digest": "sha256:one"}
     time = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=clone, capture_output=True, text=True).stdout
     builds = [json.loads(line) for line in asked.read_text().splitlines()]
     assert len(builds) == 2
@@ -372,10 +372,10 @@ def _steps(name: str) -> list[str]:
 
 def test_make_release_asks_for_the_base() -> None:
     """Its words reach the step; without any the step refuses."""
-    for given, told in (([], "BASE=''"), ([f"BASE={PINNED}"], f"BASE='{PINNED}'")):
+    for given, beginning in (([], "BASE=''"), ([f"BASE={PINNED}"], f"BASE='{PINNED}'")):
         done = subprocess.run(["make", "--dry-run", "release", *given], cwd=ROOT, capture_output=True, text=True)
         (line,) = [line for line in done.stdout.splitlines() if "release.py check" in line]
-        assert line.startswith(told)
+        assert line.startswith(beginning)
         assert " image " in line
 
 
@@ -391,7 +391,7 @@ def test_the_release_workflow_pins_the_base_of_the_dockerfile(tmp_path: Path, mo
 
 
 def test_what_the_workflows_run_is_there() -> None:
-    """Every `make` of a step has its target, in each row of a matrix; make itself says so, and runs nothing."""
+    """Every `make` of a step has its target, in each row of a matrix; make itself is asked, and runs nothing."""
     targets = {
         target.replace("${{ matrix.libraries }}", kind)
         for name in ("checks", "release")
@@ -412,9 +412,9 @@ def test_the_release_workflow_writes_the_key_only_where_there_is_one(tmp_path: P
     environment = tmp_path / "environment"
     environment.touch()
     given = {"RUNNER_TEMP": str(tmp_path), "GITHUB_ENV": str(environment), "PATH": os.environ["PATH"]}
-    for key, told in (("", ""), ("line one\nline two", f"MINISIGN_KEY_FILE={tmp_path}/minisign.key\n")):
+    for key, expected in (("", ""), ("line one\nline two", f"MINISIGN_KEY_FILE={tmp_path}/minisign.key\n")):
         subprocess.run(["bash", "-e", "-c", step], env={**given, "MINISIGN_KEY": key}, check=True)
-        assert environment.read_text() == told
+        assert environment.read_text() == expected
     assert (tmp_path / "minisign.key").read_text() == "line one\nline two\n"
 
 

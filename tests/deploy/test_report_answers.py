@@ -57,7 +57,7 @@ def test_the_questions_stand_in_order_before_any_detail(hospital: Path, tmp_path
     ]
 
 
-def test_the_worst_number_stands_with_release_and_adversary(
+def test_the_worst_number_appears_with_release_and_adversary(
     hospital: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """BA of the answer is the least that any audit of a release holds, and both releases of the attack are named."""
@@ -190,7 +190,7 @@ def test_erasures_gaps_and_lost_numbers_are_lines_of_their_own() -> None:
 
 
 def test_a_repaired_release_is_no_warning() -> None:
-    """Its bounds hold: the reasons are of before, and the line says so."""
+    """Its bounds hold: the reasons are of before, and the line reports it."""
     body = SealBody(files=(), manifest="0", temporary="t", operator="o")
     seal = SealEntry(publication="a", cut="1", sequence=1, body=body)
     repaired = attempt(1, "2025-01-01", repaired=True, reasons=["ba: 16 is below 20"])

@@ -67,7 +67,9 @@ def test_withheld_attempts_stand_with_their_reasons(hospital: Path, capfd: pytes
     assert [row["reasons"] for row in shown if row["label"].startswith("w")] == refused
 
 
-def test_a_release_that_broke_a_bound_says_so(sepsis: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_release_that_broke_a_bound_is_marked(
+    sepsis: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """A gate that only warns lets a release out: it is counted and marked, in the overview too."""
     rows = by_name(document(capfd, str(sepsis)))["research"]["attempts"]
     warned = [row["label"] for row in rows if row["reasons"]]
@@ -80,7 +82,7 @@ def test_a_release_that_broke_a_bound_says_so(sepsis: Path, tmp_path: Path, capf
 
 
 def test_a_measure_that_does_not_apply_is_no_number(hospital: Path, tmp_path: Path) -> None:
-    """Amun spends no epsilon and counts no persons: the page says so with the reason, without a plot of zeros."""
+    """Amun spends no epsilon and counts no persons: the page states it with the reason, without a plot of zeros."""
     page = tmp_path / "report.html"
     assert execute(["report", str(hospital), "-o", str(page)]) == 0
     amun = page.read_text().split('<article id="amun"')[1].split("</article>")[0]

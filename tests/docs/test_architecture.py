@@ -104,7 +104,7 @@ def test_no_room_imports_one_below_it_in_the_table() -> None:
     assert dict(upward) == {}
 
 
-def test_every_file_on_the_page_stands() -> None:
+def test_every_file_on_the_page_exists() -> None:
     """A file that moves takes its line along."""
     named = re.findall(r"`((?:stream|models|connectors|tests|docs)/[\w./]+\.(?:py|md))`", PAGE)
     assert named

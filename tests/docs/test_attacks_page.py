@@ -40,7 +40,7 @@ def small(folder: Path, name: str, *traces: str) -> str:
     return str(path)
 
 
-def test_every_key_of_attack_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_key_of_attack_is_on_the_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Three releases with a named candidate, with and without a linker."""
     names = [small(tmp_path, str(k), *["ab"] * (k + 1)) for k in range(3)]
     found = printed(capfd, "attack", *names, "--sensitive", "sensitive", "--bk", "a")
@@ -49,7 +49,7 @@ def test_every_key_of_attack_is_told(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert found - NAMED == set()
 
 
-def test_every_key_of_leakage_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_key_of_leakage_is_on_the_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Several windows, further chains, a bound, and sums where delta is above 0."""
     log = small(tmp_path, "log", "abcab", "abcab")
     asked = ["leakage", log, "--split", "0.1", "--window", "1,2", "--bound", "1"]

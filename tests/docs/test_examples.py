@@ -25,8 +25,8 @@ LOG = EventLog.from_events(
 
 def test_the_consumer_gives_each_whole_release_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Announced twice after a crash, it is delivered once; one whose end is missing does not come."""
-    told = [*frames("research", 1, LOG), *frames("research", 1, LOG), *frames("research", 2, LOG)]
-    cut = [*told[:-1], *frames("statistics", 1, None)]
+    records = [*frames("research", 1, LOG), *frames("research", 1, LOG), *frames("research", 2, LOG)]
+    cut = [*records[:-1], *frames("statistics", 1, None)]
 
     def consumer(topic: str, **options: Any) -> Iterator[SimpleNamespace]:
         assert topic == "veilstream.sepsis.released-events"

@@ -80,12 +80,12 @@ def test_every_kind_is_looked_at() -> None:
 def test_keys_of_the_manifest_are_those_of_the_page(
     written: dict[str, tuple[dict[str, Any], dict[str, Any]]],
 ) -> None:
-    """The same keys, and counts of persons only where the page says so."""
-    told = {key for row in cells(MANIFEST.split("| kind |")[0]) for key in keys(row[0])}
+    """The same keys, and counts of persons only where the page declares them."""
+    documented = {key for row in cells(MANIFEST.split("| kind |")[0]) for key in keys(row[0])}
     for kind, (public, _) in written.items():
         without = ONLY_SOMETIMES | ({"counts"} if kind in NO_COUNTS else set())
         without |= set() if kind in WITHOUT_LOG else {"content"}
-        assert set(public) == told - without, kind
+        assert set(public) == documented - without, kind
         assert set(public["promise"]) <= keys(next(row[1] for row in cells(MANIFEST) if row[0] == "`promise`"))
         assert set(public["files"][0]) == {"path", "sha256", "bytes"}
         assert (public["budget"] is None) == (kind not in NO_COUNTS - {"amun"})

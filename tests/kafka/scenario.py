@@ -124,10 +124,10 @@ def settled(one: Site, sent: int) -> bool:
     cuts = len(expected_cuts(one, WINDOW))
     decided = {(entry["publication"], entry["cut"]) for entry in one.ledger() if entry["kind"] in ("seal", "withheld")}
     seals = {(entry["publication"], entry["sequence"]) for entry in one.ledger("seal")}
-    told = {
+    concluded = {
         (entry["publication"], entry["sequence"]) for entry in one.ledger() if entry["kind"] in ("published", "burned")
     }
-    return len(decided) >= 2 * cuts and seals <= told
+    return len(decided) >= 2 * cuts and seals <= concluded
 
 
 def disagreements(one: Site, host: str = "a") -> list[str]:

@@ -36,7 +36,7 @@ def rulings(one: Site) -> list[tuple[str, int, str]]:
     return [(each["publication"], each["sequence"], each["body"]["decision"]) for each in one.ledger("approval")]
 
 
-def told(one: Site) -> set[tuple[str, int]]:
+def announced(one: Site) -> set[tuple[str, int]]:
     """The releases that were announced, once or again."""
     found: list[dict[str, Any]] = [record["manifest"] for _, record in one.json("releases")]
     return {(manifest["publication"], manifest["sequence"]) for manifest in found}
@@ -59,7 +59,7 @@ def test_a_daemon_killed_at_every_boundary_of_a_decision(broker: AnyBroker, name
         ingest, coordinator = Keeper(one, "ingest"), Keeper(one, "coordinator", faults)
         scenario.send(one, scenario.events(cases=scenario.WINDOW))
         one.wait(lambda: len(coordinator.codes) >= 2 and len(seals(one)) == 2, "two held releases")
-        assert told(one) == published(one) == set()
+        assert announced(one) == published(one) == set()
         assert list((one.output() / "public").rglob("*")) == []
         decide(one, "approve", "first", 1)
         one.wait(lambda: ("first", 1) in published(one), "the first release")
@@ -75,7 +75,7 @@ def test_a_daemon_killed_at_every_boundary_of_a_decision(broker: AnyBroker, name
         assert [coordinator.stop(), ingest.stop()] == [0, 0]
         assert coordinator.codes[:-1] == [-9] * len(faults), one.logs()[-4000:]
         assert rulings(one) == [("first", 1, "approved"), ("second", 1, "approved"), ("first", 2, "rejected")]
-        assert told(one) == published(one) == {("first", 1), ("second", 1)}
+        assert announced(one) == published(one) == {("first", 1), ("second", 1)}
         found = sorted(str(path.relative_to(one.output())) for path in one.output().glob("public/*/*"))
         assert found == ["public/first/release-000001", "public/second/release-000001"]
         assert [path.name for path in one.output().glob("operator/first/held/*")] == []

@@ -185,7 +185,7 @@ def test_a_forgotten_topic_is_no_broker_that_is_away(broker: AnyBroker, name: st
 
 
 def test_wrong_partition_count_is_found(broker: AnyBroker, name: str, tmp_path: Path) -> None:
-    """A delta topic with two partitions has no total order: check says so, and the daemon does not start."""
+    """A delta topic with two partitions has no total order: check reports it, and the daemon does not start."""
     from kafka.admin import KafkaAdminClient
 
     one = scenario.site(broker.bootstrap, name, tmp_path)

@@ -39,7 +39,7 @@ def _release_a_cut_twice(_deltas: list[dict[str, Any]], ledger: list[dict[str, A
     ledger.append({**seals[0], "sequence": max(one["sequence"] for one in seals) + 1})
 
 
-def _charge_more_than_was_told(_deltas: list[dict[str, Any]], ledger: list[dict[str, Any]]) -> None:
+def _charge_more_than_the_manifest_states(_deltas: list[dict[str, Any]], ledger: list[dict[str, Any]]) -> None:
     charge = next(entry for entry in ledger if entry["kind"] == "charge")
     ledger.insert(0, {**charge, "cut": "another", "body": {**charge["body"], "epsilon": "1"}})
 
@@ -48,7 +48,7 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
     "a charge is forgotten": (_forget_a_charge, "under-counted"),
     "an event is lost": (_lose_an_event, "lost"),
     "a cut is released twice": (_release_a_cut_twice, "doubled"),
-    "a charge is not in what a release says": (_charge_more_than_was_told, "under-counted"),
+    "a charge is not in what a release says": (_charge_more_than_the_manifest_states, "under-counted"),
 }
 
 

@@ -180,8 +180,8 @@ def test_a_delta_that_cannot_be_decoded_stops_the_coordinator_in_place(
         offset = next(base for base, _ in surgery.batches(damaged, delta, 0) if base >= first)
         with surgery.damaged_batch(damaged, delta, 0, offset):
             coordinator = one.start("coordinator", VEILSTREAM_HEALTH_PORT=str(health))
-            one.wait(lambda: _ready(health) == 503 and "unreadable" in _body(health), "a coordinator that says so")
-            one.wait(lambda: "cannot be decoded" in _status(one).stdout, "a status that says so")
+            one.wait(lambda: _ready(health) == 503 and "unreadable" in _body(health), "a coordinator that reports it")
+            one.wait(lambda: "cannot be decoded" in _status(one).stdout, "a status that reports it")
             shown = _status(one)
             assert shown.returncode == 4
             assert f"{delta}/0 at offset {offset}: cannot be decoded" in shown.stdout

@@ -235,23 +235,23 @@ def test_every_expression_of_panels_and_alerts_has_data(story: Story) -> None:
 
 def test_series_of_the_daemon_say_what_happened(story: Story) -> None:
     """Events, deltas, dead letters by reason, lag and watermark by partition, leader, checkpoint, decisions, budget."""
-    told = dict(story.values)
-    assert told["ingest events"] == told["folded events"] == told["sent"] == CASES * LENGTH
-    assert (told["not_json"], told["null_value"], told["schema"]) == (2, 1, 0)
-    assert (told["lag 0"], told["lag 1"]) == (0, 0)
+    scraped = dict(story.values)
+    assert scraped["ingest events"] == scraped["folded events"] == scraped["sent"] == CASES * LENGTH
+    assert (scraped["not_json"], scraped["null_value"], scraped["schema"]) == (2, 1, 0)
+    assert (scraped["lag 0"], scraped["lag 1"]) == (0, 0)
     last = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(minutes=CASES // 2 * LENGTH - 1)
-    assert told["watermark 0"] == told["watermark 1"] == last.timestamp()
-    assert (told["cases"], told["gaps"], told["active"], told["bound"]) == (CASES, 0, 1, 15)
-    assert (told["withheld"], told["withheld for ka"]) == (1, 1)
-    assert told["decisions"] == CASES // WINDOW
-    assert told["epsilon"] == pytest.approx(0.1 * (CASES // WINDOW))
-    assert told["left"] == 100 - CASES // WINDOW
-    assert 0 <= time.time() - (told["checkpoint"] or 0) < 600
-    assert 0 <= time.time() - (told["delta"] or 0) < 600
-    assert (told["bytes"] or 0) > 1000
-    assert (told["checkpoints"] or 0) >= 1  # one after a record with cuts, however many
-    assert 0 <= (told["delta lag"] or 0) < 100  # ticks and markers of transactions come all the time
-    assert told["members with an assignment"] == 2
+    assert scraped["watermark 0"] == scraped["watermark 1"] == last.timestamp()
+    assert (scraped["cases"], scraped["gaps"], scraped["active"], scraped["bound"]) == (CASES, 0, 1, 15)
+    assert (scraped["withheld"], scraped["withheld for ka"]) == (1, 1)
+    assert scraped["decisions"] == CASES // WINDOW
+    assert scraped["epsilon"] == pytest.approx(0.1 * (CASES // WINDOW))
+    assert scraped["left"] == 100 - CASES // WINDOW
+    assert 0 <= time.time() - (scraped["checkpoint"] or 0) < 600
+    assert 0 <= time.time() - (scraped["delta"] or 0) < 600
+    assert (scraped["bytes"] or 0) > 1000
+    assert (scraped["checkpoints"] or 0) >= 1  # one after a record with cuts, however many
+    assert 0 <= (scraped["delta lag"] or 0) < 100  # ticks and markers of transactions come all the time
+    assert scraped["members with an assignment"] == 2
 
 
 def test_alerts_fire_and_clear_as_the_daemon_fails_and_recovers(story: Story) -> None:

@@ -39,7 +39,7 @@ def _site(broker: Broker | ForeignBroker, name: str, folder: Path, key: str) -> 
     return Site(broker.bootstrap, name, folder, publication("plain", "{ new_cases = 10 }", AUDITED), top=top)
 
 
-def _told(one: Site, releases: int) -> Callable[[], bool]:
+def _announced(one: Site, releases: int) -> Callable[[], bool]:
     return lambda: len(one.ledger("published")) >= releases
 
 
@@ -74,7 +74,7 @@ def _undisturbed(broker: Broker | ForeignBroker, name: str, folder: Path, key: s
     try:
         keepers = Keeper(one, "ingest"), Keeper(one, "coordinator")
         one.send(FIRST), one.send(SECOND)
-        one.wait(_told(one, 4), "four releases", 180)
+        one.wait(_announced(one, 4), "four releases", 180)
         assert [keeper.stop() for keeper in keepers] == [0, 0]
     finally:
         one.close()
@@ -90,7 +90,7 @@ def test_a_bare_host_goes_on_after_releases(broker: Broker | ForeignBroker, name
     try:
         first = Keeper(one, "ingest"), Keeper(one, "coordinator")
         one.send(FIRST)
-        one.wait(_told(one, 2), "two releases", 180)
+        one.wait(_announced(one, 2), "two releases", 180)
         one.wait(lambda: _mirrored(one) >= 0, "a checkpoint in the mirror", 60)
         for keeper in first:
             keeper.abandon()
@@ -98,7 +98,7 @@ def test_a_bare_host_goes_on_after_releases(broker: Broker | ForeignBroker, name
         _forget(one, _mirrored(one) + 1)
         second = Keeper(one, "ingest", host="b"), Keeper(one, "coordinator", host="b")
         one.send(SECOND)
-        one.wait(_told(one, 4), "the releases of the second host", 180)
+        one.wait(_announced(one, 4), "the releases of the second host", 180)
         assert [keeper.stop() for keeper in second] == [0, 0]
         assert "checkpoint: taken from the mirror" in one.logs()
         before = [value for _, _, value in one.records(f"veilstream.{name}.delta")]

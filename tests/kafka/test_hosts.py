@@ -81,7 +81,7 @@ def test_hosts_whose_clocks_are_wrong_move_nothing(broker: AnyBroker, name: str,
 
 def test_the_brokers_clock_set_forth_and_back_loses_nothing(broker: AnyBroker, name: str, tmp_path: Path) -> None:
     """Ticks as they come of a broker two hours ahead: windows by the wall clock close as after a pause. Ticks of now
-    behind them: the windows rest, and the log says so; events continue. Ahead again: they continue."""
+    behind them: the windows rest, and the log reports it; events continue. Ahead again: they continue."""
     windows = publication("hourly", '{ every = "1h", time = "wall" }') + publication("counted", "{ new_cases = 5 }")
     one = Site(broker.bootstrap, name, tmp_path, windows)
     past = datetime(2024, 1, 1, tzinfo=UTC)

@@ -40,7 +40,7 @@ def _decided(one: Site, publication: str) -> int:
     return sum(entry["kind"] in ("seal", "withheld") for entry in one.ledger() if entry["publication"] == publication)
 
 
-def test_both_roles_in_one_process_tell_their_health_and_obey(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+def test_both_roles_in_one_process_report_their_health_and_obey(broker: AnyBroker, name: str, tmp_path: Path) -> None:
     """`run` without a role: ingest and coordinator are ready on two ports; `pause` holds one publication back while
     events are taken in, `resume` releases what has come; SIGTERM ends both."""
     port = free_ports(2)[0]
@@ -164,8 +164,8 @@ def _rewound(one: Site) -> bool:
 
 @pytest.mark.parametrize("recreated", [False, True])
 def test_an_ordered_release_is_awaited(broker: AnyBroker, name: str, tmp_path: Path, recreated: bool) -> None:
-    """`release --wait` ends when the release can be read, with 3 if one publication is withheld, and says so if nobody
-    decides; also after the delta topic was created again, whose offsets are not positions any more."""
+    """`release --wait` ends when the release can be read, with 3 if one publication is withheld, and reports it
+    if nobody decides; also after the delta topic was created again, whose offsets are not positions any more."""
     strict = publication("strict", "{ new_cases = 1000 }", 'mechanism = { kind = "tlkc", K = 500 }\n')
     plain = publication("plain", "{ new_cases = 1000 }")
     one = Site(broker.bootstrap, name, tmp_path, plain + strict)
@@ -182,8 +182,8 @@ def test_an_ordered_release_is_awaited(broker: AnyBroker, name: str, tmp_path: P
             assert one.start("coordinator").wait(PATIENCE) == 4
             one.command("gap", "accept", "-c", str(one.config), "-o", str(one.output()))
             ingest, coordinator = one.start("ingest"), one.start("coordinator")
-        told = json.loads(one.command(*command, "--wait", "10m", expect=3, stdout=True))
-        published, withheld = told["decisions"]
+        reported = json.loads(one.command(*command, "--wait", "10m", expect=3, stdout=True))
+        published, withheld = reported["decisions"]
         assert (published["publication"], published["outcome"]) == ("plain", "published")
         assert (one.output() / "public" / "plain" / f"release-{published['release']:06d}").is_dir()
         assert (withheld["publication"], withheld["outcome"], withheld["release"]) == ("strict", "withheld", None)

@@ -72,8 +72,8 @@ def test_a_copy_of_the_ledger_that_differs_is_rebuilt_aloud(
             assert list(ledger.entries()) == before
             assert ledger.view.account("noisy").spending.summed == Charge(Fraction(3, 2))
             ledger.close()
-    told = [record.getMessage() for record in caplog.records if record.name == "veilstream"]
-    assert [line.count("it is rebuilt from the topic") for line in told] == [1], told
+    messages = [record.getMessage() for record in caplog.records if record.name == "veilstream"]
+    assert [line.count("it is rebuilt from the topic") for line in messages] == [1], messages
 
 
 @pytest.mark.parametrize("garbage", [b"garbage", None, b'{"kind":"later","publication":"noisy"}', b"\xff"])
@@ -116,9 +116,9 @@ def _append(one: Site, topic: str, value: bytes | None) -> None:
     producer.close()
 
 
-def test_what_cannot_be_told_of_a_release_stops_no_release(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+def test_a_failed_announcement_stops_no_release(broker: AnyBroker, name: str, tmp_path: Path) -> None:
     """A release of some megabytes comes in frames that a broker takes. If it accepts none, the manifest is announced
-    with a mark, the log says so, and the next release comes."""
+    with a mark, the log reports it, and the next release comes."""
     one = Site(
         broker.bootstrap,
         name,

@@ -56,7 +56,7 @@ def stored(source: Source, topic: str) -> dict[int, list[tuple[bytes, bytes]]]:
     return dict(found)
 
 
-def test_a_log_lies_as_a_keyed_producer_would_have_laid_it(broker: AnyBroker, name: str) -> None:
+def test_a_log_is_partitioned_as_by_a_keyed_producer(broker: AnyBroker, name: str) -> None:
     """More than one batch for each partition; the same partitions and the same order as with the other client."""
     source = Source(topics=("x",), bootstrap=broker.bootstrap)
     create(source, f"{name}.ours", f"{name}.keyed")

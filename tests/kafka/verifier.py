@@ -225,12 +225,12 @@ def _charges(site: Site, noisy: str | None) -> Iterator[str]:
 def _published(site: Site, public: Path) -> Iterator[str]:
     """The topics announced one content for each number, and the store has this content."""
     seals, _, burned = _released(site)
-    told: dict[tuple[str, int], set[str]] = {}
+    announced: dict[tuple[str, int], set[str]] = {}
     for _, record in site.json("releases"):
         manifest = record["manifest"]
         body = json.dumps(manifest["files"], sort_keys=True)
-        told.setdefault((manifest["publication"], manifest["sequence"]), set()).add(body)
-    for place, contents in told.items():
+        announced.setdefault((manifest["publication"], manifest["sequence"]), set()).add(body)
+    for place, contents in announced.items():
         if len(contents) > 1:
             yield f"{place}: announced with {len(contents)} contents"
         folder = public / place[0] / f"release-{place[1]:06d}"
@@ -238,7 +238,7 @@ def _published(site: Site, public: Path) -> Iterator[str]:
             yield f"{place}: announced, and it is not in the store"
     for name, by_number in seals.items():
         for number in by_number:
-            if (name, number) not in burned and (name, number) not in told:
+            if (name, number) not in burned and (name, number) not in announced:
                 yield f"{(name, number)}: sealed and never announced"
     yield from _frames(site)
 

@@ -139,7 +139,7 @@ def plant_module(module: types.ModuleType, source: str) -> bool:
             for other in list(sys.modules.values()):
                 if vars(other).get(name) is old:
                     setattr(other, name, new)
-    _compile_anew(kernels)
+    _compile_again(kernels)
     return found
 
 
@@ -174,10 +174,10 @@ def _plant_kernel(module: types.ModuleType, name: str, code: types.CodeType) -> 
     old = own[name].py_func
     function = types.FunctionType(code, vars(module), name, old.__defaults__)
     function.__module__ = module.__name__
-    _compile_anew({key: own[key] for key in stale}, {name: function})
+    _compile_again({key: own[key] for key in stale}, {name: function})
 
 
-def _compile_anew(kernels: dict[str, Any], bodies: dict[str, Any] | None = None) -> None:
+def _compile_again(kernels: dict[str, Any], bodies: dict[str, Any] | None = None) -> None:
     """Put kernels without compiled code, and without the cache on disk, in the place of these wherever they appear."""
     import numba
 
@@ -209,10 +209,10 @@ class AtImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
         cached = compiled._compiled
 
-        def anew(function: Any, **options: Any) -> Any:
+        def compiled_again(function: Any, **options: Any) -> Any:
             if function.__module__ != self.name:
                 return cached(function, **options)
             return compiled._compiled_once(numba.njit(**options)(function))
 
-        compiled._compiled = anew  # type: ignore[assignment]
+        compiled._compiled = compiled_again  # type: ignore[assignment]
         exec(compile(self.source, self.path, "exec"), vars(module))

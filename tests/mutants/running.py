@@ -221,7 +221,7 @@ OUTCOMES = {0: "survived", -signal.SIGPROF: "timeout", -signal.SIGKILL: STOPPED,
 
 
 def _processor(pid: int) -> float:
-    """Seconds of the processor that a process has used, where the system says so; else a number that is always new."""
+    """Seconds of the processor that a process has used, if the system reports them; else a new number."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

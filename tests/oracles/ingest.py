@@ -168,7 +168,7 @@ class RecordWriter:
     person: str | None = None
     """The attribute that names the person of a case: only its pseudonym continues."""
     left_out: Counter[str] = field(default_factory=Counter)
-    """Records that became no event because the configuration says so, by kind: counted, since nothing else shows them.
+    """Records that became no event by the configuration, by kind: counted, since nothing else shows them.
     """
     _names: dict[str, str] = field(default_factory=dict)
     _cases: dict[str, str] = field(default_factory=dict)

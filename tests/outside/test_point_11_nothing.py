@@ -1,4 +1,4 @@
-"""Point 11: a run that releases nothing says so and does not end with 0."""
+"""Point 11: a run that releases nothing reports it and does not end with 0."""
 
 from __future__ import annotations
 

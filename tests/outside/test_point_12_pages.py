@@ -68,13 +68,13 @@ def test_noise_is_not_said_to_hold_bounds_on_attacks(veilstream: Command, folder
 
 
 def test_the_leakage_is_compared_with_the_budget(veilstream: Command, folder: Path) -> None:
-    """TPL counts the same spending by another comparison. The page says so beside the number."""
+    """TPL counts the same spending by another comparison. The page states it next to the number."""
     same = r"TPL \S+ with delta \S+ and epsilon \S+ with delta \S+ are about the same releases"
     assert re.search(same, _report(veilstream, folder))
 
 
 def test_cases_left_out_are_no_suppressed_cases(veilstream: Command, folder: Path) -> None:
-    """ "suppressed cases 0" beside "59 % kept all their events" read as a contradiction."""
+    """ "suppressed cases 0" next to "59 % kept all their events" read as a contradiction."""
     assert "suppressed cases" not in _report(veilstream, folder)
 
 

@@ -31,7 +31,7 @@ def test_the_statement_for_recipients_gives_the_figure(
     replayed = veilstream("replay", str(table(60)), "-c", "v.toml", "-o", "out", "--final")
     assert list((tmp_path / "out" / "public" / "p").glob("release-*")), replayed.stderr
     page = veilstream("statement", "out").stdout.partition("Not promised")[2]
-    assert re.search(r"whole trace.*AUC", page), "the statement says nothing of who knows a whole trace"
+    assert re.search(r"whole trace.*AUC", page), "the statement does not cover somebody who knows a whole trace"
 
 
 def test_advise_gives_the_figure_of_the_default(veilstream: Command, table: Callable[[int], Path]) -> None:
@@ -41,4 +41,4 @@ def test_advise_gives_the_figure_of_the_default(veilstream: Command, table: Call
     candidates: list[dict[str, Any]] = json.loads(outcome.stdout)["candidates"]
     figures = [row.get("whole_trace_auc") for row in candidates if row["name"] == "cohorts-local-20"]
     assert figures, candidates
-    assert figures[0] is not None, "advise says nothing of who knows a whole trace"
+    assert figures[0] is not None, "advise does not cover somebody who knows a whole trace"

@@ -29,7 +29,7 @@ from tests.property.test_attacks_against import Series, fresh
 NS = (0, 1, 2)
 
 
-def beside(candidate: ReleaseRecord, earlier: list[ReleaseRecord]) -> Comparison:
+def compared_with(candidate: ReleaseRecord, earlier: list[ReleaseRecord]) -> Comparison:
     """The candidate and earlier releases; background knowledge is about activities."""
     return Comparison(candidate, earlier, NS[-1], knowledge_of(candidate.carries, ("activity",)))
 
@@ -83,14 +83,14 @@ def test_what_is_followed_equals_each_pair_alone(
             kept = [fresh(one) for one in kept]
         for _attempt in range(rng.choice([1, 1, 2])):
             candidate = series.release(number, hidden=hidden, leaves=leaves)
-            compared = beside(candidate, kept)
+            compared = compared_with(candidate, kept)
             found = compared.followed(length, NS, minimum)
             assert (found is None) == (len(kept) < 2)
             for one, results in zip(kept, found or [], strict=found is not None):
                 rows = [result.json() for result in results]
                 assert rows == alone(compared, one, length, minimum)
                 copy = fresh(one)
-                own = alone(beside(fresh(candidate), [copy]), copy, length, minimum)
+                own = alone(compared_with(fresh(candidate), [copy]), copy, length, minimum)
                 assert without_witness(rows) == without_witness(own)
         kept.append(candidate)
         if rng.random() < 0.2:
@@ -106,7 +106,7 @@ def test_all_ways_are_gone(ways: Counter[str]) -> None:
     for number in range(1, 12):
         series.grow(15)
         records.append(series.release(number, hidden=0.0 if number % 2 else 0.05, leaves=0.0))
-        beside(records[-1], records[:-1]).followed(2, NS, "realisable")
+        compared_with(records[-1], records[:-1]).followed(2, NS, "realisable")
     assert min(ways["linker"], ways["evident"], ways["not evident"]) > 0, ways
 
 
@@ -119,7 +119,7 @@ def test_an_evident_witness_is_that_of_every_linker(seed: int) -> None:
     earlier = series.release(1, hidden=0.0, leaves=0.0)
     series.grow(10)
     candidate = series.release(2, hidden=0.1, leaves=0.1)
-    audit = beside(candidate, [earlier]).alone_with(earlier, 1, NS, "exact", "realisable")
+    audit = compared_with(candidate, [earlier]).alone_with(earlier, 1, NS, "exact", "realisable")
     for base in base_linkers(audit.pair, audit.linkable, NS):
         if base.exists:
             continue
@@ -140,7 +140,7 @@ def test_one_earlier_release_is_counted_by_itself() -> None:
     series = Series(random.Random(2), values=False)
     series.grow(20)
     records = [series.release(number, hidden=0.0, leaves=0.0) for number in (1, 2)]
-    assert beside(records[1], records[:1]).followed(2, NS, "realisable") is None
+    assert compared_with(records[1], records[:1]).followed(2, NS, "realisable") is None
 
 
 def test_too_many_candidates_are_counted_pair_by_pair(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_too_many_candidates_are_counted_pair_by_pair(monkeypatch: pytest.Monkey
     series = Series(random.Random(2), values=False)
     series.grow(20)
     records = [series.release(number, hidden=0.0, leaves=0.0) for number in (1, 2, 3)]
-    assert beside(records[2], records[:2]).followed(2, NS, "realisable") is None
+    assert compared_with(records[2], records[:2]).followed(2, NS, "realisable") is None
 
 
 def test_a_linker_that_moved_places_every_record_it_can() -> None:
@@ -159,7 +159,7 @@ def test_a_linker_that_moved_places_every_record_it_can() -> None:
     for number in range(1, 7):
         series.grow(20)
         records.append(series.release(number, hidden=0.05, leaves=0.05))
-    against = beside(records[-1], records[:-1]).against
+    against = compared_with(records[-1], records[:-1]).against
     assert against is not None
     numberings = [against.shared_classes(against.earlier[2:]), against.shared_classes(against.earlier[:3])]
     wholes = [(numberings[place < 2], against.pair_among(numberings[place < 2], against.earlier[place])[0])

@@ -26,7 +26,7 @@ from stream.release.audits.comparison import Comparison
 from tests.property.test_attacks_against import Series, fresh
 
 
-def beside(candidate: ReleaseRecord, earlier: list[ReleaseRecord]) -> Comparison:
+def compared_with(candidate: ReleaseRecord, earlier: list[ReleaseRecord]) -> Comparison:
     """The candidate and earlier releases, for n up to 2; background knowledge is about activities."""
     return Comparison(candidate, earlier, 2, knowledge_of(candidate.carries, ("activity",)))
 
@@ -40,7 +40,7 @@ def shared(
 ) -> list[RealPartners]:
     """The answer of the audit, which shares tables and totals among all pairs of the candidate."""
     audit = CorrespondenceAudit(bk_length=length, n=n, minimum=minimum)
-    compared = beside(candidate, earlier)
+    compared = compared_with(candidate, earlier)
     return audit._real(compared)
 
 
@@ -153,7 +153,7 @@ def test_partners_of_shared_pairs_must_be_distinct_and_complete() -> None:
     series = Series(random.Random(2), values=False)
     series.grow(20)
     earlier, candidate = (series.release(number, hidden=0.0, leaves=0.0) for number in (1, 2))
-    compared = beside(candidate, [earlier])
+    compared = compared_with(candidate, [earlier])
     same = np.zeros(earlier.log.n_cases, dtype=np.int64)
     with pytest.raises(InputError, match="same partner"):
         compared.true_counts([same], 2, (0,), "realisable")

@@ -190,7 +190,7 @@ def test_pm4py_reads_our_xes(tmp_path, variant):
     assert len(pm4py.get_variants(frame)) == 2
 
 
-def test_privacy_metadata_stands_on_the_log_only(tmp_path):
+def test_privacy_metadata_are_on_the_log_only(tmp_path):
     """One declaration, one list, and nothing of it on traces or events."""
     log = EventLog.from_traces([(["A", "B"], "x")])
     operations = [{"mechanism": "tlkc", "parameters": {"K": 20, "none": None, "many": [1, 2]}}, {"mechanism": "other"}]

@@ -100,7 +100,7 @@ def test_the_default_withstands_every_attack_on_random_streams(tmp_path: Path) -
     assert pairs >= 150
 
 
-def test_the_attacks_find_single_cases_where_every_release_is_made_anew(tmp_path: Path) -> None:
+def test_the_attacks_find_single_cases_if_every_release_is_independent(tmp_path: Path) -> None:
     """The same streams by plain TLKC, each release gated on its own: most series give away fewer than K cases."""
     broken = 0
     for seed in range(10):

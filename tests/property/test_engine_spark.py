@@ -60,8 +60,8 @@ def started(master: str, **settings: Any) -> Any:
 
     assert SparkSession.getActiveSession() is None
     builder = SparkSession.builder.master(master)
-    told = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": 2, **settings}
-    for name, value in told.items():
+    options = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": 2, **settings}
+    for name, value in options.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -134,8 +134,8 @@ def test_no_event_log_keeps_the_key(java: None, tmp_path: Path) -> None:
     events.mkdir()
     SparkContext._ensure_initialized()
     system = SparkContext._jvm.java.lang.System
-    told = {"spark.master": "local[1]", "spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
-    for name, value in told.items():
+    options = {"spark.master": "local[1]", "spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
+    for name, value in options.items():
         system.setProperty(name, value)  # as `spark-submit --conf` does
     try:
         made, own = session(tmp_path, None)
@@ -151,7 +151,7 @@ def test_no_event_log_keeps_the_key(java: None, tmp_path: Path) -> None:
         finally:
             running.stop()
     finally:
-        for name in told:
+        for name in options:
             system.clearProperty(name)
 
 
@@ -249,20 +249,20 @@ def test_csv_is_refused_with_the_engine_that_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "megabytes"),
+    ("amount", "megabytes"),
     [("2GB", "1907m"), ("2g", "1907m"), ("512MiB", "512m"), ("1.5 GiB", "1536m"), ("1tb", "953674m")],
 )
-def test_amounts_of_memory_are_those_of_duckdb(told: str, megabytes: str) -> None:
+def test_amounts_of_memory_are_those_of_duckdb(amount: str, megabytes: str) -> None:
     """Rounded down to whole megabytes of 2^20 bytes, as a JVM takes them."""
-    from stream.engine.spark import megabytes as amount
+    from stream.engine.spark import megabytes as megabytes_of
 
-    assert amount(told) == megabytes
+    assert megabytes_of(amount) == megabytes
 
 
-@pytest.mark.parametrize("told", ["much", "2", "-1GB", "2GB; x", ""])
-def test_what_is_no_amount_of_memory_is_refused(told: str) -> None:
+@pytest.mark.parametrize("amount", ["much", "2", "-1GB", "2GB; x", ""])
+def test_what_is_no_amount_of_memory_is_refused(amount: str) -> None:
     """In one line that shows what an amount looks like."""
-    from stream.engine.spark import megabytes as amount
+    from stream.engine.spark import megabytes as megabytes_of
 
     with pytest.raises(InputError, match="such as 2GB"):
-        amount(told)
+        megabytes_of(amount)

@@ -106,10 +106,10 @@ def _row(offset: int, one: dict[str, Any], wall: int) -> Row:
 
 
 class Kept:
-    """A state as a base and changes; `told`: number of all changes that were written."""
+    """A state as a base and changes; `n_changes`: number of all changes that were written."""
 
     def __init__(self) -> None:
-        self.base, self.log, self.told = b"", list[bytes](), 0
+        self.base, self.log, self.n_changes = b"", list[bytes](), 0
         self.marks: Marks | None = None
 
     def save(self, fold: Fold) -> None:
@@ -118,7 +118,7 @@ class Kept:
             self.base, self.log = fold.snapshot(), []
         else:
             self.log.append(change.patches)
-            self.told += 1
+            self.n_changes += 1
         self.marks = fold.marks()
 
     def whole(self) -> bytes:
@@ -158,7 +158,7 @@ def test_a_change_holds_what_came_and_not_what_is_there() -> None:
         list(fold.apply(before + 60, Command(name="pause")))
         kept.save(fold)
         assert kept.whole() == fold.snapshot()
-        assert kept.told == 1
+        assert kept.n_changes == 1
         sizes.append(len(kept.log[0]))
     assert sizes[1] < 1.2 * sizes[0]  # longer names, wider offsets
 

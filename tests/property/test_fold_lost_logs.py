@@ -40,7 +40,7 @@ class World:
     fold: Fold
     log: Log = field(default_factory=Log)
     position: int = 0
-    told: tuple = ()
+    reported: tuple = ()
     made: int = 0
     place: int = 0
     alarms: int = 0
@@ -61,7 +61,7 @@ class World:
         self.log.elect()
 
     def restart(self, _):
-        self.told = ()
+        self.reported = ()
 
     def read(self, count):
         """Take up to `count` records, one leader's at a time; a position behind the end begins again at 0."""
@@ -71,9 +71,9 @@ class World:
         rows = self.log.records[at : at + count]
         rows = [row for row in rows if row[0] == rows[0][0]]
         about = {"log": f"id{self.log.id}", "epoch": rows[-1][0] if rows else -1}
-        if self.told != (self.log.id, tuple(self.log.begins)) or end is not None:
+        if self.reported != (self.log.id, tuple(self.log.begins)) or end is not None:
             about |= {"epochs": tuple(self.log.begins), "end": end}
-            self.told = (self.log.id, tuple(self.log.begins))
+            self.reported = (self.log.id, tuple(self.log.begins))
         if not rows:
             self.feed(Delta(src="s", p=0, prev=-1, last=-1, n=0, **about))
             if end is not None:
@@ -91,7 +91,7 @@ class World:
         while self.fold.gap:
             self.alarms += 1
             partition = self.fold.state.partitions[SOURCE]
-            self.position, self.told = partition.missing[0], ()
+            self.position, self.reported = partition.missing[0], ()
             list(self.fold.apply(self.place, Command(name="gap", arguments={"action": "rewind"})))
             self.place += 1
             self.fold = Fold.restore(self.fold.snapshot())

@@ -202,7 +202,7 @@ def test_on_line_equals_batch(chain: tuple[list[Fraction], list[LeakageStep], li
 
 @examples(50)
 @given(chains())
-def test_tpl_lies_between_epsilon_and_composition_and_never_falls(
+def test_tpl_is_between_epsilon_and_composition_and_never_falls(
     chain: tuple[list[Fraction], list[LeakageStep], list[LeakageStep]],
 ) -> None:
     """e_i <= TPL_i <= the sum of e; a further release never lowers an earlier TPL; a preview changes nothing."""

@@ -116,6 +116,6 @@ def test_a_replay_of_repaired_releases_withstands_the_same(tmp_path: Path) -> No
             assert all(value is None or value >= 20 for one in found for value in one.values()), (seed, found)
             assert largest_share(known[-1], values, 2) <= 0.6 + 1e-9
         for manifest in sorted(folder.glob("public/research/release-*/manifest.json")):
-            told = json.loads(manifest.read_text())["mechanism"].get("repair")
-            repaired += bool(told) and told["suppression"] == "local"
+            repair = json.loads(manifest.read_text())["mechanism"].get("repair")
+            repaired += bool(repair) and repair["suppression"] == "local"
     assert repaired >= 3

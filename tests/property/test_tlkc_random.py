@@ -138,7 +138,7 @@ def test_capping_is_the_cheapest_there_is() -> None:
     assert cheaper > 5
 
 
-def test_exact_that_does_not_finish_is_pruned_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_that_does_not_finish_is_pruned_and_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     """If optimality is not proven in time, the release is as safe as any, and has the warning."""
     monkeypatch.setattr(suppression, "_solve", lambda *_: None)
     generator = np.random.default_rng(29)

@@ -28,23 +28,28 @@ def given(rng: random.Random) -> tuple[Ints, list[list[Any]], list[list[Any]], I
         [rng.choice(["a", "b", ("c", 1), 7]) for _ in range(rng.randint(0, 5))] for _ in range(rng.randint(1, 30))
     ]
     classes = [[rng.choice(["x", "y", None]) for _ in traces] for _ in range(rng.randint(0, 2))]
-    stands = np.asarray([rng.randint(1, 4) for _ in traces], dtype=np.int64) if rng.random() < 0.5 else None
-    return np.concatenate(([0], np.cumsum([len(one) for one in traces]))).astype(np.int64), traces, classes, stands
+    case_weights = np.asarray([rng.randint(1, 4) for _ in traces], dtype=np.int64) if rng.random() < 0.5 else None
+    return (
+        np.concatenate(([0], np.cumsum([len(one) for one in traces]))).astype(np.int64),
+        traces,
+        classes,
+        case_weights,
+    )
 
 
 def seen(rng: random.Random, structure: Structure) -> tuple[TraceView, list[list[Any]], list[list[Any]], Ints | None]:
     """A random log as a view, and what it was made of."""
-    starts, traces, classes, stands = given(rng)
+    starts, traces, classes, case_weights = given(rng)
     column = Column.encode([item for trace in traces for item in trace])
     sensitive = {f"s{number}": Column.encode(one) for number, one in enumerate(classes)}
-    return view_of_items(starts, column, structure, sensitive, stands), traces, classes, stands
+    return view_of_items(starts, column, structure, sensitive, case_weights), traces, classes, case_weights
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize("seed", range(30))
 def test_rows_are_the_distinct_traces_with_their_classes(structure: Structure, seed: int) -> None:
     """In the order of their first cases, with every event in its place and every case counted."""
-    view, traces, classes, stands = seen(random.Random(f"{structure}{seed}"), structure)
+    view, traces, classes, case_weights = seen(random.Random(f"{structure}{seed}"), structure)
     rank = {item: code for code, item in enumerate(view.alphabet)}
     index: dict[Any, int] = {}
     weight: list[int] = []
@@ -56,7 +61,7 @@ def test_rows_are_the_distinct_traces_with_their_classes(structure: Structure, s
         row = index.setdefault(key, len(index))
         if row == len(weight):
             weight.append(0)
-        weight[row] += 1 if stands is None else int(stands[case])
+        weight[row] += 1 if case_weights is None else int(case_weights[case])
         assert view.row_of_case[case] == row
     rows = [tuple(view.codes[a:b].tolist()) for a, b in pairwise(view.starts.tolist())]
     values: list[tuple[Any, ...]] = [()] * len(rows)
@@ -74,10 +79,10 @@ def test_rows_are_the_distinct_traces_with_their_classes(structure: Structure, s
 @pytest.mark.parametrize("seed", range(30))
 def test_losses_are_those_of_each_event(structure: Structure, seed: int) -> None:
     """Row by row, and event by event."""
-    view, traces, _, stands = seen(random.Random(f"{structure}{seed}"), structure)
+    view, traces, _, case_weights = seen(random.Random(f"{structure}{seed}"), structure)
     found = [one.tolist() for one in losses(view)]
     assert found == [one.tolist() for one in _losses_by_event(view)]
-    weights = [1] * len(traces) if stands is None else stands.tolist()
+    weights = [1] * len(traces) if case_weights is None else case_weights.tolist()
     for item, own in zip(view.alphabet, found, strict=True):
         most = max(trace.count(item) for trace in traces)
         assert own == [sum(w for w, one in zip(weights, traces, strict=True) if one.count(item) >= t)

@@ -36,14 +36,14 @@ MARGINS = (1, 60)
 """Megabytes beyond what the imports took: too little to read the log, and too little to release it."""
 
 
-def attempt(world: Path, output: Path, **told: Any) -> None:
+def attempt(world: Path, output: Path, **details: Any) -> None:
     """One replay by the command line; its exit code and what it said."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = execute(["replay", str(world / "log.csv"), "-c", str(world / "c.toml"), "-o", str(output)])
     visible = sorted(path.name for path in output.glob("public/*/release-*"))
     wrong = [str(one) for one in verifier.verify(output, finished=False)] if visible else []
-    print(json.dumps({"code": code, "said": err.getvalue(), "visible": visible, "wrong": wrong, **told}), flush=True)
+    print(json.dumps({"code": code, "said": err.getvalue(), "visible": visible, "wrong": wrong, **details}), flush=True)
 
 
 def memory(world: Path) -> None:

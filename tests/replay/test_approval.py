@@ -36,10 +36,10 @@ def test_a_statement_on_what_is_held_names_the_way_on(made: Path, capsys: pytest
     """Not `it holds ...` of other publications: the number, how to look, and how to decide."""
     output = made / "out"
     assert execute(["statement", str(output), "plain"]) == 3
-    told = capsys.readouterr().err
-    assert "release 1 is held for approval" in told.lower()
-    assert f"veilstream approve plain 1 -o {output}" in told
-    assert "no release of publication" not in told
+    error = capsys.readouterr().err
+    assert "release 1 is held for approval" in error.lower()
+    assert f"veilstream approve plain 1 -o {output}" in error
+    assert "no release of publication" not in error
     assert execute(["statement", str(output), "absent"]) == 2
     assert "no release of publication 'absent'" in capsys.readouterr().err
 
@@ -71,10 +71,10 @@ def test_a_replay_holds_what_passes_and_says_what_to_do(
     assert f"veilstream approve plain 1 -o {out} --by NAME --why TEXT" in " ".join(capsys.readouterr().out.split())
     assert list(out.glob("public/*/*")) == []
     assert execute(["replay", log, "-c", config, "-o", str(out), "--json"]) == 3
-    told = json.loads(capsys.readouterr().out)
-    assert [(one["publication"], one["sequence"]) for one in told["held"]] == [("plain", 1), ("private", 1)]
-    assert (told["releases"], told["withheld"]) == ([], [])
-    assert {tuple(one["reasons"]) for one in told["waiting"]} == {
+    printed = json.loads(capsys.readouterr().out)
+    assert [(one["publication"], one["sequence"]) for one in printed["held"]] == [("plain", 1), ("private", 1)]
+    assert (printed["releases"], printed["withheld"]) == ([], [])
+    assert {tuple(one["reasons"]) for one in printed["waiting"]} == {
         ("held: release 1 waits for a decision (veilstream approve or reject plain 1)",)
     }
 
@@ -241,7 +241,7 @@ def erase(world: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     assert execute(["erase", "-c", str(world / "approval.toml"), "-o", str(world / "out")]) == 0
 
 
-def test_a_dp_promise_says_what_an_approval_tells(world: Path, tmp_path: Path) -> None:
+def test_a_dp_promise_states_what_an_approval_reveals(world: Path, tmp_path: Path) -> None:
     """Whether and when it leaves is a person's choice, which no noise covers; without an approval nothing is said."""
     _, held = approval.held(world / "out")
     assert "whether and when a release leaves: a person decides it" in held.manifest["promise"]["not_guaranteed"]
@@ -254,7 +254,7 @@ def test_a_dp_promise_says_what_an_approval_tells(world: Path, tmp_path: Path) -
 
 
 class LateClock:
-    """A clock whose moments come when the test says so."""
+    """A clock whose moments come when the test sets them."""
 
     simulated = False
 
@@ -318,9 +318,9 @@ BAD: dict[str, tuple[list[str], str]] = {
 @pytest.mark.parametrize("what", BAD)
 def test_a_decision_on_nothing_is_one_clear_line(made: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
     """Exit 2, and nothing is recorded."""
-    words, told = BAD[what]
+    words, message = BAD[what]
     assert execute(["approve", *words, "-o", str(made / "out")]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert rulings(made) == []
 
 
@@ -445,13 +445,13 @@ def test_a_backup_holds_what_is_held_and_an_older_one_is_refused_after_an_approv
     assert execute(["restore", copy, str(out)]) == 4
 
 
-def test_the_report_and_the_statement_tell_of_approvals(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_and_the_statement_name_approvals(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The pages name held releases and approvers; the recipient's page only states that a person approved it."""
     decide(world, "approve")
     # `private` is still held, so one publication has released nothing
     assert execute(["report", str(world / "out"), "-o", str(world / "r.html"), "--json"]) == 3
-    told = json.loads(capsys.readouterr().out)
-    happened = [(row["what"], row["publication"], row["why"]) for row in told["happened"]]
+    printed = json.loads(capsys.readouterr().out)
+    happened = [(row["what"], row["publication"], row["why"]) for row in printed["happened"]]
     assert ("approved", "plain", "by Ann: looked at it") in happened
     assert ("held for approval", "private", "held: waits for a person's decision") in happened
     assert execute(["statement", str(world / "out"), "plain", "1"]) == 0

@@ -213,9 +213,9 @@ def test_a_warning_that_comes_with_the_approval_is_on_record(tmp_path: Path) -> 
         assert one.count("warned_reasons_total", publication="plain", reason="ba") == 1
     audit = json.loads(audit_of(tmp_path).read_text())
     assert audit["gate"] == {"decision": "warned", "reasons": ["ba: 1 is below 2"]}
-    told = {one.publication: one for one in verdicts_of(tmp_path / "out")}
-    assert told["plain"].verdict == "LIMITED"
-    assert "left in spite of: ba: 1 is below 2" in told["plain"].sentence
+    verdicts = {one.publication: one for one in verdicts_of(tmp_path / "out")}
+    assert verdicts["plain"].verdict == "LIMITED"
+    assert "left in spite of: ba: 1 is below 2" in verdicts["plain"].sentence
     assert verify(tmp_path / "out").problems == []
 
 
@@ -229,8 +229,8 @@ def test_the_audit_names_the_bounds_that_the_approval_was_held_against(tmp_path:
     with opened(tmp_path) as one:
         assert one.obey("approve").status == "approved"
     assert json.loads(audit_of(tmp_path).read_text())["bounds"] == {"min_ka": 1}
-    (told,) = [one for one in verdicts_of(tmp_path / "out") if one.publication == "plain"]
-    assert (told.verdict, told.not_gated) == ("LIMITED", ("FA", "CA", "BA"))
+    (verdict,) = [one for one in verdicts_of(tmp_path / "out") if one.publication == "plain"]
+    assert (verdict.verdict, verdict.not_gated) == ("LIMITED", ("FA", "CA", "BA"))
 
 
 # erasures
@@ -287,8 +287,8 @@ def test_an_erasure_reaches_held_releases_of_former_publications(world: Path) ->
 
 @pytest.mark.parametrize("what", ["missing", "damaged"])
 def test_an_old_audit_that_cannot_be_read_stops_no_coordinator(tmp_path: Path, what: str, caplog: Any) -> None:
-    """It counts as not measured: the verdict is LIMITED, one line says so, and a promise of another publication is not
-    voided by a release that may have had none."""
+    """It counts as not measured: the verdict is LIMITED, one line reports it, and a promise of another publication is
+    not voided by a release that may have had none."""
     sample(tmp_path)
     free = {key: value for key, value in APPROVED_DP.items() if key != "approval"}
     configured(tmp_path, {**free, "window": {"every": "1h", "time": "event"}}, {**free, "name": "other"})

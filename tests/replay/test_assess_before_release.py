@@ -37,7 +37,7 @@ def _charges(out: Path, name: str, capfd: pytest.CaptureFixture[str]) -> object:
 @pytest.mark.parametrize(
     ("publication", "words"), [(COHORTS, ("--assess",)), (COHORTS + "assess = true\n", ())], ids=["option", "key"]
 )
-def test_the_assessment_is_beside_the_audit_and_not_public(
+def test_the_assessment_is_next_to_the_audit_and_not_public(
     publication: str, words: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code, out = _replay(tmp_path, publication, *words)

@@ -46,7 +46,7 @@ def test_a_release_that_was_sealed_and_has_no_number_yet_is_in_the_backup(world:
     restored(world)
 
 
-def test_changes_beside_a_checkpoint_are_in_the_backup(world: Path) -> None:
+def test_changes_after_a_checkpoint_are_in_the_backup(world: Path) -> None:
     """The state is read back as it was, with its newest change."""
     with pytest.raises(Aborted):
         replay(world, at=at_nth("checkpointed", 4, abort))

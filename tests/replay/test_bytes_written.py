@@ -81,7 +81,7 @@ def _seen(value: str) -> str:
 
 
 @pytest.mark.parametrize("values", [_mixed, _hidden])
-def test_a_value_that_files_cannot_tell_apart_is_one_value(tmp_path: Path, values: Any) -> None:
+def test_a_value_that_files_cannot_distinguish_is_one_value(tmp_path: Path, values: Any) -> None:
     """A share above C in the CSV file is a share above C: the release is withheld, not written.
 
     The control, four diagnoses with six cases each, is released.

@@ -231,8 +231,8 @@ def test_a_form_of_another_site_is_refused_with_all_its_secrets(
     console: Console, path: str, headers: dict[str, str]
 ) -> None:
     """Also one of another port of this host, which is another program."""
-    told = {name: value.format(port=console.port) for name, value in headers.items()}
-    answer = console.send(path, {**DECISION, "csrf": console.csrf(), "token": console.token}, headers=told)
+    sent = {name: value.format(port=console.port) for name, value in headers.items()}
+    answer = console.send(path, {**DECISION, "csrf": console.csrf(), "token": console.token}, headers=sent)
     assert answer.status == 403
     assert "another site" in answer.shown
 
@@ -368,7 +368,7 @@ def test_the_queue_shows_what_waits_and_why(console: Console) -> None:
         assert text in page
 
 
-def test_figures_stand_beside_their_bounds(console: Console) -> None:
+def test_figures_appear_with_their_bounds(console: Console) -> None:
     """Groups that are too small are marked; of releases with noise the budget appears there, and no share of events."""
     page = console.ask("/held/research/1")
     assert "KA 26 40" in page.shown
@@ -411,7 +411,7 @@ def test_a_rejected_release_never_leaves(own: Console, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"by": ""}, "your name missing"),
         ({"why": "  \n "}, "the reason missing"),
@@ -423,12 +423,12 @@ def test_a_rejected_release_never_leaves(own: Console, tmp_path: Path) -> None:
     ],
 )
 def test_a_form_that_is_not_filled_in_decides_nothing(
-    console: Console, made: Path, fields: dict[str, str], told: str
+    console: Console, made: Path, fields: dict[str, str], message: str
 ) -> None:
     """The page comes again and says what is missing, with what was written already."""
     answer = _decide(console, **fields)
     assert answer.status == 422
-    assert told in answer.shown
+    assert message in answer.shown
     if "why" not in fields:
         assert "read and fine" in answer.text
     assert len(held(made)) == 3
@@ -477,7 +477,7 @@ def test_it_ends_with_0(made: Path, tmp_path: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--host", "0.0.0.0"], "--behind-proxy https://NAME"),
         (["--host", "::"], "--behind-proxy https://NAME"),
@@ -490,7 +490,7 @@ def test_it_ends_with_0(made: Path, tmp_path: Path, number: int) -> None:
     ],
 )
 def test_bad_usage_is_one_line(
-    made: Path, tmp_path: Path, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    made: Path, tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, and nothing listens."""
     (tmp_path / "open").write_text("x" * 40)
@@ -502,7 +502,7 @@ def test_bad_usage_is_one_line(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("veilstream: ")
-    assert told in said.err
+    assert message in said.err
     assert len(said.err.splitlines()) == 1
 
 
@@ -523,9 +523,9 @@ def test_a_folder_without_any_attempt_has_pages_that_say_so(made: Path, tmp_path
     running = start(tmp_path / "out", tmp_path / "log")
     try:
         running.sign_in()
-        told = {"/": "NOTHING RELEASED", "/report": "NOTHING RELEASED", "/held": "Nothing is held"}
-        told["/decisions"] = "No decision was made yet"
-        for path, sentence in told.items():
+        sentences = {"/": "NOTHING RELEASED", "/report": "NOTHING RELEASED", "/held": "Nothing is held"}
+        sentences["/decisions"] = "No decision was made yet"
+        for path, sentence in sentences.items():
             answer = running.ask(path)
             assert (answer.status, sentence in answer.shown) == (200, True), path
     finally:
@@ -554,7 +554,7 @@ def test_behind_a_proxy_only_its_name_is_known(made: Path, tmp_path: Path) -> No
 def test_the_daemon_needs_nothing_of_the_console() -> None:
     """Its modules load without one of the console's."""
     code = "import sys, stream.daemon.roles, stream.run.replay; print([m for m in sys.modules if 'console' in m])"
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=900, env=os.environ
     )
-    assert [one for one in eval(told.stdout) if one.startswith("stream")] == []
+    assert [one for one in eval(process.stdout) if one.startswith("stream")] == []

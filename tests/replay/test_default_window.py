@@ -135,7 +135,7 @@ def test_an_empty_log_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_rule_of_completion_decides_which_cases_count(tmp_path: Path) -> None:
-    """Without a rule a case is complete after its last event in the log; with one, only where the rule says so."""
+    """Without a rule a case is complete after its last event in the log; with one, only by the rule."""
     log = _cases([["register", "release" if case % 2 else "test"] for case in range(80)])
     ruled = Process(completion=Completion(end_activities=("release",)))
     assert len(_replay(log, tmp_path / "none").decisions) == 4

@@ -34,7 +34,7 @@ def _last(service: ReleaseService, publication: str) -> int:
     return service.pipelines[publication].account.released_numbers[-1]
 
 
-def test_a_start_fills_a_mirror_that_lost_files_and_says_so(
+def test_a_start_fills_a_mirror_that_lost_files_and_logs_it(
     tmp_path: Path, log: EventLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The marks in the folder of this host say that everything was mirrored once; only the mirror knows what it has."""

@@ -64,7 +64,7 @@ def test_only_the_owner_reads_the_operators_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("umask")
-def test_the_files_beside_the_open_ledger_are_private_too(tmp_path: Path) -> None:
+def test_the_files_next_to_the_open_ledger_are_private_too(tmp_path: Path) -> None:
     """SQLite makes -wal and -shm while it is open."""
     ledger = SqliteLedger(tmp_path / "ledger.sqlite", "ward")
     found = modes(tmp_path)

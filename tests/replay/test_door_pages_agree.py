@@ -101,7 +101,7 @@ def test_a_day_that_is_over_is_no_forecast(page: str) -> None:
     assert "at the pace so far" not in budget
 
 
-def test_no_case_left_out_stands_beside_how_many_are_whole(page: str) -> None:
+def test_left_out_cases_and_whole_cases_are_not_confused(page: str) -> None:
     """Cases left out whole are one thing, cases that lack events another."""
     releases = page.split("Details: publication groups")[1]
     assert "cases left out whole" in releases

@@ -123,12 +123,12 @@ def page_headlines(page: str) -> list[str]:
 
 def contradictions(word: str, code: int, text: str) -> list[str]:
     """Pairs of headlines of one text that cannot both hold."""
-    found = [f"{word} beside {other}" for other in headlines(text) - {word}]
+    found = [f"{word} together with {other}" for other in headlines(text) - {word}]
     if code != LOOKS[word].exit_code and code == 0:
-        found.append(f"exit 0 beside {word}")
+        found.append(f"exit 0 together with {word}")
     if word == "SAFE":
         known = ("can narrow a person down:", "holds: no", "in spite of", "was not measured", "no bound was set")
-        found += [f"SAFE beside {one!r}" for one in known if one in text]
+        found += [f"SAFE together with {one!r}" for one in known if one in text]
     return found
 
 
@@ -187,7 +187,7 @@ def test_the_json_of_replay_and_releases_is_the_same(situation: tuple[Path, Path
     assert [(one["verdict"], one["exit_code"]) for one in listed["verdicts"]] == [(word, LOOKS[word].exit_code)]  # type: ignore[index]
 
 
-def test_the_default_on_fewer_cases_than_it_needs_says_so(run: Run, tmp_path: Path) -> None:
+def test_the_default_on_fewer_cases_than_it_needs_warns(run: Run, tmp_path: Path) -> None:
     """No configuration, twelve cases: a reason, a next step and exit 3, with and without a cut at the end."""
     log = csv(tmp_path, 12)
     for name, more in (("a", ()), ("b", ("--final",))):

@@ -50,7 +50,7 @@ def _flip(path: Path) -> None:
     path.write_bytes(bytes(body))
 
 
-def _told(output: Path, keys: Keys | None = None) -> list[str]:
+def _problems(output: Path, keys: Keys | None = None) -> list[str]:
     return [f"{one.kind} {one.publication} {one.sequence} {one.text}" for one in verify(output, keys=keys).problems]
 
 
@@ -59,7 +59,7 @@ def _told(output: Path, keys: Keys | None = None) -> list[str]:
 def test_a_damaged_file_of_the_operator_is_found(out: Path, name: str, spoil: Callable[[Path], None]) -> None:
     """The next audit reads it: who learns it only then has no backup from before any more."""
     spoil(out / "operator" / "plain" / "000002" / name)
-    (problem,) = [line for line in _told(out) if name in line]
+    (problem,) = [line for line in _problems(out) if name in line]
     assert problem.startswith("operator plain 2 ")
 
 
@@ -69,7 +69,7 @@ def test_a_damaged_checkpoint_is_found(out: Path, name: str) -> None:
     path = out / "operator" / "checkpoints" / name
     assert path.is_file()
     _flip(path)
-    (problem,) = _told(out)
+    (problem,) = _problems(out)
     assert problem.startswith("checkpoint ")
     assert name in problem
 
@@ -79,7 +79,7 @@ def test_a_damaged_log_of_changes_is_found(out: Path) -> None:
     logs = sorted((out / "operator" / "checkpoints").glob("*.changes"))
     assert logs
     _flip(logs[-1])
-    assert [line for line in _told(out) if line.startswith("checkpoint ")]
+    assert [line for line in _problems(out) if line.startswith("checkpoint ")]
 
 
 def test_an_encrypted_checkpoint_is_checked_with_its_key_and_noted_without(made: Path, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_an_encrypted_checkpoint_is_checked_with_its_key_and_noted_without(made:
     assert verify(out, keys=keys).holds
     assert not any("encrypted" in note for note in verify(out, keys=keys).notes)
     _flip(out / "operator" / "checkpoints" / "fold.checkpoint")
-    assert _told(out, keys)
+    assert _problems(out, keys)
 
 
 def test_what_the_program_itself_rewrites_holds(made: Path, out: Path) -> None:
@@ -112,9 +112,9 @@ def test_what_the_program_itself_rewrites_holds(made: Path, out: Path) -> None:
         rewrite(service.folder.ops, path, write_json(shorter))
     finally:
         service.close()
-    assert _told(out) == []
+    assert _problems(out) == []
     _flip(out / "operator" / "plain" / "000001" / "variants.parquet")
-    assert any("variants.parquet" in line for line in _told(out))
+    assert any("variants.parquet" in line for line in _problems(out))
 
 
 @pytest.mark.parametrize("digests", [True, False])
@@ -123,6 +123,6 @@ def test_a_release_of_an_earlier_program_is_read_instead(out: Path, digests: boo
     folder = out / "operator" / "plain" / "000002"
     if not digests:
         (folder / "digests.json").unlink()
-    assert _told(out) == []
+    assert _problems(out) == []
     _cut_off(folder / "variants.parquet")
-    assert any("variants.parquet" in line for line in _told(out))
+    assert any("variants.parquet" in line for line in _problems(out))

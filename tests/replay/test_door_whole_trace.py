@@ -21,14 +21,14 @@ def log_of(variants: int, cases: int) -> EventLog:
     return EventLog.from_traces([(trace, None) for trace in traces])
 
 
-def test_a_release_of_everything_tells_who_is_a_member() -> None:
+def test_a_release_of_everything_reveals_who_is_a_member() -> None:
     """Negative control: every trace is unique and released as it is."""
     found = benchmark.measure(log_of(120, 120), {"kind": "identity"}, 3)
     assert found["auc"] == 1.0
     assert found["unique_unchanged"] == 1.0
 
 
-def test_traces_that_everybody_has_tell_nothing() -> None:
+def test_traces_that_everybody_has_reveal_nothing() -> None:
     """Positive control: members and others have the same two variants."""
     found = benchmark.measure(log_of(2, 120), {"kind": "identity"}, 3)
     assert found["auc"] == 0.5

@@ -137,10 +137,10 @@ def test_what_is_no_plan_is_refused_before_anything_is_written(
     config = configured(tmp_path, f"window = {{ new_cases = 700 }}\n{text}")
     words = ["replay", str(HOSPITAL), "-c", str(config), "-o", str(tmp_path / "out"), "--engine", "duckdb"]
     assert execute(words) == 2
-    told = capsys.readouterr().err
-    assert "publication 'p0'" in told
-    assert reason in told
-    assert "only --engine embedded can" in told
+    error = capsys.readouterr().err
+    assert "publication 'p0'" in error
+    assert reason in error
+    assert "only --engine embedded can" in error
     assert not (tmp_path / "out").exists()
 
 

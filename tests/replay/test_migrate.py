@@ -184,7 +184,7 @@ def test_a_folder_without_a_ledger_is_bad_input(tmp_path: Path, capsys: pytest.C
     asked(capsys, configured(tmp_path), tmp_path / "nowhere", "--dry-run", code=2)
 
 
-def test_a_look_leaves_no_file_beside_the_ledger(
+def test_a_look_leaves_no_file_next_to_the_ledger(
     tmp_path: Path, log: EventLog, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """SQLite makes a log for a reader too, of the reader's owner: a look as root kept the daemon from its ledger."""

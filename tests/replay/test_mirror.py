@@ -92,8 +92,8 @@ def test_without_the_mirror_the_second_host_refuses(tmp_path: Path, log: EventLo
     loaded = configured(tmp_path, str(tmp_path / "store"))
     decide(loaded, tmp_path / "a", log, 1)
     shutil.rmtree(tmp_path / "store" / "operator")
-    told = r"release 1 of plain: .*neither in .* nor in the mirror .* restore a backup"
-    with pytest.raises(RefusedError, match=told):
+    message = r"release 1 of plain: .*neither in .* nor in the mirror .* restore a backup"
+    with pytest.raises(RefusedError, match=message):
         ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
 
 

@@ -39,7 +39,7 @@ def restored(world: Path, public: str | None) -> Path:
     return out
 
 
-def test_beside_a_store_that_is_newer_nothing_is_unpacked(world: Path) -> None:
+def test_with_a_store_that_is_newer_nothing_is_unpacked(world: Path) -> None:
     """Releases newer than the backup would be drawn again: exit 4."""
     assert not (restored(world, "out/public") / "operator").exists()
 
@@ -51,7 +51,7 @@ def test_without_the_store_nothing_is_released(world: Path) -> None:
         replay(world, out)
 
 
-def test_beside_the_store_of_its_day_the_run_goes_on(world: Path) -> None:
+def test_with_the_store_of_its_day_the_run_continues(world: Path) -> None:
     """As if it had died then: the same cuts, the same decisions; only that nobody can know here of what was released in
     between (the daemon knows by its ledger topic)."""
     out = restored(world, "early-public")

@@ -281,10 +281,10 @@ def test_what_check_config_warns_of(tmp_path: Path, capsys: pytest.CaptureFixtur
     path = config(tmp_path, ONCE, BEGIN, WALL, MECHANISM, "gate = { max_epsilon = 10 }")
     path.write_text(path.read_text().replace('completion = { end_activities = ["z"] }', ""))
     assert execute(["check-config", str(path)]) == 0
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     for words in ("below one charge", "no attribute has the role person", "every release will be empty"):
-        assert words in told.out + told.err
-    assert "releases, then none" not in told.out + told.err
+        assert words in printed.out + printed.err
+    assert "releases, then none" not in printed.out + printed.err
 
 
 def test_configurations_of_before_have_the_digest_of_before(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def shown(path: Path) -> Counter[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("how", ['accumulate = "sum"', 'accumulate = "tree"\nhorizon = 70'])
-def test_the_accumulated_log_stands_beside_each_release(tmp_path: Path, how: str) -> None:
+def test_the_accumulated_log_is_next_to_each_release(tmp_path: Path, how: str) -> None:
     """30, 60, 90 cases where releases have 30 each; the manifest says how it was made, nothing of the data, and no more
     is charged."""
     replay(tmp_path, ONCE, BEGIN, WALL, MECHANISM.replace("20", "40"), QUIET, *how.split("\n"))
@@ -380,7 +380,7 @@ def test_the_memory_of_a_factorized_series_is_of_no_use_without_the_key(tmp_path
 
 
 def test_a_factorized_series_selects_its_labels_once(tmp_path: Path) -> None:
-    """Without declared activities: the first release selects, the manifest says so, and later ones keep the labels."""
+    """Without declared activities the first release selects them, as its manifest states; later ones keep them."""
     own = SYNTHETIC.replace("1,", "30,", 1) + ", sample = 500 }"
     replay(tmp_path, ONCE, BEGIN, WALL, own, QUIET, 'accumulate = "factorized"', "horizon = 24")
     folders = sorted((tmp_path / "out" / "public" / "p").iterdir())

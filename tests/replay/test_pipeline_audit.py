@@ -50,7 +50,7 @@ def _flagged(settings: Settings, victim: Victim, runs: int = RUNS) -> Finding | 
 
 
 @pytest.mark.parametrize("victim", VICTIMS, ids=lambda victim: victim.name)
-def test_the_pipeline_as_it_stands_is_not_flagged(victim: Victim) -> None:
+def test_the_unchanged_pipeline_is_not_flagged(victim: Victim) -> None:
     """Negative control: no person is seen beyond what the releases of the run are charged."""
     finding = _flagged(small_configuration(MECHANISM), victim)
     assert finding is None, finding
@@ -173,8 +173,8 @@ def test_the_command_audits_the_pipeline(capfd: pytest.CaptureFixture[str], monk
         with precision(200):
             assert reference(Fraction(0), [Fraction(1, 10)] * 3, Fraction(repr(claim))) <= ball(spare)
         seen = power(200, claim, delta=delta, alpha=0.01 / number)
-        told = {"largest_epsilon": seen.epsilon, "least_probability": seen.probability}
-        assert {key: last["power"][key] for key in told} == told
+        expected = {"largest_epsilon": seen.epsilon, "least_probability": seen.probability}
+        assert {key: last["power"][key] for key in expected} == expected
     monkeypatch.setenv("COLUMNS", "200")
     assert veilstream(["audit-epsilon", "--pipeline"]) == 3
     table = capfd.readouterr().out

@@ -58,8 +58,8 @@ def test_what_no_noise_hides_is_the_same_with_and_without_the_row(kind: str, vic
 
     def certain(victim: Victim | None) -> list[Any]:
         output, _ = Run(settings, Scene(), victim).output()
-        told = ("sealed", "withheld", "manifest")
-        return [event for event in output if isinstance(event, tuple) and (event[1] in told or "attempts" in event[0])]
+        kinds = ("sealed", "withheld", "manifest")
+        return [event for event in output if isinstance(event, tuple) and (event[1] in kinds or "attempts" in event[0])]
 
     assert certain(None) == certain(victim)
     assert any(event[1] == "sealed" for event in certain(None))

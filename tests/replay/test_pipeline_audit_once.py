@@ -42,7 +42,7 @@ def _finding(epsilon: str, victim: Victim, runs: int, cases_per_person: int = 1)
     return audit(pair, runs, delta=delta, alpha=ALPHA, events=EVENTS), float(epsilon)
 
 
-def test_a_series_as_it_stands_is_not_flagged() -> None:
+def test_an_unchanged_series_is_not_flagged() -> None:
     """Negative control: a person whose case continues after its release."""
     finding, claim = _finding("0.1", SERIES_VICTIMS[1], 40)
     assert not finding.refutes(claim), finding
@@ -59,8 +59,8 @@ FAR_APART = Victim("two cases, the second after all others", "AB", 12, second=84
 
 @pytest.mark.parametrize("victim", [TWO_CASES, FAR_APART], ids=lambda victim: victim.name)
 def test_two_cases_in_a_series_of_correlated_noise(victim: Victim) -> None:
-    """Negative control: the noise of two releases is not independent, and one charge covers both with what lies
-    between."""
+    """Negative control: the noise of two releases is not independent, and one charge covers both, and all
+    between them."""
     mechanism = {
         "kind": "dp-synthetic", "epsilon": "0.1", "delta_dp": "0.01", "cases_per_person": 2, "activities": ["A", "B"],
         "sample": 100, "traces": 5,

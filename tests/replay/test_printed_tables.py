@@ -62,13 +62,13 @@ def test_status_names_what_a_gap_misses(world: Path, capsys: pytest.CaptureFixtu
     assert "gap: log/0 misses offsets 40 to 79" in capsys.readouterr().out
 
 
-def test_migrate_prints_what_lies_where(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_migrate_prints_a_row_for_each_file(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A row for each file, and none of them written by --dry-run."""
     output = coordinator(world, lost=False)
     before = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
     assert veilstream(["migrate", "-c", str(world / "config3.toml"), "-o", str(output), "--dry-run"]) == 0
     shown = capsys.readouterr().out
-    assert "lies under" in shown
+    assert "protection" in shown
     assert "checkpoints" in shown
     assert {path: path.read_bytes() for path in before} == before
 

@@ -45,7 +45,7 @@ def manifests(output: Path) -> list[dict[str, Any]]:
 
 
 def test_releases_hold_the_files_of_a_map_and_no_log(world: Path) -> None:
-    """Their manifests say so, and list every file."""
+    """Their manifests report it, and list every file."""
     found = manifests(world / "calm")
     assert len(found) == 3
     for manifest in found:

@@ -46,7 +46,7 @@ def run(folder: Path, rows: list[str], gate: str) -> tuple[int, Any, str]:
 
 
 @pytest.mark.parametrize("rows", [OTHERS, [*OTHERS, *HERS]], ids=["without her", "with her"])
-def test_a_gate_that_reads_raw_data_is_refused_whoever_is_there(tmp_path: Path, rows: list[str]) -> None:
+def test_a_gate_that_reads_raw_data_is_refused_for_any_data(tmp_path: Path, rows: list[str]) -> None:
     """Exit 2 and a line that names the bound, before a folder is made: the same on both logs."""
     code, found, error = run(tmp_path / "run", rows, RAW)
     assert (code, found) == (2, None)

@@ -79,7 +79,7 @@ def test_relative_times_are_compared_without_repair(log: EventLog) -> None:
     assert [one.name for one in found.publication] == ["re-anonymize", "cohorts", "dp"]
 
 
-def test_the_manifest_tells_what_the_repair_cost(compared: tuple[ReplayOutcome, Replay]) -> None:
+def test_the_manifest_states_what_the_repair_cost(compared: tuple[ReplayOutcome, Replay]) -> None:
     """Events and cases lost beyond the unrepaired release, public; the decision and its reasons in the audit."""
     outcome, replay = compared
     repaired = [

@@ -156,16 +156,16 @@ def test_two_series_of_roles_in_one_audience_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("roles", "word"), [("org:group", "not in the log"), ({"a": ["nobody"]}, "names no resource")])
-def test_a_taxonomy_of_another_log_is_told_before_the_replay(
+def test_a_taxonomy_of_another_log_is_refused_before_the_replay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], roles: Any, word: str
 ) -> None:
     """Exit 2: else everything would leave as other."""
     rows = ["case:concept:name,concept:name,time:timestamp,org:resource,org:role"]
     rows += [f"c{n},visit,2024-01-01T00:00:{n:02d}Z,ann,nurse" for n in range(60)]
     (tmp_path / "log.csv").write_text("\n".join(rows) + "\n")
-    told = json.dumps(roles) if isinstance(roles, str) else "{ a = ['nobody'] }"
+    declared = json.dumps(roles) if isinstance(roles, str) else "{ a = ['nobody'] }"
     (tmp_path / "c.toml").write_text(
-        f'[process]\nname = "clinic"\nresource_roles = {told}\n[[publication]]\nname = "p"\nresources = "roles"\n'
+        f'[process]\nname = "clinic"\nresource_roles = {declared}\n[[publication]]\nname = "p"\nresources = "roles"\n'
         'window = { new_cases = 30 }\nmechanism = { kind = "tlkc", attribute = "ar", K = 4, L = 1, C = 1.0 }\n'
     )
     assert load(tmp_path / "c.toml").publication[0].resources == "roles"
@@ -187,7 +187,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 4)), min_size=1, 
 
 @example([(0, 0), (1, 1), (2, 2), (3, 0), (4, 0), (5, 0), (6, 1), (7, 1)], [2, 6])
 @given(EVENTS, st.lists(st.integers(1, 20), min_size=2, max_size=5))
-def test_what_a_series_says_of_an_event_stands_for_k_resources(events: list[tuple[int, int]], cuts: list[int]) -> None:
+def test_every_role_that_a_series_releases_has_k_resources(events: list[tuple[int, int]], cuts: list[int]) -> None:
     """Releases of a growing log: whatever an event was called in them, one after the other, at least K resources have
     a role that may have been called so; or all events that were there from that release on were, and it proves nothing.
     Counted here by hand; a resource keeps its role. A role that a release does not show yet may have had any name in

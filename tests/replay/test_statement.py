@@ -97,7 +97,7 @@ def test_every_number_comes_from_a_manifest(output: Path, tmp_path: Path, public
     assert set(NUMBER.findall(text)) - known == set()
 
 
-def test_what_a_release_with_noise_spent_is_told(output: Path, tmp_path: Path) -> None:
+def test_what_a_release_with_noise_spent_is_reported(output: Path, tmp_path: Path) -> None:
     """Of this release, of all so far, and of the limit; never how many cases were counted."""
     last = manifests(output, "noisy")[-1]
     text = written(tmp_path, str(output), "noisy", str(last["sequence"])).replace("\\", "")
@@ -135,7 +135,7 @@ def test_a_recipient_writes_the_same_page_from_the_public_folder(output: Path, t
 
 
 def test_a_manifest_that_was_changed_breaks_the_chain_and_a_hole_is_named(output: Path, tmp_path: Path) -> None:
-    """The page says so instead of passing over it."""
+    """The page reports it instead of passing over it."""
     shutil.copytree(output / "public", tmp_path / "received")
     first, second, *_ = sorted((tmp_path / "received" / "counted").glob("release-*"))
     body = json.loads((first / "manifest.json").read_text())
@@ -171,17 +171,17 @@ def test_text_of_a_manifest_is_text(output: Path, tmp_path: Path) -> None:
         (("counted", "-o", "page.pdf"), ".html or .md"),
     ],
 )
-def test_what_cannot_be_told_is_said_in_one_line(
+def test_what_cannot_be_stated_is_reported_in_one_line(
     output: Path, arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit 2, and what to do."""
     assert execute(["statement", str(output), *arguments]) == 2
-    told = capsys.readouterr().err
-    assert words in told
-    assert len(told.strip().splitlines()) == 1
+    error = capsys.readouterr().err
+    assert words in error
+    assert len(error.strip().splitlines()) == 1
 
 
-def test_a_folder_without_a_release_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_a_release_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["statement", str(tmp_path), "counted"]) == 2
     assert "it holds no release" in capsys.readouterr().err
 
@@ -198,7 +198,7 @@ def test_the_words_of_a_promise_are_explained_on_the_page(output: Path, tmp_path
     assert not {"seq", "K", "L"} & words
 
 
-def test_the_clock_of_each_release_is_told(output: Path, tmp_path: Path) -> None:
+def test_the_clock_of_each_release_is_stated(output: Path, tmp_path: Path) -> None:
     """A replay publishes the last one when the log has ended, by the wall clock: the note is about the others."""
     shutil.copytree(output / "public", tmp_path / "received")
     paths = sorted((tmp_path / "received" / "counted").glob("release-*/manifest.json"))

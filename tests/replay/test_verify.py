@@ -186,10 +186,10 @@ def test_a_sound_folder_holds_and_nothing_is_written(made: Path, capsys: pytest.
     assert execute(["verify", str(made)]) == 0
     assert capsys.readouterr().out.startswith("[+] HOLDS: ")
     assert execute(["verify", str(made), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     assert contents(made) == before
-    assert (told["holds"], told["process"], told["problems"], told["notes"]) == (True, "crash", [], [])
-    rows = {row["name"]: row for row in told["publications"]}
+    assert (printed["holds"], printed["process"], printed["problems"], printed["notes"]) == (True, "crash", [], [])
+    rows = {row["name"]: row for row in printed["publications"]}
     releases = {name: len(list((made / "public" / name).glob("release-*"))) for name in ("plain", "private")}
     assert releases["plain"] == 4
     assert {name: rows[name]["releases"] for name in releases} == releases
@@ -218,7 +218,7 @@ def test_a_charge_that_is_gone_or_less_than_it_was_is_found_at_every_later_relea
 
 
 def test_a_number_that_was_left_out_is_a_hole_and_a_burned_one_is_not(out: Path) -> None:
-    """The ledger says so of burned numbers."""
+    """The ledger reports it of burned numbers."""
     dropped("seal", "plain", 2)(out)
     found = verify(out)
     assert ("number", "plain", 2) in kinds(found)

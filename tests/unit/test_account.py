@@ -72,7 +72,7 @@ def test_equal_releases_cost_what_they_cost_together(number: int, most: float) -
 def test_gaussian_and_pure_stages_of_a_series_are_never_below_the_reference(
     epsilon: Fraction, scale: int, number: int
 ) -> None:
-    """Never below it, and less than a thousandth above, at the delta of one release beside those of thresholds."""
+    """Never below it, and less than a thousandth above, at the delta of one release next to those of thresholds."""
     draws = (Draw("gaussian", Fraction(scale), Fraction(1), DELTA / 10), Draw("pure", Fraction(1), epsilon))
     charge = Charge(composed(draws).epsilon(DELTA * 9 / 10), DELTA)
     spending = Spending().with_charge(charge, draws, number)

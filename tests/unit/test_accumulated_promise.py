@@ -32,12 +32,12 @@ def promised(mechanism: dict[str, object], **keys: object) -> Mapping[str, str]:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: str(one["kind"]))
 def test_accumulated_logs_are_in_the_promise(mechanism: dict[str, object]) -> None:
-    """They leave beside each release, and are part of what the formula is about."""
+    """They leave with each release, and are part of what the formula is about."""
     without = promised(mechanism)["guaranteed"]
-    beside = promised(mechanism, accumulate="sum")["guaranteed"]
+    claim = promised(mechanism, accumulate="sum")["guaranteed"]
     assert "accumulated" not in without
-    assert "in all their accumulated logs, together" in beside
-    assert beside.endswith("for every set S of series of releases and accumulated logs")
+    assert "in all their accumulated logs, together" in claim
+    assert claim.endswith("for every set S of series of releases and accumulated logs")
 
 
 def test_correlated_noise_is_in_the_promise() -> None:

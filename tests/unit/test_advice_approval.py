@@ -19,12 +19,12 @@ def settings(*publications: dict[str, object]) -> Settings:
 
 
 @pytest.mark.parametrize(
-    ("hold", "told"), [("block", "each later cut is refused"), ("supersede", "newer one replaces")]
+    ("hold", "sentence"), [("block", "each later cut is refused"), ("supersede", "newer one replaces")]
 )
-def test_cases_that_a_late_decision_costs_are_said(hold: str, told: str) -> None:
+def test_cases_that_a_late_decision_costs_are_said(hold: str, sentence: str) -> None:
     """Each case is in one release at most: what is not released then is lost."""
     one = {"window": DAILY, "mechanism": DP, "cases": "completed", "hold": hold}
-    assert any(told in warning for warning in warnings(settings({**one, "approval": "required"})))
+    assert any(sentence in warning for warning in warnings(settings({**one, "approval": "required"})))
     assert not any("lost: with" in warning for warning in warnings(settings(one)))
 
 

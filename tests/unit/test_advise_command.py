@@ -78,7 +78,7 @@ def test_nothing_is_proposed_where_no_candidate_holds(
     assert not target.exists()
 
 
-def test_a_folder_that_is_not_there_is_told_before_the_work(
+def test_a_folder_that_does_not_exist_is_reported_before_the_work(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bad input: exit 2."""

@@ -200,7 +200,7 @@ def test_enumeration_agrees_with_branch_and_bound() -> None:
     }
 
 
-def test_the_search_tells_like_positions_of_different_variants_apart() -> None:
+def test_the_search_distinguishes_like_positions_of_different_variants() -> None:
     """After b, `ab` is at 2 and `cb` at 2; after c, `ac` at 2 and `cb` at 1: variants and positions of equal sum
     and equal exclusive or, which were once taken for one state, so that c, b (one record) was never looked at."""
     counts = {"ab": 5, "ac": 5, "cb": 1, "a": 5, "aa": 5, "aaa": 5}

@@ -113,7 +113,7 @@ def test_an_old_configuration_keeps_its_digest(tmp_path: Path) -> None:
     st.lists(st.tuples(st.integers(-1, 5), st.integers(0, 2)), min_size=1, max_size=120),
     st.integers(1, 12),
 )
-def test_no_released_value_stands_for_fewer_cases_than_asked(cases: list[tuple[int, int]], least: int) -> None:
+def test_no_released_value_is_of_fewer_cases_than_asked(cases: list[tuple[int, int]], least: int) -> None:
     """Within each group every value, missing and `other` included, has `least` cases; only a whole group may be
     smaller, and it then shows `other` alone. A value of `least` cases stays unless it had to join the rare ones."""
     codes = np.asarray([code for code, _ in cases], dtype=np.int32)
@@ -137,7 +137,7 @@ def test_no_released_value_stands_for_fewer_cases_than_asked(cases: list[tuple[i
 
 def test_a_sensitive_attribute_stays_unless_a_publication_names_it(tmp_path: Path) -> None:
     """By default no value of it is in the public folder; named, it leaves with `other` for what few cases have, and
-    the manifest, the audit of risk and what is linked on say so."""
+    the manifest, the audit of risk and what is linked on state it."""
     log, config = hospital(tmp_path), tmp_path / "c.toml"
     common_part = (
         '[process]\nsensitive = ["diagnosis"]\ncompletion = "log_end"\n[process.attributes]\npublic = ["ward"]\n'
@@ -164,7 +164,7 @@ def test_a_sensitive_attribute_stays_unless_a_publication_names_it(tmp_path: Pat
 
 
 def test_the_risk_of_a_release_counts_its_attributes(tmp_path: Path) -> None:
-    """A public attribute with a value a case makes every released case unique, and the audit says so (it said .35 %
+    """A public attribute with a value a case makes every released case unique, and the audit reports it (it said .35 %
     where 100 % were); nearly unique attributes are refused, so this one is below the bound."""
     log = read_log(hospital(tmp_path))
     rooms = {name: f"room{min(int(name[1:]), 190)}" for name in log.case_ids}

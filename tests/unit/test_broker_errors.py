@@ -46,7 +46,7 @@ def test_a_missing_permission_is_neither_a_missing_topic_nor_a_fault_of_the_conf
     assert "does not allow this" in str(refused)
 
 
-def test_a_client_s_error_is_told_as_ours_and_others_pass() -> None:
+def test_a_client_s_error_is_raised_as_ours_and_others_pass() -> None:
     """Users of a client need none of its error classes."""
     with pytest.raises(UnavailableError, match="no broker answers us"), explained(SOURCE):
         raise errors.KafkaConnectionError()
@@ -83,7 +83,7 @@ def test_a_group_is_set_back_while_it_has_no_members() -> None:
         set_group_back(busy, "group", {("events", 0): 7})
 
 
-def test_a_broker_that_fails_while_it_is_asked_for_a_record_has_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_fails_while_it_is_asked_for_a_record_gives_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker waits for its progress check, and the consumer is closed."""
     closed = []
 

@@ -17,7 +17,7 @@ def _words(monkeypatch: pytest.MonkeyPatch, *words: int) -> None:
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 5, 8])
-def test_every_number_stands_for_as_many_words(monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
+def test_every_number_reads_as_many_words(monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
     _words(monkeypatch, *(first << 61 for first in range(8)))  # every beginning of three bits once
     chance = Chance()
     counts = Counter(chance.below(bound) for _ in range(120 * bound))

@@ -33,7 +33,7 @@ def test_the_newest_generation_is_read_without_a_warning(files):
 
 
 @pytest.mark.parametrize("damage", [lambda raw: raw[:-1], lambda raw: raw[:-1] + bytes([raw[-1] ^ 1]), lambda raw: b""])
-def test_a_damaged_newest_falls_back_one_generation_and_says_so(files, damage):
+def test_a_damaged_newest_falls_back_one_generation_and_is_reported(files, damage):
     """Truncated, corrupt or empty: the generation before is taken, with the file and the reason."""
     path = files.folder / CURRENT
     path.write_bytes(damage(path.read_bytes()))
@@ -61,7 +61,7 @@ def test_without_the_key_nothing_opens_and_nothing_is_shown(tmp_path, key):
 
 
 @pytest.mark.parametrize(("version", "word"), [(99, "newer"), (0, "older")])
-def test_a_state_of_another_version_is_refused_even_with_an_older_one_beside(files, version, word):
+def test_a_state_of_another_version_is_refused_even_next_to_an_older_one(files, version, word):
     """Falling back behind another program's state would undo its decisions."""
     path = files.folder / CURRENT
     path.write_bytes(

@@ -131,20 +131,20 @@ def test_a_class_that_is_too_frequent_is_named_as_the_cause() -> None:
             mechanism.build(exposure(["abc"] * 100, "p" * 97 + "qrs"))
 
 
-def test_too_few_cases_are_told_as_such() -> None:
+def test_too_few_cases_are_reported_as_such() -> None:
     """Nine cases cannot be a cohort of twenty."""
     for mechanism in (local(), TlkcCohorts(K=K)):
         with pytest.raises(BoundError, match="9 completed cases wait, and a cohort needs at least K = 20"):
             mechanism.build(exposure(["abc"] * 9))
 
 
-def test_cases_that_have_nothing_in_common_are_told_as_such() -> None:
+def test_cases_that_have_nothing_in_common_are_reported_as_such() -> None:
     """Forty cases, no activity of which twenty have."""
     with pytest.raises(BoundError, match="in common"):
         local().build(exposure([letter * 2 for letter in "abcdefghijklmnopqrst"] * 2))
 
 
-def test_cases_that_share_only_with_their_own_value_are_told_as_such() -> None:
+def test_cases_that_share_only_with_their_own_value_are_reported_as_such() -> None:
     """Each activity belongs to one value: without C they could leave."""
     with pytest.raises(BoundError, match=r"too many have one value of S for C = 0\.5"):
         local().build(exposure(["ab", "cd"] * 40))

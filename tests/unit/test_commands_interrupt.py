@@ -20,7 +20,7 @@ def _leave(handler: signal.Handlers) -> None:
 
 
 @pytest.mark.parametrize("given", [signal.SIG_DFL, signal.SIG_IGN], ids=["heard", "ignored before"])
-def test_an_interrupted_replay_says_so(tmp_path: Path, given: signal.Handlers) -> None:
+def test_an_interrupted_replay_is_reported(tmp_path: Path, given: signal.Handlers) -> None:
     """The bundled log slowed down to last for days. Behind nohup or `&` a process begins with SIGINT ignored, and its
     children too: the command sets its own handler."""
     command = [sys.executable, "-m", "stream.commands", "replay", "examples/hospital.xes.gz", "--speed", "1"]

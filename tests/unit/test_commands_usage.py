@@ -41,9 +41,9 @@ def test_a_pipe_gets_whole_cells(tmp_path, monkeypatch: pytest.MonkeyPatch, caps
     (tmp_path / "log.csv").write_text("case,act,time\n" + rows)
     columns = ["--columns", "case=case,activity=act,time=time"]
     assert execute(["replay", str(tmp_path / "log.csv"), *columns, "-o", str(tmp_path / "out"), "--final"]) == 3
-    told = capsys.readouterr().out
-    assert "2025-01-01T00:03" in told
-    assert "…" not in told
+    printed = capsys.readouterr().out
+    assert "2025-01-01T00:03" in printed
+    assert "…" not in printed
     monkeypatch.setenv("COLUMNS", "50")
     assert execute(["releases", str(tmp_path / "out")]) == 3
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 50
@@ -109,7 +109,7 @@ def test_the_overview_says_what_the_commands_say_themselves() -> None:
         assert command.rich_help_panel == other.rich_help_panel, name
 
 
-def test_a_terminal_is_told_at_once_what_a_command_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_at_once_what_a_command_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """On stderr, before libraries are loaded; not with --json or --help, and never to a pipe."""
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]

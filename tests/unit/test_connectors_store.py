@@ -83,7 +83,7 @@ def test_leftovers_are_quarantined(store, tmp_path):
     assert [path.read_text() for path in tmp_path.rglob("quarantine/research/*/log.csv")] == ["events"]
 
 
-def test_free_space_is_told(store):
+def test_free_space_is_reported(store):
     """The disk check of the pipeline has a number to look at."""
     assert store.free_bytes() > 0
 

@@ -39,8 +39,8 @@ def written(folder: Path, *commands: str) -> Path:
 def changed(folder: Path, **values: Any) -> Path:
     """The same with other values; None takes a key away, as in files of earlier programs."""
     file = OperatorLayout(folder).status
-    told = {**json.loads(file.read_text()), **values}
-    file.write_text(json.dumps({name: value for name, value in told.items() if value is not None}))
+    status = {**json.loads(file.read_text()), **values}
+    file.write_text(json.dumps({name: value for name, value in status.items() if value is not None}))
     return folder
 
 
@@ -50,7 +50,7 @@ def page(folder: Path) -> str:
     return Pages("DIR").render("overview", Session("c", 0.0), page="overview", shown=shown, orders=None, words={})
 
 
-def test_a_pause_is_told_until_the_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pause_is_reported_until_the_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On the page and by `status`, with the publication's name."""
     assert "<strong>Paused</strong>: a." in page(written(tmp_path, "pause"))
     execute(["status", "-o", str(tmp_path)])
@@ -66,7 +66,7 @@ def test_a_status_of_before_is_shown(tmp_path: Path) -> None:
     assert "<strong>Active</strong>" in page(changed(written(tmp_path), **later))
 
 
-def test_a_gap_and_a_standstill_are_told(tmp_path: Path) -> None:
+def test_a_gap_and_a_standstill_are_reported(tmp_path: Path) -> None:
     """The page states the place, the time and the remedy."""
     missing = {"src": "ward", "p": 3, "last": 9, "missing": [10, 14], "fault": "lost"}
     found = page(changed(written(tmp_path), partitions=[missing], state="gap"))

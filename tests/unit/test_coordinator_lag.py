@@ -80,7 +80,7 @@ def watched(tmp_path: Path) -> tuple[Coordinator, Metrics]:
         (0, 9, 5, 0),  # folded since the end was asked for
     ],
 )
-def test_the_lag_is_what_lies_behind_the_last_folded_record(
+def test_the_lag_counts_records_behind_the_last_folded_one(
     watched: tuple[Coordinator, Metrics], base: int, position: int, end: int, lag: int
 ) -> None:
     """By offsets of the topic that exists now."""

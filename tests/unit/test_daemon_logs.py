@@ -47,7 +47,7 @@ sys.exit(ending(work))
 
 
 @pytest.mark.parametrize(("why", "code", "errors"), [("refusal", 4, 1), ("crash", 1, 3)])
-def test_a_refusal_is_one_line_and_a_crash_is_told_whole(why: str, code: int, errors: int) -> None:
+def test_a_refusal_is_one_line_and_a_crash_has_its_traceback(why: str, code: int, errors: int) -> None:
     """A request that the client repeats is a warning in both."""
     done = subprocess.run([sys.executable, "-c", PROGRAM, why], cwd=ROOT, capture_output=True, text=True, check=False)
     records = [json.loads(line) for line in done.stderr.splitlines()]

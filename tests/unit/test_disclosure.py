@@ -540,7 +540,7 @@ def test_one_of_two_durations_is_guessed() -> None:
     assert duration.risk.rate == pytest.approx(0.5)
 
 
-def test_a_value_that_only_the_release_tells_is_inferred() -> None:
+def test_a_value_that_only_the_release_reveals_is_inferred() -> None:
     """Each original case has a trace and a value of its own; people outside have other traces and random values."""
     rng = np.random.default_rng(1)
     traces = _random_traces(200, 1, length=10)
@@ -903,7 +903,7 @@ def test_refusals_name_what_is_wrong() -> None:
 
 @pytest.mark.parametrize("control", [None, ["a", "b"], ["ab", "ba", "ab", "ba"]])
 def test_cases_of_one_event_hinder_attacks_and_end_none(control: list[str] | None) -> None:
-    """Nothing can be cut in two, and nothing is left to guess: each attack says so."""
+    """Nothing can be cut in two, and nothing is left to guess: each attack reports it."""
     original, released = _log("o", ["a", "b", "a"]), _log("r", ["a", "a"])
     outside = None if control is None else _log("c", control)
     (result,) = assess(original, released, outside, Attackers([Profile()], ["diagnosis"])).results

@@ -256,7 +256,7 @@ def test_replay_gives_the_rows_to_the_operator_alone(tmp_path: Path, capsys: pyt
         assert not path.is_file() or b"SECRET" not in path.read_bytes()
 
 
-def test_other_commands_write_beside_the_log_or_where_they_are_told(
+def test_other_commands_write_next_to_the_log_or_to_the_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The file next to a log is not a log: a folder is read as before."""
@@ -264,9 +264,9 @@ def test_other_commands_write_beside_the_log_or_where_they_are_told(
     folder.mkdir()
     file = written(folder, [*GOOD, "SECRET,A,never"])
     assert execute(["risk", str(file), "--skip-bad-rows", "--json"]) == 0
-    beside = folder / "log.csv.bad-rows"
-    assert stat.S_IMODE(beside.stat().st_mode) == 0o600
-    assert "SECRET" in beside.read_text()
+    bad_rows_file = folder / "log.csv.bad-rows"
+    assert stat.S_IMODE(bad_rows_file.stat().st_mode) == 0o600
+    assert "SECRET" in bad_rows_file.read_text()
     assert execute(["risk", str(folder), "--skip-bad-rows", "--bad-rows", str(tmp_path / "bad"), "--json"]) == 0
     assert "SECRET" in (tmp_path / "bad").read_text()
     assert execute(["risk", str(file), "--skip-bad-rows", "--bad-rows", str(tmp_path / "no" / "bad")]) == 2

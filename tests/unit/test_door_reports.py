@@ -33,7 +33,7 @@ def _delta(partition: int, first: int) -> Delta:
     return Delta(src="s", p=partition, prev=first - 1, last=first, n=1, rows=[row])
 
 
-def test_a_gap_that_opens_beside_another_one_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_gap_that_opens_during_another_one_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     """Repairing the first gap alone would wait for releases that do not come; no gap is logged twice."""
     fold, alarms = _fold(), Alarms()
     position = 0
@@ -54,7 +54,7 @@ def test_a_gap_that_opens_beside_another_one_is_logged_too(caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_decision_that_stands_already_is_not_logged_as_a_new_one(
+def test_a_decision_that_exists_already_is_not_logged_as_a_new_one(
     again: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After a crash the deltas behind the checkpoint are folded again: no release is new."""

@@ -127,7 +127,7 @@ def test_the_command_marks_artificial_times(
     assert notes["E"] == []
 
 
-def test_a_log_that_says_nothing_of_its_times_gets_no_note(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_log_without_metadata_of_times_gets_no_note(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "log.csv"
     write_log(one_variant(10), path)
     assert execute(["risk", str(path), "--projection", "A", "--points", "all", "--json"]) == 0

@@ -63,7 +63,7 @@ def test_booleans_prices_and_weights_are_no_identifiers(name: str) -> None:
 
 
 def test_texts_of_nearly_every_case_are_identifiers() -> None:
-    """Without a word that says so."""
+    """Without a word about it."""
     assert guessed("something", [f"x{number}" for number in range(60)]) == "identifier"
 
 

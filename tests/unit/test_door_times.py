@@ -40,8 +40,8 @@ def frame(time: Any) -> pd.DataFrame:
     return pd.DataFrame({"case:concept:name": ["1", "1"], "concept:name": ["a", "b"], "time:timestamp": time})
 
 
-def read(table: pd.DataFrame, **told: Any) -> list[int]:
-    log = from_frame(table, ColumnNames.of(None), Reading(**told), "table", lambda row: f"row {row + 1}")
+def read(table: pd.DataFrame, **options: Any) -> list[int]:
+    log = from_frame(table, ColumnNames.of(None), Reading(**options), "table", lambda row: f"row {row + 1}")
     return log.time.tolist()
 
 

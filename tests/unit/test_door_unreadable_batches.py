@@ -1,4 +1,4 @@
-"""Record batches that cannot be decoded: the partition stops before them, and says so where people look."""
+"""Record batches that cannot be decoded: the partition stops before them, and reports it where people look."""
 
 from __future__ import annotations
 

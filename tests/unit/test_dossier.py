@@ -282,7 +282,7 @@ def test_fewer_cases_than_k_after_comparing_releases_are_what_remains(
     assert f"is left with {fewest} cases in the worst case, fewer than 8" in text
 
 
-def test_an_audit_of_other_knowledge_than_the_promise_says_so(
+def test_an_audit_of_other_knowledge_than_the_promise_is_marked(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert "the audit assumes" not in written(capfd, str(folder), "steps")

@@ -190,11 +190,11 @@ def test_counts_under_other_noise_do_not_go_on() -> None:
     more = release_variants(log, terms=terms, shape=Shape(), number=2, state=first.state, draw=simulated(2))
     assert (more.public["since"], more.public["noise"]["draws"]) == (1, 2)
     other = Terms.of("20", "1e-3")
-    anew = release_variants(log, terms=other, shape=Shape(), number=3, state=more.state, draw=simulated(3))
-    assert (anew.public["since"], anew.public["noise"]["draws"]) == (3, 1)
-    planned = release_variants(log, terms=other, shape=Shape.of("sum", 5), number=4, state=anew.state)
+    restarted = release_variants(log, terms=other, shape=Shape(), number=3, state=more.state, draw=simulated(3))
+    assert (restarted.public["since"], restarted.public["noise"]["draws"]) == (3, 1)
+    planned = release_variants(log, terms=other, shape=Shape.of("sum", 5), number=4, state=restarted.state)
     assert planned.public["since"] == 4, "parts of delta by another horizon would add up to more than delta"
-    assert abs(Counter(anew.log.traces())[("a", "b")] - 30) < 5  # type: ignore[union-attr]
+    assert abs(Counter(restarted.log.traces())[("a", "b")] - 30) < 5  # type: ignore[union-attr]
 
 
 SMALL_SHAPES = [Shape(), Shape(2, 2), Shape(2, 4), Shape(3, 2), Shape(3, 3)]
@@ -420,7 +420,7 @@ def least_count(scale: float, draws: int, delta: Fraction, person: int, most: in
 
 @pytest.mark.parametrize(("scale", "draws"), [(1.0, 1), (0.5, 2), (2.0, 3), (1.5, 6)])
 @pytest.mark.parametrize("person", [1, 3])
-def test_a_threshold_lies_just_where_delta_is_reached(scale: float, draws: int, person: int) -> None:
+def test_a_threshold_is_the_first_that_reaches_delta(scale: float, draws: int, person: int) -> None:
     """A delta one part in two million below what a threshold costs asks for the next one; a part in a million (what is
     left for rounding) and a half above it does not."""
     chances = tails(scale, draws, 60)

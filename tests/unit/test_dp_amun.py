@@ -86,7 +86,7 @@ def test_oversampling_keeps_every_case() -> None:
     assert result.log.n_cases > log.n_cases
 
 
-def test_a_filter_that_leaves_nothing_says_so() -> None:
+def test_a_filter_that_leaves_nothing_is_reported() -> None:
     """The paper's exception: all cases filtered is a bound that cannot hold, with the numbers."""
     stamps = np.asarray([day * 86_400_000_000_000 for day in (0, 0, 0, 0, 1, 1)])
     log = EventLog.from_events([str(n) for n in range(6)], ["a"] * 6, stamps, unit="ns")
@@ -268,7 +268,7 @@ def test_case_times_add_up() -> None:
 
 
 @given(st.lists(st.integers(-(2**43), 2**43), max_size=30), st.booleans())
-def test_times_are_ordered_with_ties_as_they_stood(moments: list[int], narrow: bool) -> None:
+def test_times_are_ordered_and_ties_keep_their_order(moments: list[int], narrow: bool) -> None:
     """The packed sort and the plain one, which it falls back to where times span more than a word holds."""
     times = np.asarray([moment % 5 if narrow else moment for moment in moments], dtype=np.int64) * 1_000_000
     assert order_of_times(times).tolist() == sorted(range(len(times)), key=lambda place: times[place])
@@ -353,14 +353,14 @@ def _released(log: EventLog, steps: Sequence[int] = (), **keys: object) -> list[
     ]
 
 
-def test_what_the_operator_is_told() -> None:
+def test_what_the_operator_gets() -> None:
     """Six variants with a transition each: a and e stay, b and c lose every case, d gets three copies and f one."""
     counted = {"a": (1, 0), "b": (1, -1), "c": (3, -3), "d": (1, 3), "e": (2, 0), "f": (1, 1)}
     log = timed_log(*((name, (0,)) for name, (cases, _) in counted.items() for _ in range(cases)))
     result = amun.release(log, delta=0.3, variant="sampling", draw=_Chosen([more for _, more in counted.values()]))
     assert [sum(trace == (name,) for trace in result.log.traces()) for name in counted] == [1, 0, 0, 4, 2, 2]
-    told = dict(result.operator)
-    assert {key: told[key] for key in list(told)[:9]} == {
+    figures = dict(result.operator)
+    assert {key: figures[key] for key in list(figures)[:9]} == {
         "cases": 9,
         "cases_filtered": 0,
         "cases_deleted": 4,
@@ -371,7 +371,7 @@ def test_what_the_operator_is_told() -> None:
         "events_without_time_noise": 9,
         "events_released": 9,
     }
-    assert told["dafsa"] == {"states": 2, "transitions": 6}
+    assert figures["dafsa"] == {"states": 2, "transitions": 6}
 
 
 def test_what_a_case_would_spend_were_variants_public() -> None:

@@ -81,7 +81,7 @@ def test_strict_variants_stay_below_and_come_near() -> None:
 
 
 def test_half_the_scale_is_caught() -> None:
-    """Planted bug 1: noise of half the scale spends 2 epsilon, and the audit says so."""
+    """Planted bug 1: noise of half the scale spends 2 epsilon, and the audit reports it."""
     finding, steps = _audit(_variants(_source(_Half)), "a case added", 1000)
     assert finding.refutes(EPSILON, steps)
     assert finding.epsilon < 2 * EPSILON + 0.05
@@ -167,10 +167,10 @@ def test_delta_grows_with_the_steps() -> None:
     second = math.e * first + 0.2
     third = math.e * second + 0.2  # each log is one step from the one before, and the step uses up (1, 0.2)
 
-    def tells(chance: float) -> Callable[[], list[str]]:
-        return lambda: ["told" if random.random() < chance else "silent"]
+    def _output(chance: float) -> Callable[[], list[str]]:
+        return lambda: ["shown" if random.random() < chance else "silent"]
 
-    pair = audit.NeighbourPair("two steps", tells(first), tells(third), 2)
+    pair = audit.NeighbourPair("two steps", _output(first), _output(third), 2)
     one_step, two_steps = (
         audit.audit(pair, 4000, delta=delta, alpha=ALPHA).refutes(1, 2) for delta in (0.2, audit.group_delta(1, 0.2, 2))
     )
@@ -539,11 +539,11 @@ def test_counts_in_bulk_are_those_of_each_run() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 14, 16, 17, 18, 19, 20, 21, 22, 23, 24, 26, 29, 40])
-def test_counts_are_told_apart_near_zero_and_near_the_common_number(count: int) -> None:
+def test_counts_are_distinguished_near_zero_and_near_the_common_number(count: int) -> None:
     """At 2, 3, 5 and around the number of cases that variants have in the source: reached or not."""
     found = _events(*[("AB", 1)] * count)
-    told = {event for event in found if isinstance(event, tuple) and len(event) == 3}
-    assert told == {("at least" if count >= bound else "fewer than", ("A", "B"), bound) for bound in BOUNDS}
+    bounded = {event for event in found if isinstance(event, tuple) and len(event) == 3}
+    assert bounded == {("at least" if count >= bound else "fewer than", ("A", "B"), bound) for bound in BOUNDS}
     assert ("variant", ("A", "B")) in found
     assert ("no variant", ("A", "C")) in found
     assert ("no variant", ("A", "B")) not in found
@@ -558,11 +558,11 @@ def test_variants_that_are_there_and_that_are_not() -> None:
     }
 
 
-def test_durations_are_told_apart_by_powers_of_two() -> None:
+def test_durations_are_distinguished_by_powers_of_two() -> None:
     """Hours 1, 2, 4 ... 32,768: all cases together, and the longest one; from its first event to its last."""
     assert tuple(bound // HOUR for bound in DURATIONS) == tuple(2**power for power in range(16))
 
-    def told(total: int, longest: int) -> Iterator[Hashable]:
+    def expected(total: int, longest: int) -> Iterator[Hashable]:
         for bound in DURATIONS:
             yield ("times add up to at least" if total * HOUR >= bound else "times add up to less than", bound)
             yield ("the longest case takes at least" if longest * HOUR >= bound else "no case takes", bound)
@@ -576,7 +576,7 @@ def test_durations_are_told_apart_by_powers_of_two() -> None:
         ([("A", 5)], 0, 0),
     ):
         found = {event for event in _events(*cases) if "take" in event[0] or "times" in event[0]}
-        assert found == set(told(total, longest))
+        assert found == set(expected(total, longest))
 
 
 def test_a_release_without_cases_is_seen_as_one() -> None:

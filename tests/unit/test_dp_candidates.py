@@ -140,7 +140,7 @@ def test_a_design_has_no_more_candidates_than_the_pool() -> None:
 
 
 @pytest.mark.parametrize("pool", [4, 5, 6, 9])
-def test_the_less_frequent_half_of_the_pool_stands_for_the_others(pool: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_less_frequent_half_of_the_pool_represents_the_others(pool: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The most frequent half weighs as it was drawn; the others of the pool share, in their proportion, what they and
     all that is left out weigh. Of equal frequency the first drawn come first."""
     monkeypatch.setattr(candidates, "POOL", pool)

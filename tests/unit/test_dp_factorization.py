@@ -309,7 +309,7 @@ def test_a_series_goes_on_from_its_state_alone() -> None:
     assert resumed.numbers == numbers
 
 
-def test_a_state_of_something_else_begins_anew() -> None:
+def test_a_state_of_something_else_begins_again() -> None:
     """Other coefficients, other noise, or sums of independent noise; and the other way round."""
     counts = begun(1)
     counts.add(1, ints(3), SetNoise())
@@ -393,7 +393,7 @@ def test_the_bound_is_reached() -> None:
     assert moved([(3, 0), (4, 0)], set(), last=24) < 1.95 * sensitivity
 
 
-def test_noise_drawn_anew_after_a_crash_is_caught() -> None:
+def test_noise_drawn_again_after_a_crash_is_caught() -> None:
     """Planted bug: a number that may have been seen is drawn again. A person of an earlier release then moves two draws
     of the same row, which is more than the noise was made for."""
     counts, square = begun(1), 0
@@ -516,7 +516,7 @@ def test_an_attacker_who_differences_two_releases() -> None:
 
 
 @pytest.mark.parametrize("redraw", [None, 2])
-def test_the_audit_sees_noise_that_is_drawn_anew(redraw: int | None) -> None:
+def test_the_audit_sees_noise_that_is_drawn_again(redraw: int | None) -> None:
     """Planted bug: after a crash the row of a release that may have been seen is drawn again, with other noise."""
     person = {2: 1}
 

@@ -23,7 +23,7 @@ def test_every_bound_and_every_audit_says_what_it_reads() -> None:
     assert {kind.reads for kind in kinds().values()} <= {"ledger", "release", "raw"}
 
 
-def test_a_bound_that_says_nothing_counts_as_reading_raw_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_without_a_declaration_counts_as_reading_raw_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail closed: a forgotten declaration refuses, it does not let through."""
     monkeypatch.delitem(BOUNDS, "max_uniqueness")  # type: ignore[arg-type]  # a dict behind a read-only type
     with pytest.raises(InputError, match="max_uniqueness reads raw data"):

@@ -59,8 +59,8 @@ def _mean_advantage_of_copies(epsilon: float, prior: float) -> float:
     below, above = [*chance, 0.0], [0.0, *chance]  # of each output c, c + 1, ...
     gained = []
     for truth, other in ((below, above), (above, below)):
-        told = (p * prior * p / (prior * p + (1 - prior) * q) for p, q in zip(truth, other, strict=True) if p)
-        gained.append(sum(told) - prior)
+        posteriors = (p * prior * p / (prior * p + (1 - prior) * q) for p, q in zip(truth, other, strict=True) if p)
+        gained.append(sum(posteriors) - prior)
     return max(gained)
 
 
@@ -68,7 +68,7 @@ def _mean_advantage_of_copies(epsilon: float, prior: float) -> float:
 def test_copies_alone_keep_the_advantage_on_average(delta: float) -> None:
     """Noise that is whole and only adds: at the epsilon of proposition A.6 the mean advantage stays below delta, at
     every prior; at the epsilon of counts, which the authors' program uses, it does not (negative control). Some outputs
-    reveal everything: c itself, if z = 0 (the bound is a mean, and the promise says so)."""
+    reveal everything: c itself, if z = 0 (the bound is a mean, and the promise reports it)."""
     priors = np.linspace(0.02, 0.98, 49)
     assert max(_mean_advantage_of_copies(guessing.epsilon_of_oversampling(delta), prior) for prior in priors) <= delta
     assert max(_mean_advantage_of_copies(guessing.epsilon_of_counts(delta), prior) for prior in priors) > delta

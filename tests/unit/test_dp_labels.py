@@ -202,7 +202,7 @@ def test_noise_of_a_selection_is_that_of_its_rho() -> None:
     assert binom.ppf(ALARM, runs, chance) <= shown <= binom.isf(ALARM, runs, chance)
 
 
-def test_a_label_of_many_leaves_beside_frequent_ones() -> None:
+def test_a_label_of_many_leaves_with_frequent_ones() -> None:
     """Every label of a case counts, however late it comes: the ninth label of all cases is selected."""
     log = _log(*["abcdefghij"] * 1_200)
     rule = LabelRule(zcdp.rho_of(Fraction(1, 2), Fraction(1, 10**6)) / 10, Fraction(1, 10**6), 64)

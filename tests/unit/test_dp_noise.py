@@ -209,7 +209,7 @@ def test_scale_rounds_up() -> None:
 
 
 def test_released_noise_takes_no_seed() -> None:
-    """A seed is refused unless the run is marked not private, and a seeded source says so."""
+    """A seed is refused unless the run is marked not private, and a seeded source reports it."""
     with pytest.raises(InputError, match="takes no seed"):
         noise.source(1)
     assert noise.source().private

@@ -101,9 +101,9 @@ def test_an_accumulated_log_has_the_variants_that_reach_its_threshold(
         # Two cases in each release but the last, which brings the count to the threshold, or to one below it.
         before = 2 * (number - 1)
         log = _log(ab=least - before, ac=least - before - 1)
-        told = release_variants(log, terms=terms, shape=shape, number=number, state=state, draw=NoisePerCall())
-        assert _counts(told.log) == {"ab": least}
-        assert told.public == {
+        released = release_variants(log, terms=terms, shape=shape, number=number, state=state, draw=NoisePerCall())
+        assert _counts(released.log) == {"ab": least}
+        assert released.public == {
             "how": "tree" if levels > 1 else "sum", "since": 1, "levels": levels, "arity": arity or None,
             "horizon": horizon, "noise": {"draws": draws, "scale": scale}, "status": "ok", "threshold": least,
         }  # fmt: skip
@@ -139,7 +139,7 @@ def test_a_variant_found_late_is_noised_for_every_node_before() -> None:
 
 
 def test_too_many_events_are_refused_before_they_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release up to the limit leaves, one event more does not; an accumulated log says so and costs no release."""
+    """A release up to the limit leaves, one event more does not; an accumulated log reports it and costs no release."""
     terms, shape = Terms.of(1, "1e-3"), Shape()
 
     def run(number: int, state: object = None) -> Accumulated:

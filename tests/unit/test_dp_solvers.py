@@ -19,7 +19,7 @@ from models.dp.synthesis.spreading import Spread
 from tests.unit.known_noise import NoisePerKey
 
 
-class Asked:
+class SolverCalls:
     """A solver that notes what it is asked and gives the start back."""
 
     def __init__(self) -> None:
@@ -32,20 +32,20 @@ class Asked:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    found = Asked()
+def asked(monkeypatch: pytest.MonkeyPatch) -> SolverCalls:
+    found = SolverCalls()
     monkeypatch.setattr(scipy.optimize, "minimize", found)
     return found
 
 
 @pytest.mark.parametrize(("labels", "steps"), [(3, 1_000), (1_000, 1_000), (1_001, 998), (2_000, 250)])
-def test_steps_of_a_circulation_are_bounded_by_its_cells(labels: int, steps: int, asked: Asked) -> None:
+def test_steps_of_a_circulation_are_bounded_by_its_cells(labels: int, steps: int, asked: SolverCalls) -> None:
     """A thousand, and at most 10^9 cells in all of them; each step may look at the sum twice."""
     flows.circulation(np.ones((labels, labels)))
     assert (asked.options["maxiter"], asked.options["maxfun"]) == (steps, 2 * steps)
 
 
-def test_ten_steps_at_least(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ten_steps_at_least(asked: SolverCalls, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many cells there are."""
     for work, steps in ((11 * 9 + 8, 11), (10 * 9, 10), (9 * 9, 10), (1, 10)):
         monkeypatch.setattr(flows, "MOST_WORK", work)
@@ -53,7 +53,7 @@ def test_ten_steps_at_least(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> No
         assert asked.options["maxiter"] == steps
 
 
-def test_the_gradient_is_that_of_the_sum(asked: Asked) -> None:
+def test_the_gradient_is_that_of_the_sum(asked: SolverCalls) -> None:
     """By differences of the sum in each unknown."""
     flows.circulation(np.random.default_rng(3).normal(0, 9, (4, 4)))
     at = np.asarray([0.1, -0.2, 0.05, 0.3])

@@ -155,7 +155,7 @@ def test_every_value_gets_its_share_of_epsilon() -> None:
     assert recorder.scales == pytest.approx(shares, rel=1e-12)
 
 
-def test_release_says_nothing_of_ids_attributes_and_order() -> None:
+def test_release_is_independent_of_ids_attributes_and_order() -> None:
     """Fresh ids, no attributes or resources, and labels in sorted order whatever the source mentioned first."""
     traces = [("zy", "x")] * 30 + [("yz", "y")] * 30
     released = release_variants(EventLog.from_traces(traces), **LOOSE).log

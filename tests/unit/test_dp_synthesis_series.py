@@ -153,7 +153,7 @@ def by_hand(
 
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_cells_add_up_from_the_opening_of_their_context(order: int) -> None:
-    """A context is opened once the counts over all releases so far say so, and stays."""
+    """A context is opened once the counts over all releases so far are high enough, and stays."""
     rng = np.random.default_rng(order)
     names = ["ab", "abc", "ba", "cab", "acab", "", "bbcc"]
     releases = [{name: int(rng.integers(0, 9)) for name in names} for _ in range(5)]
@@ -353,7 +353,7 @@ def test_times_leave_with_the_release() -> None:
 
 
 def test_too_many_events_leave_nothing_but_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release beyond the limit is empty, not withheld; an accumulated log beyond it says so."""
+    """A release beyond the limit is empty, not withheld; an accumulated log beyond it reports it."""
     terms = Terms.of(100, "0.1")
     design = _design(given=(("a", "b"),), candidates=1, order=1, sample=1, max_length=2)
 

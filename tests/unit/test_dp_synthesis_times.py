@@ -46,7 +46,7 @@ def _pairs(*names: str, alphabet: str) -> np.ndarray:
     return np.asarray(sorted(a * len(alphabet) + b for a, b in places), dtype=np.int64)
 
 
-def test_bounds_lie_between_a_second_and_35_years() -> None:
+def test_bounds_are_between_a_second_and_35_years() -> None:
     """Durations, and ranges of starts that a clock of nanoseconds can hold."""
     for duration in (1_000, YEARS_35 - 1):
         assert PublicTimeBounds(duration).range == (0, 0)

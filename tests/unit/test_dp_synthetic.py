@@ -147,7 +147,7 @@ def test_a_log_of_nothing_frequent_gives_a_release(traces: list[str]) -> None:
 
 
 def test_seeds_are_never_private_and_no_stage_takes_one() -> None:
-    """A release drawn from a seeded source says so."""
+    """A release drawn from a seeded source reports it."""
     given: dict[str, Any] = {"epsilon": 5, "delta_dp": "1e-3", "design": synthetic.Design(activities=("a", "b"))}
     assert synthetic.release_synthetic(_hourly_log(["ab"] * 9), **given).private
     assert not synthetic.release_synthetic(_hourly_log(["ab"] * 9), **given, draw=noise.simulated(1)).private
@@ -260,7 +260,7 @@ def test_shares_that_cannot_be(given: dict[str, Any], labels: bool, timed: bool,
     [("max_labels", 10_000), ("order", 4), ("case_weight", 1_000), ("candidates", 2_000), ("max_length", 10_000),
      ("sample", 1_000_000)],
 )  # fmt: skip
-def test_a_parameter_lies_within_its_range(name: str, most: int) -> None:
+def test_a_parameter_is_within_its_range(name: str, most: int) -> None:
     """From 1 to the most, both of them; beyond, the range is named."""
     for value in (1, most):
         assert getattr(Design(**{name: value}), name) == value
@@ -612,7 +612,7 @@ def test_drawn_traces_are_as_frequent_as_the_first_level_says() -> None:
         assert sum(found.values()) == pytest.approx(1000, abs=1)
 
 
-def test_what_the_first_level_does_not_tell_apart_stays_as_it_was_drawn() -> None:
+def test_what_the_first_level_does_not_distinguish_stays_as_it_was_drawn() -> None:
     """Two traces of the same steps in another order: three of one were drawn for each of the other."""
     one, other = (0, 1, 0, 2, 0), (0, 2, 0, 1, 0)
     cells = np.zeros((4, 4), dtype=np.int64)
@@ -757,8 +757,8 @@ def test_a_trace_that_nobody_had_is_invented() -> None:
     shares = Shares(NONE, NONE, Fraction(1, 2), Fraction(1, 2), NONE)
     found = _release(_log(*["abc"] * 50), given=(("a", "b", "b"),), shares=shares, order=1, sample=1, candidates=1)
     assert set(_counts(found.log)) <= {"abb", "abc"}
-    told = found.operator["variants"]
-    assert told["invented"] == ("abb" in _counts(found.log))
+    figures = found.operator["variants"]
+    assert figures["invented"] == ("abb" in _counts(found.log))
     assert found.threshold == 0
     only = _release(_log(*["acb"] * 50), given=(("a", "c", "c"),), shares=shares, max_length=1)
     assert only.operator["variants"] == {"in": 1, "out": 1, "invented": 1}

@@ -173,7 +173,7 @@ def test_labels_that_may_not_leave_become_the_declared_other(declared: dict[str,
     assert set(build.log.activity.values) == {"a", "b", "c", "else"}
 
 
-def test_what_a_release_is_stands_in_its_public_part() -> None:
+def test_the_kind_of_a_release_is_in_its_public_part() -> None:
     """Synthetic, by which shares and thresholds; anonymity does not apply to it; nothing there is read off the data."""
     few, many = (mechanism(TERMS).build(_exposure(_log(cases))) for cases in (200, 400))
     assert few.public == many.public

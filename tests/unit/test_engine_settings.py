@@ -39,7 +39,7 @@ def test_the_configuration_names_the_engine_and_a_flag_another(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("engine", "publication", "told"),
+    ("engine", "publication", "message"),
     [
         ('kind = "duckdb"', 'mechanism = { kind = "tlkc-cohorts", K = 5 }', "only --engine embedded can"),
         ('kind = "spark"', TLKC + '\ngate = { min_ka = 2, on_violation = "repair" }', "on_violation"),
@@ -48,13 +48,13 @@ def test_the_configuration_names_the_engine_and_a_flag_another(tmp_path: Path) -
     ],
 )
 def test_what_an_engine_cannot_build_is_refused_when_the_file_is_read(
-    engine: str, publication: str, told: str, tmp_path: Path
+    engine: str, publication: str, message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         settings(tmp_path, engine, publication)
 
 
-def test_an_engine_that_is_not_installed_is_told_before_the_first_cut(
+def test_an_engine_that_is_not_installed_is_reported_before_the_first_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(building.importlib.util, "find_spec", lambda _name: None)

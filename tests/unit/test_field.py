@@ -73,7 +73,7 @@ def _guarantees(one: Tool) -> list[dict[str, object]]:
         guarantee.AUDIT_RUNS = runs
 
 
-def test_a_peer_that_is_not_there_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_peer_that_is_not_installed_is_a_marked_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whether its Python lacks a module or is none."""
     log = EventLog.from_traces([(("A",), None)] * 9)
     for python in (str(tmp_path / "none"), sys.executable):

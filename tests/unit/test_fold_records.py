@@ -39,7 +39,7 @@ def feed(fold, *records):
     return found
 
 
-def test_a_cut_stands_right_after_the_event_that_brings_the_case():
+def test_a_cut_comes_right_after_the_event_that_brings_the_case():
     """new_cases = 2 cuts at the row of the second unseen case, in the middle of a record."""
     fold = fold_of({"new_cases": 2})
     assert feed(fold, delta(row(0), row(1), row(2, "d"), row(3))) == [("a/0/2/0", "new_cases", {"c": 2, "d": 1})]

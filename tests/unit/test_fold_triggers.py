@@ -24,7 +24,7 @@ def _state(**fields: Any) -> PublicationState:
     return PublicationState("p", **fields)
 
 
-def test_reset_counts_anew_and_keeps_the_last_moment_without_a_clock() -> None:
+def test_reset_counts_again_and_keeps_the_last_moment_without_a_clock() -> None:
     """A cut ends all counts and the waiting; without a tick the moment of the cut before stays."""
     own = _state(new_cases=3, new_events=4, completed=5, last_cut=7, waiting_since=6, cuts=2)
     own.reset(None)

@@ -60,7 +60,7 @@ def test_an_idle_partition_behind_a_delta_that_never_came_is_a_gap() -> None:
     assert partition.hwm == 3
 
 
-def test_a_record_of_before_says_nothing_of_its_log() -> None:
+def test_a_record_of_before_does_not_name_its_log() -> None:
     """Deltas that d56300e wrote have neither id nor epochs: they are read, and raise no alarm."""
     old = b'{"t":"delta","v":1,"src":"s","p":0,"prev":2,"last":3,"n":0,"dlq":[3],"wm":null,"key":"k","rows":[]}'
     _, fold = _read(STATE_1)
@@ -72,7 +72,7 @@ def test_a_record_of_before_says_nothing_of_its_log() -> None:
 
 
 @pytest.mark.parametrize(("name", "key"), [("plain", None), ("encrypted", bytes(range(32)))])
-def test_the_first_changes_beside_a_checkpoint_are_read(name: str, key: bytes | None) -> None:
+def test_the_first_changes_after_a_checkpoint_are_read(name: str, key: bytes | None) -> None:
     """A whole state of twelve cases with an event each, two cuts of six; then three changes: a second event of c0 and
     the end of c1; a new case and one more event in another partition; and an event behind a gap there."""
     loaded = Checkpoints(ROOT / "tests" / "fixtures" / "changes_1" / name, key).load()

@@ -144,7 +144,7 @@ def test_a_case_stays_until_every_publication_had_its_cut() -> None:
     assert process.fold.accounting("q")["exposed"] == 3
 
 
-def test_beside_a_publication_that_shows_everything_nothing_is_forgotten() -> None:
+def test_with_a_publication_that_shows_everything_nothing_is_forgotten() -> None:
     """All events stay for it."""
     process = Process(Fold(rules(once("p"), everything("q"))))
     process.events("c1 a", "c1 z")

@@ -26,7 +26,7 @@ TAKEN = SimpleNamespace(timestamp=1_735_689_600_000)
 
 
 class Producer:
-    """Takes records in order; each becomes durable when the test says so."""
+    """Takes records in order; each becomes durable when the test lets it."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -208,7 +208,7 @@ class Broker(Producer):
         (7, True, [(6, 7, 1)]),  # all that is gone was read
     ],
 )
-def test_what_a_log_has_lost_is_told_before_its_events(
+def test_what_a_log_has_lost_is_reported_before_its_events(
     begins: dict[TP, int],
     monkeypatch: pytest.MonkeyPatch,
     committed: int | None,
@@ -229,7 +229,7 @@ def test_what_a_log_has_lost_is_told_before_its_events(
 
 
 @pytest.mark.parametrize(
-    ("begin", "told"),
+    ("begin", "deltas"),
     [
         (0, [(-1, 2, 3), (2, 6, 2)]),  # transactions and compaction leave holes: nothing is missing
         (3, [(-1, 2, 3), (2, 6, 2)]),  # all that was deleted had been read
@@ -239,7 +239,7 @@ def test_what_a_log_has_lost_is_told_before_its_events(
     ],
 )
 def test_events_deleted_while_a_worker_runs_are_a_gap(
-    begins: dict[TP, int], begin: int, told: list[tuple[int, int, int]]
+    begins: dict[TP, int], begin: int, deltas: list[tuple[int, int, int]]
 ) -> None:
     """Offsets 3 and 5 are missing in the fetches of one worker. A gap to the fold is a `prev` above what it has."""
 
@@ -251,7 +251,7 @@ def test_events_deleted_while_a_worker_runs_are_a_gap(
         begins[PLACE] = begin
         events = [record for first in (4, 6) for record in app.events(first, 1).records[PLACE]]
         await ingest.batch(FetchMessage({PLACE: events}, 1))
-        assert [(one["prev"], one["last"], len(one["rows"])) for one in app.producer.sent] == told
+        assert [(one["prev"], one["last"], len(one["rows"])) for one in app.producer.sent] == deltas
 
     asyncio.run(scenario())
 

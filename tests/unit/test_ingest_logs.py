@@ -31,7 +31,7 @@ def _joined(*fetches: FetchMessage) -> FetchMessage:
     return FetchMessage({PLACE: [record for fetch in fetches for record in fetch.records[PLACE]]}, 1)
 
 
-def _told(app: App) -> list[tuple[Any, ...]]:
+def _sent(app: App) -> list[tuple[Any, ...]]:
     """(prev, last, topic id, epoch, epochs, end) of the deltas sent since the last look."""
     found = [one for one in app.producer.sent if one["t"] == "delta"]
     app.producer.sent.clear()
@@ -51,10 +51,10 @@ def test_the_log_is_described_once_and_named_always(log: Log) -> None:
         ingest = worker(app)
         await ingest.batch(_under(app.events(0, 2), 0))
         await ingest.batch(_under(app.events(2, 1), 0))
-        assert _told(app) == [(-1, 1, "first", 0, [[0, 0]], None), (1, 2, "first", 0, [], None)]
+        assert _sent(app) == [(-1, 1, "first", 0, [[0, 0]], None), (1, 2, "first", 0, [], None)]
         log.epochs = ((0, 0), (2, 3))
         await ingest.batch(_under(app.events(3, 1), 2))
-        assert _told(app) == [(2, 3, "first", 2, [[0, 0], [2, 3]], None)]
+        assert _sent(app) == [(2, 3, "first", 2, [[0, 0], [2, 3]], None)]
 
     asyncio.run(scenario())
 
@@ -66,7 +66,7 @@ def test_a_batch_over_two_leaders_is_two_deltas(log: Log) -> None:
         app = _app()
         log.epochs = ((0, 0), (1, 2))
         await worker(app).batch(_joined(_under(app.events(0, 2), 0), _under(app.events(2, 2), 1)))
-        assert [(prev, last, epoch) for prev, last, _, epoch, *_ in _told(app)] == [(-1, 1, 0), (1, 3, 1)]
+        assert [(prev, last, epoch) for prev, last, _, epoch, *_ in _sent(app)] == [(-1, 1, 0), (1, 3, 1)]
 
     asyncio.run(scenario())
 
@@ -79,21 +79,21 @@ def test_offsets_that_begin_again_are_no_repeats_to_the_worker(log: Log, togethe
         app = _app()
         ingest = worker(app)
         await ingest.batch(_under(app.events(0, 5), 0))
-        _told(app)
+        _sent(app)
         more = [_under(app.events(5, 1), 0)]
         if not together:
             await ingest.batch(more.pop())
-            _told(app)
+            _sent(app)
         log.topic = "second"
         await ingest.batch(_joined(*more, _under(app.events(0, 3), 0)))
-        assert _told(app)[-1][:3] == (-1, 2, "second")
+        assert _sent(app)[-1][:3] == (-1, 2, "second")
         await ingest.batch(_under(app.events(3, 1), 0))
-        assert _told(app) == [(2, 3, "second", 0, [], None)]
+        assert _sent(app) == [(2, 3, "second", 0, [], None)]
 
     asyncio.run(scenario())
 
 
-def test_a_log_that_ends_before_what_was_read_is_told_at_once(log: Log) -> None:
+def test_a_log_that_ends_before_what_was_read_is_reported_at_once(log: Log) -> None:
     """Without an event, once, and with no report of an idle partition; a fetching client that is behind its leader is
     no proof."""
 
@@ -109,7 +109,7 @@ def test_a_log_that_ends_before_what_was_read_is_told_at_once(log: Log) -> None:
         log.epochs, log.end = ((0, 0), (2, 3)), 3
         await ingest.report()
         assert [one["t"] for one in app.producer.sent] == ["delta", "tick"]
-        assert _told(app) == [(-1, -1, "first", -1, [[0, 0], [2, 3]], 3)]
+        assert _sent(app) == [(-1, -1, "first", -1, [[0, 0], [2, 3]], 3)]
         await ingest.report()
         assert [one["t"] for one in app.producer.sent] == ["tick"]
 

@@ -35,7 +35,7 @@ def inspected(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     return found
 
 
-def test_an_office_table_is_told_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_office_table_is_reported_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Encoding, separator, header, rows; each part with a reason; roles of what is left; no value."""
     file = tmp_path / "export.csv"
     file.write_bytes(OFFICE.encode("cp1252"))
@@ -81,9 +81,9 @@ def test_dates_of_two_readings_are_a_decision(tmp_path: Path, capsys: pytest.Cap
     assert found["decisions"][0]["choices"] == ["day-first", "month-first"]
     assert execute(shlex.split(found["commands"][0])[1:]) == 2
     assert "--time-format" in capsys.readouterr().err
-    told = inspected(capsys, str(file), "--timezone", "UTC", "--time-format", "day-first")
-    assert (told["decisions"], told["log"]) == ([], {"cases": 1, "events": 2, "variants": 1})
-    assert "--time-format day-first" in told["commands"][0]
+    answer = inspected(capsys, str(file), "--timezone", "UTC", "--time-format", "day-first")
+    assert (answer["decisions"], answer["log"]) == ([], {"cases": 1, "events": 2, "variants": 1})
+    assert "--time-format day-first" in answer["commands"][0]
 
 
 def test_a_day_and_a_time_of_day_in_two_columns_are_a_problem(
@@ -183,8 +183,8 @@ def test_a_folder_is_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "b.tsv: line 2: Timestamp is not a time" in capsys.readouterr().err
     (tmp_path / "c.csv").write_text("Case ID,Activity,Timestamp,more\n3,A,31/12/2020,x\n")
     assert execute(["risk", str(tmp_path)]) == 2
-    assert "c.csv" in (told := capsys.readouterr().err)
-    assert "'more'" in told
+    assert "c.csv" in (error := capsys.readouterr().err)
+    assert "'more'" in error
     (tmp_path / "log.xes").write_text("<log/>")
     assert execute(["inspect", str(tmp_path)]) == 2
     assert "several kinds" in capsys.readouterr().err
@@ -204,8 +204,8 @@ def test_the_configuration_says_the_same_as_the_flags(tmp_path: Path, capsys: py
     how = sources.load(config, {}).reading(lambda _: None)
     assert str(read_log(tmp_path / "log.csv", reading=how).time[0].astype("datetime64[ns]"))[:10] == "2020-03-05"
     bare = sources.load(None, {"process": {"timezone": "UTC"}})
-    told = sources.load(None, {"process": {"timezone": "UTC"}, "file": {"time_format": "day-first"}})
-    assert bare.digest == told.digest  # how a file is written is not part of what a release promises
+    configured = sources.load(None, {"process": {"timezone": "UTC"}, "file": {"time_format": "day-first"}})
+    assert bare.digest == configured.digest  # how a file is written is not part of what a release promises
     config.write_text('[file]\ntime_fromat = "x"\n')
     with pytest.raises(InputError, match="time_fromat"):
         sources.load(config, {})

@@ -23,7 +23,7 @@ LOGS = {
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_a_release_without_events_is_told(tmp_path: Path, name: str) -> None:
+def test_a_release_without_events_is_announced(tmp_path: Path, name: str) -> None:
     """Noise can leave no variant above the threshold: the release is announced, with nothing between begin and end."""
     import gzip
 
@@ -55,9 +55,9 @@ def _log(events: int, size: int) -> EventLog:
 @pytest.mark.parametrize(("events", "size"), [(2500, 10), (400, 4000), (3, 600_000)])
 def test_frames_are_cut_by_rows_and_by_bytes(events: int, size: int) -> None:
     """None above the megabyte that a broker takes, none above a thousand rows; the digest is of the rows as sent."""
-    told = list(frames("research", 1, _log(events, size)))
-    assert max(len(frame) for frame in told) < 1_000_000
-    decoded = [json.loads(frame) for frame in told]
+    announced = list(frames("research", 1, _log(events, size)))
+    assert max(len(frame) for frame in announced) < 1_000_000
+    decoded = [json.loads(frame) for frame in announced]
     inner = [frame for frame in decoded if frame["t"] == "events"]
     assert all(len(frame["rows"]) <= 1000 for frame in inner)
     assert [frame["first"] for frame in inner] == [
@@ -65,13 +65,13 @@ def test_frames_are_cut_by_rows_and_by_bytes(events: int, size: int) -> None:
     ]
     assert [row[0] for frame in inner for row in frame["rows"]] == [f"c{case}" for case in range(events)]
     digest = hashlib.sha256()
-    for frame in told[1:-1]:
+    for frame in announced[1:-1]:
         digest.update(frame[frame.index(b'"rows":') + 7 : -1])
     assert decoded[-1] == decoded[-1] | {"events": events, "sha256": digest.hexdigest()}
 
 
 @pytest.mark.parametrize(
-    ("failures", "raised", "told"),
+    ("failures", "raised", "announced"),
     [
         ([MessageSizeTooLargeError()], False, ["not_streamed"]),
         ([KafkaTimeoutError()], False, [None]),
@@ -81,8 +81,12 @@ def test_frames_are_cut_by_rows_and_by_bytes(events: int, size: int) -> None:
     ],
     ids=["too large", "a broker that comes back", "frames that time out", "not even the manifest", "no broker"],
 )
-def test_what_cannot_be_told_is_said_and_stops_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, failures: list[Exception], raised: bool, told: list[str | None]
+def test_a_failed_announcement_is_logged_and_stops_nothing(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    failures: list[Exception],
+    raised: bool,
+    announced: list[str | None],
 ) -> None:
     """Only a broker that is away ends the process: the next start announces the release again."""
     announce, sent = _announcer(tmp_path, failures)
@@ -93,8 +97,8 @@ def test_what_cannot_be_told_is_said_and_stops_nothing(
     else:
         announce("statistics", 3, manifest, str(tmp_path))
     heads = [json.loads(value) for to, _, value in sent if to == "veilstream.p.releases"]
-    assert [head.get("events") for head in heads] == told
-    assert ("could not be streamed" in caplog.text) == (told != [None] and not raised)
+    assert [head.get("events") for head in heads] == announced
+    assert ("could not be streamed" in caplog.text) == (announced != [None] and not raised)
 
 
 def test_a_release_that_cannot_be_read_back_is_announced_without_its_events(

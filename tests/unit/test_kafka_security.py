@@ -72,7 +72,7 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_no_tls_no_credentials_by_default() -> None:
-    """Plain text is the default, and says so to both clients."""
+    """Plain text is the default, and reports it to both clients."""
     assert Security().kafka_python() == {"security_protocol": "PLAINTEXT"}
     assert Security().faust() == {}
     assert Security().aiokafka() == {"security_protocol": "PLAINTEXT"}

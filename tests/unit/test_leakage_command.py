@@ -42,7 +42,7 @@ def test_json_has_the_documented_shape(log: str, capfd: pytest.CaptureFixture[st
     assert isinstance(found["states"], int)
 
 
-def test_one_release_tells_whether_the_next_step_forgets(log: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_release_shows_whether_the_next_step_forgets(log: str, capfd: pytest.CaptureFixture[str]) -> None:
     """By last activity and wide windows the chain mixes, also if there is one release alone; prefixes do not."""
     one = [log, "--split", "0.1", "--releases", "1", "--window", "8"]
     assert result(capfd, *one, "--states", "last")["extreme"] == {"backward": False, "forward": False}

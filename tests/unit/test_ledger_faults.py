@@ -13,7 +13,7 @@ from stream.ledger.sqlite import SqliteLedger
 from tests.entries import entry
 
 
-def test_a_ledger_that_a_crash_left_without_tables_is_made_anew(tmp_path: Path) -> None:
+def test_a_ledger_that_a_crash_left_without_tables_is_made_again(tmp_path: Path) -> None:
     """kill -9 between the file's creation and its tables: nothing was charged yet, so the next start continues."""
     path = tmp_path / "ledger.sqlite"
     with closing(sqlite3.connect(path, isolation_level=None)) as db:

@@ -147,6 +147,6 @@ def test_whether_a_ledger_is_a_copy(ledger: SqliteLedger) -> None:
 
 def test_why_a_held_release_did_not_leave() -> None:
     """In words, and with the code of held releases."""
-    told = ruled(ApprovalBody(decision="rejected", by="Ann", why="too early", at=9))
-    assert told == "held: rejected by Ann: too early"
-    assert of_record(told).code == "held"
+    reason = ruled(ApprovalBody(decision="rejected", by="Ann", why="too early", at=9))
+    assert reason == "held: rejected by Ann: too early"
+    assert of_record(reason).code == "held"

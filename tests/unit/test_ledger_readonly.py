@@ -62,7 +62,7 @@ def test_a_ledger_that_says_of_no_process_is_refused(ledger: Path) -> None:
             read(ledger)
 
 
-def test_a_reader_leaves_nothing_beside_the_ledger(ledger: Path) -> None:
+def test_a_reader_leaves_nothing_next_to_the_ledger(ledger: Path) -> None:
     """SQLite's log and its index would belong to the reader: to root, and the daemon could not write any more."""
     open_readonly(ledger)
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.sqlite"]

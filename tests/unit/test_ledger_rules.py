@@ -174,7 +174,7 @@ def test_what_each_kind_means_to_an_account(ledger: SqliteLedger) -> None:
         assert (one.erased, one.erased_releases) == (4, {1, 2, 4})
 
 
-def test_an_account_takes_in_what_stands(ledger: SqliteLedger) -> None:
+def test_an_account_takes_in_existing_entries(ledger: SqliteLedger) -> None:
     """The loser of a race for a number knows the winner's seal, not its own."""
     ledger.append(_entry("seal", cut="a", owner="winner"))
     second = SqliteLedger(ledger.path, "demo")

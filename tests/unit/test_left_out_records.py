@@ -88,7 +88,7 @@ def test_nobody_is_asked_where_nothing_is_left_out() -> None:
 
 
 @given(st.frozensets(st.sampled_from(sorted(BODIES)[:-1])), st.integers(0, 7), st.integers(0, 8))
-def test_what_was_left_out_once_is_folded_where_it_stands(left_out: frozenset[int], begin: int, split: int) -> None:
+def test_what_was_left_out_once_is_folded_at_its_place(left_out: frozenset[int], begin: int, split: int) -> None:
     """Records that Faust or the reader left out do not matter: the state and the cuts are those of a run without."""
     second = Reader()
     engine, wanted = Taking(Reader(left_out), second), _undisturbed()

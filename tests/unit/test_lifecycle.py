@@ -75,24 +75,24 @@ def test_one_transition_or_both(
 ) -> None:
     """The events of the transition stay, an event without one is a completion, and what is left out is counted by the
     words of XES; a word that is none of them is not repeated."""
-    told: list[str] = []
-    log = read_log(write(tmp_path), reading=Reading(lifecycle=lifecycle, say=told.append))  # type: ignore[operator]
+    notes: list[str] = []
+    log = read_log(write(tmp_path), reading=Reading(lifecycle=lifecycle, say=notes.append))  # type: ignore[operator]
     assert log.traces() == traces
     left = sum(int(part.split()[0]) for part in LEFT[lifecycle].split(", "))
-    assert f"lifecycle = {lifecycle}: {left} of 8 events left out ({_by_name(lifecycle)})" in told
-    assert f"lifecycle = {lifecycle}: {cases_lost} cases have no event left" in told
-    assert "Ann" not in "".join(told)
+    assert f"lifecycle = {lifecycle}: {left} of 8 events left out ({_by_name(lifecycle)})" in notes
+    assert f"lifecycle = {lifecycle}: {cases_lost} cases have no event left" in notes
+    assert "Ann" not in "".join(notes)
 
 
 def _by_name(lifecycle: str) -> str:
     return LEFT[lifecycle]
 
 
-def test_starts_and_completes_are_paired_and_the_others_are_told(tmp_path: Path) -> None:
+def test_starts_and_completes_are_paired_and_the_others_are_reported(tmp_path: Path) -> None:
     """By case, activity and instance: i2 has both, i1 waits forever, c too; the two of b were never started."""
-    told: list[str] = []
-    read_log(table(tmp_path), reading=Reading(lifecycle="both", say=told.append))
-    assert told[-1] == (
+    notes: list[str] = []
+    read_log(table(tmp_path), reading=Reading(lifecycle="both", say=notes.append))
+    assert notes[-1] == (
         "lifecycle = both: 1 starts have their complete; 2 starts and 2 completes have no partner, and stay"
     )
 
@@ -112,7 +112,7 @@ def test_a_log_without_the_column_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_flag_and_the_key_of_the_configuration_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--lifecycle` of a command and `process.lifecycle` leave the same events in, and both say so."""
+    """`--lifecycle` of a command and `process.lifecycle` leave the same events in, and both report it."""
     path, out = table(tmp_path, "state"), {}
     config = tmp_path / "c.toml"
     config.write_text('[process]\nlifecycle = "both"\ncolumns = { lifecycle = "state" }\n' + PLAIN)

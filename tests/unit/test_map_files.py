@@ -92,7 +92,7 @@ def test_the_start_has_another_name_than_an_activity(files: dict[str, bytes]) ->
 
 
 def test_bands_are_as_wide_as_the_intervals(files: dict[str, bytes]) -> None:
-    """Each line is as wide as its least count, and lies on a band as wide as its largest."""
+    """Each line is as wide as its least count, and is drawn on a band as wide as its largest."""
     root = ElementTree.fromstring(files["map.svg"])
     paths = [part for part in root.iter() if part.get("class") in ("edge", "edge-range")]
     bands, lines = (

@@ -80,7 +80,7 @@ def test_runs_begin_where_a_value_is_farthest_from_the_rest() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_every_time_stands_for_at_least_k_cases(seed: int) -> None:
+def test_every_time_is_a_mean_of_at_least_k_cases(seed: int) -> None:
     """Starts: each published value at least K times. Elapsed times of a pair of K cases: at least K times as well."""
     log, K = random_log(seed), 5
     time = microaggregated(log, K, "minutes", below(seed))
@@ -106,23 +106,23 @@ def test_sums_by_pair_are_kept_but_for_rounding(seed: int) -> None:
             assert abs(difference) <= len(bearers) * STEP / 2
 
 
-def one_beside_twenty(hours: int) -> EventLog:
+def one_among_twenty(hours: int) -> EventLog:
     """Twenty cases go a -> b in one hour, one goes c -> b in so many."""
     owner = [f"c{case}" for case in range(21) for _ in "ab"]
     times = [0, 1] * 20 + [0, hours]
     return EventLog.from_events(owner, list("ab") * 20 + list("cb"), np.asarray(times) * 60 * MINUTE, unit="ns")
 
 
-def test_a_rare_pair_tells_nothing_of_its_own() -> None:
+def test_a_rare_pair_reveals_no_time_of_its_own() -> None:
     """It takes what is published of the other times to its second activity. A mean of all 21 times to b would be
     (20 h + x) / 21, and x could be read off it, since 20 h is public."""
     for hours in (0, 22, 44):
-        published = timed(log := one_beside_twenty(hours), microaggregated(log, 20, "hours", below()))
+        published = timed(log := one_among_twenty(hours), microaggregated(log, 20, "hours", below()))
         assert [value for _, value in published["c", "b"]] == [60 * MINUTE]
         assert {value for _, value in published["a", "b"]} == {60 * MINUTE}
 
 
-def test_a_single_step_tells_nothing() -> None:
+def test_a_single_step_reveals_nothing() -> None:
     """Twenty-five cases, one of which has a second event: no mean is of K cases, so its time is none."""
     owner, hours = [f"c{case}" for case in range(25)], [0] * 25
     log = EventLog.from_events([*owner, "c0"], ["a"] * 25 + ["b"], np.asarray([*hours, 7]) * 60 * MINUTE, unit="ns")
@@ -161,7 +161,7 @@ def test_cohorts_pay_what_they_owe(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_is_not_told_changes_nothing(seed: int) -> None:
+def test_what_is_not_released_changes_nothing(seed: int) -> None:
     """Other times of the cases that are pending in the end: the same bytes were published, from the first cohort on.
     Pending times can be reported later, so they must not be reported now."""
     K, parts = 5, [random_log(100 * seed + part, 8) for part in range(3)]
@@ -196,7 +196,7 @@ def slowed(log: EventLog, pairs: set[Any]) -> EventLog:
     return replace(log, time=time)
 
 
-def test_a_rare_pair_of_cohorts_is_told_once_k_cases_have_it() -> None:
+def test_a_rare_pair_of_cohorts_is_released_once_k_cases_have_it() -> None:
     """Three cohorts of 20 cases; eight of each go a -> b in an hour. The third cohort makes them K = 20 and pays for
     the others: 24 hours on its eight events, and the mean over all is one hour."""
     pending: dict[Any, Any] = {}
@@ -223,7 +223,7 @@ def test_an_erased_case_leaves_nothing_pending_of_its_pairs() -> None:
     assert [tuple(one) for one in left] == [("a", "b", 0, 0, 0, None), ("z", "z", 1, 1, 7, None)]
 
 
-def test_times_are_dealt_out_whoever_they_are_from() -> None:
+def test_times_are_dealt_out_regardless_of_their_case() -> None:
     """Forty cases, half quick: over 400 deals each case shows the slow mean half of the time, within 5 sigma."""
     owner = [f"c{case}" for case in range(40) for _ in "ab"]
     hours = [hour for case in range(40) for hour in (0, 1 if case < 20 else 9)]

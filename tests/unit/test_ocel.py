@@ -88,16 +88,16 @@ def test_what_flattening_does_to_counts_is_said(log: Path) -> None:
     """One event left out, one counted twice, one order of two that repeats an activity by its items."""
     notes: list[str] = []
     read_log(log, reading=Reading(object_type="order", say=notes.append))
-    told = "\n".join(notes)
-    assert "2 cases, 6 events; 1 of 6 events have no such object and are left out" in told
-    assert "convergence: events of several cases are counted in each (1); 1 of the 6 are such copies" in told
-    assert "divergence: 1 of 2 cases by 'item' repeat an activity for different objects" in told
+    printed = "\n".join(notes)
+    assert "2 cases, 6 events; 1 of 6 events have no such object and are left out" in printed
+    assert "convergence: events of several cases are counted in each (1); 1 of the 6 are such copies" in printed
+    assert "divergence: 1 of 2 cases by 'item' repeat an activity for different objects" in printed
     notes.clear()
     read_log(log, reading=Reading(object_type="item", say=notes.append))
-    told = "\n".join(notes)
-    assert "4 cases, 6 events; 1 of 6 events" in told
-    assert "events of several cases are counted in each (1); 1 of the 6" in told
-    assert "divergence: none" in told
+    printed = "\n".join(notes)
+    assert "4 cases, 6 events; 1 of 6 events" in printed
+    assert "events of several cases are counted in each (1); 1 of the 6" in printed
+    assert "divergence: none" in printed
 
 
 def test_without_a_type_the_types_are_listed(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from stream.commands import _options as options
 
 
 @dataclass(frozen=True)
-class Known:
+class Knowledge:
     """A group with one option that has a name of its own."""
 
     length: Annotated[int, typer.Option("--bk-length")] = 2
@@ -28,7 +28,7 @@ def program(seen: list[object]) -> typer.Typer:
     @options.grouped
     def command(
         log: Path,
-        known: Known = Known(),
+        known: Knowledge = Knowledge(),
         reading: Reading = Reading(),  # noqa: B008 - frozen
         seed: Annotated[int, typer.Option()] = 0,
     ) -> None:
@@ -44,7 +44,7 @@ def test_a_group_is_given_as_an_object() -> None:
     seen: list[object] = []
     words = ["--bk", "A,B", "a.csv", "--seed", "7", "--bk", "C", "--columns", "case=id", "--separator", "tab"]
     assert CliRunner().invoke(program(seen), words).exit_code == 0
-    assert seen[:2] == [Path("a.csv"), Known(2, ["A,B", "C"])]
+    assert seen[:2] == [Path("a.csv"), Knowledge(2, ["A,B", "C"])]
     assert seen[3] == 7
     reading = seen[2]
     assert isinstance(reading, Reading)

@@ -109,7 +109,7 @@ def test_the_chain_names_the_last_one_and_counts_all(tmp_path: Path) -> None:
 
 
 def test_a_pipeline_by_itself_has_nothing_elsewhere(tmp_path: Path) -> None:
-    """Neither charges nor numbers of other publications, until a service says so."""
+    """Neither charges nor numbers of other publications, until a service passes them."""
     with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
         one = service.pipelines["p"]
         alone = pipeline.Pipeline(one.spec, one.ledger, one.store, one.folder, one.pseudonyms, one.audience)
@@ -256,25 +256,25 @@ def test_audits_of_the_next_release_see_this_one(tmp_path: Path) -> None:
 
 def test_a_mirror_has_the_operators_files_before_the_seal(tmp_path: Path) -> None:
     """A host that takes over finds what the seal names."""
-    told: list[tuple[str, str, list[str]]] = []
+    mirrored: list[tuple[str, str, list[str]]] = []
 
-    class Told:
+    class Mirror:
         def put_release(self, publication: str, temporary: str, folder: Path) -> None:
-            told.append((publication, temporary, sorted(path.name for path in folder.iterdir())))
+            mirrored.append((publication, temporary, sorted(path.name for path in folder.iterdir())))
             assert [entry for entry in service.ledger.entries() if entry.kind == "seal"] == []
 
     with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
-        service.pipelines["p"].mirror = Told()  # type: ignore[assignment]
+        service.pipelines["p"].mirror = Mirror()  # type: ignore[assignment]
         service.pipelines["p"].attempt(_attempt())
         (seal,) = (entry for entry in service.ledger.entries() if entry.kind == "seal")
-    assert told == [("p", seal.body.operator, ["audit.json", "digests.json", "memory.json", "variants.parquet"])]
+    assert mirrored == [("p", seal.body.operator, ["audit.json", "digests.json", "memory.json", "variants.parquet"])]
 
 
 RARE = ("ab",) * 6 + ("ac",)
 
 
 def test_a_release_that_the_gate_refuses_is_repaired(tmp_path: Path) -> None:
-    """One case is alone until c is gone: the audit says so, with the reason that was; what passes needs none."""
+    """One case is alone until c is gone: the audit reports it, with the reason that was; what passes needs none."""
     for traces, decision in (
         (RARE, {"decision": "repaired", "reasons": ["ka: 1 is below 2"]}),
         (("ab",) * 6, {"decision": "passed", "reasons": []}),

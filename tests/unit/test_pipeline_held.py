@@ -92,22 +92,22 @@ def test_a_cut_behind_a_held_release_waits_where_it_shall(tmp_path: Path) -> Non
 @pytest.mark.parametrize("approval", ["required", "none"])
 def test_a_mirror_has_the_bytes_of_a_held_release_before_the_seal(tmp_path: Path, approval: str) -> None:
     """Another host publishes those after an approval; a release that is held by nobody is not mirrored so."""
-    told: list[tuple[str, str]] = []
+    mirrored: list[tuple[str, str]] = []
 
-    class Told:
+    class Mirror:
         def put_release(self, *_: Any) -> None:
             """The operator's files."""
 
         def put_held(self, publication: str, temporary: str, folder: Path) -> None:
             assert (folder / "manifest.json").is_file()
             assert "seal" not in _kinds(service)
-            told.append((publication, temporary))
+            mirrored.append((publication, temporary))
 
     with _service(tmp_path, _settings({**HELD, "approval": approval})) as service:
-        service.pipelines["p"].mirror = Told()  # type: ignore[assignment]
+        service.pipelines["p"].mirror = Mirror()  # type: ignore[assignment]
         service.pipelines["p"].attempt(_attempt())
         (seal,) = (entry for entry in service.ledger.entries() if isinstance(entry, SealEntry))
-    assert told == ([("p", seal.body.temporary)] if approval == "required" else [])
+    assert mirrored == ([("p", seal.body.temporary)] if approval == "required" else [])
 
 
 def test_of_several_held_releases_the_first_is_waited_for(tmp_path: Path) -> None:

@@ -71,11 +71,11 @@ def _kinds(service: ReleaseService) -> list[str]:
 def test_the_steps_in_their_order(tmp_path: Path) -> None:
     """Each boundary is passed once, in order; the ledger has the seal before the announcement."""
     passed: list[str] = []
-    told: list[tuple[str, int, str]] = []
+    published: list[tuple[str, int, str]] = []
 
     def publish(name: str, number: int, manifest: Any, folder: str) -> None:
         assert manifest["sequence"] == number
-        told.append((name, number, folder))
+        published.append((name, number, folder))
         assert (Path(folder.removeprefix("file://")) / "manifest.json").exists()
 
     with _service(tmp_path, _settings({"mechanism": IDENTITY}), passed.append, publish) as service:
@@ -83,7 +83,7 @@ def test_the_steps_in_their_order(tmp_path: Path) -> None:
         assert (decision.status, decision.sequence, decision.cut) == ("sealed", 1, "p@1.0.0")
         assert passed == list(BOUNDARIES)
         assert _kinds(service) == ["seal", "published"]
-        assert [one[:2] for one in told] == [("p", 1)]
+        assert [one[:2] for one in published] == [("p", 1)]
         assert service.pipelines["p"].attempt(_attempt("p@2.0.0")).sequence == 2
     first, second = _public(tmp_path, 1), _public(tmp_path, 2)
     assert (first["sequence"], first["previous"], second["sequence"], second["previous"]) == (1, None, 2, 1)
@@ -162,7 +162,7 @@ def test_a_refusal_says_why_where_and_how_much(tmp_path: Path) -> None:
         ({"min_ka": 200, "on_violation": "warn"}, {"decision": "passed", "reasons": []}),
     ],
 )
-def test_what_the_gate_decided_stands_in_the_audit(tmp_path: Path, gate: Any, decision: Any) -> None:
+def test_what_the_gate_decided_is_in_the_audit(tmp_path: Path, gate: Any, decision: Any) -> None:
     """Passed, or warned with its reasons; and the bounds."""
     with _service(tmp_path, _settings({"mechanism": IDENTITY, "gate": gate})) as service:
         found = service.pipelines["p"].attempt(_attempt())
@@ -234,8 +234,8 @@ def test_a_release_needs_free_space(
         if fits:
             assert service.pipelines["p"].attempt(_attempt()).status == "sealed"
         else:
-            told = f"{free} bytes are free, a release needs min_free_bytes = 1000"
-            with pytest.raises(UnavailableError, match=told):
+            message = f"{free} bytes are free, a release needs min_free_bytes = 1000"
+            with pytest.raises(UnavailableError, match=message):
                 service.pipelines["p"].attempt(_attempt())
             assert service.ledger.count() == 0
 

@@ -25,7 +25,7 @@ AMOUNTS = [
 
 @pytest.mark.parametrize("amount", AMOUNTS)
 @pytest.mark.parametrize("digits", [None, 3, 6])
-def test_what_is_told_is_never_less(amount: Fraction, digits: int | None) -> None:
+def test_a_printed_amount_is_never_less(amount: Fraction, digits: int | None) -> None:
     """And not more than the last digit above."""
     said = Fraction(format_amount(amount, digits))
     assert amount <= said <= amount * (1 + Fraction(10) ** (1 - (digits or 16)))

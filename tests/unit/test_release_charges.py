@@ -103,9 +103,9 @@ def test_a_cut_that_was_charged_enough_is_drawn(tmp_path: Path, epsilon: str) ->
     assert spent == Charge(Fraction(1), Fraction(1, 10**6))
 
 
-def test_what_is_drawn_for_a_burned_number_is_charged_anew(tmp_path: Path) -> None:
+def test_what_is_drawn_for_a_burned_number_is_charged_again(tmp_path: Path) -> None:
     """Three draws that were visible, two of them lost before anybody noted that they were published: three charges, and
-    the third manifest says so."""
+    the third manifest reports it."""
     for _ in range(2):
         with pytest.raises(Aborted):
             _decide(tmp_path, "0.5", at=at_nth("renamed", 1, abort))
@@ -183,7 +183,7 @@ def test_what_was_burned_of_such_a_series_is_not_drawn_again(tmp_path: Path) -> 
 
 
 def test_the_terms_of_such_a_series_are_looked_at_when_it_starts(tmp_path: Path) -> None:
-    """Not at the next release, when an alarm at night would be the first to say so."""
+    """Not at the next release, when an alarm at night would be the first to report it."""
     assert _decide(tmp_path, "1", gate=ONCE)[0].status == "sealed"
     with pytest.raises(RefusedError, match="declared for the life of a publication"):
         _decide(tmp_path, "1, cases_per_person = 2", gate=ONCE)

@@ -18,7 +18,7 @@ def record(sequence: int) -> ReleaseRecord:
 
 
 @pytest.mark.parametrize("far", [None, 0, 1, 3, 9])
-def test_what_is_out_of_reach_is_read_anew(far: int | None) -> None:
+def test_what_is_out_of_reach_is_read_again(far: int | None) -> None:
     """Two at the start, four later; every one can be asked for, and what is in reach is the same object each time."""
     reads: list[int] = []
 
@@ -39,7 +39,7 @@ def test_what_is_out_of_reach_is_read_anew(far: int | None) -> None:
     assert all((earlier[place] is earlier[place]) == (place >= kept) for place in range(6))
 
 
-def test_what_was_written_anew_takes_its_place() -> None:
+def test_what_was_written_again_takes_its_place() -> None:
     """In reach it replaces the record; out of reach the file is the record."""
     earlier = Earlier(lambda key: record(key[1]), [("", 1), ("", 2), ("", 3)], 1)
     rest = record(3)

@@ -80,7 +80,7 @@ def test_process_and_name_cannot_be_mistaken_for_another_pair() -> None:
 def test_a_series_that_began_before_keeps_its_pseudonyms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A seal without the mark: the next release names the persons as before; its audit says so, and so does migrate."""
+    """A seal without the mark: the next release names the persons as before; its audit reports it, as does migrate."""
     with monkeypatch.context() as patch:
         patch.setattr(Account, "resource_form", "key")
         before, _ = release(tmp_path / "one", "admission")

@@ -34,7 +34,7 @@ def _without_d(source: EventLog) -> Build:
     return Build(source.select_events(kept), np.arange(source.n_cases), ("activity",))
 
 
-def test_the_release_is_measured_beside_the_source() -> None:
+def test_the_release_is_measured_next_to_the_source() -> None:
     """abd is the one unique case of four; without d it is none, and a survivor of neither."""
     source = _source()
     found = Risk(points=("all",)).measure(_context(source), {})
@@ -136,7 +136,7 @@ def test_utility_of_a_release_that_lost_an_activity() -> None:
     assert found["mining"]["dfg_error"] == pytest.approx(2 / 15)  # start and end count as activities
 
 
-def test_beyond_the_bound_utility_is_a_lower_bound_and_says_so() -> None:
+def test_beyond_the_bound_utility_is_a_lower_bound_and_is_marked() -> None:
     """With one pair allowed the bound is taken; here it meets the exact value."""
     source = _source()
     found = Utility(most_pairs=1).measure(_context(source, _without_d(source)), {})

@@ -118,7 +118,7 @@ def test_utility_json(log: str, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_ordinal_times_are_not_compared(log: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A release whose times are but places in the trace has no durations: null, and a line that says so."""
+    """A release whose times are but places in the trace has no durations: null, and a line that reports it."""
     path = tmp_path / "released.csv"
     lines = ["case:concept:name,concept:name,time:timestamp"]
     lines += ["9,a,1970-01-01T00:00:00+00:00", "9,b,1970-01-01T00:00:01+00:00", "8,a,1970-01-01T00:00:00+00:00"]

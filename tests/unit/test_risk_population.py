@@ -33,7 +33,7 @@ def _dense(codes: Codes) -> Codes:
 
 
 @pytest.mark.slow
-def test_a_two_percent_sample_tells_the_population() -> None:
+def test_a_two_percent_sample_predicts_the_population() -> None:
     """18 of 20 seeded tries within .05 of the truth, the mean of five runs each (issue's own bound)."""
     near = 0
     for seed in range(20):
@@ -49,7 +49,7 @@ def test_a_two_percent_sample_tells_the_population() -> None:
 
 def test_data_without_a_copula_structure_show_their_error() -> None:
     """z = x + y mod 12: pairs are independent, the triple is not. Every model of pairs calls far too many unique, and
-    the fit says so; the same columns drawn independently fit."""
+    the fit reports it; the same columns drawn independently fit."""
     rng = np.random.default_rng(1)
     x, y, z = rng.integers(0, 12, (3, 1000))
     tied, free = estimate(np.stack((x, y, (x + y) % 12), axis=1), N), estimate(np.stack((x, y, z), axis=1), N)

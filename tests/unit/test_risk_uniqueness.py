@@ -79,7 +79,7 @@ def test_per_column_drops_the_last_event_and_case_na() -> None:
     assert trace_uniqueness(log, "E", "all").points[0].unique_mean == 1.0
 
 
-def test_per_column_forgets_which_values_stood_together() -> None:
+def test_per_column_forgets_which_values_were_together() -> None:
     """(a, x), (b, y) against (a, y), (b, x): distinguished by joint points, not column by column."""
     log = EventLog.from_events(
         ["1", "1", "2", "2"],
@@ -223,7 +223,7 @@ def test_an_update_touches_only_what_changed() -> None:
 
 
 def test_a_final_index_follows_no_other_log() -> None:
-    """It answers as any other, keeps nothing of what an update would be compared with, and says so."""
+    """It answers as any other, keeps nothing of what an update would be compared with, and reports it."""
     log = EventLog.from_traces([("ab", None), ("abc", None), ("b", None)])
     seen = KnownColumns(("activity",))
     one, other = TraceIndex.build(log, seen, final=True), TraceIndex.build(log, seen)

@@ -33,7 +33,7 @@ class Listed:
                 yield Arrival(here, record, len(record.rows) if isinstance(record, Delta) else 0)
 
 
-class Told:
+class RecordedLoop:
     """Writes down what the loop asks for; `erased`: it saves by itself after a record, as after an erasure."""
 
     def __init__(self, new_events: int, every: int, *, erased: bool = False) -> None:
@@ -70,55 +70,55 @@ class Told:
 
 def test_a_cut_is_decided_before_the_state_is_saved() -> None:
     """Fold, decide, settle, and the state is saved behind the record only."""
-    told = Told(2, 100)
-    told.runner.run(Listed(delta(0, 1), delta(1, 1)))
-    assert told.steps == [
+    recorder = RecordedLoop(2, 100)
+    recorder.runner.run(Listed(delta(0, 1), delta(1, 1)))
+    assert recorder.steps == [
         *("before 0", "settled", "folded 0"),
         *("before 1", "decide p/1/0/0", "settled", "folded 1", "save 1"),
     ]
 
 
-def test_the_state_is_saved_after_so_many_events_and_they_are_counted_anew() -> None:
+def test_the_state_is_saved_after_so_many_events_and_the_count_restarts() -> None:
     """Records without a cut; ticks are not events."""
-    told = Told(100, 4)
-    told.runner.run(Listed(delta(0, 3), Tick(at=3 * S), delta(3, 3), delta(6, 3), delta(9, 3)))
-    assert told.saves() == ["save 2", "save 4"]
+    recorder = RecordedLoop(100, 4)
+    recorder.runner.run(Listed(delta(0, 3), Tick(at=3 * S), delta(3, 3), delta(6, 3), delta(9, 3)))
+    assert recorder.saves() == ["save 2", "save 4"]
 
 
 def test_what_the_host_saved_is_not_saved_again() -> None:
     """After an erasure the host writes every generation itself."""
-    told = Told(2, 1, erased=True)
-    told.runner.run(Listed(delta(0, 2), delta(2, 2)))
-    assert told.saves() == []
+    recorder = RecordedLoop(2, 1, erased=True)
+    recorder.runner.run(Listed(delta(0, 2), delta(2, 2)))
+    assert recorder.saves() == []
 
 
 @pytest.mark.parametrize("command", [Command(name="erase"), Command(name="dance")])
 def test_a_command_that_cannot_be_obeyed_is_left_out(command: Command) -> None:
     """Refused by the host or by the fold: the position continues, and so does the stream."""
-    told = Told(2, 100)
-    told.runner.run(Listed(delta(0, 1), command, delta(1, 1)))
-    assert [step.split(":")[0] for step in told.steps if step.startswith("refused")] == ["refused 1"]
-    assert told.saves() == ["save 2"]
+    recorder = RecordedLoop(2, 100)
+    recorder.runner.run(Listed(delta(0, 1), command, delta(1, 1)))
+    assert [step.split(":")[0] for step in recorder.steps if step.startswith("refused")] == ["refused 1"]
+    assert recorder.saves() == ["save 2"]
 
 
 def test_an_error_amid_a_record_leaves_the_state_marked() -> None:
     """The position is of the record before, and the state is not whole: it must not be saved."""
-    told = Told(2, 100)
+    recorder = RecordedLoop(2, 100)
 
     def failing(_cut: Cut) -> None:
         raise OSError("the disk is full")
 
-    told.decide = failing  # type: ignore[method-assign]
+    recorder.decide = failing  # type: ignore[method-assign]
     with pytest.raises(OSError, match="full"):
-        told.runner.run(Listed(delta(0, 1), delta(1, 1)))
-    assert (told.runner.position, told.runner.between_records, told.saves()) == (0, False, [])
+        recorder.runner.run(Listed(delta(0, 1), delta(1, 1)))
+    assert (recorder.runner.position, recorder.runner.between_records, recorder.saves()) == (0, False, [])
 
 
 def test_a_stop_is_obeyed_between_records_and_the_next_run_goes_on_there() -> None:
     """Records that the state has are not taken twice."""
-    told, source = Told(100, 100), Listed(delta(0, 1), delta(1, 1), delta(2, 1))
-    told.runner.run(source, lambda: told.runner.position >= 1)
-    assert (told.runner.position, told.runner.between_records) == (1, True)
-    told.runner.run(source)
-    assert told.runner.position == 2
-    assert told.runner.fold.accounting("p")["seen"] == 3
+    recorder, source = RecordedLoop(100, 100), Listed(delta(0, 1), delta(1, 1), delta(2, 1))
+    recorder.runner.run(source, lambda: recorder.runner.position >= 1)
+    assert (recorder.runner.position, recorder.runner.between_records) == (1, True)
+    recorder.runner.run(source)
+    assert recorder.runner.position == 2
+    assert recorder.runner.fold.accounting("p")["seen"] == 3

@@ -30,7 +30,7 @@ def test_the_first_dp_release_may_not_wait_for_the_data(tmp_path: Path, first: s
     assert load(tmp_path, window, PRIVATE, "gate = { public_cut = true }")
 
 
-def test_a_fixed_first_moment_tells_nothing(tmp_path: Path) -> None:
+def test_a_fixed_first_moment_reveals_nothing(tmp_path: Path) -> None:
     """A date that is in the configuration is not a function of the data."""
     window = 'window = { every = "7d", time = "event", first = { until = "2020-01-01T00:00:00Z" } }'
     assert load(tmp_path, window, PRIVATE)

@@ -125,7 +125,7 @@ def test_a_column_makes_an_event_where_it_changed() -> None:
     assert left_out(toasted, STATUS) == "unchanged"
 
 
-def test_an_update_without_the_row_before_it_is_told() -> None:
+def test_an_update_without_the_row_before_it_is_reported() -> None:
     """PostgreSQL sends no `before` without REPLICA IDENTITY FULL: whether a column changed is not guessed."""
     assert refusal(postgres("u", None, customer()), STATUS) == "no_before"
     assert len(read(postgres("u", None, customer()), {"activity": "touched", "case": "row.id"})) == 1
@@ -273,7 +273,7 @@ def test_changes_of_oracle_that_share_a_number_are_two() -> None:
     assert len(ids) == 2
 
 
-def test_a_template_without_its_value_is_told() -> None:
+def test_a_template_without_its_value_is_reported() -> None:
     """A path that leads nowhere makes no activity with a hole in it."""
     mapping = {"activity": "to {after.stage}", "case": "row.id"}
     assert refusal(postgres("c", None, customer()), mapping) == "mapping"

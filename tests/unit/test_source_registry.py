@@ -167,7 +167,7 @@ def test_bad_avro_records_have_a_reason_each(registry: SchemaRegistry) -> None:
     assert refusal(source, framed(registry.register("j", '{"type": "object"}', "JSON"), b"{}")) == "schema_type"
 
 
-def test_a_number_is_a_time_where_its_unit_is_told(registry: SchemaRegistry) -> None:
+def test_a_number_is_a_time_if_its_unit_is_declared(registry: SchemaRegistry) -> None:
     """`time_unit` says what a bare long counts."""
     plain = {**FIRST, "fields": [*FIELDS[:2], {"name": "at", "type": "long"}, FIELDS[3]]}
     number = registry.register("orders-value", json.dumps(plain))
@@ -330,7 +330,7 @@ def test_a_struct_that_is_no_json_has_a_reason(registry: SchemaRegistry, tmp_pat
     assert refusal(source, framed(number, b"\x00" + message.SerializeToString())) == "body"
 
 
-def test_a_machine_without_room_says_nothing_of_a_schema(
+def test_a_machine_without_room_reports_no_schema(
     registry: SchemaRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No folder for temporary files, and a protoc that is killed or cannot write: asked again, then read."""

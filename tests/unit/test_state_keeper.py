@@ -94,7 +94,7 @@ def test_changes_that_make_nothing_grow_end_in_a_whole_state(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("why", ["erased", "retention", "rules"])
-def test_two_whole_states_after_what_no_change_can_tell(tmp_path: Path, why: str) -> None:
+def test_two_whole_states_after_what_no_change_can_represent(tmp_path: Path, why: str) -> None:
     """A case that left is in no file after the second one; then changes continue."""
     one = Process(tmp_path, retention=30 * S if why == "retention" else None)
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""`status` of a coordinator that is gone, hangs or gets nothing: it says so, and exits 4."""
+"""`status` of a coordinator that is gone, hangs or gets nothing: it reports it, and exits 4."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEARTBEAT = 300.0
 """Long, so that a busy machine does not make three of them pass."""
 
 
-def told(folder: Path, **changed: Any) -> Path:
+def status_of(folder: Path, **changed: Any) -> Path:
     """The status file of a coordinator that lives and moves, but for what is changed."""
     (folder / "operator").mkdir(exist_ok=True)
     engine = CoordinatorSnapshot(Fold(FoldRules(())), 7, 6, Anchor("log"), None)
@@ -47,17 +47,17 @@ def gone() -> int:
 
 def test_one_that_moves_is_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its process and age are shown; a build that takes minutes is a move."""
-    code, said = asked(told(tmp_path), capsys)
+    code, said = asked(status_of(tmp_path), capsys)
     assert code == 0
     assert f"process {os.getpid()} on {socket.gethostname()}, " in said
     assert said.rstrip().count(" s ago:") == 0
     now = time.time()
-    assert asked(told(tmp_path, moved=now - 6000, busy_seconds=5999.0), capsys)[0] == 0
+    assert asked(status_of(tmp_path, moved=now - 6000, busy_seconds=5999.0), capsys)[0] == 0
 
 
 def test_one_that_ended_long_ago_is_no_longer_active(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file says `active` forever; its age contradicts it."""
-    code, said = asked(told(tmp_path, at=time.time() - 26 * 60, pid=gone()), capsys)
+    code, said = asked(status_of(tmp_path, at=time.time() - 26 * 60, pid=gone()), capsys)
     assert code == 4
     assert " s ago: its process has ended" in said
 
@@ -65,21 +65,21 @@ def test_one_that_ended_long_ago_is_no_longer_active(tmp_path: Path, capsys: pyt
 def test_one_that_is_silent_elsewhere_or_hangs_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another host's process cannot be asked for; three heartbeats of silence say enough."""
     silent = time.time() - 3 * HEARTBEAT - 1
-    code, said = asked(told(tmp_path, at=silent, host="another", pid=gone()), capsys)
+    code, said = asked(status_of(tmp_path, at=silent, host="another", pid=gone()), capsys)
     assert (code, "not been heard of since" in said) == (4, True)
-    code, said = asked(told(tmp_path, at=silent), capsys)
+    code, said = asked(status_of(tmp_path, at=silent), capsys)
     assert (code, "not been heard of since" in said) == (4, True)
 
 
 def test_without_ingest_nothing_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The coordinator lives and gets not even a heartbeat."""
-    code, said = asked(told(tmp_path, moved=time.time() - 3 * HEARTBEAT - 1), capsys)
+    code, said = asked(status_of(tmp_path, moved=time.time() - 3 * HEARTBEAT - 1), capsys)
     assert (code, "ingest" in said) == (4, True)
 
 
 def test_a_file_of_before_is_read_by_its_age(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It names neither host nor heartbeat."""
-    file = told(tmp_path) / "operator" / "status.json"
+    file = status_of(tmp_path) / "operator" / "status.json"
     old = {k: v for k, v in json.loads(file.read_text()).items() if k not in ("host", "heartbeat", "moved")}
     file.write_text(json.dumps(old))
     assert asked(tmp_path, capsys)[0] == 0

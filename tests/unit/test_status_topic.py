@@ -274,7 +274,7 @@ def test_only_coordinators_write_it_and_only_operators_read_it() -> None:
     assert operations["ingest"] == {"Describe", "DescribeConfigs"}
 
 
-def test_a_configuration_without_a_source_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_configuration_without_a_source_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It names no broker."""
     path = tmp_path / "c.toml"
     path.write_text('[process]\nname = "p"\n')

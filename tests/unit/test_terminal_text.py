@@ -80,7 +80,7 @@ def test_names_in_error_lines_are_text(tmp_path: Path, capfd: pytest.CaptureFixt
 def test_released_events_hold_control_characters_as_escapes() -> None:
     """The topic's JSON: printing a frame runs nothing, and decoding it returns the sealed values."""
     one = EventLog.from_events(["c"], [LABEL], [0], [LABEL], unit="ns")
-    told = list(frames("p", 1, one))
-    assert FORBIDDEN.findall(b"".join(told).decode()) == []
-    (_, events, _) = map(msgspec.json.decode, told)
+    announced = list(frames("p", 1, one))
+    assert FORBIDDEN.findall(b"".join(announced).decode()) == []
+    (_, events, _) = map(msgspec.json.decode, announced)
     assert events["rows"][0][1::2] == [LABEL, LABEL]

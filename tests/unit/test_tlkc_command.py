@@ -90,7 +90,7 @@ def test_relative_times_leave_with_the_source_anchor(source: Path, tmp_path: Pat
     assert result["suppressed"] == [["a", 1], ["b", 0], ["c", 2]]
 
 
-def test_resources_get_pseudonyms_unless_told(source: Path, tmp_path: Path) -> None:
+def test_resources_get_pseudonyms_by_default(source: Path, tmp_path: Path) -> None:
     """Names of resources leave only with --keep-resources."""
     out = tmp_path / "out.xes"
     arguments = ["anonymize", str(source), "-o", str(out), "--attribute", "re", "--K", "2", "--L", "1", "--C", "1"]
@@ -214,7 +214,7 @@ def test_a_case_without_any_event_is_not_said_to_be_suppressed() -> None:
     assert build.public["suppressed"]["cases"] == build.cases_dropped == 1
 
 
-def test_a_cohort_tells_of_its_local_suppression_what_a_release_of_tlkc_does() -> None:
+def test_a_cohort_states_of_its_local_suppression_what_a_release_of_tlkc_does() -> None:
     """The minimality audit for the operator, the reasons as counts and the risks in the promise for everybody."""
     log = EventLog.from_traces([("ab", "x"), ("ab", "y"), ("ab", "x"), ("ab", "y"), ("ba", "x")], "sensitive")
     exposure = Exposure(log, np.ones(5, dtype=np.bool_), ("sensitive",), 0)

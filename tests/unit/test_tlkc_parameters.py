@@ -145,7 +145,7 @@ def test_a_unit_finer_than_the_log_is_seen() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tlkc", "tlkc-cohorts", "lcs-start"])
-def test_a_promise_says_nothing_of_sensitive_values_where_nothing_bounds_them(kind: str) -> None:
+def test_a_promise_omits_sensitive_values_that_nothing_bounds(kind: str) -> None:
     """C = 1 is the bound of every share: a sentence on it would sound like a promise."""
     from stream.release.mechanisms import mechanism
 

@@ -140,7 +140,7 @@ def test_days_begin_by_the_clock_that_is_named() -> None:
 
 
 def test_a_release_by_the_clock_of_the_log(tmp_path: Any) -> None:
-    """The released times are days of that clock, its promise says so, and the check of what was released agrees."""
+    """The released times are days of that clock, its promise reports it, and the check of what was released agrees."""
     exposure = Exposure(nights(), np.ones(1, dtype=bool), (), 0)
     for clock, days in (("utc", [0, 0]), ("log", [0, 1])):
         chosen = mechanism({"kind": "tlkc", "knowledge": "rel", "T": "days", "K": 1, "clock": clock})

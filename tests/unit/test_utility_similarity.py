@@ -74,7 +74,7 @@ def test_exact_up_to_the_bound_and_sampled_beyond() -> None:
     assert sampled == likeness(log, log, most=32)
 
 
-def test_a_sample_stands_for_the_whole() -> None:
+def test_a_sample_represents_the_whole() -> None:
     """The frequent half keeps its counts; the others of the sample together weigh what all others do."""
     import numpy as np
 

@@ -73,7 +73,7 @@ def test_a_dp_publication_alone(limit: float | None, word: str) -> None:
     assert found.verdict == word
 
 
-def test_a_dp_claim_is_void_beside_another_publication_of_the_same_cases() -> None:
+def test_a_dp_claim_is_void_with_another_publication_of_the_same_cases() -> None:
     """And the other one has a verdict of its own."""
     void, other = verdicts({"dp": [budget(2.0)], "plain": [audit(1, ALL)]}, {})
     assert (void.verdict, void.void_by) == ("DP VOID", ("plain",))
@@ -105,7 +105,7 @@ def local(number: int, *below: int | None, **bounds: float) -> dict[str, Any]:
     return audit(number, {**ALL, **bounds}, mechanism=kind, cohorts=cohorts)
 
 
-def test_safe_needs_a_bound_on_what_the_rules_of_local_suppression_tell() -> None:
+def test_safe_needs_a_bound_on_what_the_rules_of_local_suppression_reveal() -> None:
     """The rules are public, so every recipient knows them. The worst of all cohorts counts, not the newest one."""
     (found,) = verdicts({"p": [local(1, 3), local(2, 3, 13, 4)]}, {})
     assert (found.verdict, found.not_gated) == ("LIMITED", ())

@@ -118,7 +118,7 @@ def test_another_layout_is_left_to_the_general_reader(tmp_path: Path, old: str, 
         "1970-01-01T00:00:00.123456+00:00", "1970-01-01T00:00:00.123456789+00:00", "19700101T000000.000+0000",
     ],
 )  # fmt: skip
-def test_times_in_other_forms_beside_our_own_are_the_same_moments(tmp_path: Path, text: str) -> None:
+def test_times_in_other_forms_next_to_our_own_are_the_same_moments(tmp_path: Path, text: str) -> None:
     """Other offsets, other precision, the first and the last year."""
     path = tmp_path / "log.xes"
     write_log(_log(), path)

@@ -258,9 +258,9 @@ def test_a_bound_just_above_a_part_is_the_next_part(order: Fraction, monkeypatch
         )
         without_rho = Fraction((1 - 1 / a).ln() + (-d.ln() - a.ln()) / (a - 1))
     part = Fraction(40 * 10**12 + 1, 10**12)
-    for beside, found in ((Fraction(1, 10**45), 1), (Fraction(-1, 10**42), 1), (Fraction(-1, 10**30), 0)):
+    for offset, found in ((Fraction(1, 10**45), 1), (Fraction(-1, 10**42), 1), (Fraction(-1, 10**30), 0)):
         epsilon_of.cache_clear()
-        assert epsilon_of((part + beside - without_rho) / order, TINY) == part + found * Fraction(1, 10**12)
+        assert epsilon_of((part + offset - without_rho) / order, TINY) == part + found * Fraction(1, 10**12)
     epsilon_of.cache_clear()
 
 
@@ -330,7 +330,7 @@ def test_conversion_is_below_the_textbook_one_and_near_the_best(rho: Fraction, d
 
 def test_many_releases_show_far_more_under_the_same_budget() -> None:
     """Epsilon 1 and delta 1e-6 for 100 releases: a variant needs about a fifth of the cases. For one release Laplace
-    noise is the better one, and the words of the docs say so."""
+    noise is the better one, and the words of the docs report it."""
     total, delta = Fraction(1), TINY
     adds = Accounting("zcdp", delta / 2)
 

@@ -15,7 +15,7 @@ of cases nearest to each candidate (3). The alphabet (0) is declared or, with co
 is left out, since variants of a single window seldom pass a threshold. Each release continues from what all before it
 made public:
 
-* a context is opened once the noisy counts over all releases so far say so, and is counted from then on;
+* a context is opened once the noisy counts over all releases so far are high enough, and is counted from then on;
 * candidates are given traces and representatives of a sample from the model so far; one whose count over all releases
   does not rise above its noise is given up, and others take its place (`_refill`). It reads noisy counts alone.
 

@@ -2,7 +2,7 @@
 
 Each alternative is replayed through the whole release life into a folder that is removed afterwards. So the share that
 is kept, the least group and the verdict are those that the publication would have had. Its risk is measured on
-releases of two random halves of the log, each attacked beside the other half.
+releases of two random halves of the log, each attacked with the other half as its control.
 
 The original log is read, and the figures are for the operator. Those of mechanisms with noise are not private: they
 compare releases that were never paid for.

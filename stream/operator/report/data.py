@@ -192,7 +192,7 @@ def _chosen(flow_of_log: Flow, kept: set[str]) -> list[tuple[tuple[str, str], in
 
 
 # Answers to the questions that a report begins with, each from audits, ledger and verdict; nothing is
-# measured anew.
+# measured again.
 #
 # Is it safe? What is left of the budget, and until when? What did it cost the analysts? What happened?
 

@@ -30,7 +30,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     (
         r"\bn\b(?=:| )",
         "n",
-        "how many events may have been removed from a case; whoever has to allow for more removals excludes less",
+        "how many events may have been removed from a case; somebody who has to allow for more removals excludes less",
     ),
     (r"\bsensitive\b", "sensitive", "of an attribute: nobody may learn its value about a person, such as a diagnosis"),
     (r"\bcohorts?\b", "cohort", "a group of completed cases that leaves together and stays the same in later releases"),

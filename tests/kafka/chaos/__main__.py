@@ -30,7 +30,7 @@ def main() -> int:
         for name, kind in CATALOGUE.items():
             print(f"{name:32} {kind.place:6} {kind.outcome}" + (f" [off: {WAITS[name]}]" if name in WAITS else ""))
         for faults in strikes(seed, options.round or 1, kinds):
-            print(json.dumps([fault.told() for fault in faults]))
+            print(json.dumps([fault.description() for fault in faults]))
         return 0
     say(f"seed {seed}; the same again: make chaos SEED={seed}" + "".join(f" --also {one}" for one in options.also))
     rounds = range(1, 1_000_000) if options.round is None else (options.round,)

@@ -42,7 +42,7 @@ def _budget(site: Witness) -> Iterator[str]:
     """A release says that at least as much was spent as the noise cost that was charged when it was sealed.
 
     Charges that a manifest adds up are added up here. Others are composed by the definition, in balls of 200 bits, at
-    the delta that the manifest states beside those of the charges.
+    the delta that the manifest states next to those of the charges.
     """
     stages: dict[str, list[Fraction]] = defaultdict(list)
     deltas: dict[str, Fraction] = defaultdict(Fraction)

@@ -97,9 +97,9 @@ def alarmed(world: World, patience: float = ALARM_SECONDS) -> str:
     """Wait until the active coordinator reports that something is missing; return its host. Silence is a finding."""
     begin, deadline = time.time(), patient_time() + patience
     while patient_time() < deadline:
-        told = {host: status(world, host) for host in HOSTS}
-        host = max(HOSTS, key=lambda one: told[one].get("at", 0.0))
-        if told[host].get("at", 0.0) > begin and told[host].get("state") == "gap":
+        statuses = {host: status(world, host) for host in HOSTS}
+        host = max(HOSTS, key=lambda one: statuses[one].get("at", 0.0))
+        if statuses[host].get("at", 0.0) > begin and statuses[host].get("state") == "gap":
             return host
         time.sleep(0.5)
     raise Finding(f"silent: no alarm within {patience:g} s")

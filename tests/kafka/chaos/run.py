@@ -89,7 +89,7 @@ class Round:
                 "kind": judge.kind_of(line),
                 "what": line,
                 "round": self.number,
-                "after": [fault.told() for fault in self.strike],
+                "after": [fault.findings() for fault in self.strike],
                 "folder": str(self.world.folder),
             }
             for line in lines
@@ -102,27 +102,27 @@ class Round:
     def strike_with(self, faults: Sequence[Fault]) -> bool:
         """Strike, heal, come to rest and judge; return whether the round can continue."""
         self.strike = list(faults)
-        say(json.dumps([fault.told() for fault in faults]))
-        told: list[str] = []
+        say(json.dumps([fault.findings() for fault in faults]))
+        findings: list[str] = []
         threads = []
         for fault in faults:
             time.sleep(fault.after)
-            threads.append(threading.Thread(target=self._one, args=(fault, told), daemon=True))
+            threads.append(threading.Thread(target=self._one, args=(fault, findings), daemon=True))
             threads[-1].start()
         for thread in threads:
             thread.join(400)
         self.world.heal()
-        told += self.world.hung
+        findings += self.world.hung
         self.world.hung = []
-        return not self.found(told)
+        return not self.found(findings)
 
-    def _one(self, fault: Fault, told: list[str]) -> None:
+    def _one(self, fault: Fault, findings: list[str]) -> None:
         try:
             CATALOGUE[fault.kind].strike(self.world, fault.draw)
             self.outcome.faults[fault.kind] += 1
         except Finding as finding:
             self.outcome.faults[fault.kind] += 1
-            told.append(f"{fault.kind}: {finding}")
+            findings.append(f"{fault.kind}: {finding}")
         except Exception as error:
             say(f"  {fault.kind} could not strike: {type(error).__name__}: {error}")
 

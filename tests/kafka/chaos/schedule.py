@@ -25,7 +25,7 @@ class Fault:
     after: float
     draw: Draw
 
-    def told(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {"kind": self.kind, "after": self.after, **asdict(self.draw)}
 
 

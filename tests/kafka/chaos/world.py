@@ -325,7 +325,7 @@ class Unit:
 def last_line(process: subprocess.Popen[bytes]) -> str:
     """Return the last line of a process, without its stack."""
     lines = [line for line in process.log.read_text(errors="replace").splitlines() if line.startswith(("{", "20"))]
-    told = ""
+    reason = ""
     for line in lines[-5:]:
         try:
             entry = json.loads(line)
@@ -333,8 +333,8 @@ def last_line(process: subprocess.Popen[bytes]) -> str:
             entry = {"message": line}
         message = str(entry.get("message") or entry.get("event") or entry)
         if any(word in message for word in ("stops:", "crashed:", "ends", "stop took")):
-            told = message
-    return told or (lines[-1][-300:] if lines else "(said nothing)")
+            reason = message
+    return reason or (lines[-1][-300:] if lines else "(said nothing)")
 
 
 class Pump:

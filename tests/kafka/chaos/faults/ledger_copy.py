@@ -52,8 +52,8 @@ def _rebuilt(world: World) -> int:
 
 
 def _active_since(world: World, host: str, begin: float) -> bool:
-    told = status(world, host)
-    return bool(told.get("at", 0.0) > begin and told.get("state") == "active")
+    reported = status(world, host)
+    return bool(reported.get("at", 0.0) > begin and reported.get("state") == "active")
 
 
 @kind("ledger-copy-is-garbage", "it is rebuilt from the topic aloud, or refused (exit 4)", place="last")
@@ -71,14 +71,16 @@ def _(world: World, draw: Draw) -> None:
         begin = time.time()
     deadline = patient_time() + ALARM_SECONDS
     while patient_time() < deadline:
-        told = [unit.refusal or "" for unit in world.of("coordinator")]
+        refusals = [unit.refusal or "" for unit in world.of("coordinator")]
         active = [host for host in HOSTS if _active_since(world, host, begin)]
-        refused = any(text.startswith("exit 4") and "ledger.sqlite" in text for text in told)
+        refused = any(text.startswith("exit 4") and "ledger.sqlite" in text for text in refusals)
         if refused or _rebuilt(world) > before or (active and not set(active) & set(there)):
             break
         time.sleep(0.5)
     else:
-        raise Finding(f"silent: nobody said within {ALARM_SECONDS:g} s that a copy of the ledger is garbage: {told}")
+        raise Finding(
+            f"silent: nothing said within {ALARM_SECONDS:g} s that a copy of the ledger is garbage: {refusals}"
+        )
     with world.down(world.of("coordinator")):
         for host in there:
             for path in _copy(world, host).parent.glob("ledger.sqlite*"):

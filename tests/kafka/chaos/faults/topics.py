@@ -35,11 +35,11 @@ def _refuses(world: World, words: str) -> None:
     """Wait until a coordinator has refused (exit 4) with these words; nobody starts it again."""
     deadline = patient_time() + ALARM_SECONDS
     while patient_time() < deadline:
-        told = [unit.refusal for unit in world.of("coordinator")]
-        if any(text and text.startswith("exit 4") and words in text for text in told):
+        refusals = [unit.refusal for unit in world.of("coordinator")]
+        if any(text and text.startswith("exit 4") and words in text for text in refusals):
             return
         time.sleep(0.5)
-    raise Finding(f"silent: no coordinator refused within {ALARM_SECONDS:g} s: {told}, {dict(world.crashes)}")
+    raise Finding(f"silent: no coordinator refused within {ALARM_SECONDS:g} s: {refusals}, {dict(world.crashes)}")
 
 
 def _recreate(world: World, name: str) -> None:
@@ -141,12 +141,12 @@ def _rewind_delta(world: World) -> None:
                 answer(world, host, "rewind")
             answered += 1
             unit.start()
-        told, where = max(((status(world, host), host) for host in HOSTS), key=lambda one: one[0].get("at", 0.0))
-        if answered and told.get("at", 0.0) > begin and told.get("state") == "active":
+        reported, where = max(((status(world, host), host) for host in HOSTS), key=lambda one: one[0].get("at", 0.0))
+        if answered and reported.get("at", 0.0) > begin and reported.get("state") == "active":
             if _goes_on(world):
                 return
-            told = status(world, where)
-        if answered and told.get("at", 0.0) > begin and told.get("state") == "gap":
+            reported = status(world, where)
+        if answered and reported.get("at", 0.0) > begin and reported.get("state") == "gap":
             # The host with the older state continues, and the group is where the newer one's order has set it.
             with world.down(world.of("ingest")):
                 answer(world, where, "rewind", looked_again=True)

@@ -16,6 +16,7 @@ import numpy as np
 from rapidfuzz.distance import LCSseq
 from rapidfuzz.process import cdist
 
+from models.compiled import kernel
 from models.content_free import content_free
 from models.disclosure.intervals import AttackRisk, Floats, Successes, TargetResults, against_guess, compared
 from models.disclosure.material import CodedCases, Material
@@ -274,18 +275,32 @@ def _further_item(material: Material, voters: CodedCases, _: CodedCases) -> IsRi
     view = material.traces
 
     def is_right(target: _Target, voting: Ints) -> bool:
-        distinct, cases = np.unique(voters.row_of_case[voting], return_counts=True)
-        row_starts, places = places_of(view.starts, distinct)
-        row = np.repeat(np.arange(len(distinct)), np.diff(row_starts))
-        codes = view.codes[places]
-        further = np.bincount(codes, weights=cases[row], minlength=len(view.alphabet))
-        # A known item is a further one only in records that have it more often than it is known.
-        for item, times_known in zip(*np.unique(target.known_items, return_counts=True), strict=True):
-            times_shown = np.bincount(row[codes == item], minlength=len(distinct))
-            further[item] -= cases @ np.minimum(times_shown, times_known)
+        rows = voters.row_of_case[voting]
+        further = _further_items(view.starts, view.codes, rows, target.known_items, len(view.alphabet))
         return bool(further.any()) and int(further.argmax()) == target.hidden
 
     return is_right
+
+
+@kernel
+def _further_items(starts: Ints, codes: Codes, rows: Ints, known_items: Codes, alphabet: int) -> Ints:
+    """Return how often each item occurs in some records, apart from the known ones, int64[alphabet].
+
+    A known item is a further one only in records that have it more often than it is known.
+    """
+    further = np.zeros(alphabet, dtype=np.int64)
+    known = np.zeros(alphabet, dtype=np.int64)
+    for row in rows:
+        known[known_items] = 0
+        for item in known_items:
+            known[item] += 1
+        for place in range(starts[row], starts[row + 1]):
+            item = codes[place]
+            if known[item] > 0:
+                known[item] -= 1
+            else:
+                further[item] += 1
+    return further
 
 
 _FURTHER_ITEM = _Secret(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, norm
 
 from models.disclosure.assessment import ATTACKS, Assessment, Attackers, Measure, _shown_unit, assess
-from models.disclosure.inference import inference
+from models.disclosure.inference import _further_items, inference
 from models.disclosure.intervals import (
     AttackRisk,
     BothWays,
@@ -573,6 +573,39 @@ def test_what_holds_for_everybody_is_no_leak() -> None:
     assert value.risk is not None
     assert value.risk.rate > 0.5
     assert not value.risk.clear
+
+
+def test_who_did_a_known_activity_is_guessed_from_the_own_record() -> None:
+    """Each case has two activities of its own, by two people of its own; people outside have none of them."""
+    case, activity, time, resource = [], [], [], []
+    for number in range(40):
+        for place in range(2):
+            case.append(f"o{number}")
+            activity.append(chr(0x4E00 + 2 * number + place))
+            time.append(START + timedelta(hours=place))
+            resource.append(f"nurse {number} {place}")
+    original = EventLog.from_events(case, activity, time, resource)
+    control = EventLog.from_events(["c0", "c0"], ["x", "y"], time[:2], ["nurse x", "nurse y"])
+    material = Material.of(original, control, original, Profile(1))
+    results = inference(material, np.arange(40), np.arange(1), [], 1, np.random.default_rng(0))
+    guessed = next(result for result in results if result.secret == "resource of a known activity")
+    assert guessed.risk is not None
+    assert guessed.risk.rate == 1.0
+    assert guessed.risk.control == 0.0
+    assert guessed.without_release == 0.0
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), max_size=6), min_size=1, max_size=5), st.lists(st.integers(0, 3), max_size=4)
+)
+def test_further_items_are_those_that_records_have_more_often_than_known(
+    records: list[list[int]], known: list[int]
+) -> None:
+    starts = np.cumsum([0, *map(len, records)])
+    codes = np.array([code for record in records for code in record], dtype=np.int32)
+    found = _further_items(starts, codes, np.arange(len(records)), np.array(known, dtype=np.int32), 4)
+    expected = sum((Counter(record) - Counter(known) for record in records), Counter())
+    assert found.tolist() == [expected[item] for item in range(4)]
 
 
 def test_reasons_are_given_for_what_cannot_be_guessed() -> None:

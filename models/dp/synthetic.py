@@ -38,6 +38,9 @@ has its delta (`StageBudget.after_labels`). Both kinds of release use the smalle
 Not guaranteed: that a released case is the case of a person; its variant may be one that nobody had. Declared
 labels, bounds, candidates, shares and all other parameters count as public; chosen by looking at the data they void
 the promise.
+
+Plan of the file: `Shares` divides epsilon, `Design` holds the public parameters, `StageBudget` gives each stage its
+noise. `release_synthetic` calls the stages in their order; each stage is a function below it, and states its number.
 """
 
 from __future__ import annotations
@@ -85,13 +88,12 @@ SMALL = Fraction(1, 2)
 """Epsilon below which the model comes before the weights by default: candidates of a poor model are worth no counts."""
 
 CASES_A_CELL = 2.0
-"""Cases that a candidate needs on average, in scales of its noise: with fewer the cells that only noise fills would
-hold a good part of the release."""
-
+"""Cases that a candidate needs on average, in scales of its noise. With fewer, cells that only noise fills would hold a
+good part of the release."""
 
 STEPS_A_CELL = 2.0
-"""Steps of a pair of labels, in scales of the noise, from which contexts of two labels are counted: with fewer they
-hold less than the noise of their own cells."""
+"""Contexts of two labels are counted if a pair of labels has at least so many steps on average, in scales of the noise.
+With fewer steps the cells of these contexts would hold more noise than steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +110,32 @@ class Shares:
     def usual(cls, *, labels: bool, times: bool, epsilon: Fraction = SMALL) -> Shares:
         """Return the default shares; they read no data.
 
-        Three tenths go to times if bounds are declared. Of the rest a tenth goes to variants, and half of what remains
-        each to the model and the weights; below an epsilon of `SMALL` the parts are a twentieth, three quarters and a
-        fifth. If labels are selected, the model passes a twentieth of the rest on to them, or a tenth below `SMALL`:
-        all three divide one rho.
+        Three tenths go to times if bounds are declared. The other stages divide what remains in twentieths:
+
+        =============  ========  =====  =======  ======
+        epsilon        variants  model  weights  labels
+        =============  ========  =====  =======  ======
+        >= `SMALL`     2         9      9        1
+        below          1         15     4        2
+        =============  ========  =====  =======  ======
+
+        The part of labels is taken from that of the model if labels are selected, since both divide one rho.
         """
-        timed = Fraction(3 * int(times), 10)
+        timed = Fraction(3, 10) if times else Fraction(0)
         part = (1 - timed) / 20
-        variants, model, weights, selected = (2, 9, 9, 1) if epsilon >= SMALL else (1, 15, 4, 2)
+        if epsilon >= SMALL:
+            variants, model, weights, selected = 2, 9, 9, 1
+        else:
+            variants, model, weights, selected = 1, 15, 4, 2
         if not labels:
             selected = 0
-        return cls(part * selected, part * variants, part * (model - selected), part * weights, timed)
+        return cls(
+            labels=part * selected,
+            variants=part * variants,
+            model=part * (model - selected),
+            weights=part * weights,
+            times=timed,
+        )
 
     @classmethod
     def adding_up(cls, *, times: bool, labels: bool = False) -> Shares:
@@ -127,9 +144,16 @@ class Shares:
         A fifth goes to times if bounds are declared. Of the rest seven tenths go to the model, from which both logs are
         drawn, and three tenths to the weights. If labels are selected, the model passes a tenth of the rest on to them.
         """
-        remaining = Fraction(4 if times else 5, 5)
-        selected = remaining / 10 * int(labels)
-        return cls(selected, Fraction(0), remaining * 7 / 10 - selected, remaining * 3 / 10, 1 - remaining)
+        timed = Fraction(1, 5) if times else Fraction(0)
+        remaining = 1 - timed
+        selected = remaining / 10 if labels else Fraction(0)
+        return cls(
+            labels=selected,
+            variants=Fraction(0),
+            model=remaining * 7 / 10 - selected,
+            weights=remaining * 3 / 10,
+            times=timed,
+        )
 
     @classmethod
     def of(cls, declared: Mapping[str, Any], *, labels: bool, times: bool) -> Shares:
@@ -271,26 +295,25 @@ class StageBudget:
     def composition(self, terms: Terms, design: Design) -> Composition:
         """Return the privacy loss of all stages together.
 
-        The levels of the model count as one measurement of the whole rho: several measurements have a wider noise
-        each, and together a smaller loss.
+        Raises
+        ------
+        InputError
+            If the noise of a stage has so small a scale that its privacy loss is not known exactly.
         """
-        person = terms.cases_per_person
-        distances = []
-        if self.labels:
-            rule = self.label_rule(terms, design)
-            distances.append(gaussian_distance(rule.scale, rule.sensitivity))
-        if self.variants:
-            distances.append(gaussian_distance(self.frequent(terms).scale, person))
-        if self.model:
-            sensitivity = design.case_weight * contexts.UNIT * person
-            distances.append(gaussian_distance(scale_of(self.rho("model"), sensitivity), sensitivity))
-        if self.times:
-            sensitivity = times.case_norm(design.case_weight) * person
-            distances.append(gaussian_distance(self.times_scale(terms, design), sensitivity))
-        return Composition.of(distances, [self.pure("weights")])
+        distances, epsilons = [], []
+        for draw in self.draws(terms, design):
+            if draw.kind == "gaussian":
+                distances.append(gaussian_distance(draw.scale, draw.sensitivity))
+            else:
+                epsilons.append(draw.epsilon)
+        return Composition.of(distances, epsilons)
 
     def draws(self, terms: Terms, design: Design) -> tuple[Draw, ...]:
-        """Return the noise of all stages, as `composition` counts it. All numbers are public."""
+        """Return the noise of all stages; all numbers are public.
+
+        The levels of the model count as one measurement of the whole rho. Several measurements have a wider noise each,
+        and together a smaller loss.
+        """
         person = terms.cases_per_person
         drawn = []
         if self.labels:
@@ -326,7 +349,7 @@ class StageBudget:
         All Gaussian stages together keep their epsilon, their rho and their delta.
         """
         others = self.variants + self.model
-        factor = (self.labels + others) / others
+        factor = (self.labels + others) / others  # they divide the part of the labels as they divide their own
         delta_variants = self.delta_labels + self.delta_variants if self.variants else Fraction(0)
         return replace(
             self,
@@ -422,17 +445,24 @@ def release_synthetic(
     kept_labels : optional
         Labels that an earlier release of the series selected: this one selects none.
     """
-    source, plan = secure() if draw is None else draw, design or Design()
+    source = secure() if draw is None else draw
+    plan = design or Design()
+    if cases is not None and plan.bounds is not None:
+        raise InputError("times of dp-synthetic are read off the cases themselves, not off their variants")
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     budget = StageBudget.of(terms, plan)
     if plan.activities is None and kept_labels is not None:
         budget = budget.after_labels()
-    if cases is not None and plan.bounds is not None:
-        raise InputError("times of dp-synthetic are read off the cases themselves, not off their variants")
+
+    # Stage 0: labels. From here on the log is read over these labels alone.
     may_leave = chosen_labels(log, plan, budget, terms, source, cases, kept_labels)
     alphabet, kept, table = over_labels(log, may_leave, plan, cases)
+
+    # Stages 1 and 2: frequent variants, and a model of all other cases.
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, plan, budget, terms, source)
+
+    # Stage 3: cases near each candidate, fitted to the counts of stages 1 and 2.
     listed, extended, drawn = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
     counts = candidates.reweigh(table, listed, budget.pure("weights"), source, cases_per_person)
     scale = scale_for(cases_per_person, budget.pure("weights"))
@@ -440,13 +470,15 @@ def release_synthetic(
     events = sum(len(variant) * n for variant, n in released)
     if events > MAX_EVENTS:
         raise BoundError(f"the noisy counts add up to {events} events: raise epsilon")
+
+    # Stage 4: times. They are read from the log over the labels, and drawn for the released traces.
     times_scale = budget.times_scale(terms, plan) if plan.bounds is not None else None
     timed = release_times(kept, extended, released, plan, times_scale, source)
+
     out = assembled(extended, [variant for variant, _ in released], timed.rows, source)
     dropped = total(log.lengths, cases) - total(kept.lengths, cases)
     operator = _operator(total(log.lengths, cases), dropped, table, frequent, released)
-    thresholds = budget.thresholds(terms, plan)
-    threshold = thresholds.get("threshold", 0)
+    threshold = budget.thresholds(terms, plan).get("threshold", 0)
     return StrictRelease(out, terms, threshold, source.private, operator, may_leave, timed.facts)
 
 
@@ -504,10 +536,9 @@ def residual_model(
 ) -> list[contexts.ContextLevel]:
     """Stage 2: noisy levels of the cases whose variant stage 1 did not give."""
     other_cases, counts = table.without(frequent)
-    each = [budget.rho("model") / design.order] * design.order
-    return contexts.measure(
-        other_cases, counts, len(table.alphabet), each, design.case_weight, draw, terms.cases_per_person, enough
-    )
+    rho_of_levels = [budget.rho("model") / design.order] * design.order
+    labels, person = len(table.alphabet), terms.cases_per_person
+    return contexts.measure(other_cases, counts, labels, rho_of_levels, design.case_weight, draw, person, enough)
 
 
 def enough(level: contexts.ContextLevel) -> bool:
@@ -531,21 +562,38 @@ def candidate_list(
 ) -> tuple[list[Variant], tuple[str, ...], dict[Variant, int]]:
     """Return the candidates that stage 3 counts, each trace once, and the alphabet.
 
-    Labels of declared candidates follow the other labels. Outputs of earlier stages and declarations are read,
-    never the log.
+    The candidates are the frequent variants, the declared traces, and representatives of a sample of the model. Labels
+    of declared candidates follow the other labels. Outputs of earlier stages and declarations are read, never the log.
+
+    Returns
+    -------
+    candidates
+        As codes of the alphabet.
+    alphabet
+        The labels that the log may have, then further ones of declared candidates.
+    drawn
+        The sample of the model: how often each trace was drawn.
     """
-    extended = (*alphabet, *sorted({label for trace in design.given for label in trace} - set(alphabet)))
-    place = {label: code for code, label in enumerate(extended)}
-    public_traces = [tuple(place[label] for label in trace) for trace in design.given]
+    labels_of_given = {label for trace in design.given for label in trace}
+    extended = (*alphabet, *sorted(labels_of_given - set(alphabet)))
+    code_of = {label: code for code, label in enumerate(extended)}
+    public_traces = [tuple(code_of[label] for label in trace) for trace in design.given]
     listed = list(dict.fromkeys([*frequent, *public_traces]))
+
+    # A sample of the model, and how many cases the model describes.
+    labels = len(alphabet)
     first = thinned(levels[0])
-    drawn = contexts.Model.of([first, *levels[1:]], len(alphabet)).sample(design.sample, design.max_length, draw)
-    weights = contexts.step_weights(list(drawn), len(alphabet), design.case_weight)
-    residual_cases = contexts.cases(first, drawn, len(alphabet), weights)
-    drawn, residual_cases = like_level(drawn, residual_cases, levels[0], len(alphabet), design, draw)
+    model = contexts.Model.of([first, *levels[1:]], labels)
+    drawn = model.sample(design.sample, design.max_length, draw)
+    weights = contexts.step_weights(list(drawn), labels, design.case_weight)
+    residual_cases = contexts.cases(first, drawn, labels, weights)
+    drawn, residual_cases = like_level(drawn, residual_cases, levels[0], labels, design, draw)
+
+    # As many representatives as there are cases enough for.
     cases = sum(frequent.values()) + residual_cases
     scale = scale_for(terms.cases_per_person, budget.pure("weights"))
-    most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
+    affordable = max(int(cases / (CASES_A_CELL * scale)), 1)
+    most = min(design.candidates, affordable)
     return listed + candidates.representative(drawn, listed, most), extended, drawn
 
 
@@ -565,9 +613,11 @@ def like_level(
     near = Spread.like_drawn(drawn, cases, draw)
     if not near.traces or cases < 1:
         return dict(drawn), cases
-    fitted_counts = fitted(near.cases, [follows(near, level, labels, design.case_weight)])
-    total = fitted_counts.sum()
-    return dict(near.whole_cases(fitted_counts * design.sample / total, draw)), float(total)
+    cells = follows(near, level, labels, design.case_weight)
+    fitted_cases = fitted(near.cases, [cells])
+    n_cases = fitted_cases.sum()
+    resampled = near.whole_cases(fitted_cases * design.sample / n_cases, draw)
+    return dict(resampled), float(n_cases)
 
 
 def _fitted(
@@ -584,6 +634,7 @@ def _fitted(
     """Cases of each released trace: those of stage 3, spread over drawn traces and fitted to all levels too."""
     shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
     near = Spread.of(shown, listed, drawn, draw, frequent)
+    # The noisy counts that the cases should agree with: those of stage 3, then each level of stage 2.
     cells = [nearby(near, counts, np.full(len(counts), scale))]
     for order, level in enumerate(levels, start=1):
         cells.append(follows(near, level, labels, bound, frequent, order=order))

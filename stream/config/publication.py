@@ -275,7 +275,7 @@ class Publication(ConfigTable):
             )
 
     def _refuse_data_cuts(self, where: str) -> None:
-        if self.private and self.build_window.alone:
+        if self.private and self.build_window.only_events_per_case:
             # The trigger depends on events of other people, and the exposure on ticks: one row could fire without end.
             raise InputError(
                 f"{where}: window.events_per_case cannot fire by itself for {self.build_mechanism.kind}; "

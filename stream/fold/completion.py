@@ -5,8 +5,13 @@ events follow), or if it has been silent for `inactivity`. Silence is measured t
 time, by the least watermark of the partitions; and by ticks, since the last event was recorded (so that replaying an
 old log into a topic does not complete its cases at once).
 
-`Completions` decides which cases are complete. `Retention` removes complete cases after `retention`, and those that an
-operator erases.
+Parts of the file, from the rule to what follows from it:
+
+* `complete_now` and `silent_now`: the rule over all cases at once, from their columns.
+* `Inactivity`: which open case falls silent next.
+* `Completions`: the rule row by row, if a trigger counts completed cases.
+* `Retention`: removes cases that an operator erases, complete cases after `retention`, and the events of cases that no
+  later cut shows.
 """
 
 from __future__ import annotations
@@ -66,18 +71,18 @@ def silent_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) 
 class Inactivity:
     """Open cases in the order in which silence will complete them.
 
-    There is one entry for each case. If an entry is due and its case has had later events, it is put back with the new
-    deadline, so an event costs nothing here.
+    Two heaps have one entry (deadline, case) for each open case: one by event time, one by ticks. An event of a case
+    changes no entry. If an entry is due and its case has had later events, it is put back with the new deadline.
     """
 
     def __init__(self, inactivity: int | None) -> None:
         self.inactivity = inactivity
-        self._event: list[tuple[int, int]] = []
-        self._wall: list[tuple[int, int]] = []
+        self._by_event_time: list[tuple[int, int]] = []
+        self._by_ticks: list[tuple[int, int]] = []
 
     def rebuild(self, cases: ColumnTable) -> None:
         """Rebuild from the state: deadlines are derived, and therefore not part of a snapshot."""
-        self._event, self._wall = [], []
+        self._by_event_time, self._by_ticks = [], []
         for case in np.flatnonzero(~cases["closed"]).tolist():
             self.opened(case, cases)
 
@@ -92,57 +97,60 @@ class Inactivity:
 
         One that is too early is put back when it is due.
         """
-        heapq.heappush(self._event, (deadline, case))
-        heapq.heappush(self._wall, (deadline, case))
+        heapq.heappush(self._by_event_time, (deadline, case))
+        heapq.heappush(self._by_ticks, (deadline, case))
 
     def next_event(self, cases: ColumnTable) -> tuple[int, int]:
         """Return (deadline in event time, case) of the next completion; (NEVER, NO_CASE) if no case is open."""
-        return self._top(self._event, cases, wall=False)
+        return self._top(self._by_event_time, cases, by_ticks=False)
 
     def next_wall(self, cases: ColumnTable) -> tuple[int, int]:
         """Return (deadline by ticks, case) of the next completion; (NEVER, NO_CASE) if no case is open."""
-        return self._top(self._wall, cases, wall=True)
+        return self._top(self._by_ticks, cases, by_ticks=True)
 
-    def _top(self, heap: list[tuple[int, int]], cases: ColumnTable, *, wall: bool) -> tuple[int, int]:
+    def _top(self, heap: list[tuple[int, int]], cases: ColumnTable, *, by_ticks: bool) -> tuple[int, int]:
+        """Return the first entry that is right, after the entries before it were dropped or put back."""
         while heap:
             deadline, case = heap[0]
             if cases["closed"][case]:
                 heapq.heappop(heap)
                 continue
-            last = int(cases["last"][case])
-            since = max(last, int(cases["arrival"][case])) if wall else last
-            present = since + (self.inactivity or 0)
-            if present == deadline:
+            silent_since = int(cases["last"][case])
+            if by_ticks:
+                silent_since = max(silent_since, int(cases["arrival"][case]))
+            present_deadline = silent_since + (self.inactivity or 0)
+            if present_deadline == deadline:
                 return deadline, case
-            heapq.heapreplace(heap, (present, case))
+            heapq.heapreplace(heap, (present_deadline, case))
         return NEVER, NO_CASE
 
 
 class Completions:
     """Complete cases (column `closed`), and the next case that silence completes.
 
-    Both are kept up to date only if a trigger counts completions (`exact`); otherwise no case is ever due. If the state
-    is `restored`, it contains the closed cases, and they are not computed again.
+    Both are kept up to date only if a trigger counts completed cases (`counts_completions`); otherwise no case is ever
+    due. If the state is `restored`, it contains the closed cases, and they are not computed again.
     """
 
     def __init__(self, rules: FoldRules, cases: ColumnTable, clocks: Clocks, *, restored: bool = False) -> None:
         self._cases, self._clocks = cases, clocks
-        self.exact = restored and rules.exact
+        self.counts_completions = restored and rules.counts_completions
         self.install(rules)
 
     def install(self, rules: FoldRules) -> None:
         """Put rules into effect; `rebuild` follows."""
         self.silence = rules.inactivity
-        was_exact, self.exact = self.exact, rules.exact
-        if not was_exact:
+        counted_before = self.counts_completions
+        self.counts_completions = rules.counts_completions
+        if not counted_before:
             complete = self.complete(self._clocks.read()) | self._cases["settled"]
-            self._cases["closed"][:] = complete & rules.exact
+            self._cases["closed"][:] = complete & self.counts_completions
         self.rebuild()
 
     def rebuild(self) -> None:
         """Build the deadlines of silence from the state: after a restore, new rules, an erasure."""
         self.deadlines = Inactivity(self.silence)
-        if self.exact:
+        if self.counts_completions:
             self.deadlines.rebuild(self._cases)
 
     def complete(self, clock: TriggerClock) -> npt.NDArray[np.bool_]:
@@ -152,7 +160,7 @@ class Completions:
     def next_silence(self) -> tuple[int, int]:
         """Return the event time (ns) at which the next case falls silent, and the case.
 
-        (NEVER, NO_CASE): no case will, or completions are not counted (`exact`).
+        (NEVER, NO_CASE): no case will, or completions are not counted (`counts_completions`).
         """
         return self.deadlines.next_event(self._cases)
 
@@ -182,7 +190,7 @@ class Completions:
         """Count completions and pending events row by row, before the rows are admitted.
 
         It stops behind the row at which a trigger that counts them may hold, and before a row at whose time a case of
-        these rows falls silent. If completions are not counted (`exact`), it passes over the rows.
+        these rows falls silent. If completions are not counted (`counts_completions`), it passes over the rows.
 
         Parameters
         ----------
@@ -205,25 +213,35 @@ class Completions:
             Whether each case of the rows is complete after them, by its code.
         """
         completed, closed = 0, dict[int, bool]()
-        if not self.exact:
+        if not self.counts_completions:
             return end, completed, closed
-        was_closed, deadlines, silence = self._cases["closed"], self.deadlines, self.silence
+
+        # Lists, since reading single values of an array is several times slower.
         rows = slice(begin, end)
-        cases, times, fresh_rows = batch.cases[rows].tolist(), batch.times[rows].tolist(), batch.fresh[rows].tolist()
-        closes = batch.ends[rows].tolist()
-        settled_rows = [False] * (end - begin) if batch.settled is None else batch.settled[rows].tolist()
+        case_of_row = batch.cases[rows].tolist()
+        time_of_row = batch.times[rows].tolist()
+        is_fresh = batch.fresh[rows].tolist()
+        is_closing = batch.ends[rows].tolist()
+        is_settled = [False] * (end - begin)
+        if batch.settled is not None:
+            is_settled = batch.settled[rows].tolist()
         if end == begin + 1:
             # A single row may come in any order: its case may have later events, or be silent all the same.
-            closes = [self._after_row(batch, begin)]
+            is_closing = [self._after_row(batch, begin)]
+
+        was_closed, silence = self._cases["closed"], self.silence
         next_silence = NEVER
         stop = begin
-        for case, time, closing, fresh, settled in zip(cases, times, closes, fresh_rows, settled_rows, strict=True):
+        in_rows = zip(case_of_row, time_of_row, is_closing, is_fresh, is_settled, strict=True)
+        for case, time, closing, fresh, settled in in_rows:
             if time >= next_silence:
                 break
             if settled:  # its events complete nothing, and it is never open again
                 closed[case] = True
                 stop += 1
                 continue
+
+            # Whether the case was closed before this row: by an earlier one of these rows, or in the state. None: new.
             before = closed.get(case)
             if before is None and not fresh:
                 before = bool(was_closed[case])
@@ -233,9 +251,10 @@ class Completions:
                 fires = fires or growth.fires
             closed[case] = closing
             stop += 1
+
             # Deadlines contain every open case. Those that were complete or unseen before this row are added.
             if not closing and before is not False and silence is not None:
-                deadlines.push(case, time + silence)
+                self.deadlines.push(case, time + silence)
                 next_silence = min(next_silence, time + silence)
             if closing and not before:
                 completed += 1
@@ -245,14 +264,18 @@ class Completions:
 
     def _after_row(self, batch: Batch, row: int) -> bool:
         """Return whether a case is complete once it has this row, also if it has had later events."""
-        case, last, arrival = int(batch.cases[row]), int(batch.times[row]), self._clocks.arrival
+        case, last = int(batch.cases[row]), int(batch.times[row])
         ends = bool(batch.ends[row])
+        arrival = self._clocks.arrival
         if not batch.fresh[row]:
-            if last < self._cases["last"][case]:
+            last_before = int(self._cases["last"][case])
+            if last < last_before:
                 # A late event: the last event of its case decides. `end_all` does not depend on the order of events.
-                ends = bool(self._cases["ended"][case]) or (batch.met is not None and bool(batch.met[row]))
-            last = max(last, int(self._cases["last"][case]))
-            arrival = int(self._cases["arrival"][case]) if arrival is None else arrival
+                has_had_all = batch.met is not None and bool(batch.met[row])
+                ends = bool(self._cases["ended"][case]) or has_had_all
+            last = max(last, last_before)
+            if arrival is None:
+                arrival = int(self._cases["arrival"][case])
         recorded = last if arrival is None else max(last, arrival)
         return ends or self._silent(last, recorded)
 
@@ -271,7 +294,7 @@ class Completions:
 
     def close_settled(self) -> None:
         """Complete the settled cases for good."""
-        if self.exact:
+        if self.counts_completions:
             self._cases["closed"][self._cases["settled"]] = True
 
 
@@ -369,7 +392,7 @@ class Retention:
             return
         leaves = self._droppable()
         keep = ~settled
-        keep[state.events["case"][~leaves]] = True
+        keep[state.events["case"][~leaves]] = True  # a settled case stays as long as it has an event that stays
         if not leaves.any() and keep.all():
             return
         for rules in self._rules.publications:
@@ -411,10 +434,10 @@ class Retention:
         is_retired[case[flags == RETIRED]] = True
         if now is not None and retention is not None:
             silent_since = np.maximum(state.cases["last"], state.cases["arrival"])
-            leaves = self._completions.complete(TriggerClock(now, None))
-            leaves &= silent_since <= now - retention
-            leaves[case[flags == PENDING]] = False
-            is_retired |= leaves
+            is_due = self._completions.complete(TriggerClock(now, None))
+            is_due &= silent_since <= now - retention
+            is_due[case[flags == PENDING]] = False
+            is_retired |= is_due
         is_retired &= ~state.cases["settled"]
         flags[is_retired[case]] = RETIRED
 

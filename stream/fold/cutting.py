@@ -1,8 +1,16 @@
-"""Turn a trigger that holds into a cut: guards, exposed events, counts."""
+"""Turn a trigger that holds into a cut: guards, exposed events, counts.
+
+The way of one cut through `Cutter`:
+
+1. `evaluate` asks each publication for the trigger that holds (`_due`). A guard may delay it.
+2. `_take` chooses the events that the cut exposes for the first time, counts them, and names the cut.
+3. `_offer` yields the cut to the caller, who must decide it (`decided`) before the fold continues.
+4. While the cut is open, `exposed` returns its log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -94,6 +102,7 @@ class Cutter:
             self._publications.states[cut.publication].unreleased = {}
 
     def _due(self, rules: PublicationRules, counters: PublicationState) -> Cut | None:
+        """Return the next cut that is due; None if no trigger holds, or a guard delays it."""
         if rules.start is not None:
             # No event moves a window with a declared start: it opens at the first tick, also during a pause or a gap.
             # A restart opens it too (`Publications.install`), and must not find another moment.
@@ -109,7 +118,7 @@ class Cutter:
             if counters.held(rules, clock):
                 if firing.trigger != "every":
                     return None
-                counters.skip_window(rules, clock)
+                counters.skip_window(rules, clock)  # the events of this window go to the next one
                 continue
             cut = self._take(rules, counters, firing, guarded=True)
             if cut is not None:
@@ -119,33 +128,40 @@ class Cutter:
         self, rules: PublicationRules, counters: PublicationState, firing: Firing, *, guarded: bool = False
     ) -> Cut | None:
         """Expose the events of `firing` and name the cut; None if a guard skips it (the trigger is consumed)."""
-        window = rules.window
         self._retention.before_cut(rules)
         if rules.once:
-            chosen, lost = self._once.choose(rules, counters, firing.end)
+            chosen, further_counts = self._once.choose(rules, counters, firing.end)
         else:
-            chosen, lost = self._choose(rules, counters, firing), {}
-        counts = {**self._count(rules, counters, chosen), **lost}
-        if guarded:
-            too_few = (
-                window.tumbling and window.min_new_cases is not None and counts["new_cases"] < window.min_new_cases
-            )
-            is_unchanged = window.skip_if_unchanged and not len(chosen)
-            if too_few or is_unchanged:
-                self._consume(rules, counters, firing)
-                return None
+            chosen, further_counts = self._choose(rules, counters, firing), {}
+        counts = {**self._count(rules, counters, chosen), **further_counts}
+        if guarded and self._is_skipped(rules, counts):
+            self._consume(rules, counters, firing)
+            return None
+
         flags = self._state.events[f"flag:{rules.name}"]
         flags[chosen] = EXPOSED
         counts["pending"] = int(np.count_nonzero(flags == PENDING))
         self._new = chosen
         cut = self._named(rules, counters, firing, counts)
+
         self._consume(rules, counters, firing)
         counters.late_included = 0
         counters.cuts += 1
         counters.first_done = True
         bound = self._late_bound(rules) if firing.end is None else firing.end
-        counters.late_before = bound if counters.late_before is None else max(counters.late_before, bound)
+        if counters.late_before is not None:
+            bound = max(counters.late_before, bound)
+        counters.late_before = bound
         return cut
+
+    @staticmethod
+    def _is_skipped(rules: PublicationRules, counts: Mapping[str, int]) -> bool:
+        """Return whether a guard skips a cut with these counts."""
+        window = rules.window
+        # Of other windows this guard delays the trigger (`PublicationState.held`), before anything is counted.
+        if window.tumbling and window.min_new_cases is not None and counts["new_cases"] < window.min_new_cases:
+            return True
+        return window.skip_if_unchanged and counts["new_events"] == 0
 
     def _late_bound(self, rules: PublicationRules) -> int:
         """Return the time before which events are late after the cut: that of the latest event, or (dp) the clock."""
@@ -154,6 +170,7 @@ class Cutter:
         return BEFORE_ALL if self._clocks.now is None else self._clocks.now
 
     def _choose(self, rules: PublicationRules, counters: PublicationState, firing: Firing) -> Positions:
+        """Return the pending events that the cut exposes: those of its window, and as many a case as its rule takes."""
         events = self._state.events
         pending = np.flatnonzero(events[f"flag:{rules.name}"] == PENDING)
         if firing.end is not None:
@@ -161,25 +178,28 @@ class Cutter:
         rule = rules.window.events_per_case
         if rule is None or firing.trigger == "first" or not len(pending):
             return pending
+        step = rule.x
         if rule.lockstep:
-            # The whole log was read, so every case is complete.
-            step = rule.x
             if rule.mode == "up_to":
-                step = int(np.random.default_rng([LOCKSTEP_SEED, counters.cuts]).integers(0, rule.x + 1))
+                generator = np.random.default_rng([LOCKSTEP_SEED, counters.cuts])
+                step = int(generator.integers(0, rule.x + 1))
+            # The whole log was read, so every case is complete.
             complete = np.ones(self._state.cases.size, dtype=np.bool_)
         else:
-            step, complete = rule.x, self._completions.complete(self._clocks.of_cases(private=rules.private))
+            clock = self._clocks.of_cases(private=rules.private)
+            complete = self._completions.complete(clock)
         return within_quota(events, pending, complete, rule, step, self._state.rank)
 
     def _count(self, rules: PublicationRules, counters: PublicationState, chosen: Positions) -> dict[str, int]:
+        """Return the counts of a cut, before its events are marked as exposed."""
         state = self._state
         events, flags = state.events, state.events[f"flag:{rules.name}"]
-        shown = np.zeros(state.cases.size, dtype=np.bool_)
-        shown[events["case"][flags == EXPOSED]] = True
-        fresh = np.zeros(state.cases.size, dtype=np.bool_)
-        fresh[events["case"][chosen]] = True
+        exposed_before = np.zeros(state.cases.size, dtype=np.bool_)
+        exposed_before[events["case"][flags == EXPOSED]] = True
+        exposed_now = np.zeros(state.cases.size, dtype=np.bool_)
+        exposed_now[events["case"][chosen]] = True
         return {
-            "new_cases": int(np.count_nonzero(fresh & ~shown)),
+            "new_cases": int(np.count_nonzero(exposed_now & ~exposed_before)),
             "new_events": len(chosen),
             "non_append_insertions": insertions(events, flags, chosen, state.rank),
             "late_included": counters.late_included,
@@ -189,6 +209,7 @@ class Cutter:
         }
 
     def _consume(self, rules: PublicationRules, counters: PublicationState, firing: Firing) -> None:
+        """Let the publication count again, and set the end of its next window."""
         every, now = rules.window.every, self._clocks.now
         counters.reset(now)
         first = rules.window.first
@@ -197,10 +218,12 @@ class Cutter:
         if firing.trigger == "every":
             counters.skip_window(rules, self._clocks.read(rules.window.idle_timeout))
         elif firing.trigger == "first" and every is not None:
-            last = firing.end - 1 if firing.end is not None else self._state.latest
-            begin = last if rules.window.tumbling or now is None else now
+            # Windows begin after the first release: in event time behind its last event, in wall time now.
+            begin = self._state.latest if firing.end is None else firing.end - 1
+            if not rules.window.tumbling and now is not None:
+                begin = now
             counters.window_end = rules.window_end_after(begin)
-        if rules.window.alone:
+        if rules.window.only_events_per_case:
             self._publications.recount_publication(rules)
             if np.any(self._state.cases[f"pending:{rules.name}"]):
                 counters.waiting_since = now
@@ -208,6 +231,10 @@ class Cutter:
     def _named(
         self, rules: PublicationRules, counters: PublicationState, firing: Firing, counts: dict[str, int]
     ) -> Cut:
+        """Return the cut at the present place with its counts.
+
+        Several cuts of a publication at one place are numbered by `index`.
+        """
         rule, now = rules.window.events_per_case, self._clocks.now
         position, row = self.place
         if self._rules.embedded:
@@ -217,7 +244,10 @@ class Cutter:
         counters.last_place = position, row
         for name in ACCUMULATED:
             counters.unreleased[name] = counters.unreleased.get(name, 0) + counts[name]
-        certain = None if rule is None else firing.certain is not False and rule.mode == "exactly"
+        certain = None
+        if rule is not None:
+            certain = firing.certain is not False and rule.mode == "exactly"
+        vector = [(*name, partition.hwm) for name, partition in self._state.partitions.items()]
         return Cut(
             publication=rules.name,
             position=position,
@@ -226,7 +256,7 @@ class Cutter:
             ordinal=counters.cuts + 1,
             time_ns=now if now is not None else self._state.latest,
             trigger=firing.trigger,
-            vector=tuple(sorted((*name, partition.hwm) for name, partition in self._state.partitions.items())),
+            vector=tuple(sorted(vector)),
             window=(firing.start, firing.end),
             certain=certain,
             counts=counts,
@@ -248,13 +278,14 @@ class Cutter:
         rules = next(rules for rules in self._rules.publications if rules.name == cut.publication)
         shown = self._new if rules.once else np.flatnonzero(flags == EXPOSED)
         ordered = trace_order(events, shown, state.rank)
+        case_attributes = {name: values for name, values in state.case_attributes.items() if name != self._rules.person}
         log = project(
             events,
             ordered,
             state.index.names(state.cases.size),
             state.activity_names,
             state.resource_names,
-            {name: values for name, values in state.case_attributes.items() if name != self._rules.person},
+            case_attributes,
             state.event_attributes,
         )
         new = np.zeros(events.size, dtype=np.bool_)

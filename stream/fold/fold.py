@@ -1,9 +1,22 @@
 """The deterministic fold: records of the delta topic in, cuts out. No clock, no file, no ledger.
 
-State and cuts depend on nothing but the rules and the order of the records. Rows between two possible cuts are
-accepted at once: `Fold` computes the next row that could bring a cut, accepts all rows before it over columns, and
-accepts that row alone, after it has moved the clocks to it. If a trigger counts completions, it reads the rows one by
-one, because each may complete its case or reopen it.
+State and cuts depend on nothing but the rules and the order of the records.
+
+Few rows of a delta can bring a cut. All rows between two of them are accepted at once, over columns:
+
+1. `State.batches` writes the rows of a record into columns, behind the rows in use (it *stages* them). No count has
+   them yet.
+2. `Fold._next_stop` computes the first row that could bring a cut: the row at which a counting trigger may hold, or at
+   whose time a window closes, a case falls silent, or a deadline passes.
+3. `Fold._accept` accepts all rows before this one, without a look at the triggers.
+4. It moves the clocks to the time of this row, accepts the row alone, and looks at the triggers before and after. Then
+   it continues with step 2.
+
+If a trigger counts completed cases, step 3 reads the rows one by one (`Completions.count`), because each may complete
+its case or reopen it.
+
+Sections of `Fold`: parts and questions; records (`apply` and the steps above); time (deadlines that pass without an
+event); commands of an operator and the end of a log; snapshots.
 """
 
 from __future__ import annotations
@@ -160,9 +173,11 @@ class Fold:
                 yield from self._tick(record.at)
             elif isinstance(record, Heartbeat):
                 partition = self.state.partition((record.src, record.p))
-                partition.active = record.at if partition.active is None else partition.active
+                if partition.active is None:
+                    partition.active = record.at
                 self._detect_lost_delta(position, record, partition)
-                if self.rules.private:  # which partitions are idle depends on events: only ticks move the clock
+                if self.rules.private:
+                    # Which partitions are idle depends on events. For dp releases only ticks may move the clock.
                     yield from self._cutter.evaluate()
                 else:
                     yield from self._tick(record.at)
@@ -194,6 +209,7 @@ class Fold:
             watermark = record.wm
             if watermark is None or watermark not in TIMES:
                 continue
+            # The watermark of a record may be later than the times of its events.
             if partition.latest is None or watermark > partition.latest:
                 yield from self._reach(partition, watermark)
         if gap_was_open and not self.gap:
@@ -204,38 +220,43 @@ class Fold:
         """Accept the staged rows: all at once up to the next one that could bring a cut, and that one alone.
 
         If completions are counted, it stops earlier: behind a row at which a trigger that counts them may hold, and
-        before a row at whose time a case falls silent. It ends early if a cut removed or settled cases: the rows behind
-        the cut must then be staged again.
+        before a row at whose time a case falls silent. It ends early if a cut removed or settled cases (`voided`): the
+        staged rows then carry old codes, and those behind the cut must be staged again.
         """
-        # Removing cases assigns new codes, and the staged rows still carry the old ones.
         voided_before = self.state.voided
         while batch.accepted < len(batch):
             begin = batch.accepted
             end = self._next_stop(batch, begin)
-            may_fire = self._completions.exact
-            if end == begin:
+            is_alone = end == begin
+            if is_alone:
                 # The time of this row may bring cuts, which come before the row is accepted.
                 self._cutter.place = position, int(batch.rows[begin])
                 yield from self._reach(partition, int(batch.times[begin]))
                 if self.state.voided != voided_before:
                     batch.void_from = int(batch.rows[begin])
                     return
-                end, may_fire = begin + 1, True
+                end = begin + 1
+
+            # Completions are counted first: they need the state of the cases without these rows, and may end the range.
             goal = self._publications.missing_completions()
             growths = self._publications.growths()
-            end, completed, closed = self._completions.count(batch, begin, end, goal, growths)
+            end, n_completed, closed = self._completions.count(batch, begin, end, goal, growths)
             self.state.admit(batch, begin, end, self.clocks.arrival, closed)
-            time = int(batch.running[end - 1])
-            partition.reach_time(time)
+
+            latest_time = int(batch.running[end - 1])
+            partition.reach_time(latest_time)
             partition.hwm = int(batch.offsets[end - 1])
             if self.rules.embedded:
-                self.clocks.tick(time)
+                self.clocks.tick(latest_time)
             partition.active = self.clocks.now
-            self._publications.count(batch, begin, end, partition, completed)
+
+            self._publications.count(batch, begin, end, partition, n_completed)
             for growth in growths:
                 growth.flush(self.state.cases)
             batch.accepted = end
-            if may_fire:
+
+            # Rows before a stop bring no cut, except where completions are counted.
+            if is_alone or self._completions.counts_completions:
                 self._cutter.place = position, int(batch.rows[end - 1])
                 yield from self._cutter.evaluate()
                 if self.state.voided != voided_before:
@@ -243,40 +264,50 @@ class Fold:
                     return
 
     def _next_stop(self, batch: Batch, row: int) -> int:
-        """Return the first row from `row` on that could bring a cut, or that must be accepted alone."""
-        exact = self._completions.exact
-        if exact and not self._in_order(batch, row):
+        """Return the first row from `row` on that could bring a cut, or that must be accepted alone.
+
+        The rows before it can be accepted together.
+        """
+        if self._completions.counts_completions and not self._completions_follow_order(batch, row):
             return row
         if self.state.earliest is None:
-            return row
+            return row  # windows begin with the first event of all
+
+        # By counts: the first row with which a publication may have enough new cases or events.
         stop = len(batch)
-        # The least event time at which a window closes, a case falls silent, or (embedded) the clock brings a cut.
-        bound = NEVER
         for rules, counters in self._publications:
             if counters.window_end is None and rules.window.every is not None:
-                return row
+                return row  # the time of the next row may open the first window
             unseen = self._publications.rows_with_unseen_case(rules, counters, batch, row)
             stop = min(stop, row + counters.rows_until(rules, unseen, len(batch) - row))
-            bound = min(bound, counters.window_bound(rules))
-        if exact:
+
+        # By time: the first row that reaches the end of a window, the silence of a case, or (embedded) a deadline.
+        next_time = NEVER
+        for rules, counters in self._publications:
+            next_time = min(next_time, counters.window_bound(rules))
+        if self._completions.counts_completions:
             next_silence, _ = self._completions.next_silence()
-            bound = min(bound, next_silence)
-        if self.rules.embedded and (deadline := self.next_deadline()) is not None:
-            bound = min(bound, deadline)
-        stop = min(stop, batch.first_at(bound))
+            next_time = min(next_time, next_silence)
+        if self.rules.embedded:
+            deadline = self.next_deadline()
+            if deadline is not None:
+                next_time = min(next_time, deadline)
+        stop = min(stop, batch.first_at(next_time))
         return max(stop, row)
 
-    def _in_order(self, batch: Batch, row: int) -> bool:
-        """Return whether each row from here on is the last event of its case, and its time alone moves the watermark.
+    def _completions_follow_order(self, batch: Batch, row: int) -> bool:
+        """Return whether completions of several rows can be counted in their order, before they are accepted.
 
-        This holds if there is one partition and its times do not go back. Then no case of these rows can be silent,
-        and the flag on a row decides whether its case is complete. `max_wait` counts from a row that is accepted alone.
+        This needs one partition whose times do not go back. Then each row is the last event of its case so far, so the
+        flag on the row decides whether the case is complete; and no case of these rows can be silent, because the
+        watermark is the time of the row. Every `max_wait` must run already: it starts with a row that is accepted
+        alone, since the clock at that row matters.
         """
-        every_wait_has_begun = all(
-            counters.waiting_since is not None for rules, counters in self._publications if rules.window.alone
-        )
+        for rules, counters in self._publications:
+            if rules.window.only_events_per_case and counters.waiting_since is None:
+                return False
         one_ordered_partition = self.state.ordered and len(self.state.partitions) == 1 and not self.gap
-        if not every_wait_has_begun or not one_ordered_partition:
+        if not one_ordered_partition:
             return False
         return batch.ordered and bool(batch.times[row] >= self.state.latest)
 
@@ -366,17 +397,18 @@ class Fold:
     def _resolve_gap(self, arguments: Mapping[str, Any]) -> Iterator[Cut]:
         """Carry out `gap rewind` (the held records come again) or `gap accept` (the missing events stay missing)."""
         action = arguments.get("action")
-        for name, partition in self.state.partitions.items():
-            source, number = name
-            is_meant = (arguments.get("src", source), arguments.get("p", number)) == name
-            if not partition.gap or not is_meant:
+        for (source, number), partition in self.state.partitions.items():
+            # A command that names no source or no partition means all of them.
+            is_source = arguments.get("src", source) == source
+            is_number = arguments.get("p", number) == number
+            if not partition.gap or not is_source or not is_number:
                 continue
             if action == "accept":
-                partition.begin_anew(partition.held[0][1])
+                partition.continue_from(partition.held[0][1])
                 partition.accept_gap = True
                 yield from self._fold(self._cutter.place[0], self.state.closed(partition))
             elif action == "rewind":
-                partition.begin_anew(partition.held[-1][1])
+                partition.continue_from(partition.held[-1][1])
                 partition.held = []
             else:
                 raise InputError("command 'gap': action must be rewind or accept")
@@ -408,12 +440,16 @@ class Fold:
             last_ranks = [partition.hwm for partition in self.state.partitions.values()]
             self._cutter.place = max(last_ranks, default=-1) + 1, 0
         for rules in self.rules.publications:
-            rule, counters = rules.window.events_per_case, self.publications[rules.name]
+            name, rule = rules.name, rules.window.events_per_case
+            counters = self.publications[name]
             if rule is not None and rule.lockstep:
-                while self._publications.waiting(rules.name) and counters.cuts < LOCKSTEP_RELEASES:
-                    yield from self._cutter.force(rules, "lockstep" if counters.first_done else "first")
-            elif final and (rules.private or rules.name in holding or self._publications.waiting(rules.name)):
-                # for a dp release, whether events wait depends on the data: its final cut is always taken
+                while self._publications.waiting(name) and counters.cuts < LOCKSTEP_RELEASES:
+                    trigger = "lockstep" if counters.first_done else "first"
+                    yield from self._cutter.force(rules, trigger)
+                continue
+            # Whether events wait depends on the data, so a dp publication always gets its final cut.
+            has_final_cut = rules.private or name in holding or self._publications.waiting(name)
+            if final and has_final_cut:
                 yield from self._cutter.force(rules, "final")
 
     # snapshots

@@ -169,10 +169,10 @@ class FoldRules:
         return bool(self.publications) and all(publication.once for publication in self.publications)
 
     @property
-    def exact(self) -> bool:
+    def counts_completions(self) -> bool:
         """Whether the moment of each completion matters, because a trigger counts completions."""
         return any(
-            publication.window.alone or publication.window.completed_cases is not None
+            publication.window.only_events_per_case or publication.window.completed_cases is not None
             for publication in self.publications
         )
 

@@ -3,6 +3,13 @@
 The rows of a delta record become columns: repeats are dropped, strings become codes, events of removed cases are
 refused. Events are in order of acceptance, which within a partition is the order of offsets. So (time, partition,
 position) is the trace order (event time, source, partition, offset), and no offset is stored.
+
+A row comes into use in two steps. `State.stage` writes the rows of a record behind the rows in use, and `State.admit`
+moves the end of the tables over them. Between the two the fold looks for the next row that could bring a cut. A cut
+that removes cases voids the staged rows: `unstage` drops them, and `State.batches` stages them again.
+
+Plan of the file: columns and codes (`ColumnTable`, `Codes`, `CaseIndex`, `AttributeValues`); the rule `end_all`; one
+partition of a source with its gap (`Partition`); staged rows (`Batch`); `State`, which owns all of these.
 """
 
 from __future__ import annotations
@@ -383,7 +390,7 @@ class Partition:
             self.lost = self.lost_by(record)
         return self.lost is not None or (record.prev > self.hwm and not self.accept_gap)
 
-    def begin_anew(self, record: Delta) -> None:
+    def continue_from(self, record: Delta) -> None:
         """Continue with the log of a held record, from the first lost offset on."""
         if self.lost is not None:
             self.log = record.log or self.log
@@ -425,8 +432,10 @@ def lost_from(epochs: Sequence[tuple[int, int]], end: int | None, epoch: int, of
     int or None
         None if nothing was lost.
     """
-    begins = [begin for later, begin in epochs if 0 <= epoch < later]
-    first = min(begins if end is None else [*begins, end], default=None)
+    lost_offsets = [begin for later, begin in epochs if 0 <= epoch < later]
+    if end is not None:
+        lost_offsets.append(end)
+    first = min(lost_offsets, default=None)
     return first if first is not None and first <= offset else None
 
 
@@ -664,12 +673,16 @@ class State:
         rows = record.rows[start:] if start else record.rows
         places = np.arange(start, start + len(rows), dtype=np.int64)
         values, offsets = _values(rows)
+
+        # Leave out rows that were folded before.
         is_new = _above(offsets, before, again=True) if record.several else _above(offsets, partition.hwm)
         if is_new is not None:
             left_out.repeated.append(places[~is_new])
             rows = [rows[number] for number in np.flatnonzero(is_new).tolist()]
             places = places[is_new]
             values, offsets = _values(rows)
+
+        # Leave out rows whose time does not fit the column. Hardly any record has one, so the others pay no test.
         try:
             times = _times(values)
         except OverflowError:
@@ -681,6 +694,8 @@ class State:
             times = _times(values)
         if not len(offsets):
             return None
+
+        # Names become codes. A name that was not seen before gets the next code, here and nowhere else.
         names, activities, _, resources, attributes, ids, ends = (values[i::ROW_WIDTH] for i in range(1, ROW_WIDTH))
         n_known_cases = len(self.index)
         activity = coded(self.activities, activities)
@@ -696,6 +711,8 @@ class State:
         settled = self._settled(columns["case"], n_known_cases)
         if settled is not None:
             columns["settled"] = settled
+
+        # Leave out rows of removed cases, and repeated event ids.
         keep = self._keep(columns, ids, left_out)
         if keep is not None:
             columns = {name: column[keep] for name, column in columns.items()}
@@ -711,17 +728,25 @@ class State:
         n_known_cases: int,
         partition: Partition,
     ) -> Batch | None:
+        """Write columns behind the rows in use, and return them with the facts that the fold reads row by row.
+
+        `n_known_cases`: number of cases before these rows; later codes are of new cases.
+        """
         count = len(columns["case"])
         if not count:
             return None
         self.events.stage({**columns, "partition": partition.code}, count)
         self._stage_attributes(attributes)
         cases = columns["case"]
-        before = np.maximum.accumulate(np.append(np.int32(n_known_cases - 1), cases))[:-1]
+        # New cases get rising codes. So a row is the first of its case if its code is above all codes before the row.
+        codes_before = np.append(np.int32(n_known_cases - 1), cases)[:-1]
+        highest_code_before = np.maximum.accumulate(codes_before)
+
         met, ends = None, columns["end"]
         if self.end_all.activities:  # the bits of staged rows are not in the table of cases yet
             met = self.end_all.met(self.cases[HAD], cases, self._bits(columns["activity"]))
             ends = ends | met
+
         running = np.maximum.accumulate(columns["time"])
         id_of_row = {}
         if ids.count(None) < count:
@@ -732,7 +757,7 @@ class State:
             times=columns["time"],
             cases=cases,
             ends=ends,
-            fresh=cases > before,
+            fresh=cases > highest_code_before,
             running=running,
             ordered=np.array_equal(running, columns["time"]),
             ids=id_of_row,
@@ -745,21 +770,26 @@ class State:
         settled_here = self.cases["settled"]
         if not len(self.forgotten) and not settled_here.any():
             return None
+        # A case that is new in the index may be a forgotten one. The index has no slice, so its end is read backwards.
         newest_first = islice(reversed(self.index), len(self.index) - n_known_cases)
-        new_digests = [digest(name) for name in newest_first][::-1]
-        settled_new = self.forgotten.contains(new_digests)
-        is_new = cases >= n_known_cases
-        is_here = (cases >= 0) & ~is_new  # a removed case has the code REFUSED
+        new_names = list(newest_first)[::-1]
+        is_forgotten = self.forgotten.contains([digest(name) for name in new_names])
+
+        has_new_code = cases >= n_known_cases
+        has_old_code = (cases >= 0) & ~has_new_code  # a removed case has the code REFUSED, below 0
         result = np.zeros(len(cases), dtype=np.bool_)
-        result[is_new] = settled_new[cases[is_new] - n_known_cases]
-        result[is_here] = settled_here[cases[is_here]]
+        result[has_new_code] = is_forgotten[cases[has_new_code] - n_known_cases]
+        result[has_old_code] = settled_here[cases[has_old_code]]
         return result if result.any() else None
 
     def _ends(self, activity: Array, ends: Sequence[bool]) -> npt.NDArray[np.bool_]:
+        """Return whether each row ends its case: by its activity, or by itself."""
         if len(self._ending) < len(self.activities):
             self._ending = np.array([name in self.end_activities for name in self.activities], dtype=np.bool_)
-        result = self._ending[activity]
-        return result if ends.count(False) == len(ends) else result | np.array(ends, dtype=np.bool_)
+        by_activity = self._ending[activity]
+        if ends.count(False) == len(ends):
+            return by_activity
+        return by_activity | np.array(ends, dtype=np.bool_)
 
     def _keep(
         self, columns: Mapping[str, Any], ids: Sequence[str | None], left_out: LeftOutRows
@@ -788,6 +818,7 @@ class State:
         return ~leaves
 
     def _stage_attributes(self, attributes: Sequence[Any]) -> None:
+        """Add the attribute values of staged rows; `attributes`: {level: {name: value}} of each row, or None."""
         if attributes.count(None) == len(attributes):
             return
         values_by_name: dict[tuple[str, str], tuple[list[int], list[Any]]] = {}
@@ -880,11 +911,15 @@ class State:
             Whether a case is complete after the rows, by its code; empty if no trigger counts completions.
         """
         cases, times = batch.cases[begin:end], batch.times[begin:end]
-        fresh = int(np.count_nonzero(batch.fresh[begin:end]))
-        if fresh:
-            self.cases.stage({"last": BEFORE_ALL, "arrival": BEFORE_ALL}, fresh)
-            self.cases.size += fresh
+
+        # The end of both tables moves over the rows and their new cases.
+        n_fresh = int(np.count_nonzero(batch.fresh[begin:end]))
+        if n_fresh:
+            self.cases.stage({"last": BEFORE_ALL, "arrival": BEFORE_ALL}, n_fresh)
+            self.cases.size += n_fresh
         self.events.size += end - begin
+
+        # What the rows add to their cases.
         if batch.settled is not None:
             self.cases["settled"][cases[batch.settled[begin:end]]] = True
         if self.end_all.activities:
@@ -894,12 +929,16 @@ class State:
             for i in range(begin, end):
                 if i in batch.ids and (batch.settled is None or not batch.settled[i]):
                     self.event_ids.setdefault(int(batch.cases[i]), set()).add(batch.ids[i])
+
+        # Times, of the whole state.
         if self.ordered:
             goes_back = times[0] < self.latest or not np.array_equal(times, batch.running[begin:end])
             self.ordered = not goes_back
         if not self.ordered:
             self.reach_back(int(times.min()))
         self.latest = max(self.latest, int(times.max()))
+
+        # Times and ends, of each case.
         last, ended = self.cases["last"], self.cases["ended"]
         if closed:
             self.cases["closed"][list(closed)] = list(closed.values())

@@ -271,7 +271,8 @@ class PublicationState:
             if window.every is not None and window.time == "wall" and self.window_end is not None:
                 bounds.append(self.window_end)
             rule = window.events_per_case
-            if rule is not None and rule.max_wait is not None and window.alone and self.waiting_since is not None:
+            is_only = window.only_events_per_case
+            if rule is not None and is_only and rule.max_wait is not None and self.waiting_since is not None:
                 bounds.append(self.waiting_since + rule.max_wait)
         if window.min_interval is not None and self.last_cut is not None:
             bounds.append(self.last_cut + window.min_interval)
@@ -340,7 +341,7 @@ class PublicationState:
 
     def _ready(self, rules: PublicationRules, clock: TriggerClock) -> Firing | None:
         rule = rules.window.events_per_case
-        if rule is None or not rules.window.alone:
+        if rule is None or not rules.window.only_events_per_case:
             return None
         if self.ready and self.ready >= rule.fraction * self.unfinished:
             return Firing("events_per_case")
@@ -486,7 +487,7 @@ class Publications:
         cases[f"known:{name}"][:] = has_counted_event
         counters.orphans = size - int(np.count_nonzero(has_counted_event))
         rule = rules.window.events_per_case
-        if rules.window.alone and rule is not None:
+        if rules.window.only_events_per_case and rule is not None:
             closed = cases["closed"]
             pending = np.bincount(events["case"][flags == PENDING], minlength=size)
             cases[f"pending:{name}"][:] = pending
@@ -501,7 +502,7 @@ class Publications:
         growths = []
         for rules, counters in self:
             rule = rules.window.events_per_case
-            if rule is not None and rules.window.alone:
+            if rule is not None and rules.window.only_events_per_case:
                 pending_of_case = self._state.cases[f"pending:{rules.name}"]
                 first_time = counters.first_kept_time(rules)
                 growths.append(PendingGrowth(counters, rule.x, rule.fraction, pending_of_case, first_time))
@@ -551,7 +552,7 @@ class Publications:
             counters.orphans += fresh - len(unseen)
             counters.new_cases += len(unseen)
             counters.new_events += len(counted)
-            if rules.window.alone and counters.waiting_since is None and len(counted):
+            if rules.window.only_events_per_case and counters.waiting_since is None and len(counted):
                 counters.waiting_since = self._clocks.now
         if dead_rows:
             source = next(name for name, candidate in self._state.partitions.items() if candidate is partition)

@@ -192,7 +192,7 @@ class Window:
     holidays."""
 
     @property
-    def alone(self) -> bool:
+    def only_events_per_case(self) -> bool:
         """Whether events_per_case must fire by itself, because there is no other trigger."""
         others = (self.new_cases, self.new_events, self.completed_cases, self.every)
         rule = self.events_per_case

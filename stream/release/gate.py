@@ -322,16 +322,19 @@ def releases_left(
 
 def after_audit(policy: GatePolicy, audit: AuditDocument) -> list[Reason]:
     """Return reasons to refuse, from the results of the audits."""
+    uniqueness = (audit.get("risk") or {}).get("worst")
+    data_utility = (audit.get("utility") or {}).get("data_utility")
     return [
         *_anonymity(policy, audit.get("anonymity") or {}),
-        *_ceiling("uniqueness", policy.max_uniqueness, (audit.get("risk") or {}).get("worst")),
+        *_ceiling("uniqueness", policy.max_uniqueness, uniqueness),
         *_minimality(policy, audit.get("minimality") or {}),
-        *_floor("utility", policy.min_utility, (audit.get("utility") or {}).get("data_utility")),
+        *_floor("utility", policy.min_utility, data_utility),
         *_series(policy, audit.get("series") or {}),
     ]
 
 
 def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reason]:
+    """Check the bounds on KA, FA, CA and BA, and that the attacks they count could be carried out."""
     if not policy.anonymity_bounds:
         return
     if anonymity.get("status") == "not_applicable":
@@ -342,21 +345,27 @@ def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reas
         worst = worst_anonymity(anonymity, name)
         if worst is not None and worst < bound:
             yield Reason(name, f"{name}: {worst} is below {bound}", bound, worst)
-    if anonymity.get("status") == "ok":
-        for pair in anonymity.get("results") or []:
-            if any(row.get("linker") == "none" and _counts_for_gate(row) for row in pair["results"]):
-                text = f"no linker to release {pair.get('earlier')}: the audit's premise does not hold"
-                yield Reason("premise", text)
+    if anonymity.get("status") != "ok":
+        return
+    # FA, CA and BA suppose that a linker joins both releases. Without one they are not small: they do not exist.
+    for pair in anonymity.get("results") or []:
+        unlinked_rows = [row for row in pair["results"] if row.get("linker") == "none"]
+        if any(_counts_for_gate(row) for row in unlinked_rows):
+            text = f"no linker to release {pair.get('earlier')}: the audit's premise does not hold"
+            yield Reason("premise", text)
 
 
 def _counts_for_gate(row: PairRow | SeriesRow, name: str = "") -> bool:
     """Return whether a row of an attack can refuse a release.
 
     A row with n below n_actual assumes fewer removed events than there were (`assumption` is violated). A minimum that
-    no real case attains (`behind` is 0) harms nobody. Both are reported, and neither refuses a release.
+    no real case attains harms nobody: `behind`, the true count at its background knowledge, is then 0. Both are
+    reported, and neither refuses a release.
     """
-    behind = cast(PairRow, row).get("behind") or {}
-    return row.get("assumption") != "violated" and behind.get(name) != 0
+    if row.get("assumption") == "violated":
+        return False
+    true_counts = cast(PairRow, row).get("behind") or {}
+    return true_counts.get(name) != 0
 
 
 def worst_anonymity(anonymity: AnonymitySection, name: Measure) -> int | None:
@@ -379,15 +388,19 @@ def worst_anonymity(anonymity: AnonymitySection, name: Measure) -> int | None:
     """
     if name == "ka":
         return _least([anonymity.get("ka")])
-    true_counts = {
-        (pair.get("publication"), pair["earlier"]): pair.get(name) for pair in anonymity.get("true_linker") or []
-    }
+    # The counts with the real partners of each case, by the earlier release.
+    true_counts: dict[tuple[str | None, int], int | None] = {}
+    for pair in anonymity.get("true_linker") or []:
+        true_counts[pair.get("publication"), pair["earlier"]] = pair.get(name)
     values: list[int | None] = [count for count in true_counts.values() if count]
-    for pair in anonymity.get("results") or []:
-        if true_counts.get((pair.get("publication"), pair["earlier"])) == 0:
+
+    # The exact values of the pairs that have a victim, for every n that counts.
+    for pair_section in anonymity.get("results") or []:
+        earlier_release = (pair_section.get("publication"), pair_section["earlier"])
+        if true_counts.get(earlier_release) == 0:
             continue
-        counting = [row for row in pair["results"] if row.get("linker") != "none" and _counts_for_gate(row, name)]
-        values += [row.get(name) for row in counting]
+        linked_rows = [row for row in pair_section["results"] if row.get("linker") != "none"]
+        values += [row.get(name) for row in linked_rows if _counts_for_gate(row, name)]
     return _least(values)
 
 
@@ -427,9 +440,10 @@ def _series(policy: GatePolicy, series: SeriesSection) -> Iterator[Reason]:
         yield Reason("series", text, policy.min_series)
     elif series.get("worst") is not None:
         yield from _floor("series", policy.min_series, series["worst"])
+    numbers = series.get("releases") or []
     for row in series.get("results") or []:
         if row["without_linker"] and _counts_for_gate(row):
-            numbers = series.get("releases") or []
+            # Pairs are given by the places of their releases in the series, from 1; people know release numbers.
             first_place, second_place = row["without_linker"][0]
             first, second = numbers[first_place - 1], numbers[second_place - 1]
             text = f"series: no linker joins releases {first} and {second} at n = {row['n']}: its premise does not hold"

@@ -260,7 +260,7 @@ class Oracle:
             return "new_events", None, None, None
         if window.completed_cases and pub.completions >= window.completed_cases:
             return "completed_cases", None, None, None
-        return self.alone(pub) if window.alone else None
+        return self.alone(pub) if window.only_events_per_case else None
 
     def alone(self, pub):
         rule = pub.rules.window.events_per_case
@@ -363,7 +363,7 @@ class Oracle:
             last = end - 1 if end is not None else max(e.time for e in self.events)
             base = last if tumbling or self.now is None else self.now
             pub.window_end = self.window_of(pub, base)
-        if window.alone and self.pending(pub):
+        if window.only_events_per_case and self.pending(pub):
             pub.waiting = self.now
 
     @staticmethod

@@ -50,7 +50,7 @@ def of_a_configuration(made):
     complete, and one row could fire forever.
     """
     window, *_, private = made
-    return not (private and window.alone)
+    return not (private and window.only_events_per_case)
 
 
 publications = st.lists(

@@ -35,6 +35,10 @@ class DpSynthetic(Mechanism):
 
     Its cases are not persons' cases, and its variants may be invented. All keys are public knowledge, never read off
     the data.
+
+    `build` makes the release of a publication whose releases are independent, or in which each case counts once;
+    `build_series` one of a publication whose releases add up (`accumulate`). In both the first release with frequent
+    labels selects them, if `activities` is not set, and its memory hands them to later ones.
     """
 
     reads_data_in_gate: ClassVar[bool] = False
@@ -164,20 +168,20 @@ class DpSynthetic(Mechanism):
         return self._promised(once)
 
     def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
-        times = "" if self.max_duration is None else ", all times and what the manifest states about times"
-        noisy_times = ""
+        covered = "the released traces, their frequencies"
         if self.max_duration is not None:
-            noisy_times = "durations of the pairs that the manifest names as unreadable are mostly noise; "
-        choice = "" if self.activities is not None else ", and the choice of their labels"
-        what = f"the released traces, their frequencies{times}{choice}"
-        promise = strict_promise(self.charge(), self.cases_per_person, what, once)
-        labels = "activity labels" if self.activities is not None else "labels of declared candidates"
-        return {
-            **promise,
-            "not_guaranteed": "a released case is not a person's case and its variant may be invented; "
-            + noisy_times
-            + promise["not_guaranteed"].replace("activity labels", labels, 1),
-        }
+            covered += ", all times and what the manifest states about times"
+        if self.activities is None:
+            covered += ", and the choice of their labels"
+        promise = strict_promise(self.charge(), self.cases_per_person, covered, once)
+
+        not_guaranteed = "a released case is not a person's case and its variant may be invented; "
+        if self.max_duration is not None:
+            not_guaranteed += "durations of the pairs that the manifest names as unreadable are mostly noise; "
+        uncovered = promise["not_guaranteed"]
+        if self.activities is None:  # selected labels are covered, only those of declared candidates are not
+            uncovered = uncovered.replace("activity labels", "labels of declared candidates", 1)
+        return {**promise, "not_guaranteed": not_guaranteed + uncovered}
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         """Build one release; see `Mechanism.build`."""
@@ -195,9 +199,13 @@ class DpSynthetic(Mechanism):
         basis: Literal["ordinal", "noised"] = "ordinal" if design.bounds is None else "noised"
         if self.activities is not None:
             return strict_build(result, basis, self._public(design, self.budget(), result))
-        budget = self.budget() if selected is None else self.budget().after_labels()
+
+        # Labels are selected: by an earlier release, whose choice this one used, or by this one.
+        budget = self.budget()
         if selected is None:
             selected = {"labels": list(result.labels), "release": exposure.number}
+        else:
+            budget = budget.after_labels()
         public = self._public(design, budget, result) | {"labels_selected": {"release": selected["release"]}}
         # A release without any label decides nothing for later ones: the next one selects again, under its own charge.
         memory_of_labels = {LABELS: selected} if selected["labels"] else None
@@ -228,7 +236,7 @@ class DpSynthetic(Mechanism):
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
         """Build one release, and the log over everything so far."""
         design = self.series_design()
-        # Labels that earlier releases selected say nothing if activities are declared now.
+        # Labels that earlier releases selected do not count if activities are declared now.
         state = None if self.activities is not None and _selected_labels(memory) else memory
         accumulated = series.release_synthetic(
             exposure.log, terms=self.terms(), design=design, shape=shape, number=number, state=state

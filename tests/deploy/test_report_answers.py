@@ -124,7 +124,7 @@ def test_until_when_the_budget_lasts(
         body["process"] = {"spent": body["spent"], "limit": {"epsilon": process, "delta": None}}
     document = cast(AuditDocument, {"budget": body})
     by_now = budget_by_now(document, view, view.account("p"))
-    found = data.budget(PACE, by_now, affordable_releases(document, view, view.account("p")))
+    found = data.budget_answer(PACE, by_now, affordable_releases(document, view, view.account("p")))
     assert found is not None
     assert (found["spent"], found["rule"]) == (1.5, "sum")  # the last manifest was sealed before the third charge
     assert found["left"] == (None if left is None else pytest.approx(left))
@@ -135,7 +135,7 @@ def test_until_when_the_budget_lasts(
 def test_one_release_has_no_pace() -> None:
     """The number of further releases is shown, and no day."""
     body: Any = {"epsilon": 0.5, "delta": 0.0, "spent": {"epsilon": 0.5, "delta": 0.0}, "limit": 2.0}
-    found = data.budget(PACE[:1], body, 3)
+    found = data.budget_answer(PACE[:1], body, 3)
     assert found is not None
     assert (found["releases_left"], found["last_paid"]) == (3, None)
 
@@ -143,7 +143,7 @@ def test_one_release_has_no_pace() -> None:
 def test_a_budget_that_lasts_longer_than_calendars_has_no_last_day() -> None:
     """A hundred million days: more than any forecast of the gate, but a pace may be slow."""
     body: Any = {"epsilon": 0.5, "delta": 0.0, "spent": {"epsilon": 0.5, "delta": 0.0}, "limit": 2.0}
-    found = data.budget(PACE, body, 10**7)
+    found = data.budget_answer(PACE, body, 10**7)
     assert found is not None
     assert (found["releases_left"], found["last_paid"]) == (10**7, None)
 

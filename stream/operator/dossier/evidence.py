@@ -21,7 +21,7 @@ from stream.ledger.layout import OperatorLayout
 from stream.ledger.view import Account, LedgerView
 from stream.operator.assessment import POOLED
 from stream.operator.history import History, HistoryRow, audit, ledger_view, read_from, read_json
-from stream.operator.report.data import RELEASED, budget
+from stream.operator.report.data import RELEASED, budget_answer
 from stream.operator.report.document import AttemptRow, BudgetAnswer
 from stream.operator.spending import affordable_releases, budget_by_now
 from stream.release.contract import AUDIENCE
@@ -279,7 +279,7 @@ def collect(
         others=tuple(_others(view, history, name)),
         changes=tuple(_changes(history, name, account)),
         budget=budget_now,
-        left=budget(cast(Sequence[AttemptRow], labelled), budget_now, releases_left),
+        left=budget_answer(cast(Sequence[AttemptRow], labelled), budget_now, releases_left),
         settings=settings,
         publication=publication,
         assessments=(

@@ -4,6 +4,13 @@ Everything is read from an output folder as it was written, except for two thing
 directly-follows graphs, and what the charges of the ledger cost together by now.
 
 A measure that does not apply to a mechanism keeps its `status` and `reason`; it never becomes a number.
+
+`collect`, in the last part of the file, makes the whole report. Before it come the parts that it puts together:
+
+* `ItemNames`: labels of activities and of background knowledge, or numbers in their place.
+* graphs: `flow_of`, `graph_for_page`.
+* answers: `safe_answer` (is it safe?), `budget_answer` (what is left, and until when?), `cost_answer` (what did it cost
+  the analysts?), `happened` (what happened?).
 """
 
 from __future__ import annotations
@@ -67,14 +74,19 @@ from stream.release.gate import MEASURES, Measure, worst_anonymity
 from stream.release.map_files import COUNTS
 from stream.release.verdict import Verdict, Word
 
-# Names by number: what a page may show of activities and background knowledge without naming any of it.
+# Labels of items.
 
 
 class ItemNames:
-    """Items of one publication, numbered. `shown`: whether a label is the item itself, and not only its number.
+    """Labels of the items of one publication: the items themselves, or numbers if a page must not show them.
 
     Numbers follow the sorted names of released values. They mean the same all over one report, and nothing
     outside of it.
+
+    Attributes
+    ----------
+    shown
+        Whether a label is the item itself.
     """
 
     def __init__(self, activities: Iterable[str], *, shown: bool) -> None:
@@ -92,7 +104,9 @@ class ItemNames:
         """Return the item as text where values are shown, else `#` and its number."""
         if not self.shown:
             return f"#{self.number(item)}"
-        return " ".join(str(part) for part in item) if isinstance(item, list | tuple) else str(item)
+        if isinstance(item, list | tuple):
+            return " ".join(str(part) for part in item)
+        return str(item)
 
     def labels(self, items: Sequence[Any] | None) -> list[str]:
         """Background knowledge as labels, in its order."""
@@ -113,7 +127,7 @@ class Flow:
     edges: Counter[tuple[str, str]]
 
 
-def flow(log: EventLog) -> Flow:
+def flow_of(log: EventLog) -> Flow:
     """Return the directly-follows counts of a log; events without an activity are not counted."""
     edges: Counter[tuple[str, str]] = Counter()
     for (activity, next_activity), occurrences in directly_follows(log).count.items():
@@ -130,23 +144,24 @@ def flow_of_map(counts: Mapping[str, Any]) -> Flow:
     for row in counts["steps"]:
         if row["count"] and row["from"] is not None and row["to"] is not None:
             edges[row["from"], row["to"]] = row["count"]
-    return Flow(Counter({row["name"]: row["count"] for row in counts["activities"] if row["count"]}), edges)
+    nodes = {row["name"]: row["count"] for row in counts["activities"] if row["count"]}
+    return Flow(Counter(nodes), edges)
 
 
-def released(folder: Path) -> EventLog | None:
+def released_log(folder: Path) -> EventLog | None:
     """Return the content of a release, from the operator's variants.parquet; None if it is not kept."""
     path = folder / VARIANTS
     return release_record.read(path).log if path.is_file() else None
 
 
-def shown(flow_of_log: Flow, names: ItemNames, title: str, other: Flow | None) -> Graph:
+def graph_for_page(flow: Flow, names: ItemNames, title: str, other: Flow | None) -> Graph:
     """Return the graph for the page: its heaviest nodes and edges, and how many of each it leaves out.
 
     An edge is `shared` if the other graph has it too (null without another graph).
 
     Parameters
     ----------
-    flow_of_log
+    flow
         Nodes and edges of the log.
     names
         Labels of the items.
@@ -155,40 +170,36 @@ def shown(flow_of_log: Flow, names: ItemNames, title: str, other: Flow | None) -
     other
         Nodes and edges of the other log; None if there is none.
     """
-    kept = dict(flow_of_log.nodes.most_common(MOST_NODES))
-    chosen = _chosen(flow_of_log, set(kept))
-    edges: list[Mapping[str, Any]] = [
-        {
-            "from": names.label(a),
-            "to": names.label(b),
-            "count": count,
-            "shared": None if other is None else (a, b) in other.edges,
-        }
-        for (a, b), count in chosen
-    ]
+    kept = dict(flow.nodes.most_common(MOST_NODES))
+    edges: list[Mapping[str, Any]] = []
+    for (before, after), occurrences in _drawn_edges(flow, set(kept)):
+        is_shared = None if other is None else (before, after) in other.edges
+        edge = {"from": names.label(before), "to": names.label(after), "count": occurrences, "shared": is_shared}
+        edges.append(edge)
     return {
         "title": title,
         "nodes": [{"name": names.label(name), "count": count} for name, count in kept.items()],
         "edges": edges,
-        "left_out": {"nodes": len(flow_of_log.nodes) - len(kept), "edges": len(flow_of_log.edges) - len(edges)},
+        "left_out": {"nodes": len(flow.nodes) - len(kept), "edges": len(flow.edges) - len(edges)},
     }
 
 
-def _chosen(flow_of_log: Flow, kept: set[str]) -> list[tuple[tuple[str, str], int]]:
-    """Return the edges to draw, heaviest first.
+def _drawn_edges(flow: Flow, kept: set[str]) -> list[tuple[tuple[str, str], int]]:
+    """Return the edges to draw between the kept activities, heaviest first.
 
     The heaviest edge into each activity is always drawn, so that no activity is isolated.
     """
-    inside = [(pair, count) for pair, count in flow_of_log.edges.most_common() if set(pair) <= kept]
-    ways_in: dict[str, tuple[str, str]] = {}
-    for (a, b), _ in inside:
-        if a != b:
-            ways_in.setdefault(b, (a, b))
-    chosen = set(ways_in.values())
-    others = [pair for pair, _ in inside if pair not in chosen]
-    room = max(0, MOST_EDGES - len(chosen))
-    chosen.update(others[:room])
-    return [(pair, count) for pair, count in inside if pair in chosen]
+    inside = [(edge, count) for edge, count in flow.edges.most_common() if set(edge) <= kept]
+    heaviest_into: dict[str, tuple[str, str]] = {}
+    for (before, after), _ in inside:
+        if before != after:
+            heaviest_into.setdefault(after, (before, after))
+    drawn = set(heaviest_into.values())
+
+    others = [edge for edge, _ in inside if edge not in drawn]
+    room = max(0, MOST_EDGES - len(drawn))
+    drawn.update(others[:room])
+    return [(edge, count) for edge, count in inside if edge in drawn]
 
 
 # Answers to the questions that a report begins with, each from audits, ledger and verdict; nothing is
@@ -217,7 +228,7 @@ ADVERSARY: Mapping[Measure, str] = {
 """correspondence-attacks-2021: the forward, cross and backward attack differ in where the person is looked for."""
 
 
-def safe(
+def safe_answer(
     verdict: Verdict,
     rows: Sequence[AnonymityRow],
     bounds: Mapping[str, float],
@@ -239,19 +250,19 @@ def safe(
     budget
         Budget of the last release, if noise protects it.
     """
-    releases = [row for row in rows if row["label"].isdigit()]
+    releases = [row for row in rows if row["label"].isdigit()]  # withheld attempts are labelled w1, w2, ...
     worst_by_measure = [_worst(releases, measure, bounds) for measure in MEASURES]
     worst = [row for row in worst_by_measure if row is not None]
-    together = [row["value"] for row in worst]
+    cases_left = [row["value"] for row in worst]
     if series.get("status") == "ok" and series.get("worst") is not None:
-        together.append(series["worst"])
+        cases_left.append(series["worst"])
     return {
         "verdict": verdict.verdict,
         "meaning": _meaning(verdict.verdict, budget),
         "sentence": verdict.sentence,
         "rules": verdict.rules,
         "worst": worst,
-        "together": min(together, default=None),
+        "together": min(cases_left, default=None),
     }
 
 
@@ -262,6 +273,7 @@ def _meaning(word: Word, budget: Budget | None) -> str:
 
 
 def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, float]) -> WorstRow | None:
+    """Return the release with the least value of a measure, and who attains it; None if not measured."""
     measured = [row for row in rows if row["worst"].get(measure) is not None]
     if not measured:
         return None
@@ -270,9 +282,10 @@ def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, 
     against: str | None = None
     knowledge: list[str] = []
     if measure != "ka":
-        against, knowledge = _where(row, measure, value)
-    items = row.get("bk_length")
-    knows = f"knows up to {items} items of a person" if items else "knows something of a person"
+        against, knowledge = _place_of_minimum(row, measure, value)
+
+    n_items = row.get("bk_length")
+    knows = f"knows up to {n_items} items of a person" if n_items else "knows something of a person"
     left = "1 case" if value == 1 else f"{value} cases"
     holds = ADVERSARY[measure].format(release=row["label"], against=against)
     return {
@@ -286,24 +299,27 @@ def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, 
     }
 
 
-def _where(row: AnonymityRow, measure: Measure, value: int) -> tuple[str | None, list[str]]:
+def _place_of_minimum(row: AnonymityRow, measure: Measure, value: int) -> tuple[str | None, list[str]]:
     """Return the earlier release that gives the value, and the knowledge about the person there."""
-    for true in row.get("true_linker") or []:
-        if true.get(measure) == value:
-            return _named(true), list(true.get("worst", {}).get(measure) or [])
+    for true_row in row.get("true_linker") or []:
+        if true_row.get(measure) == value:
+            knowledge = true_row.get("worst", {}).get(measure)
+            return _earlier_release(true_row), list(knowledge or [])
     for pair in row["pairs"]:
         for result in pair["results"]:
             if result.get(measure) == value and result.get("linker") != "none":
-                return _named(pair), list(result.get("worst", {}).get(measure) or [])
+                knowledge = result.get("worst", {}).get(measure)
+                return _earlier_release(pair), list(knowledge or [])
     return None, []
 
 
-def _named(pair: Any) -> str:
+def _earlier_release(pair: Any) -> str:
+    """Return the number of the earlier release, with the name of its publication if it is another one."""
     other = pair.get("publication")
     return f"{pair['earlier']} of {other}" if other else str(pair["earlier"])
 
 
-def budget(attempts: Sequence[AttemptRow], stated: Budget, releases_left: int | None) -> BudgetAnswer | None:
+def budget_answer(attempts: Sequence[AttemptRow], stated: Budget, releases_left: int | None) -> BudgetAnswer | None:
     """Return what is spent and left of epsilon, and until when that lasts.
 
     Parameters
@@ -322,8 +338,9 @@ def budget(attempts: Sequence[AttemptRow], stated: Budget, releases_left: int | 
     """
     if not stated:
         return None
-    rests = [limit - used for used, limit in _limits(stated) if limit is not None]
-    left = max(0.0, min(rests)) if rests else None
+    differences = [limit - used for used, limit in _limits(stated) if limit is not None]
+    left = max(0.0, min(differences)) if differences else None
+
     # The pace so far gives the date of the last release that the remaining budget pays for.
     moments = [_moment(row["time"]) for row in attempts if row["label"].isdigit() and row["time"]]
     seconds_between = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
@@ -351,6 +368,7 @@ def _after(moment: datetime, seconds: float) -> str | None:
 
 
 def _limits(stated: Budget) -> Iterator[tuple[float, float | None]]:
+    """Yield the spent epsilon and its limit: of the publication, and of the process."""
     yield stated["spent"]["epsilon"] or 0.0, stated["limit"]
     process = stated.get("process")
     if process is not None:
@@ -361,7 +379,7 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
-def cost(audits: Mapping[str, AuditDocument], labels: ItemNames) -> CostAnswer | None:
+def cost_answer(audits: Mapping[str, AuditDocument], labels: ItemNames) -> CostAnswer | None:
     """Return how much the last release keeps, by activity, and each release as a whole; None if not measured."""
     losses = {label: _loss(document) for label, document in audits.items() if label.isdigit()}
     measured = {label: loss for label, loss in losses.items() if loss}
@@ -408,6 +426,10 @@ def happened(history: Sequence[HistoryEntry], attempts: Mapping[str, Sequence[At
 
 
 def _happened(entry: HistoryEntry, attempts: Mapping[str, Iterator[AttemptRow]]) -> HappenedRow | None:
+    """Return the row of one entry; None if it is of no interest here.
+
+    Seals and withheld attempts are in the ledger in the order of `attempts`, so each takes the next row.
+    """
     if isinstance(entry, SealEntry | WithheldEntry):
         row = next(attempts[entry.publication])
         if row["status"] == "burned":
@@ -482,10 +504,13 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
     if not rows and not history.names:
         raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
     compared = _comparison(output, {row["publication"] for row in rows})
-    names = list(dict.fromkeys((*(row["publication"] for row in (*compared, *rows)), *history.names)))
+    # Publications in the order of the comparison, then in that of their first attempt, then those without one.
+    names_of_rows = [row["publication"] for row in (*compared, *rows)]
+    names = list(dict.fromkeys([*names_of_rows, *history.names]))
     verdicts = history.verdicts()
     verdict_of = {verdict.publication: verdict for verdict in verdicts}
     publications = [_publication(output, verdict_of[name], view, rows, source, show_values) for name in names]
+    attempts_of = {publication["name"]: publication["attempts"] for publication in publications}
     process = next((publication["process"] for publication in publications if publication["process"]), None)
     return {
         "folder": output.resolve().name,
@@ -493,9 +518,7 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
         "values_shown": show_values,
         "comparison": compared,
         "verdicts": [{**verdict.as_json(), "line": verdict.line()} for verdict in verdicts],
-        "happened": happened(
-            view.history, {publication["name"]: publication["attempts"] for publication in publications}
-        ),
+        "happened": happened(view.history, attempts_of),
         "publications": publications,
     }
 
@@ -517,6 +540,7 @@ def _publication(
     source: EventLog | None,
     show_values: bool,
 ) -> PublicationReport:
+    """Return everything that the report shows of one publication."""
     name = verdict.publication
     account = view.account(name)
     attempts = _labelled([row for row in rows if row["publication"] == name])
@@ -524,13 +548,22 @@ def _publication(
     audits = _audits(output, attempts, account)
     flows = _flows(output, name, released_numbers, source)
     labels = ItemNames((node for _, flow in flows for node in flow.nodes), shown=show_values)
+
+    # Facts of the publication are those of its last release: from its audit, or from its manifest if no audit is kept.
     manifest = _manifest(output, name, released_numbers)
-    last_audit = audit(output, name, released_numbers[-1]) if released_numbers else {}
+    last_audit: AuditDocument = {}
+    attacks = ""
+    if released_numbers:
+        last_audit = audit(output, name, released_numbers[-1])
+        attacks = attacks_sentence(output, name, released_numbers[-1])
     last = cast(AuditDocument, last_audit or manifest or {})
+
     attempt_rows = [_attempt(row, audits.get(row["label"], {})) for row in attempts]
-    anonymity = [_anonymity(label, document, labels) for label, document in _kept("anonymity", audits)]
-    bounds, series = _bounds(last, audits), _series(last, labels)
-    by_now = budget_by_now(last, view, account)
+    anonymity = [_anonymity(label, document, labels) for label, document in _audits_of("anonymity", audits)]
+    bounds = _bounds(last, audits)
+    series = _series(last, labels)
+    spent_by_now = budget_by_now(last, view, account)
+    releases_left = affordable_releases(last, view, account)
     return {
         "name": name,
         "released": len(released_numbers),
@@ -543,23 +576,26 @@ def _publication(
         "anonymity": anonymity,
         "series": series,
         "leakage": _leakage(last),
-        "budget": _budget(account, last, by_now),
+        "budget": _budget(account, last, spent_by_now),
         "risk": _measured("risk", audits),
         "utility": _measured("utility", audits),
         "graphs": _graphs(flows, labels),
         "graphs_of": "source" if source is not None else "releases",
         "manifest": manifest,
-        "attacks": attacks_sentence(output, name, released_numbers[-1]) if released_numbers else "",
-        "safe": safe(verdict, anonymity, bounds, series, last.get("budget")),
-        "left": budget(attempt_rows, by_now, affordable_releases(last, view, account)),
-        "cost": cost(audits, labels),
+        "attacks": attacks,
+        "safe": safe_answer(verdict, anonymity, bounds, series, last.get("budget")),
+        "left": budget_answer(attempt_rows, spent_by_now, releases_left),
+        "cost": cost_answer(audits, labels),
     }
 
 
 def _bounds(last: AuditDocument, audits: Mapping[str, AuditDocument]) -> dict[str, float]:
     """Return the bounds of the last release, or of the last attempt if none passed."""
-    asked = [document["bounds"] for document in (last, *reversed([*audits.values()])) if "bounds" in document]
-    return dict(asked[0]) if asked else {}
+    newest_first = reversed(list(audits.values()))
+    for document in (last, *newest_first):
+        if "bounds" in document:
+            return dict(document["bounds"])
+    return {}
 
 
 def _labelled(rows: Sequence[HistoryRow]) -> list[LabelledRow]:
@@ -587,12 +623,17 @@ def _audits(output: Path, attempts: Sequence[LabelledRow], account: Account) -> 
 
 
 def _measured(measure: Literal["risk", "utility"], audits: Mapping[str, AuditDocument]) -> list[Mapping[str, Any]]:
-    return [{"label": label, **document.get(measure, ABSENT)} for label, document in _kept(measure, audits)]
+    return [{"label": label, **document.get(measure, ABSENT)} for label, document in _audits_of(measure, audits)]
 
 
-def _kept(measure: str, audits: Mapping[str, AuditDocument]) -> Iterator[tuple[str, AuditDocument]]:
-    """Audits that may contain a measure: the ledger may keep only the reasons of a withheld attempt."""
-    return ((label, document) for label, document in audits.items() if measure in document or label.isdigit())
+def _audits_of(measure: str, audits: Mapping[str, AuditDocument]) -> Iterator[tuple[str, AuditDocument]]:
+    """Yield the audits of all releases, and those of withheld attempts that have the measure.
+
+    The ledger may keep only the reasons of a withheld attempt.
+    """
+    for label, document in audits.items():
+        if measure in document or label.isdigit():
+            yield label, document
 
 
 def _attempt(row: LabelledRow, document: AuditDocument) -> AttemptRow:
@@ -614,18 +655,20 @@ def _attempt(row: LabelledRow, document: AuditDocument) -> AttemptRow:
 def _anonymity(label: str, document: AuditDocument, labels: ItemNames) -> AnonymityRow:
     """Of one release: KA, the least FA, CA and BA, and every pair by n with its worst background knowledge."""
     measured = document.get("anonymity") or cast(AnonymitySection, ABSENT)
-    pairs: list[PairSection] = [
-        {**pair, "results": [_pair_row(row, labels) for row in pair["results"]]}
-        for pair in measured.get("results") or []
-    ]
+    pairs = [_with_labelled_rows(pair, labels) for pair in measured.get("results") or []]
+    facts = {key: value for key, value in measured.items() if key not in ("results", "true_linker")}
     row: Mapping[str, Any] = {
         "label": label,
-        **{key: value for key, value in measured.items() if key not in ("results", "true_linker")},
+        **facts,
         "worst": {name: worst_anonymity(measured, name) for name in MEASURES},
         "pairs": pairs,
         "true_linker": [_with_labels(row, labels) for row in measured.get("true_linker") or []],
     }
     return cast(AnonymityRow, row)
+
+
+def _with_labelled_rows(pair: PairSection, labels: ItemNames) -> PairSection:
+    return {**pair, "results": [_pair_row(row, labels) for row in pair["results"]]}
 
 
 def _pair_row(row: PairRow, labels: ItemNames) -> PairRow:
@@ -702,20 +745,25 @@ def _flows(output: Path, name: str, released_numbers: Sequence[int], source: Eve
     """Before and after: the source log and the last release, or the last two releases without a source."""
     flows = []
     if source is not None and source.n_events:
-        flows.append(("Source log", flow(source)))
-    for number in released_numbers[-1 if source is not None else -2 :]:
+        flows.append(("Source log", flow_of(source)))
+    n_releases = 2 if source is None else 1
+    for number in released_numbers[-n_releases:]:
         counts = output / "public" / name / release_name(number) / COUNTS
-        log = released(OperatorLayout(output).release(name, number))
+        log = released_log(OperatorLayout(output).release(name, number))
         if counts.is_file():
             flows.append((f"Release {number}", flow_of_map(read_json(counts))))
         elif log is not None and log.n_events:
-            flows.append((f"Release {number}", flow(log)))
+            flows.append((f"Release {number}", flow_of(log)))
     return flows
 
 
 def _graphs(flows: Sequence[tuple[str, Flow]], labels: ItemNames) -> list[Graph]:
-    others = [flow for _, flow in reversed(flows)] if len(flows) > 1 else [None] * len(flows)
-    return [shown(flow, labels, title, other) for (title, flow), other in zip(flows, others, strict=True)]
+    """Return one or two graphs; each of two is compared with the other one."""
+    graphs = []
+    for place, (title, flow) in enumerate(flows):
+        other = flows[1 - place][1] if len(flows) == 2 else None
+        graphs.append(graph_for_page(flow, labels, title, other))
+    return graphs
 
 
 def _manifest(output: Path, name: str, released_numbers: Sequence[int]) -> Manifest | None:

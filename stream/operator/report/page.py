@@ -1,4 +1,9 @@
-"""The page: data and figures through the template into one HTML file that needs nothing else."""
+"""The page: data and figures through the template into one HTML file that needs nothing else.
+
+`render` gives the template `page.html` the data of the report (`stream.operator.report.data`) and, for each publication
+(`_shown`), the figures drawn from it (`stream.operator.report.figures`). The functions at the end of the file format
+numbers and moments for the template.
+"""
 
 from __future__ import annotations
 
@@ -75,10 +80,17 @@ def render(data: Report, *, home: str | None = None, papers: Links | None = None
 
 
 def _shown(publication: PublicationReport) -> Mapping[str, Any]:
-    """One publication with its figures, section by section."""
+    """Return one publication with its figures, section by section."""
     measured = [entry for entry in publication["anonymity"] if entry["pairs"]]
     last = measured[-1] if measured else None
+
+    # Both graphs have one scale, so that edges of the same width have the same count.
     counts = [edge["count"] for graph in publication["graphs"] for edge in graph["edges"]]
+    largest_count = max(counts, default=None)
+    graphs = [(graph, graph_drawing.draw(graph, largest_count)) for graph in publication["graphs"]]
+
+    times_newest_first = [row["time"] for row in reversed(publication["attempts"]) if row["time"]]
+    last_cut = times_newest_first[0][:10] if times_newest_first else ""
     return {
         "data": publication,
         "symbol": SIGNS[publication["safe"]["verdict"]],
@@ -92,13 +104,13 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
         "leakage": _figures(figures.leakage(publication)),
         "budget": _figures(figures.budget(publication)),
         "new_variants": _new_variants(publication),
-        "last_cut": next((row["time"][:10] for row in reversed(publication["attempts"]) if row["time"]), ""),
+        "last_cut": last_cut,
         "uniqueness": [*figures.uniqueness(publication), *figures.true_times(publication)],
         "upper_limit": figures.upper_limit(publication),
         "utility": _figures(figures.utility(publication)),
         "mining": _mining(publication["utility"]),
         "reading": (publication["manifest"] or {}).get("reading") or [],
-        "graphs": [(graph, graph_drawing.draw(graph, max(counts, default=None))) for graph in publication["graphs"]],
+        "graphs": graphs,
         "why_not": {name: why_not(publication[name]) for name in ("anonymity", "risk", "utility")},
     }
 
@@ -116,9 +128,12 @@ def _new_variants(publication: PublicationReport) -> int | None:
 
 
 def _mining(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Sentences on the mining utility of the last release; empty if not measured."""
-    measured = [(entry["label"], entry["mining"]["sentences"]) for entry in entries if entry.get("mining")]
-    return [{"label": label, "sentences": sentences} for label, sentences in measured[-1:]]
+    """Return the sentences on the mining utility of the last release that was measured, if there is one."""
+    measured = [entry for entry in entries if entry.get("mining")]
+    if not measured:
+        return []
+    last = measured[-1]
+    return [{"label": last["label"], "sentences": last["mining"]["sentences"]}]
 
 
 def _figures(figure: figures.Figure | None) -> list[figures.Figure]:
@@ -126,10 +141,11 @@ def _figures(figure: figures.Figure | None) -> list[figures.Figure]:
 
 
 def _by_n(entries: Sequence[AnonymityRow], bounds: Mapping[str, float]) -> list[figures.Figure]:
+    """Draw the worst pair of each release by n, on one axis, newest release first."""
     worst_pairs = [(entry, figures.worst_pair(entry)) for entry in entries]
-    pairs = [(entry, pair) for entry, pair in worst_pairs if pair]
-    among = figures.values_by_n([pair for _, pair in pairs])
-    drawn = [figures.by_n(entry, pair, bounds, among) for entry, pair in pairs]
+    linked_pairs = [(entry, pair) for entry, pair in worst_pairs if pair]
+    values_of_axis = figures.values_by_n([pair for _, pair in linked_pairs])
+    drawn = [figures.by_n(entry, pair, bounds, values_of_axis) for entry, pair in linked_pairs]
     return [figure for figure in reversed(drawn) if figure is not None]
 
 
@@ -150,11 +166,13 @@ def _worst(entries: Sequence[AnonymityRow]) -> list[Mapping[str, Any]]:
 
 
 def why_not(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
-    """(status, reason, releases) of measures that are missing or not meaningful, equal ones together."""
+    """Return (status, reason, releases) of measures that are missing or not meaningful, equal ones together."""
     labels_by_reason: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
-        if entry["status"] != "ok":
-            labels_by_reason.setdefault((entry["status"].replace("_", " "), entry["reason"]), []).append(entry["label"])
+        if entry["status"] == "ok":
+            continue
+        status = entry["status"].replace("_", " ")
+        labels_by_reason.setdefault((status, entry["reason"]), []).append(entry["label"])
     return [(status, reason, labels) for (status, reason), labels in labels_by_reason.items()]
 
 

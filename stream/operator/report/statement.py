@@ -2,6 +2,9 @@
 
 It is made from the public manifests alone, so that everybody who has the releases can make the same page and compare
 it. No audit, no ledger and no source data are read: the statement may go wherever the release goes.
+
+The steps are the parts of the file: `releases_of` reads the manifests, `statement` makes sections of text from them,
+`html` and `markdown` write the sections as a page.
 """
 
 from __future__ import annotations
@@ -33,6 +36,15 @@ TIMES = {
     "times relative_time.",
     "noised": "Times with random noise.",
 }
+
+OPTIONAL_FACTS = (
+    ("audience", "Audience"),
+    ("relation", "Logs that differ in one"),
+    ("employees", "Employees"),
+    ("intake", "Reading"),
+    ("public_cut", "Moments"),
+)
+"""Parts of a promise that only some promises have, and their names on the page."""
 
 MAP_FILES = (
     ("dfg.json", "How often each activity directly follows each, with intervals, and the number of cases."),
@@ -94,23 +106,32 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give the output folder of a replay or daemon")
-    root = folder / "public" if (folder / "public").is_dir() else folder
-    names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
-    manifests = {name: sorted((root / name).glob("release-*/manifest.json")) for name in names}
-    manifests = {name: paths for name, paths in manifests.items() if paths}
-    waiting = _held(folder) if publication not in manifests else {}
-    if publication in waiting or (publication is None and waiting and not manifests):
-        name = publication or next(iter(waiting))
-        raise BoundError(_only_held(folder, name, waiting[name]))
+    root = _public_folder(folder)
+    manifests: dict[str, list[Path]] = {}
+    for place in _folders(root):
+        paths = _manifests(place)
+        if paths:
+            manifests[place.name] = paths
+
+    # Nothing of the publication is public. If a release of it is held, say how to decide on it.
+    held_numbers = _held(folder) if publication not in manifests else {}
+    only_held = publication is None and held_numbers and not manifests
+    if publication in held_numbers or only_held:
+        name = publication or next(iter(held_numbers))
+        raise BoundError(_only_held(folder, name, held_numbers[name]))
+
     if publication is None:
         if len(manifests) > 1:
             raise InputError(f"{root}: holds {', '.join(manifests)}; name the publication that the statement is about")
         publication = next(iter(manifests), "")
-    if not manifests and (nothing := _nothing_released(folder, publication)):
-        raise BoundError(f"{folder}: a statement is about what is public. {nothing}")
+    if not manifests:
+        verdicts = _nothing_released(folder, publication)
+        if verdicts:
+            raise BoundError(f"{folder}: a statement is about what is public. {verdicts}")
     if publication not in manifests:
         have = f"it holds {', '.join(manifests)}" if manifests else "it holds no release"
         raise InputError(f"{root}: no release of publication {publication!r}; {have}")
+
     series = [_read(path) for path in manifests[publication]]
     if number is None:
         return series
@@ -119,6 +140,21 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
         have = ", ".join(str(release.number) for release in series)
         raise InputError(f"{root}: no release {number} of {publication}; there are {have}")
     return chosen
+
+
+def _public_folder(folder: Path) -> Path:
+    """Return the folder of the publications: `public` in an output folder, or the folder itself."""
+    public = folder / "public"
+    return public if public.is_dir() else folder
+
+
+def _folders(root: Path) -> list[Path]:
+    return sorted(path for path in root.iterdir() if path.is_dir())
+
+
+def _manifests(place: Path) -> list[Path]:
+    """Return the manifests of one publication, in order of the numbers of their releases."""
+    return sorted(place.glob("release-*/manifest.json"))
 
 
 def _nothing_released(folder: Path, publication: str) -> str:
@@ -138,17 +174,16 @@ def other_publications(folder: Path, series: Sequence[PublishedRelease]) -> list
 
     No budget protects the cases of such a publication. `series`: the releases that the statement is about.
     """
-    root = folder / "public" if (folder / "public").is_dir() else folder
     process, publication = series[-1].manifest["process"], series[-1].manifest["publication"]
     last_releases = []
-    for place in sorted(path for path in root.iterdir() if path.is_dir()):
-        releases = [_read(path) for path in sorted(place.glob("release-*/manifest.json"))]
-        others = [release for release in releases if release.manifest["process"] == process]
-        others = [
-            release
-            for release in others
-            if release.manifest["publication"] != publication and release.manifest.get("budget") is None
-        ]
+    for place in _folders(_public_folder(folder)):
+        others = []
+        for release in map(_read, _manifests(place)):
+            is_of_process = release.manifest["process"] == process
+            is_other = release.manifest["publication"] != publication
+            shows_exact_counts = release.manifest.get("budget") is None
+            if is_of_process and is_other and shows_exact_counts:
+                others.append(release)
         last_releases += others[-1:]
     return last_releases
 
@@ -201,7 +236,7 @@ def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequen
         f"This page explains what {contents}, what is promised to the people in the data, and what is not. Every "
         "figure is taken from the public manifests; no source data were read to write this page."
     )
-    content = (
+    content: tuple[Section, ...] = (
         _released(series),
         _contents(last),
         *_reading(last),
@@ -211,11 +246,13 @@ def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequen
         _method(last),
         _checks(series, alone=alone),
     )
+    words = tuple(explained(" ".join(map(_text, content))))
     sections = (
         *content,
-        Section("Words of this page", facts=tuple(explained(" ".join(map(_text, content))))),
+        Section("Words of this page", facts=words),
         Section("Signature", facts=(("Name and role", " "), ("Date", " "), ("Signature", " "))),
     )
+    has_budget = last.get("budget") is not None
     data = {
         "process": last["process"],
         "publication": last["publication"],
@@ -224,9 +261,7 @@ def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequen
         "mechanism": last["mechanism"],
         "promise": last["promise"],
         "budget": last.get("budget"),
-        "subtracted_by": [release.manifest["publication"] for release in others]
-        if last.get("budget") is not None
-        else [],
+        "subtracted_by": [release.manifest["publication"] for release in others] if has_budget else [],
         "missing": _missing(series) if not alone else [],
         "chain_holds": _chain(series) if not alone else None,
         "released_by": program,
@@ -245,15 +280,13 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
     if all(release.manifest.get("content") == MAP for release in series):
         counted = {}  # a map has its noisy counts in its own files
     head = ("Release", "Published (UTC)", *counted, "Files")
-    rows = [
-        (
-            str(release.number),
-            release.manifest["published"][:16].replace("T", " "),
-            *(_count(release.manifest, name) for name in counted.values()),
-            ", ".join(file["path"] for file in release.manifest["files"]),
-        )
-        for release in series
-    ]
+    rows = []
+    for release in series:
+        published = release.manifest["published"][:16].replace("T", " ")
+        counts = [_count(release.manifest, name) for name in counted.values()]
+        files = ", ".join(file["path"] for file in release.manifest["files"])
+        rows.append((str(release.number), published, *counts, files))
+
     notes = []
     if counted and any("counts" not in release.manifest for release in series):
         notes.append("“Not said”: the manifest of a release with noise holds no count of the data.")
@@ -345,7 +378,7 @@ def _short(value: Any) -> str:
 
 
 def _promises(series: Sequence[PublishedRelease]) -> Iterator[Section]:
-    """One section where all releases promise the same, else one for each wording."""
+    """Yield what is promised and what is not: once if all releases promise the same, else for each wording."""
     wordings: dict[tuple[tuple[str, Any], ...], list[int]] = {}
     for release in series:
         wordings.setdefault(tuple(release.manifest["promise"].items()), []).append(release.number)
@@ -358,20 +391,17 @@ def _promises(series: Sequence[PublishedRelease]) -> Iterator[Section]:
             ("Against whom", promise["against_whom"]),
             ("Unit of protection", promise["unit"]),
         ]
-        if promise.get("audience"):
-            facts.append(("Audience", promise["audience"]))
-        if promise["relation"]:
-            facts.append(("Logs that differ in one", promise["relation"]))
-        if promise.get("employees"):
-            facts.append(("Employees", promise["employees"]))
-        if promise.get("intake"):
-            facts.append(("Reading", promise["intake"]))
-        if promise.get("public_cut"):
-            facts.append(("Moments", promise["public_cut"]))
-        yield Section(f"Promises{where}", facts=tuple((name, sentence(text)) for name, text in facts))
+        for key, name in OPTIONAL_FACTS:
+            if promise.get(key):
+                facts.append((name, promise[key]))
+        sentences = tuple((name, sentence(text)) for name, text in facts)
+        yield Section(f"Promises{where}", facts=sentences)
+
         points = [sentence(point) for point in promise["not_guaranteed"].split("; ") if point.strip()]
-        if numbers[-1] == series[-1].number and (whole_trace := _whole_trace(series[-1].manifest)):
-            points.append(whole_trace)
+        if numbers[-1] == series[-1].number:
+            whole_trace = _whole_trace(series[-1].manifest)
+            if whole_trace:
+                points.append(whole_trace)
         yield Section(f"Not promised{where}", points=tuple(points))
 
 
@@ -389,41 +419,32 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
     if budget is None:
         return
     spent = budget["spent"]
-    limit = "no limit is set" if budget["limit"] is None else f"of at most {format_amount(budget['limit'], 6)}"
+    delta, spent_delta = format_amount(budget["delta"], 6), format_amount(spent["delta"], 6)
     unit = manifest["promise"]["unit"].removeprefix("one ")
-    once = ("Each case is in one release of the publication, so what releases spend does not add up.",)
-    yield Section(
-        "Privacy budget",
-        paragraphs=(
-            f"Take two source logs that differ in one {unit}. No result of this release is more than "
-            f"{_factor(budget['epsilon'])} times as likely with the one as with the other (e to the power epsilon), "
-            f"apart from a probability of delta = {format_amount(budget['delta'], 6)}. For all releases of the "
-            f"publication so far together: {_factor(spent['epsilon'])} times, "
-            f"delta {format_amount(spent['delta'], 6)}.",
-            *(once if budget.get("scope") == "cases" else ()),
-        ),
-        facts=(
-            (
-                "This release",
-                f"epsilon {format_amount(budget['epsilon'], 6)}, delta {format_amount(budget['delta'], 6)}",
-            ),
-            (
-                "All releases so far",
-                f"epsilon {format_amount(spent['epsilon'], 6)} ({limit}), delta {format_amount(spent['delta'], 6)}",
-            ),
-            *_process_budget(budget.get("process")),
-            *_rules(budget),
-        ),
-    )
+    paragraphs = [
+        f"Take two source logs that differ in one {unit}. No result of this release is more than "
+        f"{_factor(budget['epsilon'])} times as likely with the one as with the other (e to the power epsilon), "
+        f"apart from a probability of delta = {delta}. For all releases of the "
+        f"publication so far together: {_factor(spent['epsilon'])} times, "
+        f"delta {spent_delta}."
+    ]
+    if budget.get("scope") == "cases":
+        paragraphs.append("Each case is in one release of the publication, so what releases spend does not add up.")
 
-
-def _process_budget(process: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    if process is not None:
-        spent = process["spent"]
-        yield (
-            "All publications of the process",
-            f"epsilon {format_amount(spent['epsilon'], 6)}, delta {format_amount(spent['delta'], 6)}",
-        )
+    limit = "no limit is set"
+    if budget["limit"] is not None:
+        limit = f"of at most {format_amount(budget['limit'], 6)}"
+    facts = [
+        ("This release", f"epsilon {format_amount(budget['epsilon'], 6)}, delta {delta}"),
+        ("All releases so far", f"epsilon {format_amount(spent['epsilon'], 6)} ({limit}), delta {spent_delta}"),
+    ]
+    if budget.get("process") is not None:
+        process_spent = budget["process"]["spent"]
+        process_epsilon = format_amount(process_spent["epsilon"], 6)
+        process_delta = format_amount(process_spent["delta"], 6)
+        facts.append(("All publications of the process", f"epsilon {process_epsilon}, delta {process_delta}"))
+    facts += _rules(budget)
+    yield Section("Privacy budget", paragraphs=tuple(paragraphs), facts=tuple(facts))
 
 
 def _rules(budget: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -488,11 +509,12 @@ def _chain(series: Sequence[PublishedRelease]) -> bool | None:
     pairs = [(previous, release) for previous, release in pairwise(series) if "chain" in release.manifest]
     if not pairs:
         return None
-    return all(
-        release.manifest["previous"] == previous.number
-        and release.manifest["chain"]["previous_manifest"] == previous.digest
-        for previous, release in pairs
-    )
+    for previous, release in pairs:
+        names_number = release.manifest["previous"] == previous.number
+        names_digest = release.manifest["chain"]["previous_manifest"] == previous.digest
+        if not names_number or not names_digest:
+            return False
+    return True
 
 
 def consecutive_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
@@ -508,9 +530,10 @@ def consecutive_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Return `1 to 3, 5` for 1, 2, 3, 5."""
-    return ", ".join(
-        str(first) if first == last else f"{first} to {last}" for first, last in consecutive_ranges(numbers)
-    )
+    texts = []
+    for first, last in consecutive_ranges(numbers):
+        texts.append(str(first) if first == last else f"{first} to {last}")
+    return ", ".join(texts)
 
 
 # pages
@@ -536,7 +559,9 @@ def markdown(page: Statement) -> str:
         for paragraph in section.paragraphs:
             lines += [_plain(paragraph), ""]
         lines += _table(("", ""), section.facts, lambda cells: (f"**{cells[0]}**", cells[1]))
-        lines += [f"* {_plain(point)}" for point in section.points] + [""] * bool(section.points)
+        if section.points:
+            lines += [f"* {_plain(point)}" for point in section.points]
+            lines.append("")
         if section.rows:
             lines += _table(section.rows[0], section.rows[1:], tuple)
     return "\n".join(lines).rstrip() + "\n"
@@ -547,8 +572,11 @@ def _table(
 ) -> list[str]:
     if not rows:
         return []
-    body = [form([_cell(cell) for cell in row]) for row in rows]
-    return [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *(f"| {' | '.join(row)} |" for row in body), ""]
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    for row in rows:
+        cells = form([_cell(cell) for cell in row])
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
 
 
 def _cell(text: str) -> str:

@@ -72,7 +72,10 @@ _CODE = 4
 def explained(text: str) -> Iterator[tuple[str, str]]:
     """Yield (word, meaning) of the words that appear in `text`, in the order of the list above."""
     for pattern, word, meaning in _WORDS:
-        if re.search(pattern, text, re.MULTILINE | (re.IGNORECASE if len(word) > _CODE else 0)):
+        flags = re.MULTILINE
+        if len(word) > _CODE:
+            flags |= re.IGNORECASE
+        if re.search(pattern, text, flags):
             yield word, sentence(meaning)
 
 

@@ -1,4 +1,11 @@
-"""The events that a cut exposes, as a log."""
+"""The events that a cut exposes, as a log.
+
+Parts of the file: the order of events in a trace (`trace_order`); which pending events a cut takes (`within_quota`, or
+`Once` if each case is exposed once); the log of the exposed events (`project`), and which of its cases are complete
+(`complete_in`).
+
+Events are rows of the table of the state. An array of `Positions` names some of them by their row.
+"""
 
 from __future__ import annotations
 
@@ -119,6 +126,7 @@ def insertions(events: ColumnTable, flags: Array, chosen: Positions, rank: Array
     """
     if rank is None:
         return 0
+    # All events of interest in the order of their traces; a place is an index into this order.
     exposed_and_chosen = np.concatenate((np.flatnonzero(flags == EXPOSED), chosen))
     ordered = trace_order(events, exposed_and_chosen, rank)
     is_new = flags[ordered] == PENDING
@@ -157,7 +165,15 @@ def project(
     starts = np.zeros(1, dtype=np.int64)
     if len(present):
         starts = np.searchsorted(case, np.append(present, present[-1] + 1))
-    size = events.size
+
+    columns_of_cases: dict[str, Column] = {}
+    for name, values in sorted(case_attributes.items()):
+        codes = values.dense(events.size)[ordered]
+        columns_of_cases[name] = Column(_last_value(codes, case, present), tuple(values.values))
+    columns_of_events: dict[str, Column] = {}
+    for name, values in sorted(event_attributes.items()):
+        codes = values.dense(events.size)[ordered]
+        columns_of_events[name] = Column(codes, tuple(values.values))
     return EventLog(
         case_ids=tuple(names[code] for code in present),
         starts=starts.astype(np.int64),
@@ -165,18 +181,13 @@ def project(
         time=events["time"][ordered],
         resource=Column(events["resource"][ordered], resources),
         row=ordered.astype(np.int64, copy=False),
-        case_attributes={
-            name: Column(_last_value(values.dense(size)[ordered], case, present), tuple(values.values))
-            for name, values in sorted(case_attributes.items())
-        },
-        event_attributes={
-            name: Column(values.dense(size)[ordered], tuple(values.values))
-            for name, values in sorted(event_attributes.items())
-        },
+        case_attributes=columns_of_cases,
+        event_attributes=columns_of_events,
     )
 
 
 def _last_value(codes: npt.NDArray[np.int32], case: Array, present: Array) -> npt.NDArray[np.int32]:
+    """Return the last value that the events of each case carry; `case`: case of each event, in trace order."""
     result = np.full(len(present), MISSING, dtype=np.int32)
     carrying = np.flatnonzero(codes != MISSING)
     # The last assignment wins, and events are in trace order.
@@ -269,7 +280,7 @@ class Once:
         """
         events = self.state.events
         flags, case = events[f"flag:{rules.name}"], events["case"]
-        lost = self._lose(flags, case)
+        n_lost = self._drop_after_cut(flags, case)
         pending = np.flatnonzero(flags == PENDING)
         complete = self.completions.complete(self.clocks.of_cases(private=True))
         if end is not None:
@@ -277,12 +288,12 @@ class Once:
             behind_end = pending[events["time"][pending] >= end]
             complete[case[behind_end]] = False
         chosen = pending[complete[case[pending]]]
-        capped = 0
+        n_capped = 0
         if rules.most_cases is not None:
-            chosen, capped = self._within_cap(counters, flags, chosen, rules.most_cases)
-        return chosen, {"late_lost": lost, "capped_cases": capped}
+            chosen, n_capped = self._within_cap(counters, flags, chosen, rules.most_cases)
+        return chosen, {"late_lost": n_lost, "capped_cases": n_capped}
 
-    def _lose(self, flags: Array, case: Array) -> int:
+    def _drop_after_cut(self, flags: Array, case: Array) -> int:
         """Drop the events that came to cases after their cut, and return how many."""
         had_cut = self.state.cases["settled"].copy()
         had_cut[case[(flags == EXPOSED) | (flags == RETIRED)]] = True
@@ -297,14 +308,17 @@ class Once:
         events = self.state.events
         ordered = trace_order(events, chosen, self.state.rank)
         case = events["case"][ordered]
-        first_places = np.flatnonzero(np.diff(case, prepend=-1))
+        first_places = np.flatnonzero(np.diff(case, prepend=-1))  # where the next case begins
         person_of_case = self._persons(ordered, case)
+
+        # Cases in the order in which they began; of equal times by name, which depends on no other case.
         names = self.state.index.names(self.state.cases.size)
         cases_by_begin = []
         for place, code in zip(first_places.tolist(), case[first_places].tolist(), strict=True):
             begin_time = int(events["time"][ordered[place]])
             cases_by_begin.append((begin_time, names[code], code))
         cases_by_begin.sort()
+
         capped = []
         for _, _, code in cases_by_begin:
             person = person_of_case.get(code)
@@ -312,6 +326,7 @@ class Once:
                 capped.append(code)
             else:
                 counters.taken[person] = counters.taken.get(person, 0) + 1
+
         is_capped = np.zeros(self.state.cases.size, dtype=np.bool_)
         is_capped[capped] = True
         is_left_out = is_capped[events["case"][chosen]]

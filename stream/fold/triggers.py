@@ -5,6 +5,10 @@ until it is satisfied, and skips a window of `every`, whose events then go to th
 
 The state has three columns for each publication: `flag:NAME` is the state of each event, `known:NAME` whether the
 publication has counted the case, and `pending:NAME` how many events of the case are pending.
+
+Parts of the file: `Clocks` reads the time; `PublicationState` has the counters of one publication and decides whether a
+trigger holds (`firing`) and whether a guard delays it (`held`); `PendingGrowth` counts for `events_per_case`;
+`Publications` counts accepted rows for all publications.
 """
 
 from __future__ import annotations
@@ -425,6 +429,22 @@ class PendingGrowth:
         cases[f"pending:{self.counters.name}"][list(self.changed)] = list(self.changed.values())
 
 
+def _leave_out_late(
+    rules: PublicationRules, counters: PublicationState, times: npt.NDArray[np.int64], flags: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.bool_] | None:
+    """Flag the rows that a publication leaves out as late, and return which these are; None if it leaves out none."""
+    if counters.late_before is None:
+        return None
+    is_late = times < counters.late_before
+    if rules.late == "next_release":
+        counters.late_included += int(np.count_nonzero(is_late))
+        return None
+    if not np.any(is_late):
+        return None
+    flags[is_late] = DROPPED
+    return is_late
+
+
 class Publications:
     """Counters of all publications (`states`, by name), and the dead letters of late events."""
 
@@ -523,33 +543,34 @@ class Publications:
             How many cases the rows complete.
         """
         self.count_completed(completed)
-        cases, times = batch.cases[begin:end], batch.times[begin:end]
-        fresh = int(np.count_nonzero(batch.fresh[begin:end]))
-        settled = None if batch.settled is None else batch.settled[begin:end]
-        if settled is not None:  # a forgotten case comes back under a new code, and no publication counts it again
-            fresh -= int(np.count_nonzero(batch.fresh[begin:end] & settled))
+        rows = slice(begin, end)
+        cases, times, is_fresh = batch.cases[rows], batch.times[rows], batch.fresh[rows]
+        n_fresh = int(np.count_nonzero(is_fresh))
+        is_settled = None if batch.settled is None else batch.settled[rows]
+        if is_settled is not None:  # a forgotten case comes back under a new code, and no publication counts it again
+            n_fresh -= int(np.count_nonzero(is_fresh & is_settled))
+
         dead_rows: list[tuple[int, str]] = []
         for rules, counters in self:
+            flags = self._state.events[f"flag:{rules.name}"][begin - end :]  # of these rows, the last ones of the table
             counted = cases
-            if counters.late_before is not None:
-                late = times < counters.late_before
-                if rules.late == "next_release":
-                    counters.late_included += int(np.count_nonzero(late))
-                elif np.any(late):
-                    counted = cases[~late]
-                    self._state.events[f"flag:{rules.name}"][begin - end :][late] = DROPPED
-                    if rules.late == "dlq":
-                        dead_rows += [(begin + place, rules.name) for place in np.flatnonzero(late).tolist()]
-            counted_cases = self._state.cases[f"known:{rules.name}"]
-            if settled is not None:
-                counted_cases[cases[settled]] = True
+            is_left_out = _leave_out_late(rules, counters, times, flags)
+            if is_left_out is not None:
+                counted = cases[~is_left_out]
+                if rules.late == "dlq":
+                    dead_rows += [(begin + place, rules.name) for place in np.flatnonzero(is_left_out).tolist()]
+
+            is_known = self._state.cases[f"known:{rules.name}"]
+            if is_settled is not None:
+                is_known[cases[is_settled]] = True
                 if not rules.once:  # this publication is younger than the last cut of the case, as in `install`
-                    self._state.events[f"flag:{rules.name}"][begin - end :][settled] = DROPPED
-            unseen = counted[~counted_cases[counted]]
+                    flags[is_settled] = DROPPED
+
+            unseen = counted[~is_known[counted]]
             if len(unseen):
                 unseen = np.unique(unseen)
-                counted_cases[unseen] = True
-            counters.orphans += fresh - len(unseen)
+                is_known[unseen] = True
+            counters.orphans += n_fresh - len(unseen)
             counters.new_cases += len(unseen)
             counters.new_events += len(counted)
             if rules.window.only_events_per_case and counters.waiting_since is None and len(counted):
@@ -579,18 +600,22 @@ class Publications:
         none_late = first_time == BEFORE_ALL or int(batch.times[begin:].min()) >= first_time
         is_settled = None if batch.settled is None else batch.settled[begin:]
         if none_late and not counters.orphans:
-            is_fresh = batch.fresh[begin:]
-            return np.flatnonzero(is_fresh if is_settled is None else is_fresh & ~is_settled)
-        # If events were left out as late, the first event of a case is not always the one that counts.
-        counted_cases = self._state.cases[f"known:{rules.name}"]
-        unseen = batch.times[begin:] >= first_time
-        in_state = cases < len(counted_cases)
-        unseen[in_state] &= ~counted_cases[cases[in_state]]
+            is_unseen = batch.fresh[begin:]
+            if is_settled is not None:
+                is_unseen = is_unseen & ~is_settled
+            return np.flatnonzero(is_unseen)
+
+        # If events were left out as late, the first event of a case is not always the one that counts: of each case
+        # that was not counted, it is the first row that is in time.
+        is_known = self._state.cases[f"known:{rules.name}"]
+        may_count = batch.times[begin:] >= first_time
+        in_state = cases < len(is_known)
+        may_count[in_state] &= ~is_known[cases[in_state]]
         if is_settled is not None:
-            unseen &= ~is_settled
-        rows = np.flatnonzero(unseen)
-        _, first = np.unique(cases[rows], return_index=True)
-        return np.sort(rows[first])
+            may_count &= ~is_settled
+        rows = np.flatnonzero(may_count)
+        _, first_of_case = np.unique(cases[rows], return_index=True)
+        return np.sort(rows[first_of_case])
 
     def missing_completions(self) -> int:
         """Return how many cases must complete before a trigger that counts them may hold."""

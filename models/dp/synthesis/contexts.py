@@ -112,7 +112,9 @@ class VariantSteps:
         return cls(before, after, place.astype(np.int64), np.repeat(np.arange(len(variants)), lengths), labels)
 
     def keys(self, order: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Key of the last `order` labels before each step, and whether the step has so many (the start included)."""
+        """Return the key of the last `order` labels before each step, and whether it has so many (the start counts)."""
+        # A key has one digit a label, the last label in the lowest place. The label `back` places before a step is the
+        # entry of an earlier step; at the begin of a case it is of another case, and the step has too few labels.
         radix, keys = self.labels + 1, np.zeros(len(self.before), dtype=np.int64)
         for back in range(order):
             moved = np.concatenate((np.zeros(back, dtype=np.int64), self.before))[: len(self.before)]
@@ -120,7 +122,7 @@ class VariantSteps:
         return keys, self.place >= order - 1
 
     def rows(self, opened: Ints, order: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Place of each step's context of `order` labels among the sorted keys `opened`, and whether it is there."""
+        """Return the place of each step's context of `order` labels among the keys `opened`, and whether it is open."""
         keys, fits_order = self.keys(order)
         row, is_open = _rows(opened, keys)
         return row, is_open & fits_order
@@ -149,7 +151,7 @@ def step_weights(variants: Sequence[Variant], labels: int, bound: int) -> Ints:
 
 
 def _square(variant: Variant, labels: int) -> int:
-    """Sum of squares of the cells of level 1 of one case, each step as 1."""
+    """Return the sum of squares of the cells of level 1 of one case, each step as 1."""
     steps = Counter(zip((labels, *variant), (*variant, labels), strict=True))
     return sum(number**2 for number in steps.values())
 
@@ -193,7 +195,7 @@ def measure(
 
 
 def _together(first: ContextLevel, other: ContextLevel, rhos: Sequence[Fraction]) -> ContextLevel:
-    """Two measurements of one level, weighted by the rho of each: the noise is that of both rhos at once."""
+    """Return the mean of two measurements of one level, weighted by their rhos: its noise is that of both rhos."""
     part = float(rhos[0] / sum(rhos))
     cells = np.rint(part * first.cells + (1 - part) * other.cells).astype(np.int64)
     return ContextLevel(first.contexts, cells, first.scale * part**0.5)
@@ -208,14 +210,16 @@ def true_cells(steps: VariantSteps, weights: Ints, opened: Ints, order: int) -> 
 
 
 def _rows(opened: Ints, keys: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Place of each key among the opened contexts, and whether it is there."""
+    """Return the place of each key among the opened contexts, and whether the context is open."""
     row = np.searchsorted(opened, keys)
     inside = np.minimum(row, len(opened) - 1)
-    return inside, (opened[inside] == keys) if len(opened) else np.zeros(len(keys), dtype=np.bool_)
+    if not len(opened):
+        return inside, np.zeros(len(keys), dtype=np.bool_)
+    return inside, opened[inside] == keys
 
 
 def _next_contexts(levels: list[ContextLevel], labels: int) -> Ints:
-    """Contexts one label longer whose noisy count passes `DROP` scales and whose shorter context is open."""
+    """Return contexts one label longer whose noisy count passes `DROP` scales and whose shorter context is open."""
     level, radix = levels[-1], labels + 1
     row, label = np.nonzero(level.cells[:, :labels] >= DROP * level.scale[:, None])
     keys = level.contexts[row] * radix + label
@@ -259,10 +263,13 @@ class Model:
             cells = np.where(level.cells >= drop * noise, level.cells, 0).astype(np.float64)
             total = cells.sum(axis=1, keepdims=True)
             if limits is None:
+                # The first level has no shorter context. After a label whose cells are all 0 the trace ends.
                 at_once = np.zeros_like(cells)
                 at_once[:, labels] = 1.0
                 chance = np.divide(cells, total, out=at_once, where=total > 0)
             else:
+                # No cell exceeds that of its shorter context, which counts the same steps and more. The shorter context
+                # smooths the chances with the weight of so many steps.
                 shorter, _ = _rows(contexts[-1], level.contexts % radix ** (order - 1))
                 cells = np.minimum(cells, limits[shorter])
                 weight, total = SMOOTH * noise, cells.sum(axis=1, keepdims=True)
@@ -274,7 +281,7 @@ class Model:
         return cls(tuple(contexts), tuple(rows), np.concatenate(chances), labels)
 
     def sample(self, size: int, longest: int, draw: NoiseSource) -> dict[Variant, int]:
-        """`size` traces of at most `longest` labels by how often each was drawn, in order of first appearance."""
+        """Draw `size` traces of at most `longest` labels; count each, in order of first appearance."""
         radix = self.labels + 1
         upper = np.minimum(np.cumsum(self.chances, axis=1), 1.0)  # rounding may pass 1, into the next row
         # Row r of the flat table has values between r and r + 1: one search finds the label in the row of each trace.
@@ -282,9 +289,11 @@ class Model:
         flat = (upper + np.arange(len(upper))[:, None]).ravel()
         traces = np.full((size, longest), -1, dtype=np.int32)
         live = np.arange(size)
-        keys = [np.full(size, self.labels, dtype=np.int64)] + [np.full(size, -1, dtype=np.int64)] * (
-            len(self.contexts) - 1
-        )
+
+        # All traces grow by one label a round; `live` are those that have not ended, `keys` their contexts by length.
+        # At the start only the shortest context exists: the start itself.
+        keys = [np.full(size, self.labels, dtype=np.int64)]
+        keys += [np.full(size, -1, dtype=np.int64)] * (len(self.contexts) - 1)
         for place in range(longest):
             state = self._deepest(keys)
             uniform = (draw.words(len(live)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
@@ -295,6 +304,7 @@ class Model:
                 break
             traces[live, place] = label
             keys = [label, *(_longer(key[going], label, radix) for key in keys[:-1])]
+
         lengths = (traces >= 0).sum(axis=1)
         drawn_counts: dict[Variant, int] = {}
         for trace, length in zip(traces[:, : lengths.max(initial=0)].tolist(), lengths.tolist(), strict=True):
@@ -303,7 +313,7 @@ class Model:
         return drawn_counts
 
     def _deepest(self, keys: list[Ints]) -> Ints:
-        """Row of `chances` of the longest opened context of each trace."""
+        """Return the row of `chances` of the longest opened context of each trace."""
         best = self.rows[0] + np.searchsorted(self.contexts[0], keys[0])
         for key, contexts, first in zip(keys[1:], self.contexts[1:], self.rows[1:], strict=True):
             row, is_open = _rows(contexts, key)
@@ -322,5 +332,5 @@ def cases(level: ContextLevel, drawn: Mapping[Variant, int], labels: int, weight
 
 
 def _longer(keys: Ints, label: Ints, radix: int) -> Ints:
-    """Keys one label longer; -1 stays: the trace is shorter than the context."""
+    """Return keys one label longer; -1 stays: the trace is shorter than the context."""
     return np.where(keys >= 0, keys * radix + label, -1)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rapidfuzz.distance import LCSseq
 from rapidfuzz.process import cdist
 
@@ -164,15 +165,12 @@ class _Voters:
 
     def __init__(self, material: Material, coded: CodedCases) -> None:
         self.coded = coded
-        cases_of_row = np.bincount(coded.row_of_case, minlength=len(material.traces.weight))
-        self.rows = np.flatnonzero(cases_of_row)
+        self.rows, self._place_of_case = np.unique(coded.row_of_case, return_inverse=True)
         self.texts = material.texts[self.rows]
-        by_row = np.argsort(coded.row_of_case, kind="stable")
-        self._cases = np.split(by_row, np.cumsum(cases_of_row[self.rows])[:-1])
 
-    def cases(self, places: Ints) -> Ints:
-        """Return the cases of chosen rows (places in `rows`), ascending."""
-        return np.sort(np.concatenate([self._cases[place] for place in places.tolist()]))
+    def cases(self, chosen: npt.NDArray[np.bool_]) -> Ints:
+        """Return the cases of chosen rows (bool[R], one of each of `rows`), ascending."""
+        return np.flatnonzero(chosen[self._place_of_case])
 
 
 def _right(
@@ -212,13 +210,14 @@ def _target(material: Material, attacked: CodedCases, case: int, rng: np.random.
     return _Target(case, trace[known_places], int(trace[drawn_places[-1]]))
 
 
-def _nearest(material: Material, voters: _Voters, shared: Any, row: int) -> Ints:
-    """Return the places of the nearest rows, among those with the known attributes if there are any."""
+def _nearest(material: Material, voters: _Voters, shared: Any, row: int) -> npt.NDArray[np.bool_]:
+    """Return which rows are nearest, bool[R], among those with the known attributes if there are any."""
     alike = material.same_attributes(row, voters.rows)
     if not alike.any():
         alike = np.ones(len(voters.rows), dtype=np.bool_)
     most = shared[alike].max()
-    return np.flatnonzero(alike & (shared == most))
+    nearest: npt.NDArray[np.bool_] = alike & (shared == most)
+    return nearest
 
 
 def _common_codes(first: Column, second: Column) -> tuple[Codes, Codes]:

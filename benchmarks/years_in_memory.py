@@ -9,9 +9,9 @@ With `--kept` a second publication shows everything again, so that no event may 
 
 Printed: rows and cases in the state; resident memory after each twentieth of the stream, and its peak; bytes of the
 last checkpoint on disk, and of all that was written; how many states were saved whole; CPU seconds of the fold and of
-the checkpoints. Then, of a new process that restores the checkpoint: seconds, and resident memory at its peak and in
-steady state. Memory of the program itself is subtracted. CPU seconds compare between runs on a loaded machine, the
-clock does not.
+the checkpoints. Then, of a new process that restores the checkpoint and saves the state whole, as each start does:
+seconds, resident memory at its peak and in steady state, and their ratio, after each of the two steps. Memory of the
+program itself is subtracted. CPU seconds compare between runs on a loaded machine, the clock does not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import argparse
 import hashlib
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -36,7 +35,7 @@ from stream.fold.records import AnyRecord, Delta, PlainRow, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.ledger.checkpoints import Checkpoints, SavedState
 from stream.run.keeper import StateKeeper
-from stream.values.memory import give_back
+from stream.values.memory import Bytes, give_back
 
 DAY = 86_400_000_000_000
 BEGIN = 19_723 * DAY
@@ -53,10 +52,10 @@ class CountedCheckpoints(Checkpoints):
 
     whole_saves = 0
 
-    def save(self, state: bytes) -> None:
+    def save(self, *state: Bytes) -> None:
         """Count and save a whole state."""
         self.whole_saves += 1
-        super().save(state)
+        super().save(*state)
 
 
 def rules(*, kept: bool) -> FoldRules:
@@ -161,7 +160,7 @@ def measure(folder: Path, n_events: int, checkpoint: int, *, kept: bool) -> dict
         "forgotten_cases": len(fold.state.forgotten),
         "late": fold.accounting("once")["late"],
         "resident_bytes": resident_of_twentieths,
-        "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - resident_before,
+        "peak_resident_bytes": peak_resident() - resident_before,
         "checkpoint_bytes": 0 if newest is None else newest.size,
         "whole_state_bytes": len(fold.snapshot()),
         "checkpoint_bytes_written": files.written,
@@ -172,7 +171,7 @@ def measure(folder: Path, n_events: int, checkpoint: int, *, kept: bool) -> dict
 
 
 def restored(folder: Path) -> dict[str, Any]:
-    """Restore the newest checkpoint of a folder, and return seconds and resident memory above that of the program."""
+    """Restore the newest checkpoint of a folder and save the state whole; return seconds, and memory of each step."""
     checkpoints = Checkpoints(folder / "checkpoints")
     give_back()
     before = resident()
@@ -183,16 +182,35 @@ def restored(folder: Path) -> dict[str, Any]:
     saved = SavedState.decode(loaded.state)
     del loaded
     fold = Fold.restore(saved.fold)
+    position = saved.position
     del saved
     cpu, wall = time.process_time() - cpu, time.monotonic() - wall
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    after_restore = memory_above(before)
+    keeper = StateKeeper(checkpoints)
+    keeper.save(fold, SavedState("daemon", b"", 0, position))
     return {
         "seconds": round(wall, 3),
         "cpu_seconds": round(cpu, 3),
-        "peak_resident_bytes": peak - before,
-        "steady_resident_bytes": resident() - before,
+        "restore": after_restore,
+        "restore_and_first_checkpoint": memory_above(before),
         "rows": fold.state.events.size,
     }
+
+
+def memory_above(before: int) -> dict[str, float]:
+    """Return the peak and the present resident memory above `before` (bytes), and their ratio."""
+    peak, steady = peak_resident() - before, resident() - before
+    return {"peak_resident_bytes": peak, "steady_resident_bytes": steady, "ratio": round(peak / steady, 2)}
+
+
+def peak_resident() -> int:
+    """Return the peak of the resident memory of this process, in bytes.
+
+    `ru_maxrss` is not it: a child process begins with the peak of its parent.
+    """
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (kilobytes,) = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
+    return int(kilobytes) * 1024
 
 
 def resident() -> int:

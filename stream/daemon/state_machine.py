@@ -499,8 +499,7 @@ class ActiveCoordinator:
         self._keeper.save(self.fold, state, in_full=in_full)
         mirror_is_due = mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS
         if self.service.mirror is not None and mirror_is_due:
-            full_state = replace(state, fold=self.fold.snapshot())
-            self.service.mirror.save(self.position, full_state.encode())
+            self.service.mirror.save(self.position, *state.parts(self.fold.snapshot_parts()))
             self.service.check_mirror()
             self._mirrored_at = time.monotonic()
         self.host.at(Failpoint.CHECKPOINT)

@@ -46,6 +46,7 @@ from stream.fold.snapshot import (
 )
 from stream.fold.state import Batch, Partition, State
 from stream.fold.triggers import NEVER, Clocks, Publications, PublicationState
+from stream.values.memory import Bytes
 
 __all__ = ["Cut", "Fold"]
 
@@ -455,7 +456,11 @@ class Fold:
     # snapshots
 
     def snapshot(self) -> bytes:
-        """Return the whole state, between two records.
+        """Return the whole state, between two records; RefusedError while a cut is undecided."""
+        return b"".join(self.snapshot_parts())
+
+    def snapshot_parts(self) -> list[Bytes]:
+        """Return the whole state in parts, between two records. The columns are among them and are not copied.
 
         Raises
         ------
@@ -513,8 +518,10 @@ class Fold:
             raise RefusedError(f"cut {self._cutter.open_cut.id} is undecided: a snapshot would pass it")
 
     @classmethod
-    def restore(cls, raw: bytes) -> Fold:
+    def restore(cls, raw: Bytes) -> Fold:
         """Return the fold of a snapshot.
+
+        A snapshot in scratch memory is released while it is read, so it can be restored once.
 
         Raises
         ------

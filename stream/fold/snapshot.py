@@ -16,10 +16,12 @@ import numpy as np
 
 from models.errors import RefusedError
 from stream.fold.forgotten import DigestSet
+from stream.fold.message_parts import encoded_parts, plain_number
 from stream.fold.records import Attributes, Delta
 from stream.fold.rules import FoldRules
 from stream.fold.state import ActorCodes, Array, AttributeValues, CaseIndex, Codes, ColumnTable, Partition, State, plain
 from stream.fold.triggers import PublicationState
+from stream.values.memory import Bytes, gathered, moved, release, slice_of, spend
 
 STATE_VERSION = 3
 """Version of the bytes of `encode`; raised with every change of the state's shape."""
@@ -35,7 +37,7 @@ def _without_forgotten(table: dict[str, Any]) -> dict[str, Any]:
     """2 to 3: no case is settled, and none was forgotten."""
     state = table["state"]
     n_cases = len(state["names"])
-    cases = {**state["cases"], "settled": ["|b1", bytes(n_cases)]}
+    cases = {**state["cases"], "settled": ["|b1", bytearray(n_cases)]}
     return {**table, "state": {**state, "cases": cases, "forgotten": b""}}
 
 
@@ -48,6 +50,8 @@ version 1 has none of these.
 
 2 to 3: cases have the column `settled`, the state has the digests of forgotten cases, and publications count the events
 of these. After an upgrade, the first decision on a cut settles the cases of all cuts before it."""
+
+LEVELS = ("case_attributes", "event_attributes")
 
 _COUNTERS = ("ordered", "earliest", "latest", "duplicates", "refused", "foreign", "removed_cases", "removed_events")
 
@@ -144,25 +148,20 @@ def _load_partition(raw: list[Any], code: int) -> tuple[tuple[str, int], Partiti
     return (source, number), Partition(code, hwm, latest, active, accept_gap, records, log, epoch, lost)
 
 
-def encode(table: dict[str, Any]) -> bytes:
-    """Encode a table with the state version in front."""
-    return msgspec.msgpack.encode({"version": STATE_VERSION, **table}, order="sorted", enc_hook=_plain)
+def encode(table: dict[str, Any]) -> list[Bytes]:
+    """Encode a table with the state version, in parts (`encoded_parts`)."""
+    return encoded_parts({"version": STATE_VERSION, **table})
 
 
 def encode_patches(patches: list[Patch]) -> bytes:
     """Encode changes of a state of this version; `merged` applies them."""
-    return msgspec.msgpack.encode(patches, enc_hook=_plain)
+    return msgspec.msgpack.encode(patches, enc_hook=plain_number)
 
 
-def _plain(value: Any) -> Any:
-    """Return the Python number of a NumPy scalar."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"a state cannot contain a {type(value).__name__}")
-
-
-def decode(raw: bytes) -> dict[str, Any]:
+def decode(raw: Bytes) -> dict[str, Any]:
     """Return the table of a state, in the shape of this version.
+
+    Scratch memory is released while it is decoded, so its bytes can be decoded once.
 
     Raises
     ------
@@ -170,7 +169,7 @@ def decode(raw: bytes) -> dict[str, Any]:
         For bytes that are not a state, or one of a version that is not read here.
     """
     try:
-        table = msgspec.msgpack.decode(raw)
+        table = _decoded(raw)
         version = table["version"]
     except (msgspec.DecodeError, KeyError, TypeError):
         raise RefusedError("the state of the fold cannot be read: these bytes are not a state") from None
@@ -182,6 +181,46 @@ def decode(raw: bytes) -> dict[str, Any]:
     for step in range(version, STATE_VERSION):
         table = UPGRADES[step](dict(table))
     return dict(table)
+
+
+def _decoded(raw: Bytes) -> dict[str, Any]:
+    """Decode a table part by part, and release each part that was decoded.
+
+    Columns become bytearrays: changes are applied in place, and `ColumnTable.load` uses them without a copy.
+    """
+    table: dict[str, Any] = msgspec.msgpack.decode(raw, type=dict[str, msgspec.Raw])
+    for key, part in table.items():
+        table[key] = _state(raw, part) if key == "state" else msgspec.msgpack.decode(part)
+    spend(memoryview(raw))
+    return table
+
+
+def _state(raw: Bytes, encoded: msgspec.Raw) -> dict[str, Any]:
+    state: dict[str, Any] = msgspec.msgpack.decode(encoded, type=dict[str, msgspec.Raw])
+    for key, part in state.items():
+        if key in ("events", "cases"):
+            state[key] = _columns(raw, part)
+        elif key in LEVELS:
+            state[key] = [[name, _attribute(raw, values)] for name, values in _decode_attributes(part)]
+        elif key == "forgotten":
+            state[key] = moved(slice_of(raw, msgspec.msgpack.decode(part, type=memoryview)))
+        else:
+            state[key] = msgspec.msgpack.decode(part)
+        release(slice_of(raw, part))
+    return state
+
+
+def _decode_attributes(encoded: msgspec.Raw) -> list[tuple[str, dict[str, msgspec.Raw]]]:
+    return msgspec.msgpack.decode(encoded, type=list[tuple[str, dict[str, msgspec.Raw]]])
+
+
+def _attribute(raw: Bytes, parts: dict[str, msgspec.Raw]) -> dict[str, Any]:
+    return {"rows": _columns(raw, parts["rows"]), "values": msgspec.msgpack.decode(parts["values"])}
+
+
+def _columns(raw: Bytes, encoded: msgspec.Raw) -> dict[str, list[Any]]:
+    columns = msgspec.msgpack.decode(encoded, type=dict[str, tuple[str, memoryview]])
+    return {name: [dtype, moved(slice_of(raw, values))] for name, (dtype, values) in columns.items()}
 
 
 def readable(version: int) -> bool:
@@ -246,13 +285,18 @@ def added(patches: Iterable[Patch]) -> int:
     return total
 
 
-def merged(raw: bytes, changes_in_order: Iterable[bytes]) -> bytes:
-    """Return a table in MessagePack after changes, each a list of patches in MessagePack."""
-    table = _Patched(msgspec.msgpack.decode(raw))
+def merged(raw: Bytes, changes_in_order: Iterable[bytes]) -> memoryview:
+    """Return a table in MessagePack after changes, each a list of patches in MessagePack.
+
+    The result is in scratch memory. If `raw` is, it is released. Each change is taken when the one before is applied.
+    """
+    table = _Patched(_decoded(raw))
     for encoded_patches in changes_in_order:
         for kind, path, *arguments in msgspec.msgpack.decode(encoded_patches):
             table.apply(kind, path, arguments)
-    return msgspec.msgpack.encode(table.patched(), order="sorted")
+    parts = encoded_parts(table.patched())
+    del table  # the parts alone refer to the columns now, so that each is freed when it was copied
+    return gathered(parts)
 
 
 class _Patched:
@@ -328,8 +372,6 @@ _KINDS: dict[str, Callable[..., None]] = {
 
 FIXED = ("case", "activity", "resource", "time", "partition", "end")
 """Columns of the events that never change once a row is accepted, unless `State.recoded` counts a change."""
-
-LEVELS = ("case_attributes", "event_attributes")
 
 
 @dataclass(frozen=True, slots=True)

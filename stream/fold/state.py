@@ -44,7 +44,16 @@ cases (`stream.fold.exposure.Once`). Retired events leave the state when every p
 DERIVED = ("known:", "pending:", "had:")
 """Prefixes of columns that are computed from the others, and therefore are not in a snapshot."""
 
+BLOCK = 1 << 18
+"""Rows that a pass over all events takes at a time, so that its intermediate arrays stay small."""
+
 Array = npt.NDArray[Any]
+
+
+def blocks(size: int) -> Iterator[slice]:
+    """Yield consecutive ranges of at most `BLOCK` rows."""
+    for begin in range(0, size, BLOCK):
+        yield slice(begin, min(begin + BLOCK, size))
 
 
 class ColumnTable:
@@ -103,12 +112,18 @@ class ColumnTable:
         return [name for name in sorted(self._data) if not name.startswith(DERIVED)]
 
     def to_state(self) -> dict[str, Any]:
-        """Return the kept columns by name, each as its type and its bytes."""
-        return {name: [self._data[name].dtype.str, self[name].tobytes()] for name in self.kept}
+        """Return the kept columns by name, each as its type and a view of its bytes.
+
+        The views show later changes too: encode them at once.
+        """
+        return {name: [self._data[name].dtype.str, self[name].view(np.uint8).data] for name in self.kept}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Replace all columns by those of `to_state`."""
-        self._data = {name: np.frombuffer(raw, dtype=dtype).copy() for name, (dtype, raw) in state.items()}
+        """Replace all columns by those of `to_state`. Bytearrays become columns without a copy."""
+        self._data = {}
+        for name, (dtype, raw) in state.items():
+            column = np.frombuffer(raw, dtype=dtype)
+            self._data[name] = column if column.flags.writeable else column.copy()
         self.size = self._room = min((len(column) for column in self._data.values()), default=0)
 
 
@@ -559,7 +574,9 @@ class State:
     def _recount_had(self) -> None:
         """Compute again, from the events, which activities of `end_all` each case has had."""
         self.cases[HAD][:] = 0
-        np.bitwise_or.at(self.cases[HAD], self.events["case"], self._bits(self.events["activity"]))
+        for block in blocks(self.events.size):
+            bits = self._bits(self.events["activity"][block])
+            np.bitwise_or.at(self.cases[HAD], self.events["case"][block], bits)
 
     def _bits(self, activity: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
         return self.end_all.bits(self.activities, activity)

@@ -21,7 +21,18 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.fold.rules import FoldRules, PublicationRules, SourcePartition
-from stream.fold.state import BEFORE_ALL, DROPPED, EXPOSED, PENDING, RETIRED, Batch, ColumnTable, Partition, State
+from stream.fold.state import (
+    BEFORE_ALL,
+    DROPPED,
+    EXPOSED,
+    PENDING,
+    RETIRED,
+    Batch,
+    ColumnTable,
+    Partition,
+    State,
+    blocks,
+)
 from stream.fold.window import First
 
 NEVER = (1 << 63) - 1
@@ -502,15 +513,20 @@ class Publications:
         """Compute again the derived numbers of one publication (see `recount`)."""
         events, cases, name = self._state.events, self._state.cases, rules.name
         flags, size, counters = events[f"flag:{name}"], cases.size, self.states[name]
-        has_counted_event = np.bincount(events["case"][flags != DROPPED], minlength=size) > 0
-        has_counted_event |= cases["settled"]
+        has_counted_event = cases["settled"].copy()
+        for block in blocks(events.size):
+            is_counted = flags[block] != DROPPED
+            has_counted_event[events["case"][block][is_counted]] = True
         cases[f"known:{name}"][:] = has_counted_event
         counters.orphans = size - int(np.count_nonzero(has_counted_event))
         rule = rules.window.events_per_case
         if rules.window.only_events_per_case and rule is not None:
             closed = cases["closed"]
-            pending = np.bincount(events["case"][flags == PENDING], minlength=size)
-            cases[f"pending:{name}"][:] = pending
+            pending = cases[f"pending:{name}"]
+            pending[:] = 0
+            for block in blocks(events.size):
+                is_pending = flags[block] == PENDING
+                np.add.at(pending, events["case"][block][is_pending], 1)
             is_ready = (pending > 0) & ((pending >= rule.x) | closed)
             counters.unfinished = int(np.count_nonzero((pending > 0) | ~closed))
             counters.ready = int(np.count_nonzero(is_ready))

@@ -10,10 +10,13 @@ A frame that is cut short is one whose writing was broken off: nothing was ackno
 from __future__ import annotations
 
 import hashlib
+import io
+import os
 import struct
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -26,14 +29,6 @@ NAME = "fold.checkpoint"
 """Of the newest whole checkpoint, and how the names of all others begin."""
 
 _LENGTH = struct.Struct(">QI")
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """The changes of a log that could be read. `fault`: why some could not, or ""."""
-
-    changes: list[bytes]
-    fault: str = ""
 
 
 class _Frame(msgspec.Struct, array_like=True, frozen=True):
@@ -56,10 +51,10 @@ def link_of(sealed: bytes) -> bytes:
     return hashlib.sha256(sealed).digest()
 
 
-def link_in(path: Path) -> bytes:
+def link_in(file: io.BufferedReader) -> bytes:
     """Return `link_of` the bytes of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256").digest()
 
 
 def framed(change: bytes, keys: Keys, before: bytes) -> tuple[bytes, bytes]:
@@ -78,40 +73,57 @@ def framed(change: bytes, keys: Keys, before: bytes) -> tuple[bytes, bytes]:
     return _length(sealed) + sealed, link_of(sealed)
 
 
-def read(path: Path, keys: Keys, before: bytes, *, plain_too: bool = False) -> Changes:
-    """Return the changes behind a whole checkpoint with the link `before`.
+class ChangeReader:
+    """The changes behind a whole checkpoint, read one by one.
 
-    Parameters
-    ----------
-    path
-        The log of changes.
-    keys
-        Keys of the operator.
-    before
-        Link of the whole checkpoint.
-    plain_too
-        Whether changes that are not encrypted are accepted though there is a key.
-
-    Raises
-    ------
-    RefusedError
-        For a log of a later version: falling back could undo what that program decided.
+    `fault`: why the changes behind the last one could not be read, or ""; set when the iteration has ended.
     """
-    changes: list[bytes] = []
-    if not path.exists():
-        return Changes(changes)
-    unread = memoryview(path.read_bytes())
-    try:
-        while (sealed := _next(unread)) is not None:
-            _refuse_newer(sealed, path)
-            frame = msgspec.msgpack.decode(unseal(sealed, keys, FORMAT, plain_too=plain_too).body, type=_Frame)
-            if frame.before != before:
-                raise Damaged("does not follow what is before it")
-            changes.append(frame.change)
-            before, unread = link_of(sealed), unread[_LENGTH.size + len(sealed) :]
-    except (Damaged, msgspec.DecodeError) as damage:
-        return Changes(changes, f"{path}: change {len(changes) + 1} {damage}")
-    return Changes(changes)
+
+    def __init__(self, path: Path, keys: Keys, before: bytes, *, plain_too: bool = False) -> None:
+        """Begin to read.
+
+        Parameters
+        ----------
+        path
+            The log of changes. It may be missing.
+        keys
+            Keys of the operator.
+        before
+            Link of the whole checkpoint.
+        plain_too
+            Whether changes that are not encrypted are accepted though there is a key.
+        """
+        self.fault = ""
+        self._path, self._keys, self._before, self._plain_too = path, keys, before, plain_too
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield each change.
+
+        Raises
+        ------
+        RefusedError
+            For a log of a later version: falling back could undo what that program decided.
+        """
+        if not self._path.exists():
+            return
+        number = 1
+        with self._path.open("rb") as file:
+            try:
+                while (sealed := _next(file)) is not None:
+                    yield self._change(sealed)
+                    number += 1
+            except (Damaged, msgspec.DecodeError) as damage:
+                self.fault = f"{self._path}: change {number} {damage}"
+
+    def _change(self, sealed: bytes) -> bytes:
+        file = io.BytesIO(sealed)
+        _refuse_newer(file, self._path)
+        body = unseal(file, self._keys, FORMAT, plain_too=self._plain_too).body
+        frame = msgspec.msgpack.decode(body, type=_Frame)
+        if frame.before != self._before:
+            raise Damaged("does not follow what is before it")
+        self._before = link_of(sealed)
+        return frame.change
 
 
 def _length(sealed: bytes) -> bytes:
@@ -119,18 +131,19 @@ def _length(sealed: bytes) -> bytes:
     return _LENGTH.pack(len(sealed), zlib.crc32(length))
 
 
-def _next(unread: memoryview) -> bytes | None:
+def _next(file: BinaryIO) -> bytes | None:
     """Return the sealed body of the next frame; None at the end, or if it is cut short."""
-    if len(unread) < _LENGTH.size:
+    head = file.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
         return None
-    length, check = _LENGTH.unpack_from(unread)
-    if zlib.crc32(unread[:8]) != check:
+    length, check = _LENGTH.unpack(head)
+    if zlib.crc32(head[:8]) != check:
         raise Damaged("has no readable length")
-    end = _LENGTH.size + length
-    return bytes(unread[_LENGTH.size : end]) if end <= len(unread) else None
+    unread = os.fstat(file.fileno()).st_size - file.tell()
+    return file.read(length) if length <= unread else None
 
 
-def _refuse_newer(sealed: bytes, path: Path) -> None:
-    version = header_of(sealed, FORMAT).version
+def _refuse_newer(file: BinaryIO, path: Path) -> None:
+    version = header_of(file, FORMAT).version
     if version > VERSION:
         raise RefusedError(f"{path} has version {version}, newer than {VERSION}, this program's")

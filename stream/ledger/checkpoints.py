@@ -10,20 +10,22 @@ whole again: aside, made durable, renamed. The log has the digest of its whole s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import msgspec
 
 from connectors.files import FileOps
 from models.errors import RefusedError
+from stream.fold.message_parts import Binary, encoded_parts
 from stream.fold.snapshot import STATE_VERSION, merged, readable
 from stream.ledger import change_log
-from stream.ledger.envelope import Damaged, Keys, Protection, header_of, seal, unseal
+from stream.ledger.envelope import Damaged, Keys, Protection, header_of, sealed_parts, unseal
 from stream.ledger.folder import make_private
+from stream.values.memory import Bytes, gathered
 
 # The content of a checkpoint.
 #
@@ -47,31 +49,44 @@ class SavedState:
     """
 
     layout: Layout
-    fold: bytes
+    fold: Bytes
     ledger: int
     position: int | None = None
     epoch: int = -1
 
     def encode(self) -> bytes:
         """Return the bytes of a checkpoint."""
-        if self.layout == "replay":
-            return msgspec.msgpack.encode(_OfReplay(self.ledger, self.fold))
-        position = -1 if self.position is None else self.position
-        return msgspec.msgpack.encode(_OfDaemon(self.fold, position, self.ledger, self.epoch))
+        return b"".join(self.parts([self.fold]))
 
-    def after(self, changes: Sequence[bytes]) -> SavedState:
-        """Return the state after these changes (`SavedChange.encode`), in order."""
-        if not changes:
-            return self
-        decoded = [msgspec.msgpack.decode(change, type=SavedChange) for change in changes]
-        last = decoded[-1]
+    def parts(self, fold: Sequence[Bytes]) -> list[Bytes]:
+        """Return the bytes of a checkpoint in parts, with the parts of a fold's snapshot in the place of `fold`."""
+        if self.layout == "replay":
+            return encoded_parts({"entries": self.ledger, "fold": Binary(fold)})
+        position = -1 if self.position is None else self.position
+        return encoded_parts([Binary(fold), position, self.ledger, self.epoch])
+
+    def after(self, changes: Iterable[bytes]) -> SavedState:
+        """Return the state after these changes (`SavedChange.encode`), in order.
+
+        Each change is taken when the one before is applied. The fold of this state is released (`merged`).
+        """
+        last: SavedChange | None = None
+
+        def patches() -> Iterator[bytes]:
+            nonlocal last
+            for change in changes:
+                last = msgspec.msgpack.decode(change, type=SavedChange)
+                yield last.fold
+
+        fold = merged(self.fold, patches())
+        if last is None:
+            return replace(self, fold=fold)
         position = None if self.layout == "replay" else last.position
-        fold = merged(self.fold, [change.fold for change in decoded])
         return replace(self, fold=fold, ledger=last.ledger, position=position, epoch=last.epoch)
 
     @classmethod
-    def decode(cls, raw: bytes) -> SavedState:
-        """Return the state that `encode` wrote.
+    def decode(cls, raw: Bytes) -> SavedState:
+        """Return the state that `encode` wrote. Its fold is a view of `raw`.
 
         Raises
         ------
@@ -106,11 +121,11 @@ class SavedChange(msgspec.Struct, array_like=True, frozen=True):
 
 class _OfReplay(msgspec.Struct, frozen=True):
     entries: int
-    fold: bytes
+    fold: memoryview
 
 
 class _OfDaemon(msgspec.Struct, array_like=True, frozen=True):
-    state: bytes
+    state: memoryview
     position: int
     ledger: int
     epoch: int = -1
@@ -125,8 +140,9 @@ LONGEST = 2
 they are long never reach it, so what is written follows what came."""
 
 
-def _write(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
+def _write(path: Path, state: Sequence[Bytes], keys: Keys) -> None:
+    with path.open("wb") as file:
+        file.writelines(sealed_parts(state, keys, FORMAT, STATE_VERSION))
     make_private(path)
 
 
@@ -140,10 +156,11 @@ def _append(path: Path, data: bytes) -> None:
 class Loaded:
     """A state read back.
 
-    `generation`: 0 the newest, 1 the one before; `warning`: why it is not the newest state, or "".
+    `state`: in scratch memory, which `Fold.restore` releases while it reads it; `generation`: 0 the newest, 1 the one
+    before; `warning`: why it is not the newest state, or "".
     """
 
-    state: bytes
+    state: memoryview
     generation: int
     warning: str
 
@@ -164,7 +181,7 @@ class StateGeneration:
     be read, or "".
     """
 
-    state: bytes
+    state: memoryview
     version: int
     protection: Protection
     fault: str
@@ -197,8 +214,13 @@ class Checkpoints:
         self._spoiled = False
         """The newest whole state cannot be read: it must not take the place of the one before."""
 
-    def save(self, state: bytes) -> None:
-        """Make `state` the newest generation. A whole generation stays in the folder, even after a failure.
+    def save(self, *state: Bytes) -> None:
+        """Make a state the newest generation. A whole generation stays in the folder, even after a failure.
+
+        Parameters
+        ----------
+        state
+            The bytes of `SavedState`, in one or several parts. They are written one after the other.
 
         Raises
         ------
@@ -207,18 +229,19 @@ class Checkpoints:
         """
         self._log = None
         temporary, current = self.folder / TEMPORARY, self.folder / CURRENT
-        sealed = seal(state, self.keys, FORMAT, STATE_VERSION)
-        self._ops.write(temporary, partial(_write, data=sealed))
+        self._ops.write(temporary, partial(_write, state=state, keys=self.keys))
         self._ops.fsync(temporary)
+        with temporary.open("rb") as file:
+            link = change_log.link_in(file)
+            size = file.tell()
         if current.exists() and not self._spoiled:
             self._ops.replace(current, self.folder / PREVIOUS)
         self._ops.replace(temporary, current)
         self._ops.fsync(self.folder)
         self._spoiled = False
-        link = change_log.link_of(sealed)
         fresh = change_log.log_path(current, link)
         self._sweep({self._log_of(PREVIOUS)} - {fresh})
-        self._log = _Log(fresh, link, len(sealed))
+        self._log = _Log(fresh, link, size)
 
     @property
     def extensible(self) -> bool:
@@ -258,7 +281,10 @@ class Checkpoints:
 
     def _log_of(self, name: str) -> Path | None:
         path = self.folder / name
-        return change_log.log_path(path, change_log.link_in(path)) if path.exists() else None
+        if not path.exists():
+            return None
+        with path.open("rb") as file:
+            return change_log.log_path(path, change_log.link_in(file))
 
     def newest(self) -> Newest | None:
         """Return size and time of the newest generation, if anything was saved."""
@@ -329,22 +355,24 @@ def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> StateGe
     RefusedError
         As `opened`.
     """
-    sealed = path.read_bytes()
-    state, version, protection = opened(sealed, keys, str(path), plain_too=plain_too)
-    link = change_log.link_of(sealed)
-    log = change_log.read(change_log.log_path(path, link), keys, link, plain_too=plain_too)
-    if log.changes:
-        state = SavedState.decode(state).after(log.changes).encode()
-    return StateGeneration(state, version, protection, log.fault)
+    with path.open("rb") as file:
+        link = change_log.link_in(file)
+        state, version, protection = opened(file, keys, str(path), plain_too=plain_too)
+    log = change_log.log_path(path, link)
+    changes = change_log.ChangeReader(log, keys, link, plain_too=plain_too)
+    if log.exists():
+        saved = SavedState.decode(state).after(changes)
+        state = gathered(saved.parts([saved.fold]))
+    return StateGeneration(state, version, protection, changes.fault)
 
 
-def opened(data: bytes, keys: Keys, where: str, *, plain_too: bool = False) -> tuple[bytes, int, Protection]:
+def opened(file: BinaryIO, keys: Keys, where: str, *, plain_too: bool = False) -> tuple[memoryview, int, Protection]:
     """Return a sealed whole state: its bytes, its version, and its protection.
 
     Parameters
     ----------
-    data
-        Bytes of the file.
+    file
+        The file.
     keys
         Keys of the operator.
     where
@@ -360,9 +388,9 @@ def opened(data: bytes, keys: Keys, where: str, *, plain_too: bool = False) -> t
         For a version that is not read here. There is no falling back, since the generation before may be older than
         decisions that are durable.
     """
-    version = header_of(data, FORMAT).version
+    version = header_of(file, FORMAT).version
     if not readable(version):
         age = "newer" if version > STATE_VERSION else "older"
         raise RefusedError(f"{where} has state version {version}, {age} than {STATE_VERSION}, this program's")
-    unsealed = unseal(data, keys, FORMAT, plain_too=plain_too)
+    unsealed = unseal(file, keys, FORMAT, plain_too=plain_too)
     return unsealed.body, unsealed.version, unsealed.protection

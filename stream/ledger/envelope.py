@@ -11,18 +11,28 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import msgspec
 
 from models.errors import RefusedError
+from stream.values.memory import PIECE, Bytes, scratch
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.modes import GCM
 
 KEY_BYTES = 32
+TAG_BYTES = 16
+"""Bytes of the tag of GCM, behind the encrypted bytes."""
+
+LONGEST_HEADER = 4096
+"""Bytes that are read for a header, so that a file without a line end is not read whole for it."""
+
 NONCE_BYTES = 12
 """96 bits, drawn again for every file: the size for which GCM is specified; repeated under one key it would be void."""
 
@@ -64,7 +74,7 @@ class Keys:
 class Opened:
     """Opened bytes: the body, the version set by their writer, and how they were protected."""
 
-    body: bytes
+    body: memoryview
     version: int
     protection: Protection
 
@@ -73,13 +83,20 @@ class Damaged(Exception):  # noqa: N818 - not an error of its own: it becomes pa
     """Why sealed bytes cannot be read."""
 
 
-def seal(body: bytes, keys: Keys, what: str, version: int) -> bytes:
-    """Return `body` as bytes of the format `what`, encrypted with the current key if there is one.
+def seal(body: Bytes, keys: Keys, what: str, version: int) -> bytes:
+    """Return `body` as bytes of the format `what`, as `sealed_parts` does."""
+    return b"".join(sealed_parts([body], keys, what, version))
+
+
+def sealed_parts(parts: Sequence[Bytes], keys: Keys, what: str, version: int) -> Iterator[Bytes]:
+    """Yield bytes of the format `what`, encrypted with the current key if there is one.
+
+    The body is never in memory a second time.
 
     Parameters
     ----------
-    body
-        The content.
+    parts
+        The content, in one or several parts.
     keys
         Keys of the operator.
     what
@@ -87,19 +104,38 @@ def seal(body: bytes, keys: Keys, what: str, version: int) -> bytes:
     version
         Version of the format.
     """
-    # The digest is that of plain bytes. Encrypted bytes have none: it would show whether two bodies are equal, and GCM
-    # authenticates them anyway.
-    digest = hashlib.sha256(body).hexdigest() if keys.current is None else ""
-    nonce = None if keys.current is None else secrets.token_bytes(NONCE_BYTES)
-    header = msgspec.json.encode(Header(what, version, digest, None if nonce is None else nonce.hex()))
-    if keys.current is None or nonce is None:
-        return header + b"\n" + body
-    return header + b"\n" + _cipher(keys.current).encrypt(nonce, body, header)
+    if keys.current is None:
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(part)
+        yield msgspec.json.encode(Header(what, version, digest.hexdigest())) + b"\n"
+        yield from parts
+        return
+    # Encrypted bytes have no digest: it would show whether two bodies are equal, and GCM authenticates them anyway.
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    header = msgspec.json.encode(Header(what, version, "", nonce.hex()))
+    yield header + b"\n"
+    encryptor = _cipher(keys.current, nonce).encryptor()
+    encryptor.authenticate_additional_data(header)
+    for part in parts:
+        view = memoryview(part)
+        for begin in range(0, len(view), PIECE):
+            yield encryptor.update(view[begin : begin + PIECE])
+    yield encryptor.finalize()
+    yield encryptor.tag
 
 
-def header_of(data: bytes, what: str) -> Header:
+def header_of(file: BinaryIO, what: str) -> Header:
     """Read the header, unverified: the version is checked before anything is opened. Damaged for another format."""
-    line = data.partition(b"\n")[0]
+    return _decoded(_header_line(file), what)
+
+
+def _header_line(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.readline(LONGEST_HEADER).removesuffix(b"\n")
+
+
+def _decoded(line: bytes, what: str) -> Header:
     try:
         header = msgspec.json.decode(line, type=Header)
     except msgspec.DecodeError:
@@ -109,12 +145,12 @@ def header_of(data: bytes, what: str) -> Header:
     return header
 
 
-def unseal(data: bytes, keys: Keys, what: str, *, plain_too: bool = False) -> Opened:
-    """Open sealed bytes.
+def unseal(file: BinaryIO, keys: Keys, what: str, *, plain_too: bool = False) -> Opened:
+    """Open sealed bytes. Their body is in scratch memory, and nowhere else.
 
     Parameters
     ----------
-    data, keys, what
+    file, keys, what
         The bytes, the storage keys, and the name of the format.
     plain_too
         Whether plain bytes are accepted although a key is configured. Otherwise somebody who can write the file could
@@ -125,11 +161,19 @@ def unseal(data: bytes, keys: Keys, what: str, *, plain_too: bool = False) -> Op
     Damaged
         If they cannot be opened. The message names the fault.
     """
-    header = header_of(data, what)
-    line, _, body = data.partition(b"\n")
+    line = _header_line(file)
+    header = _decoded(line, what)
+    begin = len(line) + 1
+    size = max(0, file.seek(0, os.SEEK_END) - begin)
     if header.nonce is None:
         if keys.current is not None and not plain_too:
             raise Damaged("is not encrypted, a key is")
+        body = scratch(size)
+        file.seek(begin)
+        place = 0
+        for piece in _read(file, size):
+            body[place : place + len(piece)] = piece
+            place += len(piece)
         if hashlib.sha256(body).hexdigest() != header.sha256:
             raise Damaged("is truncated or corrupt (its sha256 differs)")
         return Opened(body, header.version, "plain")
@@ -137,22 +181,54 @@ def unseal(data: bytes, keys: Keys, what: str, *, plain_too: bool = False) -> Op
         raise Damaged("is encrypted and no key is given")
     pairs: tuple[tuple[bytes | None, Protection], ...] = ((keys.current, "current"), (keys.former, "former"))
     for key, protection in pairs:
-        opened = None if key is None else _decrypted(key, header.nonce, body, line)
+        file.seek(begin)
+        opened = None if key is None else _decrypted(file, size, key, header.nonce, line)
         if opened is not None:
             return Opened(opened, header.version, protection)
     raise Damaged("does not open: the key is another one, or the file is truncated or corrupt")
 
 
-def _decrypted(key: bytes, nonce: str, body: bytes, line: bytes) -> bytes | None:
+def _read(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield the next `size` bytes piece by piece; fewer if the file ends before."""
+    while size > 0 and (piece := file.read(min(PIECE, size))):
+        size -= len(piece)
+        yield piece
+
+
+def _decrypted(file: BinaryIO, size: int, key: bytes, nonce: str, line: bytes) -> memoryview | None:
+    """Return the decrypted bytes, authenticated; None if they are not authentic.
+
+    Parameters
+    ----------
+    file
+        At the begin of the encrypted bytes.
+    size
+        Number of encrypted bytes; the last `TAG_BYTES` of them are the tag.
+    key, nonce
+        Key, and nonce in hexadecimal.
+    line
+        The header line, which the tag covers too.
+    """
     from cryptography.exceptions import InvalidTag
 
+    body = scratch(max(0, size - TAG_BYTES))
     try:
-        return _cipher(key).decrypt(bytes.fromhex(nonce), body, line)
+        decryptor = _cipher(key, bytes.fromhex(nonce)).decryptor()
+        decryptor.authenticate_additional_data(line)
+        place = 0
+        for piece in _read(file, len(body)):
+            plain = decryptor.update(piece)
+            body[place : place + len(plain)] = plain
+            place += len(plain)
+        decryptor.finalize_with_tag(file.read(TAG_BYTES))
     except (InvalidTag, ValueError):
         return None
+    return body
 
 
-def _cipher(key: bytes) -> AESGCM:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+def _cipher(key: bytes, nonce: bytes) -> Cipher[GCM]:
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import AES
+    from cryptography.hazmat.primitives.ciphers.modes import GCM
 
-    return AESGCM(key)
+    return Cipher(AES(key), GCM(nonce))

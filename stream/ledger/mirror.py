@@ -12,6 +12,7 @@ Everything is sealed (`stream.ledger.envelope`). The ledger topic decides what i
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,13 +22,15 @@ import msgspec
 from connectors.files import FileOps, Writer
 from connectors.store.blobs import Blobs, open_blobs
 from models.errors import RefusedError
+from stream.fold.message_parts import Binary, encoded_parts
 from stream.fold.snapshot import STATE_VERSION
 from stream.ledger.checkpoints import FORMAT as CHECKPOINT
 from stream.ledger.checkpoints import opened
-from stream.ledger.envelope import Damaged, Keys, seal, unseal
+from stream.ledger.envelope import Damaged, Keys, seal, sealed_parts, unseal
 from stream.ledger.folder import OperatorFolder, rewrite
 from stream.ledger.layout import OPERATOR_FILES, mirror_name, mirror_root, mirror_slot
 from stream.ledger.view import Account
+from stream.values.memory import Bytes
 
 log = logging.getLogger("veilstream")
 
@@ -76,7 +79,7 @@ class MirrorSlot(msgspec.Struct, array_like=True):
     """A checkpoint in the mirror: the higher position is the newer one."""
 
     position: int
-    state: bytes
+    state: memoryview
 
 
 class Mirror:
@@ -144,8 +147,8 @@ class Mirror:
         """Remove what a seal named: its release was rejected, or its bytes are in the store."""
         self.blobs.delete(mirror_name(publication, temporary))
 
-    def _opened(self, sealed: bytes) -> bytes:
-        unsealed = unseal(sealed, self.keys, RELEASE)
+    def _opened(self, sealed: bytes) -> memoryview:
+        unsealed = unseal(io.BytesIO(sealed), self.keys, RELEASE)
         if unsealed.version != VERSION:
             raise Damaged(f"has version {unsealed.version}, not {VERSION}")
         return unsealed.body
@@ -246,13 +249,22 @@ class Mirror:
 
     # checkpoints
 
-    def save(self, position: int, state: bytes) -> None:
-        """Put a state (whose newest delta record is at `position`) in the place of the older of the two."""
-        body = msgspec.msgpack.encode(MirrorSlot(position, state))
-        self.blobs.put(mirror_slot(self._next), seal(body, self.keys, CHECKPOINT, STATE_VERSION))
+    def save(self, position: int, *state: Bytes) -> None:
+        """Put a state in the place of the older of the two.
+
+        Parameters
+        ----------
+        position
+            Position of its newest delta record.
+        state
+            The state, in one or several parts.
+        """
+        body = encoded_parts([position, Binary(state)])  # as MirrorSlot
+        sealed = b"".join(sealed_parts(body, self.keys, CHECKPOINT, STATE_VERSION))
+        self.blobs.put(mirror_slot(self._next), sealed)
         self._next = (self._next + 1) % SLOTS
 
-    def load(self) -> bytes | None:
+    def load(self) -> memoryview | None:
         """Return the newest state that can be read; None if there never was one.
 
         Raises
@@ -260,20 +272,23 @@ class Mirror:
         RefusedError
             If no state can be read, or one is of another version.
         """
-        faults, slots = [], []
+        faults = []
+        newest: MirrorSlot | None = None  # the other one is freed before the next is read
         for number in range(SLOTS):
             name = mirror_slot(number)
             sealed = self.blobs.get(name)
             if sealed is None:
                 continue
             try:
-                body = opened(sealed, self.keys, f"{self.blobs.where}/{name}")[0]
-                slots.append((msgspec.msgpack.decode(body, type=MirrorSlot), number))
+                body = opened(io.BytesIO(sealed), self.keys, f"{self.blobs.where}/{name}")[0]
+                slot = msgspec.msgpack.decode(body, type=MirrorSlot)
             except (Damaged, msgspec.DecodeError) as damage:
                 faults.append(f"{name}: {damage}")
-        if slots:
-            newest, number = max(slots, key=lambda slot: slot[0].position)
-            self._next = (number + 1) % SLOTS
+                continue
+            if newest is None or slot.position > newest.position:
+                newest = slot
+                self._next = (number + 1) % SLOTS
+        if newest is not None:
             return newest.state
         if faults:
             raise RefusedError(f"mirror {self.blobs.where}: no checkpoint can be read ({'; '.join(faults)})")

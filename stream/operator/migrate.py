@@ -7,8 +7,9 @@ and needs the operator's folder to itself.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from stream.ledger.view import LedgerView
 from stream.release.audit_document import SHARED
 from stream.run.service import mirror_of
 
-Sealed = tuple[bytes, int, Protection]
+Sealed = tuple[memoryview, int, Protection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +134,12 @@ def _mirrored(place: mirror.Mirror, settings: Settings, keys: Keys) -> Iterator[
             yield _Step(item, partial(_put_release, place, name, body))
 
 
-def _put_release(place: mirror.Mirror, name: str, body: bytes) -> None:
+def _put_release(place: mirror.Mirror, name: str, body: memoryview) -> None:
     place.blobs.put(name, seal(body, place.keys, mirror.RELEASE, mirror.VERSION))
 
 
 def _release(sealed: bytes, keys: Keys) -> Sealed:
-    unsealed = unseal(sealed, keys, mirror.RELEASE, plain_too=True)
+    unsealed = unseal(io.BytesIO(sealed), keys, mirror.RELEASE, plain_too=True)
     if unsealed.version > mirror.VERSION:
         raise Damaged(f"has version {unsealed.version}, newer than {mirror.VERSION}, this program's")
     return unsealed.body, unsealed.version, unsealed.protection
@@ -158,30 +159,31 @@ def _generation(path: Path, keys: Keys, write: Callable[[bytes], None]) -> _Step
 
 
 def _checkpoint(
-    where: str, data: bytes, keys: Keys, write: Callable[[bytes], None], renew: Callable[[bytes], bytes]
+    where: str, data: bytes, keys: Keys, write: Callable[[bytes], None], renew: Callable[[memoryview], bytes]
 ) -> _Step:
-    item, state = _opened(where, STATE_VERSION, keys, lambda: checkpoint.opened(data, keys, where, plain_too=True))
+    read = partial(checkpoint.opened, io.BytesIO(data), keys, where, plain_too=True)
+    item, state = _opened(where, STATE_VERSION, keys, read)
     return _Step(item, lambda: write(seal(renew(state), keys, checkpoint.FORMAT, STATE_VERSION)))
 
 
-def _opened(where: str, newest: int, keys: Keys, read: Callable[[], Sealed]) -> tuple[Item, bytes]:
+def _opened(where: str, newest: int, keys: Keys, read: Callable[[], Sealed]) -> tuple[Item, memoryview]:
     wanted: Protection = "plain" if keys.current is None else "current"
     try:
         body, version, protection = read()
     except (Damaged, RefusedError) as problem:
-        return Item(where, None, newest, None, wanted, str(problem)), b""
+        return Item(where, None, newest, None, wanted, str(problem)), memoryview(b"")
     return Item(where, version, newest, protection, wanted), body
 
 
-def renewed(state: bytes) -> bytes:
+def renewed(state: memoryview) -> bytes:
     """Return a saved state (the daemon's or a replay's) with the fold in it as this program writes it."""
     saved = SavedState.decode(state)
-    return replace(saved, fold=Fold.restore(saved.fold).snapshot()).encode()
+    return b"".join(saved.parts(Fold.restore(saved.fold).snapshot_parts()))
 
 
-def _renewed_slot(body: bytes) -> bytes:
+def _renewed_slot(body: memoryview) -> bytes:
     slot = msgspec.msgpack.decode(body, type=mirror.MirrorSlot)
-    return msgspec.msgpack.encode(mirror.MirrorSlot(slot.position, renewed(slot.state)))
+    return msgspec.msgpack.encode(mirror.MirrorSlot(slot.position, memoryview(renewed(slot.state))))
 
 
 def _only_read(item: Item) -> _Step:

@@ -173,7 +173,8 @@ def _checkpoints(result: VerifyResult, folder: Path, keys: Keys) -> None:
     for name in (CURRENT, PREVIOUS):
         path = folder / name
         try:
-            encrypted = header_of(path.read_bytes(), CHECKPOINT).nonce is not None
+            with path.open("rb") as file:
+                encrypted = header_of(file, CHECKPOINT).nonce is not None
             if encrypted and keys.current is None:
                 unread.append(name)
                 continue

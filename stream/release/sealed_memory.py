@@ -7,6 +7,7 @@ operator's folder (`key` of the configuration). Without it the noise of publishe
 from __future__ import annotations
 
 import base64
+import io
 import zlib
 from typing import Any
 
@@ -39,7 +40,7 @@ def opened_memory(memory: Any, key: bytes) -> Any:
     if not isinstance(memory, dict) or SEALED not in memory:
         return memory
     try:
-        opened = unseal(base64.b64decode(memory[SEALED]), Keys(key), FORMAT)
+        opened = unseal(io.BytesIO(base64.b64decode(memory[SEALED])), Keys(key), FORMAT)
     except (Damaged, ValueError) as error:
         raise RefusedError(
             f"the memory of the series (memory.json) cannot be read: it {error}; give the operator's key back, or give "

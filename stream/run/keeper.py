@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from stream.fold.fold import Fold
 from stream.fold.snapshot import Marks, StateChange
@@ -41,7 +40,7 @@ class StateKeeper:
         self._marks = None  # until it is saved: after a failure the next one is saved in full
         if change is None:
             self._next_in_full = not may_remain
-            self._checkpoints.save(replace(saved, fold=fold.snapshot()).encode())
+            self._checkpoints.save(*saved.parts(fold.snapshot_parts()))
             self._saved_in_full_at = time.monotonic()
         else:
             position = -1 if saved.position is None else saved.position

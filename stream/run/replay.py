@@ -306,7 +306,7 @@ class Resume:
     def _begun(self, log: EventLog) -> tuple[Fold, int]:
         return Fold(self.service.rules(embedded=True), log_facts(log)), -1
 
-    def _restored(self, state: bytes) -> tuple[Fold, int]:
+    def _restored(self, state: memoryview) -> tuple[Fold, int]:
         fold = self.service.fold_of(state)
         return fold, fold.state.partition((SOURCE, 0)).hwm
 

@@ -394,7 +394,7 @@ class ReleaseService:
         self.keeper.save(fold, SavedState("replay", b"", self.ledger.count()), in_full=in_full)
         self.at(Failpoint.CHECKPOINTED)
 
-    def fold_of(self, state: bytes) -> Fold:
+    def fold_of(self, state: memoryview) -> Fold:
         """Restore the fold of a checkpoint.
 
         Raises

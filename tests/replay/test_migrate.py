@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from pathlib import Path
@@ -135,10 +136,10 @@ def test_a_state_of_the_version_before_is_read_and_rewritten(
     assert upgraded == [now]
     newest = out / "operator" / "checkpoints" / CURRENT
     planned = asked(capsys, config, out, "--dry-run")
-    assert header_of(newest.read_bytes(), checkpoint.FORMAT).version == now
+    assert header_of(io.BytesIO(newest.read_bytes()), checkpoint.FORMAT).version == now
     assert [item["version"] for item in planned if item["action"] == "rewrite"] == [now] * 4
     asked(capsys, config, out)
-    assert header_of(newest.read_bytes(), checkpoint.FORMAT).version == now + 1
+    assert header_of(io.BytesIO(newest.read_bytes()), checkpoint.FORMAT).version == now + 1
     upgraded.clear()
     state(load(config), out)
     assert upgraded == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import shutil
 import stat
@@ -131,7 +132,7 @@ def _cases(loaded: Settings, folder: Path, scratch: Path) -> set[str]:
     cases: set[str] = set()
     for path in folder.rglob("*"):
         if path.is_file():
-            files = msgspec.msgpack.decode(unseal(path.read_bytes(), loaded.storage_keys, RELEASE).body)
+            files = msgspec.msgpack.decode(unseal(io.BytesIO(path.read_bytes()), loaded.storage_keys, RELEASE).body)
             scratch.write_bytes(files["variants.parquet"])
             cases.update(release_record.read(scratch).log.case_ids)
     return cases

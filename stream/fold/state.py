@@ -119,11 +119,8 @@ class ColumnTable:
         return {name: [self._data[name].dtype.str, self[name].view(np.uint8).data] for name in self.kept}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Replace all columns by those of `to_state`. Bytearrays become columns without a copy."""
-        self._data = {}
-        for name, (dtype, raw) in state.items():
-            column = np.frombuffer(raw, dtype=dtype)
-            self._data[name] = column if column.flags.writeable else column.copy()
+        """Replace all columns by those of `to_state`, as bytearrays: they become the columns without a copy."""
+        self._data = {name: np.frombuffer(raw, dtype=dtype) for name, (dtype, raw) in state.items()}
         self.size = self._room = min((len(column) for column in self._data.values()), default=0)
 
 

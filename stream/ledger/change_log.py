@@ -33,7 +33,7 @@ _LENGTH = struct.Struct(">QI")
 
 class _Frame(msgspec.Struct, array_like=True, frozen=True):
     before: bytes
-    change: bytes
+    change: memoryview
 
 
 def log_path(base: Path, link: bytes) -> Path:
@@ -69,7 +69,7 @@ def framed(change: bytes, keys: Keys, before: bytes) -> tuple[bytes, bytes]:
     before
         Link of the frame before, or of the whole checkpoint.
     """
-    sealed = seal(msgspec.msgpack.encode(_Frame(before, change)), keys, FORMAT, VERSION)
+    sealed = seal(msgspec.msgpack.encode(_Frame(before, memoryview(change))), keys, FORMAT, VERSION)
     return _length(sealed) + sealed, link_of(sealed)
 
 
@@ -96,7 +96,7 @@ class ChangeReader:
         self.fault = ""
         self._path, self._keys, self._before, self._plain_too = path, keys, before, plain_too
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[memoryview]:
         """Yield each change.
 
         Raises
@@ -115,7 +115,7 @@ class ChangeReader:
             except (Damaged, msgspec.DecodeError) as damage:
                 self.fault = f"{self._path}: change {number} {damage}"
 
-    def _change(self, sealed: bytes) -> bytes:
+    def _change(self, sealed: bytes) -> memoryview:
         file = io.BytesIO(sealed)
         _refuse_newer(file, self._path)
         body = unseal(file, self._keys, FORMAT, plain_too=self._plain_too).body

@@ -65,7 +65,7 @@ class SavedState:
         position = -1 if self.position is None else self.position
         return encoded_parts([Binary(fold), position, self.ledger, self.epoch])
 
-    def after(self, changes: Iterable[bytes]) -> SavedState:
+    def after(self, changes: Iterable[Bytes]) -> SavedState:
         """Return the state after these changes (`SavedChange.encode`), in order.
 
         Each change is taken when the one before is applied. The fold of this state is released (`merged`).

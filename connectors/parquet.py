@@ -290,6 +290,8 @@ def _values(column: Column) -> Any:
     """Return the values as an array of their type."""
     import pyarrow as pa
 
+    if not column.values:
+        return pa.array([], type=pa.string())  # without a type, files of one series would have different ones
     kinds = {type(value) for value in column.values}
     plain = len(kinds) == 1 and kinds <= {int, float, bool, datetime}
     try:

@@ -19,6 +19,7 @@ from veilstream._logs import example_log, read_log  # noqa: E402
 from veilstream._measures import assess, attack, leakage, risk, utility  # noqa: E402
 from veilstream._releases import anonymize, replay, synthesize  # noqa: E402
 from veilstream._results import Measurement, Release, ReleaseSeries  # noqa: E402
+from veilstream._series import read_series  # noqa: E402
 
 __all__ = [
     "BoundError",
@@ -34,6 +35,7 @@ __all__ = [
     "example_log",
     "leakage",
     "read_log",
+    "read_series",
     "replay",
     "risk",
     "synthesize",

@@ -422,12 +422,12 @@ def _of_manifest(manifest: Mapping[str, Any], store: Store, folder: ResultFolder
 
 
 def _read_release(manifest: Mapping[str, Any], store: Store, _folder: ResultFolder) -> EventLog:
-    """Return the log of a release from its first file, by way of a copy if the store is not a local folder.
+    """Return the log of a release, by way of copies if the store is not a local folder.
 
     The folder is an argument, so that it exists as long as an unread release.
     """
-    from connectors.logs import read_back
-    from stream.release.public_files import FILES
+    from models.disclosure.material import pooled
+    from stream.release.increments import numbers_of
 
     publication, sequence = manifest["publication"], manifest["sequence"]
     if "content" in manifest:
@@ -435,12 +435,22 @@ def _read_release(manifest: Mapping[str, Any], store: Store, _folder: ResultFold
             f"release {sequence} of {publication} holds a process map and no log: read its files in "
             f"{store.location(publication, sequence)}"
         )
+    # The files of an increment hold its new cases; those of its set together hold the release.
+    return pooled([_read_files(manifest, store, number) for number in numbers_of(manifest)])
+
+
+def _read_files(manifest: Mapping[str, Any], store: Store, number: int) -> EventLog:
+    """Return the log in the files of a release of the set that a manifest names: all have the same files."""
+    from connectors.logs import read_back
+    from stream.release.public_files import FILES
+
+    publication = manifest["publication"]
     names = {entry["path"] for entry in manifest["files"]}
     name = next(name for name in FILES.values() if name in names)
-    local = Path(store.location(publication, sequence)) / name
+    local = Path(store.location(publication, number)) / name
     if local.is_file():
         return read_back(local)
     with tempfile.TemporaryDirectory(prefix="veilstream-") as folder:
         copy = Path(folder) / name
-        copy.write_bytes(store.file_bytes(publication, sequence, name))
+        copy.write_bytes(store.file_bytes(publication, number, name))
         return read_back(copy)

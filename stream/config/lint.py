@@ -192,6 +192,11 @@ def _cohorts(settings: Settings) -> Iterator[str]:
                 f"publication {publication.name!r}: process.retention takes published cases out of later releases: "
                 "their cohorts can fall below K"
             )
+        if process.retention is not None and publication.release == "increment":
+            yield (
+                f"publication {publication.name!r}: each time process.retention removes published cases, a new set of "
+                "increments begins, whose first release holds everything; without retention only erasures begin one"
+            )
 
 
 def _employees(settings: Settings) -> Iterator[str]:

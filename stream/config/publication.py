@@ -67,6 +67,10 @@ class Publication(ConfigTable):
     """`all`: every release is about everything so far, and charges add up. `completed`: each case is in one
     release, after it completed, and one charge pays for the series; later events of a case are lost
     (docs/series.md). Set it when a dp series must continue forever."""
+    release: Literal["cumulative", "increment"] = "cumulative"
+    """`tlkc-cohorts`: the files of a release hold everything released so far, or, as `increment`, only the cases that
+    are new since the last release. All figures are those of everything so far in both (docs/increments.md). Set it when
+    releases have become so large that recipients read a series as one data set of many files."""
     accumulate: Accumulate = "none"
     """A second log over everything published so far, free of charge: `sum` adds noisy counts up; `tree` keeps
     noise smaller over a declared horizon; `factorized` (`dp-synthetic`) lets the noise of later releases take that of
@@ -138,6 +142,7 @@ class Publication(ConfigTable):
         self._refuse_impossible_ba(where)
         if self.cases == "completed":
             self._refuse_twice(where)
+        self._refuse_other_releases(where)
         self._refuse_accumulation(where)
         return self
 
@@ -291,6 +296,19 @@ class Publication(ConfigTable):
                 f"{where}: {keys[0]} reads the data, so the moment of a {self.build_mechanism.kind} release "
                 "would itself reveal something; use every = ... or manual"
                 + (", or set gate.public_cut = true (the promise then states it)" if self.cases == "all" else "")
+            )
+
+    def _refuse_other_releases(self, where: str) -> None:
+        """Refuse `release` for a publication whose releases cannot be cumulative, or cannot be increments."""
+        if self.cases == "completed" and "release" in self.model_fields_set:
+            raise InputError(
+                f'{where}: with cases = "completed" each release holds only cases that no other one holds; remove '
+                "release, which is for releases that show earlier cases again"
+            )
+        if self.release == "increment" and not self.build_mechanism.keeps_cases:
+            raise InputError(
+                f'{where}: release = "increment" needs releases that never change an earlier case, which only '
+                f"tlkc-cohorts makes; {self.build_mechanism.kind} anonymizes all cases again; remove it"
             )
 
     def _refuse_accumulation(self, where: str) -> None:

@@ -239,6 +239,7 @@ class Settings(ConfigTable):
             audience=publication.audience,
             delay=publication.delay,
             formats=publication.formats,
+            increments=publication.release == "increment",
             attributes=publication.release_attributes,
             max_epsilon=budget.max_epsilon,
             max_delta=budget.max_delta,

@@ -33,6 +33,7 @@ from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.documents import AnonymitySection
 from stream.release.gate import worst_anonymity
 from stream.release.held_out import assess_mechanism, known_noise, promised_profile, with_stronger
+from stream.release.increments import log_files
 from stream.release.manifest import promise, software
 from stream.release.public_files import public_log
 from stream.release.public_view import with_attributes
@@ -92,7 +93,11 @@ def read_release(path: Path, reading: Reading) -> AssessedRelease:
     if not logs:
         raise InputError(f"{path}: the manifest names no log ({', '.join(names) or 'no file'})")
     digest = hashlib.sha256((path / "manifest.json").read_bytes()).hexdigest()
-    return AssessedRelease(str(path), read_log(path / logs[0]), manifest, digest, *_operator_view(path, manifest))
+    files = [path / logs[0]]
+    if "increment" in manifest:
+        files = log_files(path, manifest)
+    log = pooled([read_log(file) for file in files])
+    return AssessedRelease(str(path), log, manifest, digest, *_operator_view(path, manifest))
 
 
 def _operator_view(path: Path, manifest: Mapping[str, Any]) -> tuple[EventLog | None, int | None]:

@@ -207,6 +207,7 @@ class _Publication:
         spent, self.checked.rule = loss(account.accounting, account.spending)
         self.checked.epsilon, self.checked.delta = shown(spent.epsilon), shown(spent.delta)
         self.chained = self.last_released = 0
+        self.released: list[int] = []
 
     def check(self) -> None:
         """Check the numbers, then each release in order."""
@@ -228,6 +229,7 @@ class _Publication:
             else:
                 self._release(number, seal.body)
                 self.last_released = number
+                self.released.append(number)
 
     def _wrong(self, kind: Kind, text: str, number: int) -> None:
         self.result.problems.append(VerifyProblem(kind, text, self.name, number))
@@ -248,6 +250,7 @@ class _Publication:
             return
         self._manifest(number, seal, manifest)
         self._chain(number, manifest)
+        self._set(number, manifest)
         self._budget(number, manifest)
         self._check_operator_files(number, manifest)
 
@@ -331,6 +334,20 @@ class _Publication:
             self._wrong(
                 "chain", f"counts {chain.get('releases')} releases of the process, the ledger {expected}", number
             )
+
+    def _set(self, number: int, manifest: Mapping[str, Any]) -> None:
+        """Check that an increment names every release of its set before it, each with the sealed digest."""
+        section = manifest.get("increment")
+        if section is None:
+            return
+        seals, first = self.account.seals, section.get("first")
+        stated = {member.get("sequence"): member.get("manifest") for member in section.get("earlier", ())}
+        begins = next(iter(stated), number)
+        sealed = {other: seals[other].body.manifest for other in stated if other in seals}
+        lacking = [other for other in self.released if begins <= other and other not in stated]
+        gone = [other for other in stated if other not in self.released and other not in self.account.burned]
+        if first != begins or stated != sealed or lacking or gone:
+            self._wrong("chain", "names another set of increments than the releases before it in the ledger", number)
 
     def _budget(self, number: int, manifest: Mapping[str, Any]) -> None:
         """Check that the budget in a manifest is what the ledger had charged by then."""

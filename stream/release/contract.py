@@ -213,6 +213,8 @@ class Build:
       as it still can, and `not_guaranteed` lists that.
     * `files`: content of the files of a release without a log, by name; None: the files hold `log`. They do not show
       when they were made.
+    * `since`: number of the release after which its cases were new, of the part of a build that the files of an
+      increment hold; None: all cases so far.
     * `plan`: digest of the plan on a table of variants, if an engine made the build as one (stream.release.planned).
     """
 
@@ -236,6 +238,7 @@ class Build:
     accumulated: EventLog | None = None
     plan: str | None = None
     files: Mapping[str, bytes] | None = None
+    since: int | None = None
 
 
 class Mechanism(BaseModel, ABC):
@@ -265,6 +268,10 @@ class Mechanism(BaseModel, ABC):
 
     shares_memory: ClassVar[bool] = False
     """Whether the publications of one audience continue each other's memory."""
+
+    keeps_cases: ClassVar[bool] = False
+    """Whether no later release shows a released case in another form, so that the files of a release need hold only
+    new cases (`release = "increment"`)."""
 
     kind: str
 

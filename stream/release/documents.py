@@ -81,8 +81,30 @@ class MechanismSection(TypedDict, total=False):
     parameters: Mapping[str, Any]
 
 
+class SetMember(TypedDict):
+    """An earlier release of the set that an increment belongs to. `manifest`: sha256 of its manifest.json."""
+
+    sequence: int
+    manifest: str
+
+
+class IncrementSection(TypedDict):
+    """The set that an increment belongs to, whose files together are the log that was audited.
+
+    `first`: the release that began the set, and held everything so far; `earlier`: the releases of the set before this
+    one; `new`: cases, events and variants in the files of this one.
+    """
+
+    first: int
+    earlier: list[SetMember]
+    new: NotRequired[Mapping[str, int]]
+
+
 class Manifest(TypedDict, total=False):
-    """manifest.json. `content`: `map` of a release that holds a process map and no log; absent: it holds a log."""
+    """manifest.json. `content`: `map` of a release that holds a process map and no log; absent: it holds a log.
+
+    `increment`: of a release whose files hold new cases alone; `counts` are of its whole set.
+    """
 
     version: int
     process: str
@@ -105,6 +127,7 @@ class Manifest(TypedDict, total=False):
     gaps_accepted: int
     approval: str
     counts: Mapping[str, int | None]
+    increment: IncrementSection
     files: list[FileEntry]
 
 

@@ -15,7 +15,7 @@ from stream.release.documents import Budget, Chain, Manifest, MechanismSection, 
 from stream.release.once import OncePerCase
 from stream.release.public_view import GROUP
 from stream.release.spec import Intake, PublicationSpec
-from stream.release.stages import Charged, ReleaseInputs
+from stream.release.stages import Charged, PublicContent, ReleaseInputs
 
 VERSION = 1
 
@@ -70,7 +70,14 @@ MAP = "map"
 
 
 def manifest(
-    spec: PublicationSpec, charged: Charged, build: Build, *, published: str, accepted_gaps: int, simulated: bool
+    spec: PublicationSpec,
+    charged: Charged,
+    build: Build,
+    content: PublicContent,
+    *,
+    published: str,
+    accepted_gaps: int,
+    simulated: bool,
 ) -> Manifest:
     """Build the public manifest without its files (the store adds path, sha256 and bytes of each).
 
@@ -83,7 +90,9 @@ def manifest(
     charged
         The attempt: number, earlier releases, and what was spent with its charge.
     build
-        The build of the mechanism.
+        The build of the mechanism: everything that the release stands for.
+    content
+        The part of it that the files hold.
     published
         Moment of publication (ISO 8601).
     accepted_gaps
@@ -115,7 +124,7 @@ def manifest(
         "promise": promised,
         "budget": budget_section(spec, charged.spending, inputs.spending_elsewhere),
         "time_basis": build.time_basis,
-        "reading": reading_notes(build),
+        "reading": reading_notes(content.build),
         "carries": [*build.carries, *build.attributes],
         "config_digest": spec.config_digest,
         "software": software(),
@@ -130,6 +139,8 @@ def manifest(
         body["approval"] = "required"
     if mechanism.reads_data_in_gate:
         body["counts"] = public_counts(build)
+    if content.increment is not None:
+        body["increment"] = {**content.increment, "new": public_counts(content.build)}
     return body
 
 
@@ -140,6 +151,14 @@ CUT_OFF = (
 NOT_OVER = "Cases that were not over when the release was made may be in it; they look unfinished."
 UNCERTAIN = "All counts carry noise. Each has an interval, which covers the true number with a chance of 95 %."
 AFTER_THE_CUT = "Times carry noise: some are after the moment of the release."
+
+
+def part_note(since: int) -> str:
+    """Return the sentence on the files of an increment, which hold a part of the log."""
+    return (
+        f"These files hold only the cases that are new since release {since}: read them together with all earlier "
+        "releases of the set (`increment` in the manifest), which this release's promise and counts are about."
+    )
 
 
 def reading_notes(build: Build) -> list[str]:
@@ -155,6 +174,8 @@ def reading_notes(build: Build) -> list[str]:
         notes.append(UNCERTAIN)
     if build.time_basis == "noised":
         notes.append(AFTER_THE_CUT)
+    if build.since is not None:
+        notes.append(part_note(build.since))
     return notes
 
 

@@ -47,7 +47,7 @@ from stream.ledger.layout import ASSESSMENT, AUDIT, MEMORY, VARIANTS
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Ledger
-from stream.release import audit_document, gate, public_files, repair
+from stream.release import audit_document, gate, increments, public_files, repair
 from stream.release.audience import Audience, Earlier
 from stream.release.audits.comparison import forget
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
@@ -66,6 +66,7 @@ from stream.release.stages import (
     Built,
     Charged,
     Judged,
+    PublicContent,
     Published,
     ReleaseInputs,
     Sealed,
@@ -418,10 +419,13 @@ class Pipeline:
         audited, spec = judged.audited, self.spec
         charged, build = audited.built.charged, audited.build
         seconds = dict(audited.seconds)
-        public = self._manifest(build, charged)
-        released, order = public_files.shuffled(build)
+        content = PublicContent(build, audited.record)
+        if spec.increments:
+            content = increments.content_of(audited, spec.formats)
+        public = self._manifest(build, charged, content)
+        released, order = public_files.shuffled(content.build)
         sources = dict(zip(released.case_ids, order.tolist(), strict=True))
-        writers = public_files.writers(spec.formats, released, build, spec.mechanism)
+        writers = public_files.writers(spec.formats, released, content.build, spec.mechanism)
 
         started = time.monotonic()
         prepared = self.store.prepare(self.name, charged.inputs.number, writers, public, held=spec.approval)
@@ -433,7 +437,7 @@ class Pipeline:
         started = time.monotonic()
         exposure = charged.attempt.exposure
         faults = public_files.faults(
-            prepared.tmp, spec.formats, build, spec.mechanism, exposure, audited.record, sources
+            prepared.tmp, spec.formats, content.build, spec.mechanism, exposure, content.record, sources
         )
         seconds["read_back"] = time.monotonic() - started
         if faults:
@@ -456,7 +460,7 @@ class Pipeline:
             raise _WithheldError([Reason("mechanism", LATE)], audit)
         return Written(judged, prepared, operator_files, announced, document)
 
-    def _manifest(self, build: Build, charged: Charged) -> Manifest:
+    def _manifest(self, build: Build, charged: Charged, content: PublicContent) -> Manifest:
         slot, window = charged.slot, self.spec.window
         published = datetime.now(UTC)
         if slot is not None:
@@ -467,6 +471,7 @@ class Pipeline:
             self.spec,
             charged,
             build,
+            content,
             published=published.isoformat(timespec="seconds"),
             accepted_gaps=self.gaps_accepted,
             simulated=self.clock.simulated and (has_wall_windows or has_simulated_slot),

@@ -29,6 +29,7 @@ class PublicationSpec:
     * `accumulation`: how releases add up to a second log, None if they do not;
     * `accounting`: how the process adds charges up, and as which (epsilon, delta) it shows them;
     * `delay`: nanoseconds from the cut to the publication of a dp release, None for the other kinds;
+    * `increments`: whether the files of a release hold only the cases that are new since the last one;
     * `formats`: of the public files; `attributes`: what leaves with the cases (`release_attributes`);
     * `assess`: whether attacks on held-out cases are run before each release;
     * `approval`: whether a person must approve each release; `hold`: what happens to later cuts while one is held;
@@ -50,6 +51,7 @@ class PublicationSpec:
     audience: str = AUDIENCE
     delay: int | None = None
     formats: tuple[str, ...] = ("xes",)
+    increments: bool = False
     attributes: tuple[str, ...] = ()
     max_epsilon: Fraction | None = None
     max_delta: Fraction | None = None

@@ -32,7 +32,7 @@ from models.errors import BoundError
 from stream.ledger.entries import SealEntry
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Attempt, Build, Mechanism
-from stream.release.documents import AuditDocument, Manifest
+from stream.release.documents import AuditDocument, IncrementSection, Manifest
 from stream.release.reason import Reason
 from stream.release.schedule import Slot
 
@@ -185,6 +185,23 @@ class Judged:
     audited: Audited
     decision: GateDecision
     reasons: Sequence[Reason]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicContent:
+    """The part of a build that the public files hold.
+
+    Attributes
+    ----------
+    build, record
+        The cases in the files, as build and as audits see them: all of the release, or those of an increment.
+    increment
+        The set that the release belongs to, if it is an increment (`stream.release.increments`).
+    """
+
+    build: Build
+    record: ReleaseRecord
+    increment: IncrementSection | None = None
 
 
 @dataclass(frozen=True, slots=True)

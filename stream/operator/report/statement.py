@@ -290,6 +290,11 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
     notes = []
     if counted and any("counts" not in release.manifest for release in series):
         notes.append("“Not said”: the manifest of a release with noise holds no count of the data.")
+    if any("increment" in release.manifest for release in series):
+        notes.append(
+            "Counts of an increment are those of its whole set. Its files hold the new cases alone: read the files of "
+            "the set together."
+        )
     simulated = [release.number for release in series if release.manifest.get("clock") == "simulated"]
     if simulated:
         which = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"
@@ -310,6 +315,10 @@ def _count(manifest: Mapping[str, Any], name: str) -> str:
     return str(manifest["counts"][name]) if "counts" in manifest else "not said"
 
 
+IDS = "New and random in every release. A person has another id in each."
+IDS_OF_SET = "New and random in every set of increments. A person is in one release of a set."
+
+
 def _contents(manifest: Mapping[str, Any]) -> Section:
     if manifest.get("content") == MAP:
         return Section("Files of a release", facts=MAP_FILES)
@@ -319,7 +328,7 @@ def _contents(manifest: Mapping[str, Any]) -> Section:
         facts=(
             ("Columns", ", ".join(carries) if carries else "none"),
             ("Times", TIMES.get(manifest["time_basis"], manifest["time_basis"])),
-            ("Case ids", "New and random in every release. A person has another id in each."),
+            ("Case ids", IDS_OF_SET if "increment" in manifest else IDS),
         ),
     )
 

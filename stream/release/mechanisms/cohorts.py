@@ -413,6 +413,7 @@ class TlkcCohorts(TlkcMechanism):
 
     remembers: ClassVar[bool] = True
     shares_memory: ClassVar[bool] = True
+    keeps_cases: ClassVar[bool] = True
 
     kind: Literal["tlkc-cohorts"] = "tlkc-cohorts"
     alphabet: Alphabet = "per-cohort"

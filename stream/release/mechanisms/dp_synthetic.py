@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, Field, field_validator, model_validator
 
@@ -30,23 +31,17 @@ from stream.values.exact import Exact
 Traces = tuple[tuple[str, ...], ...]
 
 
-class DpSynthetic(Mechanism):
-    """(epsilon, delta_dp)-DP synthetic log.
+class StagedMechanism(Mechanism):
+    """Noise in the stages of `models.dp.synthetic`, over labels that are declared or selected.
 
-    Its cases are not persons' cases, and its variants may be invented. All keys are public knowledge, never read off
-    the data.
-
-    `build` makes the release of a publication whose releases are independent, or in which each case counts once;
-    `build_series` one of a publication whose releases add up (`accumulate`). In both the first release with frequent
-    labels selects them, if `activities` is not set, and its memory hands them to later ones.
+    If `activities` is not set, the first release with frequent labels selects them, and its memory hands them to all
+    later ones.
     """
 
     reads_data_in_gate: ClassVar[bool] = False
     releases_attributes: ClassVar[bool] = False
     counts_cases: ClassVar[bool] = True
-    accumulates: ClassVar[bool] = True
 
-    kind: Literal["dp-synthetic"] = "dp-synthetic"
     epsilon: Exact = Field(gt=0)
     """Privacy loss of one release: smaller is stricter. Choose the total first (`gate.max_epsilon`), then divide it by
     the number of releases."""
@@ -66,6 +61,98 @@ class DpSynthetic(Mechanism):
     max_labels: int = Field(default=64, ge=1)
     """Without `activities`: a case counts for its first so many distinct labels. Set it when cases have more than 64
     different activities (higher), or never more than a few (lower, for a slightly lower threshold)."""
+
+    @field_validator("activities", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        """Parse the text of a flag (`A,B`)."""
+        return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _terms_can_be_kept(self) -> Self:
+        self.budget()
+        return self
+
+    def terms(self) -> Terms:
+        """Return exact epsilon and delta, and the cap on cases of a person."""
+        return Terms.of(self.epsilon, self.delta_dp, self.cases_per_person)
+
+    @abstractmethod
+    def design(self) -> synthetic.Design:
+        """Return the public parameters as the stages take them."""
+
+    def budget(self) -> synthetic.StageBudget:
+        """Return epsilon and delta of each stage. InputError if a stage could not draw with its share."""
+        return synthetic.StageBudget.of(self.terms(), self.design())
+
+    def charge(self) -> Charge:
+        """Return what one release costs."""
+        return Charge(self.epsilon, self.delta_dp)
+
+    def draws(self) -> tuple[Draw, ...]:
+        """Return the noise of one release; see `Mechanism.draws`."""
+        return synthetic.series_draws(self.budget(), self.terms(), self.design())
+
+    def promise(self) -> Mapping[str, Any]:
+        """Return the promise in plain sentences; see `Mechanism.promise`."""
+        return self._promised(None)
+
+    def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
+        """Return the promise of a series in which each case counts once."""
+        return self._promised(once)
+
+    @abstractmethod
+    def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
+        """Return the promise, of a series in which each case counts once if `once` is given."""
+
+    def selected_labels(self, memory: Any) -> dict[str, Any] | None:
+        """Return the labels that an earlier release selected, and its number; None if none has, or they are declared.
+
+        Releases of versions that selected labels again each time left no memory.
+        """
+        if self.activities is not None or memory is None:
+            return None
+        labels: dict[str, Any] | None = memory.get(LABELS)
+        return labels
+
+    def budget_of(self, selected: Mapping[str, Any] | None) -> synthetic.StageBudget:
+        """Return the budget of a release that uses the labels which an earlier one selected, or that selects them."""
+        return self.budget() if selected is None else self.budget().after_labels()
+
+    @staticmethod
+    def memory_of(selected: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the memory of a release of selected labels.
+
+        A release without any label decides nothing for later ones: the next one selects again, under its own charge.
+        """
+        return {LABELS: selected} if selected["labels"] else None
+
+    @staticmethod
+    def warnings_on_labels(least: int | None) -> list[str]:
+        """Return the warning that labels are selected, by the least number of cases; none if they are declared."""
+        if least is None:
+            return []
+        return [
+            f"labels are selected: one leaves if about {least} cases have no other label, or {3 * least} cases "
+            "have it among nine; the first release with labels decides for the whole series; declare activities if "
+            "the labels are public"
+        ]
+
+
+class DpSynthetic(StagedMechanism):
+    """(epsilon, delta_dp)-DP synthetic log.
+
+    Its cases are not persons' cases, and its variants may be invented. All keys are public knowledge, never read off
+    the data.
+
+    `build` makes the release of a publication whose releases are independent, or in which each case counts once;
+    `build_series` one of a publication whose releases add up (`accumulate`). In both the first release with frequent
+    labels selects them, if `activities` is not set, and its memory hands them to later ones.
+    """
+
+    accumulates: ClassVar[bool] = True
+
+    kind: Literal["dp-synthetic"] = "dp-synthetic"
     shares: dict[str, Exact] | None = None
     """Shares of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`; the defaults are in
     docs/synthetic.md. Set it when recipients need one figure most, such as durations or the frequent variants."""
@@ -103,21 +190,6 @@ class DpSynthetic(Mechanism):
             raise ValueError("is not like variants=0.1,model=0.4,weights=0.5")
         return {name.strip(): share for name, _, share in parts}
 
-    @field_validator("activities", mode="before")
-    @classmethod
-    def _list(cls, value: Any) -> Any:
-        """Parse the text of a flag (`A,B`)."""
-        return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-
-    @model_validator(mode="after")
-    def _terms_can_be_kept(self) -> DpSynthetic:
-        self.budget()
-        return self
-
-    def terms(self) -> Terms:
-        """Return exact epsilon and delta, and the cap on cases of a person."""
-        return Terms.of(self.epsilon, self.delta_dp, self.cases_per_person)
-
     def design(self) -> synthetic.Design:
         """Return the public parameters as the mechanism takes them; read the file of candidates."""
         bounds = self.bounds()
@@ -147,26 +219,6 @@ class DpSynthetic(Mechanism):
         start = None if self.start is None else (milliseconds(self.start[0]), milliseconds(self.start[1]))
         return PublicTimeBounds(self.max_duration // UNITS["ms"], start)
 
-    def budget(self) -> synthetic.StageBudget:
-        """Return epsilon and delta of each stage. InputError if a stage could not draw with its share."""
-        return synthetic.StageBudget.of(self.terms(), self.design())
-
-    def charge(self) -> Charge:
-        """Return what one release costs."""
-        return Charge(self.epsilon, self.delta_dp)
-
-    def draws(self) -> tuple[Draw, ...]:
-        """Return the noise of one release; see `Mechanism.draws`."""
-        return synthetic.series_draws(self.budget(), self.terms(), self.design())
-
-    def promise(self) -> Mapping[str, Any]:
-        """Return the promise in plain sentences; see `Mechanism.promise`."""
-        return self._promised(None)
-
-    def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
-        """Return the promise of a series in which each case counts once."""
-        return self._promised(once)
-
     def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
         covered = "the released traces, their frequencies"
         if self.max_duration is not None:
@@ -186,7 +238,7 @@ class DpSynthetic(Mechanism):
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         """Build one release; see `Mechanism.build`."""
         design = self.design()
-        selected = None if self.activities is not None else _selected_labels(memory)
+        selected = self.selected_labels(memory)
         result = synthetic.release_synthetic(
             exposure.log,
             epsilon=self.epsilon,
@@ -201,15 +253,11 @@ class DpSynthetic(Mechanism):
             return strict_build(result, basis, self._public(design, self.budget(), result))
 
         # Labels are selected: by an earlier release, whose choice this one used, or by this one.
-        budget = self.budget()
+        budget = self.budget_of(selected)
         if selected is None:
             selected = {"labels": list(result.labels), "release": exposure.number}
-        else:
-            budget = budget.after_labels()
         public = self._public(design, budget, result) | {"labels_selected": {"release": selected["release"]}}
-        # A release without any label decides nothing for later ones: the next one selects again, under its own charge.
-        memory_of_labels = {LABELS: selected} if selected["labels"] else None
-        return replace(strict_build(result, basis, public), memory=memory_of_labels)
+        return replace(strict_build(result, basis, public), memory=self.memory_of(selected))
 
     def variants_by(self) -> Knowledge:
         """Return the knowledge by which a table of variants is counted."""
@@ -237,7 +285,8 @@ class DpSynthetic(Mechanism):
         """Build one release, and the log over everything so far."""
         design = self.series_design()
         # Labels that earlier releases selected do not count if activities are declared now.
-        state = None if self.activities is not None and _selected_labels(memory) else memory
+        has_selected = memory is not None and bool(memory.get(LABELS))
+        state = None if self.activities is not None and has_selected else memory
         accumulated = series.release_synthetic(
             exposure.log, terms=self.terms(), design=design, shape=shape, number=number, state=state
         )
@@ -266,26 +315,11 @@ class DpSynthetic(Mechanism):
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         """Return warnings about the parameters; see `Mechanism.check`."""
-        design, terms = self.design(), self.terms()
-        doubts = large_delta(self.delta_dp)
-        least = self.budget().thresholds(terms, design).get("label_threshold")
+        terms = self.terms()
+        least = self.budget().thresholds(terms, self.design()).get("label_threshold")
         if least is not None and settings.get("accumulate") == "factorized":
             least = series.label_rule(terms, self.series_design()).least_cases
-        if least is not None:
-            doubts.append(
-                f"labels are selected: one leaves if about {least} cases have no other label, or {3 * least} cases "
-                "have it among nine; the first release with labels decides for the whole series; declare activities if "
-                "the labels are public"
-            )
-        return doubts
-
-
-def _selected_labels(memory: Any) -> dict[str, Any] | None:
-    """Return the labels that an earlier release selected, and its number; None if none has.
-
-    Releases of versions that selected labels again each time left no memory.
-    """
-    return None if memory is None else memory.get(LABELS)
+        return [*large_delta(self.delta_dp), *self.warnings_on_labels(least)]
 
 
 def _public_traces(name: str) -> tuple[Traces, str]:

@@ -152,9 +152,9 @@ class LogClient:
     def _offsets(self, places: Collection[Place], which: Any) -> dict[Place, int]:
         from kafka import TopicPartition
 
-        asked = {TopicPartition(*place): which for place in places}
+        specifications = {TopicPartition(*place): which for place in places}
         with self._lock:
-            answers = self._run(lambda admin: admin.list_partition_offsets(asked))
+            answers = self._run(lambda admin: admin.list_partition_offsets(specifications))
         return {(partition.topic, partition.partition): int(answer.offset) for partition, answer in answers.items()}
 
     def _run(self, question: Callable[[Any], Any]) -> Any:

@@ -92,9 +92,9 @@ class Security(Credentials):
         if self.mechanism == "OAUTHBEARER" and not has_token and self.token_endpoint is None:
             raise ValueError("OAUTHBEARER needs token, token_file, or token_endpoint with client_id and client_secret")
         if self.token_endpoint is None:
-            given = [name for name, value in {**client_keys, "scope": self.scope}.items() if value]
-            if given:
-                raise ValueError(f"{given[0]} is set without token_endpoint, the address that gives the tokens")
+            set_keys = [name for name, value in {**client_keys, "scope": self.scope}.items() if value]
+            if set_keys:
+                raise ValueError(f"{set_keys[0]} is set without token_endpoint, the address that gives the tokens")
             return
         if self.mechanism != "OAUTHBEARER":
             raise ValueError('token_endpoint is for mechanism = "OAUTHBEARER"')

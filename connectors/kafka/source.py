@@ -166,9 +166,11 @@ class Source(BaseModel):
     def _mapping(self, number: int, mapping: EventMapping) -> None:
         """Refuse a mapping that needs a field that its format does not have."""
         if self.format != "debezium":
-            asked = [name for name in ("table", "op", "column") if getattr(mapping, name)]
-            if asked:
-                raise ValueError(f'mapping {number}: {asked[0]} is for format = "debezium"; use where and paths')
+            debezium_keys = [name for name in ("table", "op", "column") if getattr(mapping, name)]
+            if debezium_keys:
+                raise ValueError(
+                    f'mapping {number}: {debezium_keys[0]} is for format = "debezium"; use where and paths'
+                )
             if mapping.time is None:
                 raise ValueError(f"mapping {number}: time is missing (the path of the event time)")
         if unknown := sorted(set(mapping.topic) - set(self.topics)):

@@ -70,13 +70,13 @@ class Reach:
 
     def rows_with_any(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
         """Return the rows that contain at least one of the candidates, ascending."""
-        known = self._known(candidates)  # which may add rows
-        _, places = places_of(self._row_starts, known)
+        numbers = self._numbers_of(candidates)  # which may add rows
+        _, places = places_of(self._row_starts, numbers)
         return np.unique(self._rows[places])
 
     def counts(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
         """Return the number of rows that contain each candidate."""
-        numbers = self._known(candidates)
+        numbers = self._numbers_of(candidates)
         counts: Ints = np.diff(self._row_starts)[numbers]
         return counts
 
@@ -94,10 +94,10 @@ class Reach:
         row_bans
             int64, numbers of the bans that bind each row.
         """
-        known = self._known(bans.candidates)
-        starts, code_places = places_of(self._starts, known)
-        by_ban, row_places = places_of(self._row_starts, known)
-        rows, ban_of = self._rows[row_places], np.repeat(np.arange(len(known)), np.diff(by_ban))
+        ban_numbers = self._numbers_of(bans.candidates)
+        starts, code_places = places_of(self._starts, ban_numbers)
+        by_ban, row_places = places_of(self._row_starts, ban_numbers)
+        rows, ban_of = self._rows[row_places], np.repeat(np.arange(len(ban_numbers)), np.diff(by_ban))
         if bans.holders:
             binds = np.ones(len(rows), dtype=np.bool_)
             for number, holders in bans.holders.items():
@@ -109,7 +109,7 @@ class Reach:
         row_starts = np.searchsorted(rows[order], np.arange(n_rows + 1)).astype(np.int64)
         return starts, self._codes[code_places], row_starts, ban_of[order]
 
-    def _known(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
+    def _numbers_of(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
         """Return the number of each candidate; new ones are added."""
         from models.anonymize.local_kernels import containing
 

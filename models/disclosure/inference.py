@@ -122,15 +122,15 @@ def inference(
     unknown = [name for name in sensitive if name not in material.profile.attributes]
     secrets = (*map(_value, unknown), _FURTHER_ITEM, _DURATION, _RESOURCE)
     reasons = [secret.hindered(material) for secret in secrets]
-    asked = [secret for secret, reason in zip(secrets, reasons, strict=True) if not reason]
+    guessable = [secret for secret, reason in zip(secrets, reasons, strict=True) if not reason]
     release = _Voters(material, material.released_cases)
-    right = _right(asked, material, release, material.original_cases, targets, rng)
+    right = _right(guessable, material, release, material.original_cases, targets, rng)
     by_chance: dict[str, Successes] = {}
     without: dict[str, Successes] = {}
     if material.n_control:
-        by_chance = _right(asked, material, release, material.control_cases, controls, rng)
+        by_chance = _right(guessable, material, release, material.control_cases, controls, rng)
         outside = _Voters(material, material.control_cases)
-        without = _right(asked, material, outside, material.original_cases, targets, rng)
+        without = _right(guessable, material, outside, material.original_cases, targets, rng)
     results = []
     for secret, reason in zip(secrets, reasons, strict=True):
         name = secret.name
@@ -389,11 +389,11 @@ def _resource(material: Material, voters: CodedCases, truth: CodedCases) -> IsRi
     def is_right(target: _Target, voting: Ints) -> bool:
         item = material.traces.alphabet[int(target.known_items[0])]
         name = item[0] if isinstance(item, tuple) else item
-        asked = code_of.get(name, -1)
+        known_activity = code_of.get(name, -1)
         _, events = places_of(voters.log.starts, voting)
-        guess = _most_frequent(resource[events[activity[events] == asked]])
+        guess = _most_frequent(resource[events[activity[events] == known_activity]])
         begin, end = truth.log.starts[target.case : target.case + 2].tolist()
-        done = true_resource[begin:end][true_activity[begin:end] == asked]
+        done = true_resource[begin:end][true_activity[begin:end] == known_activity]
         return guess >= 0 and len(done) > 0 and guess == int(done[0])
 
     return is_right

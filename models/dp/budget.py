@@ -166,25 +166,25 @@ class Draw:
         return self.sensitivity / self.scale
 
 
-def covers(paid: Sequence[Draw], asked: Sequence[Draw]) -> bool:
-    """Return whether a charge for the draws `paid` pays for those of `asked`, one by one.
+def covers(paid: Sequence[Draw], needed: Sequence[Draw]) -> bool:
+    """Return whether a charge for the draws `paid` pays for those of `needed`, one by one.
 
     Without draws a charge pays for all that is (epsilon, delta)-DP.
     """
     if not paid:
         return True
-    if len(paid) != len(asked):
+    if len(paid) != len(needed):
         return False
-    return all(_covers(*pair) for pair in zip(paid, asked, strict=True))
+    return all(_covers(*pair) for pair in zip(paid, needed, strict=True))
 
 
-def _covers(paid: Draw, asked: Draw) -> bool:
-    """Return whether the noise asked for is wider; of Gaussian noise, its privacy loss depends on the scale too."""
-    if (paid.kind == "gaussian") != (asked.kind == "gaussian"):
+def _covers(paid: Draw, needed: Draw) -> bool:
+    """Return whether the needed noise is wider; of Gaussian noise, its privacy loss depends on the scale too."""
+    if (paid.kind == "gaussian") != (needed.kind == "gaussian"):
         return False
-    if asked.kind == "gaussian" and asked.scale < paid.scale:
+    if needed.kind == "gaussian" and needed.scale < paid.scale:
         return False
-    return asked.epsilon <= paid.epsilon and asked.delta <= paid.delta and asked.times <= paid.times
+    return needed.epsilon <= paid.epsilon and needed.delta <= paid.delta and needed.times <= paid.times
 
 
 def parallel(charges: Iterable[Charge]) -> Charge:

@@ -403,14 +403,14 @@ def consistent_steps(
     middle = level.cells / contexts.UNIT * stretch
     low = np.floor(np.maximum(middle - margin, 0.0)).astype(np.int64)
     high = np.ceil(np.maximum(middle + margin, 0.0)).astype(np.int64)
-    whole = np.rint(counts).astype(np.int64)
+    whole_numbers = np.rint(counts).astype(np.int64)
     return StepCounts(
         alphabet,
         cases,
         design.case_weight,
-        whole,
-        np.minimum(low, whole),
-        np.maximum(high, whole),
+        whole_numbers,
+        np.minimum(low, whole_numbers),
+        np.maximum(high, whole_numbers),
         deviation,
         dict(zip(traces, numbers.tolist(), strict=True)),
     )
@@ -433,8 +433,8 @@ def _fitted_traces(
         return [], np.zeros(0, dtype=np.int64)
     steps = follows(near, level, n_labels, design.case_weight)
     numbers = fitted(near.cases, [steps, _number_of_cases(near, cases, deviation_of_cases)])
-    whole = near.whole_cases(numbers, draw)
-    return [trace for trace, _ in whole], np.asarray([number for _, number in whole], dtype=np.int64)
+    whole_numbers = near.whole_cases(numbers, draw)
+    return [trace for trace, _ in whole_numbers], np.asarray([number for _, number in whole_numbers], dtype=np.int64)
 
 
 def _number_of_cases(near: Spread, cases: NoisyNumber, deviation: float) -> Cells:

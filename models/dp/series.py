@@ -136,15 +136,15 @@ class _Variants:
         """Return the log over all releases so far, and its part of the manifest."""
         counts, total = self.counts, self.counts.total
         draws = sum(counts.nodes)
-        said = counts.section()
+        section = counts.section()
         delta = delta_of(counts.last, terms.delta_dp / 2, shape.horizon)
         if not delta:
-            return None, {**said, "status": "ended: the horizon is over, and with it the delta of accumulated logs"}
+            return None, {**section, "status": "ended: the horizon is over, and with it the delta of accumulated logs"}
         least = threshold(counts.scale, draws, delta, terms.cases_per_person)
         shown = np.flatnonzero(total >= least)
         if _events(self.variants, shown, total) > MAX_EVENTS:
-            return None, {**said, "status": "too large"}
-        return self.log(shown, total, draw), {**said, "status": "ok", "threshold": least}
+            return None, {**section, "status": "too large"}
+        return self.log(shown, total, draw), {**section, "status": "ok", "threshold": least}
 
     def state(self) -> dict[str, Any]:
         """JSON-able."""

@@ -49,7 +49,7 @@ class Mining:
             if self.fitness is None or self.precision is None
             else f"discovered model: fitness {self.fitness:.2f}, precision {self.precision:.2f}"
         )
-        before, after = (_said(seconds) for seconds in (self.throughput_before, self.throughput_after))
+        before, after = (_duration_text(seconds) for seconds in (self.throughput_before, self.throughput_after))
         return [
             f"relative log similarity {self.log_similarity:.2f}",
             f"directly-follows frequencies are off by {100 * self.dfg_error:.1f} %",
@@ -102,7 +102,7 @@ def median_throughput(log: EventLog) -> float:
     return float(np.median(log.time[log.starts[filled + 1] - 1] - log.time[log.starts[filled]])) / 1e9
 
 
-def _said(seconds: float | None) -> str:
+def _duration_text(seconds: float | None) -> str:
     return "no times" if seconds is None else readable(seconds)
 
 

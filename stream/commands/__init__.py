@@ -34,23 +34,23 @@ _INTERRUPTED = 130
 HELP = "Publish an event log again and again, and bound what all releases together reveal about one person."
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         from importlib.metadata import version
 
         typer.echo(f"veilstream {version('veilstream')}")
         raise typer.Exit
 
 
-def build_app(asked: str | None = None) -> typer.Typer:
+def build_app(command: str | None = None) -> typer.Typer:
     """Build the command line from the other modules of this folder.
 
-    If `asked` is a command, only that one is built, since the others take time to build.
+    If `command` is one of them, only that one is built, since the others take time to build.
     """
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
     app.callback(help=HELP)(_program_options)  # a group, even with one command
     modules = _overview.command_modules()
-    for name in [asked] if asked is not None and asked in modules else list(modules):
+    for name in [command] if command is not None and command in modules else list(modules):
         module = importlib.import_module(f"{__name__}.{modules[name]}")
         panel = getattr(module, "PANEL", None)
         if hasattr(module, "app"):

@@ -147,11 +147,11 @@ def command(
     # No row may decide how another one is read: the promise of epsilon begins at the rows of the file.
     reading = replace(reading, declared=not chosen.reads_data_in_gate)
     if engine.writes_folder(output.output):
-        asked = _engine.EngineRelease(
+        engine_release = _engine.EngineRelease(
             chosen, sensitive, released, output.keep_resources, output.form == "duration", list_violations,
             output.output,
         )  # fmt: skip
-        result_of_engine = _engine.anonymize(asked, engine.engine, engine.memory, log, reading)
+        result_of_engine = _engine.anonymize(engine_release, engine.engine, engine.memory, log, reading)
         emit_json(result_of_engine) if json else _print(result_of_engine)
         return
     intake: Intake = "rows" if reading.declared and reading.object_type is None else "log"

@@ -44,9 +44,9 @@ def command(
         raise InputError(f"{output}: the record is written as .jsonld")
     if url is not None and not url.startswith(("https://", "http://")):
         raise InputError(f"--url {url}: give the address that recipients use, such as https://data.example.org/weekly")
-    known = {} if facts is None else read_facts(facts)
+    declared_facts = {} if facts is None else read_facts(facts)
     health = None if facts is None else read_health_facts(facts)
-    document = record(releases_of(folder, publication, None), url=url, facts=known, health=health)
+    document = record(releases_of(folder, publication, None), url=url, facts=declared_facts, health=health)
     if output is None:
         emit_json(document)
         return

@@ -73,14 +73,14 @@ def command(
         raise InputError("name the output folder: veilstream dossier DIR PUBLICATION")
     if output is not None and output.suffix not in (".html", ".md"):
         raise InputError(f"{output}: the dossier is written as .html or .md; print the .html to get a PDF of two pages")
-    known = {} if facts is None else read_facts(facts)
+    declared_facts = {} if facts is None else read_facts(facts)
     evidence = collect(folder, publication, config=config, assessments=assessment or [])
     today = datetime.now(UTC).date()
     if original is None:
         figures = kept(folder, evidence.name, evidence.document["config_digest"])
     else:
         figures = _alternatives(folder, evidence, original, today)
-    page = dossier(evidence, known, texts, today=today, alternatives=figures)
+    page = dossier(evidence, declared_facts, texts, today=today, alternatives=figures)
     if output is not None:
         written = html(page, texts)
         text = written if output.suffix == ".html" else markdown(page)

@@ -96,8 +96,8 @@ def _remote(bootstrap: str | None, config: Path | None, json: bool) -> int:
         if remote.status["state"] == "gap" or (reason and remote.start is None):
             code = 4
         if json:
-            found = {"age_seconds": round(age, 3), "standstill": reason, "start": remote.start}
-            documents.append({**remote.status, **found, "process": process})
+            facts = {"age_seconds": round(age, 3), "standstill": reason, "start": remote.start}
+            documents.append({**remote.status, **facts, "process": process})
             continue
         tables().print(f"{process}:")
         if remote.start is not None:

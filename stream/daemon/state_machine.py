@@ -291,16 +291,16 @@ class ActiveCoordinator:
         spec = pipeline.spec
         if spec.mechanism.charge() == Charge():
             return None
-        known = self._budgets.get(pipeline.name)
-        if known is None or known[0] != self.ledger.next_offset:
+        cached = self._budgets.get(pipeline.name)
+        if cached is None or cached[0] != self.ledger.next_offset:
             limit = spec.gate.max_epsilon
             budget: BudgetStatus = {
                 "spent_epsilon": float(pipeline.spent.charge.epsilon),
                 "max_epsilon": None if limit is None else float(limit),
                 "left_releases": pipeline.releases_left,
             }
-            known = self._budgets[pipeline.name] = (self.ledger.next_offset, budget)
-        return known[1]
+            cached = self._budgets[pipeline.name] = (self.ledger.next_offset, budget)
+        return cached[1]
 
     def _last_release(self, pipeline: Pipeline) -> tuple[int | None, float | None]:
         """Return number and time of the last release. Its audit is read once."""
@@ -308,14 +308,14 @@ class ActiveCoordinator:
         if not released:
             return None, None
         number = released[-1]
-        known = self._last_releases.get(pipeline.name)
-        if known is None or known[0] != number:
+        cached = self._last_releases.get(pipeline.name)
+        if cached is None or cached[0] != number:
             try:
                 at = published(pipeline.audit_of(number))
             except RefusedError:
                 at = None  # the next attempt reports a damaged audit
-            known = self._last_releases[pipeline.name] = (number, at)
-        return known
+            cached = self._last_releases[pipeline.name] = (number, at)
+        return cached
 
     def check_delta(self, *, compare_end: bool = False) -> None:
         """Check that the delta topic is the one that is folded (see `DeltaTopic.check`).

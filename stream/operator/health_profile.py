@@ -94,9 +94,9 @@ def read_health_facts(path: Path) -> HealthFacts | None:
     where = f"{path}: [{CATALOGUE}]"
     if not isinstance(table, dict):
         raise InputError(f"{where}: must be a table")
-    known = {*ALWAYS, *NON_PUBLIC}
+    allowed_keys = {*ALWAYS, *NON_PUBLIC}
     for key, value in table.items():
-        if key not in known:
+        if key not in allowed_keys:
             raise InputError(f"{where}: unknown key {key!r}; the keys are {', '.join((*ALWAYS, *NON_PUBLIC))}")
         if not isinstance(value, str) or not value.isprintable():
             raise InputError(f"{where}: {key}: must be text in quotes, on one line")

@@ -18,10 +18,10 @@ def papers(output: Path) -> dict[str, dict[str, Path]]:
     """Return the documents that exist, by publication and name."""
     layout = OperatorLayout(output)
     folder = layout.root / FOR_OFFICERS
-    found: dict[str, dict[str, Path]] = {}
+    documents: dict[str, dict[str, Path]] = {}
     for place in sorted(folder.iterdir()) if folder.is_dir() else []:
         paths = {"dossier": layout.dossier(place.name), "assessment": layout.assessment(place.name)}
         existing = {name: path for name, path in paths.items() if path.is_file()}
         if existing:
-            found[place.name] = existing
-    return found
+            documents[place.name] = existing
+    return documents

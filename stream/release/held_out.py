@@ -81,8 +81,8 @@ def known_noise(manifest: Mapping[str, Any] | None) -> CountNoise | None:
     if kind not in ("dp-variants", "dp-log"):
         return None
     parameters = described.get("parameters", {key: value for key, value in described.items() if key != "kind"})
-    known = {key: value for key, value in parameters.items() if key in _TERMS[kind]}
-    return noise_of(mechanism({"kind": kind, **known}))
+    terms = {key: value for key, value in parameters.items() if key in _TERMS[kind]}
+    return noise_of(mechanism({"kind": kind, **terms}))
 
 
 _TERMS = {

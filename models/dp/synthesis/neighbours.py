@@ -189,15 +189,15 @@ def map_stage_pairs(
         "map with labels": ("the map: a label of one person", selected, _log("X"), both),
         "map with times": ("the map: a step longer than any", timed, _log("AB", took=29 * DAY), both),
     }
-    found = []
+    pairs = []
     if not only or "labels" in only:
-        found += stage_pairs(epsilon, delta, source, only=("label", "label of many", "labels at once", "near labels"))
+        pairs += stage_pairs(epsilon, delta, source, only=("label", "label of many", "labels at once", "near labels"))
     if not only or "times" in only:
-        found += stage_pairs(epsilon, delta, source, only=("times", "times of many", "many times"))
+        pairs += stage_pairs(epsilon, delta, source, only=("times", "times of many", "many times"))
     for name, (sentence, run, other, claim) in runs.items():
         if not only or name in only:
-            found.append(StagePair(_pair(sentence, run, _log(), other), claim))
-    return found
+            pairs.append(StagePair(_pair(sentence, run, _log(), other), claim))
+    return pairs
 
 
 def _pair(name: str, run: Callable[[EventLog], Events], first: EventLog, other: EventLog) -> NeighbourPair:

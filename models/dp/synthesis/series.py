@@ -337,11 +337,11 @@ class _NoisyCounts:
         """Return the log over all releases so far, and its part of the manifest."""
         counts = self.weights
         shown = self._fitted(_rows(self.traces, counts.total, counts.total_scale), draw)
-        said = counts.section()
+        section = counts.section()
         if _events(shown) > MAX_EVENTS:
-            return None, {**said, "status": "too large"}
+            return None, {**section, "status": "too large"}
         rows = [np.tile(ordinal(len(variant)), (count, 1)) for variant, count in shown]
-        return assembled(self.alphabet, [variant for variant, _ in shown], rows, draw), {**said, "status": "ok"}
+        return assembled(self.alphabet, [variant for variant, _ in shown], rows, draw), {**section, "status": "ok"}
 
     def _fitted(self, cells: list[tuple[Variant, int]], draw: NoiseSource) -> list[tuple[Variant, int]]:
         """Spread the cases of some cells over drawn traces, and fit them to the first level over all releases too."""

@@ -89,9 +89,9 @@ class Spread:
 
         It has no traces if no drawn trace has a label.
         """
-        some = _some(drawn, draw)
-        prior = np.asarray(list(some.values()), dtype=np.float64) * cases / max(sum(some.values()), 1)
-        return cls(tuple(some), np.zeros(len(some), dtype=np.int64), prior)
+        pool = _pooled(drawn, draw)
+        prior = np.asarray(list(pool.values()), dtype=np.float64) * cases / max(sum(pool.values()), 1)
+        return cls(tuple(pool), np.zeros(len(pool), dtype=np.int64), prior)
 
     def whole_cases(self, cases: Floats, draw: NoiseSource) -> list[tuple[Variant, int]]:
         """Return the traces with whole numbers of cases.
@@ -105,14 +105,14 @@ class Spread:
 
 def _near(listed: Sequence[Variant], drawn: Mapping[Variant, int], draw: NoiseSource) -> dict[int, Counter[Variant]]:
     """Return some of the drawn traces, by the place of the candidate that is nearest to each."""
-    some = _some(drawn if listed else {}, draw)
+    pool = _pooled(drawn if listed else {}, draw)
     near: dict[int, Counter[Variant]] = {}
-    for variant, cell in zip(some, candidates.nearest(list(some), listed).tolist(), strict=True):
-        near.setdefault(cell, Counter())[variant] = some[variant]
+    for variant, cell in zip(pool, candidates.nearest(list(pool), listed).tolist(), strict=True):
+        near.setdefault(cell, Counter())[variant] = pool[variant]
     return near
 
 
-def _some(drawn: Mapping[Variant, int], draw: NoiseSource) -> Counter[Variant]:
+def _pooled(drawn: Mapping[Variant, int], draw: NoiseSource) -> Counter[Variant]:
     """Return `POOL` of the drawn traces that have a label, or all of them if they are fewer."""
     pool = [variant for variant, n in drawn.items() if variant for _ in range(n)]
     return Counter(pool[place] for place in draw.permutation(len(pool))[:POOL].tolist())

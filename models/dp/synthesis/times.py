@@ -206,8 +206,8 @@ def measure(
     if bounds.start is not None:
         sizes |= {"weeks": bounds.weeks, "hours": HOURS_OF_WEEK}
     true = true_cells(log, alphabet, pairs, bounds, norm)
-    whole = np.concatenate([true[name].ravel() for name in sizes])
-    noisy = (whole + draw.gaussian(scale, len(whole))).astype(np.float64)
+    true_numbers = np.concatenate([true[name].ravel() for name in sizes])
+    noisy = (true_numbers + draw.gaussian(scale, len(true_numbers))).astype(np.float64)
     parts = np.split(noisy, np.cumsum(list(sizes.values()))[:-1])
     blocks = dict(zip(sizes, parts, strict=True))
     case_units = {name: block_weight(bounds.blocks[name], norm) for name in sizes if name != "steps"}

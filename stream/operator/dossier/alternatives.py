@@ -97,14 +97,14 @@ def alternatives(publication: Publication, settings: Settings, log: EventLog) ->
 
 def _of_groups(publication: Publication) -> list[Alternative]:
     mechanism, K, L = publication.mechanism, int(publication.mechanism["K"]), int(publication.mechanism["L"])
-    found = []
+    alternatives = []
     for least in sorted({*LEAST_GROUPS, K}):
         gate = dict(_gate(publication))
         for name, bound in gate.items():
             if name in FOLLOWING and bound == K:
                 gate[name] = least
         table = _table(publication, mechanism={**mechanism, "K": least}, gate=gate)
-        found.append(Alternative("K", least, table, chosen=least == K))
+        alternatives.append(Alternative("K", least, table, chosen=least == K))
     for length in (L - 1, L + 1):
         if length < 1:
             continue
@@ -113,28 +113,30 @@ def _of_groups(publication: Publication) -> list[Alternative]:
             audit["bk_length"] = length
             # A tolerance as long as the knowledge would pass whatever is released.
             audit["n"] = [n for n in audit.get("n", [0]) if n < length]
-        found.append(Alternative("L", length, _table(publication, mechanism={**mechanism, "L": length}, audit=audit)))
+        alternatives.append(
+            Alternative("L", length, _table(publication, mechanism={**mechanism, "L": length}, audit=audit))
+        )
     if mechanism.get("suppression") == "local":
         unbounded = {name: value for name, value in mechanism.items() if name != "max_minimality"}
         gate = {name: bound for name, bound in _gate(publication) if name != "max_minimality"}
         table = _table(publication, mechanism={**unbounded, "suppression": "exact"}, gate=gate)
-        found.append(Alternative("suppression", "exact", table))
+        alternatives.append(Alternative("suppression", "exact", table))
     table = _table(publication, mechanism=NOISY, gate={"public_cut": True})
-    found.append(Alternative("kind", "dp-variants", _without_attributes(table)))
-    return found
+    alternatives.append(Alternative("kind", "dp-variants", _without_attributes(table)))
+    return alternatives
 
 
 def _of_noise(publication: Publication, settings: Settings, log: EventLog) -> list[Alternative]:
     mechanism, chosen = publication.mechanism, float(publication.mechanism["epsilon"])
-    found = []
+    alternatives = []
     for epsilon in sorted({*EPSILONS, chosen}):
         table = _table(publication, mechanism={**mechanism, "epsilon": epsilon})
-        found.append(Alternative("epsilon", epsilon, table, chosen=epsilon == chosen))
+        alternatives.append(Alternative("epsilon", epsilon, table, chosen=epsilon == chosen))
     sensitive = settings.process.sensitive
     groups = {"kind": "tlkc-cohorts", **presets.bounds(log, sensitive), "suppression": "local"}
     table = _table(publication, mechanism=groups, gate=presets.series_gate(presets.K, local=True))
-    found.append(Alternative("kind", "tlkc-cohorts", _without_noise(table)))
-    return found
+    alternatives.append(Alternative("kind", "tlkc-cohorts", _without_noise(table)))
+    return alternatives
 
 
 def _gate(publication: Publication) -> list[tuple[str, Any]]:
@@ -293,7 +295,7 @@ def _risk(tried: Publication, settings: Settings, log: EventLog, configured: Pub
     }
 
 
-def _strongest(found: Assessment) -> Measure | None:
+def _strongest(assessment: Assessment) -> Measure | None:
     """Return the leak that is clearest; without any, the best guess at who is in the data.
 
     Membership can be attacked in every release, so the alternatives can be compared by it. The attacker who knows all
@@ -301,7 +303,7 @@ def _strongest(found: Assessment) -> Measure | None:
     """
     measures = [
         measure
-        for result in found.results
+        for result in assessment.results
         for measure in result.measures
         if measure.risk is not None and not measure.how.endswith(LIKELIHOOD)
     ]

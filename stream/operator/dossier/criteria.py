@@ -29,7 +29,7 @@ CRITERIA: Mapping[str, str] = {
 }
 """Criterion of the law, and the attack of an assessment that tries it."""
 
-BESIDE = ("membership", "reconstruction")
+FURTHER_ATTACKS = ("membership", "reconstruction")
 """Attacks of an assessment beyond the three criteria."""
 
 COMPARED: tuple[Measure, ...] = ("fa", "ca", "ba")
@@ -73,7 +73,7 @@ def rows(evidence: DossierEvidence, facts: Mapping[str, str], texts: DossierText
     table = [tuple(texts.say(f"two.columns.{name}") for name in head)]
     for criterion in CRITERIA:
         table += [_criterion_row(evidence, texts, criterion, scope) for scope in SCOPES]
-    table.append(_beside(evidence, texts))
+    table.append(_further_attacks(evidence, texts))
     table.append(_recipient(facts, texts))
     return table
 
@@ -238,9 +238,9 @@ def _count(value: int | None, texts: DossierTexts) -> str:
 
 def _attacked(evidence: DossierEvidence, texts: DossierTexts, criterion: str, scope: Scope) -> Iterator[str]:
     """Yield the attack of a criterion that learned most, and why there is none."""
-    found = strongest(evidence, CRITERIA[criterion], scope)
-    if found is not None:
-        yield attack_line(*found, texts)
+    strongest_attack = strongest(evidence, CRITERIA[criterion], scope)
+    if strongest_attack is not None:
+        yield attack_line(*strongest_attack, texts)
     elif not evidence.has_release:
         return
     elif scope == "pooled":
@@ -283,10 +283,10 @@ def strongest(evidence: DossierEvidence, attack: str, scope: Scope) -> tuple[Ass
 def attack_line(file: AssessmentFile, assessed: AssessedAttack, texts: DossierTexts) -> str:
     """Return the result of an attack in words: rate, control, risk with interval, result and power."""
     measure = assessed.measure
-    how = texts.known("how", str(measure["how"]))
+    how = texts.translated("how", str(measure["how"]))
     # Membership is attacked by somebody who knows the whole case, whatever the profile.
-    knows = texts.known("knows", "whole" if measure["attack"] == "membership" else assessed.profile)
-    rate, result = texts.share(measure["rate"]), texts.known("result", str(measure["result"]))
+    knows = texts.translated("knows", "whole" if measure["attack"] == "membership" else assessed.profile)
+    rate, result = texts.share(measure["rate"]), texts.translated("result", str(measure["result"]))
     prefix = texts.say("measured.trial") if file.is_trial else ""
     if measure.get("risk") is None or measure.get("low") is None:
         return prefix + texts.say("measured.attack_alone", how=how, knows=knows, rate=rate, result=result)
@@ -308,13 +308,13 @@ def attack_line(file: AssessmentFile, assessed: AssessedAttack, texts: DossierTe
     )
 
 
-def _beside(evidence: DossierEvidence, texts: DossierTexts) -> tuple[str, ...]:
+def _further_attacks(evidence: DossierEvidence, texts: DossierTexts) -> tuple[str, ...]:
     """Return the row on attacks beyond the three criteria."""
     lines = []
-    for attack in BESIDE:
-        found = strongest(evidence, attack, "one")
-        if found is not None:
-            lines.append(attack_line(*found, texts))
+    for attack in FURTHER_ATTACKS:
+        strongest_attack = strongest(evidence, attack, "one")
+        if strongest_attack is not None:
+            lines.append(attack_line(*strongest_attack, texts))
     nothing = texts.say("measured.no_assessment" if evidence.has_release else "measured.no_release")
     measured = "\n".join(lines) or nothing
     noisy = family(evidence.document) == "noise"

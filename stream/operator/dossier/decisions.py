@@ -57,7 +57,7 @@ def _decisions(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[tuple
         yield from _spending(evidence, texts)
     basis = evidence.document.get("time_basis")
     if basis is not None:
-        yield texts.say("four.times"), str(parameters.get("times", basis)), texts.known("times", basis)
+        yield texts.say("four.times"), str(parameters.get("times", basis)), texts.translated("times", basis)
     yield from _process(evidence, texts)
 
 
@@ -108,6 +108,6 @@ def _risk(row: Mapping[str, Any], texts: DossierTexts) -> str:
         return English(texts.say("four.no_risk_because", reason=row["no_risk"]))
     if risk is None:
         return texts.say("four.no_risk")
-    attack, result = texts.known("attack", risk["attack"]), texts.known("result", risk["result"])
+    attack, result = texts.translated("attack", risk["attack"]), texts.translated("result", risk["result"])
     values = {name: texts.share(risk[name]) for name in ("risk", "low", "high")}
     return texts.say("four.risk", attack=attack, result=result, **values)

@@ -172,12 +172,14 @@ def _weaknesses(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]
     for file in files:
         for attack, words in file.results.items():
             results.setdefault(attack, set()).update(words)
-    seen = [texts.known("attack", attack) for attack, words in results.items() if "seen" in words]
+    seen = [texts.translated("attack", attack) for attack, words in results.items() if "seen" in words]
     if seen:
         yield texts.say("first.seen", attacks=texts.both(seen))
     powerless = [attack for attack, words in results.items() if words <= {"not run", "could not see"}]
     if powerless:
-        yield texts.say("first.no_power", attacks=texts.both([texts.known("attack", attack) for attack in powerless]))
+        yield texts.say(
+            "first.no_power", attacks=texts.both([texts.translated("attack", attack) for attack in powerless])
+        )
     with_control = [file for file in files if file.has_control]
     if not with_control:
         yield texts.say("first.no_control")
@@ -246,9 +248,9 @@ def _contents(evidence: DossierEvidence, texts: DossierTexts) -> str:
     columns = []
     for column in evidence.document["carries"]:
         if column == "relative_time":
-            columns.append(texts.known("times", str(evidence.document["time_basis"])))
+            columns.append(texts.translated("times", str(evidence.document["time_basis"])))
         else:
-            columns.append(texts.known("columns", column))
+            columns.append(texts.translated("columns", column))
     return texts.say("one.contents", columns=texts.both(columns))
 
 
@@ -330,7 +332,7 @@ def _employees(evidence: DossierEvidence, texts: DossierTexts) -> str:
     if "resource" not in evidence.document["carries"]:
         return texts.say("three.employees_none")
     resources = evidence.document.get("resources") or {"named_by": "process"}
-    return texts.say("three.employees_shown", form=texts.known("resources", str(resources["named_by"])))
+    return texts.say("three.employees_shown", form=texts.translated("resources", str(resources["named_by"])))
 
 
 def _small_groups(evidence: DossierEvidence, kind: Family, texts: DossierTexts) -> str:
@@ -387,7 +389,7 @@ def _limits_of_groups(evidence: DossierEvidence, texts: DossierTexts) -> Iterato
     if document.get("time_basis") == "microaggregated":
         yield texts.say("limit.microaggregated", K=texts.number(parameters["K"]))
     if document.get("time_basis") == "relative":
-        yield texts.say("limit.relative", T=texts.known("accuracy", str(parameters["T"])))
+        yield texts.say("limit.relative", T=texts.translated("accuracy", str(parameters["T"])))
 
 
 def _limits_of_departures(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:

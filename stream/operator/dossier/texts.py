@@ -72,7 +72,7 @@ class DossierTexts:
         form = "one" if number == 1 else "many"
         return self.say(f"{key}.{form}", number=number, **values)
 
-    def known(self, prefix: str, word: str) -> str:
+    def translated(self, prefix: str, word: str) -> str:
         """Return the translation of a word of the program; the English word itself if there is none."""
         key = f"{prefix}.{word}"
         return self._texts[key] if key in self._texts else English(word)

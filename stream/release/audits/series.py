@@ -66,8 +66,8 @@ class SeriesAudit(Audit):
 
         ns = sorted(set(pairs["n"]))
         bk_length, bk_on = pairs["bk_length"], pairs["bk_on"]
-        known = knowledge_of(context.build.carries, bk_on)
-        compared = pairs_in_series(records, bk_length, ns, known, bk_on)
+        knowledge = knowledge_of(context.build.carries, bk_on)
+        compared = pairs_in_series(records, bk_length, ns, knowledge, bk_on)
         rows = series_of(len(records), compared, bk_length, ns, self.few).json()["results"]
         for pair in compared.values():
             pair.keep_small_tables()

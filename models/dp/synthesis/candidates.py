@@ -38,7 +38,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
-    """int64[V]: place of the nearest candidate of each variant, the first of the nearest ones."""
+    """Return the place of the nearest candidate of each variant, int64[V]; the first one of several."""
     candidate_texts = [_text(candidate) for candidate in candidates]
     nearest_of_chunk = []
     for begin in range(0, len(variants), CHUNK):
@@ -50,7 +50,7 @@ def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
 def reweigh(
     table: VariantCounts, candidates: Sequence[Variant], epsilon: Fraction, draw: NoiseSource, cases_per_person: int = 1
 ) -> Ints:
-    """epsilon-DP number of cases of each candidate's cell, int64[len(candidates)], 0 if it was dropped."""
+    """Return the epsilon-DP number of cases of each candidate's cell, int64[len(candidates)]; 0 if it was dropped."""
     if not candidates:
         return np.zeros(0, dtype=np.int64)
     scale = scale_for(cases_per_person, epsilon)
@@ -70,21 +70,25 @@ def representative(drawn: Mapping[Variant, int], taken: Sequence[Variant], most:
         return ranked
     texts = [_text(variant) for variant in ranked]
     between = distances(texts, texts)
-    best = np.ones(len(ranked))
+    to_nearest = np.ones(len(ranked))  # distance of each variant to the nearest one chosen so far
     if taken:
-        best = distances(texts, [_text(variant) for variant in taken]).min(axis=1)
-    # Gains only shrink as the list grows: a stale gain is an upper bound, so most of them are never computed again.
-    heap = [(-float(weights @ np.maximum(best - between[place], 0.0)), place, 0) for place in range(len(ranked))]
+        to_nearest = distances(texts, [_text(variant) for variant in taken]).min(axis=1)
+
+    def gain_of(place: int) -> float:
+        return float(weights @ np.maximum(to_nearest - between[place], 0.0))
+
+    # Entries are (-gain, place, how many were chosen when the gain was computed), the largest gain first. Gains only
+    # shrink as the list grows. So an old gain is an upper bound, and most gains are never computed again.
+    heap = [(-gain_of(place), place, 0) for place in range(len(ranked))]
     heapq.heapify(heap)
     chosen: list[Variant] = []
     while len(chosen) < most:
-        gain, place, age = heapq.heappop(heap)
-        if age < len(chosen):
-            gain = -float(weights @ np.maximum(best - between[place], 0.0))
-            heapq.heappush(heap, (gain, place, len(chosen)))
+        _, place, n_chosen_then = heapq.heappop(heap)
+        if n_chosen_then < len(chosen):
+            heapq.heappush(heap, (-gain_of(place), place, len(chosen)))
             continue
         chosen.append(ranked[place])
-        best = np.minimum(best, between[place])
+        to_nearest = np.minimum(to_nearest, between[place])
     return chosen
 
 

@@ -103,14 +103,18 @@ def draw_times(
         The most that one case added to the histograms, as they were measured: the weight of steps follows from it.
     """
     n_labels = len(alphabet)
+    # Durations by the shape of each pair.
     weighted = weighted_steps(released, noisy.pairs, n_labels, bounds, norm)
     shapes = pair_shapes(noisy, weighted, n_labels)
     steps = ReleasedSteps.of(released, noisy.pairs, n_labels)
     duration = _durations(steps, shapes, bounds.step_edges, draw)
+
+    # Throughput times: durations are exchanged until cases come near to the noisy histogram.
     drawn_throughput = steps.sums(duration)
     throughput = throughput_shape(noisy, drawn_throughput, bounds.throughput_edges)
     wanted = _wanted(drawn_throughput, throughput, bounds.throughput_edges, draw)
     duration = _exchanged(steps, duration, wanted)
+
     starts = _starts(noisy, steps.n_cases, bounds, draw)
     unreadable = np.flatnonzero(weighted < READABLE * noisy.step_noise)
     facts = {
@@ -250,7 +254,7 @@ class ReleasedSteps:
         return cls(np.concatenate(pair_parts), np.concatenate(case_parts), first_case)
 
     def sums(self, duration: Ints) -> Ints:
-        """Throughput time of each case, int64[cases]."""
+        """Return the throughput time of each case, int64[cases]."""
         sums = np.zeros(self.n_cases, dtype=np.int64)
         np.add.at(sums, self.case, duration)
         return sums
@@ -263,7 +267,9 @@ def _keys(variant: Variant, n_labels: int) -> Ints:
 def weighted_steps(
     released: Sequence[tuple[Variant, int]], pairs: Ints, n_labels: int, bounds: PublicTimeBounds, norm: int
 ) -> Floats:
-    """Weight of the steps of each pair in the released traces, float64[P]: about what its noisy cells add up to.
+    """Return the weight of the steps of each pair in the released traces, float64[P].
+
+    It is about what the noisy cells of the pair add up to.
 
     A case that takes the steps of a pair in different times weighs a little more than is known here.
     """
@@ -284,6 +290,7 @@ def _durations(steps: ReleasedSteps, shapes: Floats, edges: Ints, draw: NoiseSou
     by_pair = np.argsort(steps.pair, kind="stable")
     ends = np.searchsorted(steps.pair[by_pair], np.arange(len(shapes) + 1))
     for row, (begin, end) in enumerate(itertools.pairwise(ends.tolist())):
+        # A random order of the n-ths, and a random place within each.
         n_steps = end - begin
         within = (draw.words(n_steps) >> np.uint64(11)).astype(np.float64) * 2.0**-53
         at = (draw.permutation(n_steps) + within) / max(n_steps, 1)
@@ -322,7 +329,8 @@ def _exchanged(steps: ReleasedSteps, duration: Ints, wanted: Ints) -> Ints:
     for _ in range(PASSES):
         for group in groups:
             case = steps.case[group]
-            lacking = wanted[case] - (sums[case] - duration[group])
+            others = sums[case] - duration[group]  # the other steps of each case
+            lacking = wanted[case] - others
             by_lack = group[np.argsort(lacking, kind="stable")]
             sums[case] -= duration[group]
             duration[by_lack] = np.sort(duration[group])
@@ -332,6 +340,7 @@ def _exchanged(steps: ReleasedSteps, duration: Ints, wanted: Ints) -> Ints:
 
 def _exchangeable(steps: ReleasedSteps) -> list[Ints]:
     """Return groups of steps of one pair with at most one step of each case."""
+    # The occurrence of a step: its number among the steps of the same pair in its case, from 0.
     by_case = np.lexsort((steps.pair, steps.case))
     is_first = np.ones(len(by_case), dtype=np.bool_)
     same_case = np.diff(steps.case[by_case]) == 0
@@ -340,6 +349,8 @@ def _exchangeable(steps: ReleasedSteps) -> list[Ints]:
     place = np.arange(len(by_case))
     occurrence = np.zeros(len(by_case), dtype=np.int64)
     occurrence[by_case] = place - np.maximum.accumulate(np.where(is_first, place, 0))
+
+    # Steps of one pair and one occurrence are of different cases: they are a group.
     order = np.lexsort((occurrence, steps.pair))
     changes = np.flatnonzero((np.diff(steps.pair[order]) != 0) | (np.diff(occurrence[order]) != 0)) + 1
     return [group for group in np.split(order, changes) if len(group) > 1]

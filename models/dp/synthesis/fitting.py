@@ -126,26 +126,32 @@ def _steps(traces: Sequence[Variant], contexts: Ints, order: int, labels: int, b
 
 def fitted(prior: Floats, cells: Sequence[Cells]) -> Floats:
     """Return the cases of each trace that fit the cells best, near the prior (all above 0)."""
-    cases, best, rate, before = prior, _sum(prior, prior, cells), 1e-3, np.inf
+    cases = prior
+    least_sum = _sum(prior, prior, cells)
+    sum_at_last_look = np.inf
+    rate = 1e-3
     for step in range(STEPS):
         if step % LOOK == 0:
-            if best >= before * (1 - ENOUGH):
+            if least_sum >= sum_at_last_look * (1 - ENOUGH):
                 break
-            before = best
+            sum_at_last_look = least_sum
+
+        # The gradient of the sum, then a step against it that is halved until the sum falls.
         slope = FAITH * np.log(cases / prior)
         for part in cells:
             slope += part.of.T @ (part.misfit(cases) / part.deviation)
         while rate > 1e-12:
             tried = cases * np.exp(np.clip(-rate * slope, -LARGEST, LARGEST))
-            distance = _sum(tried, prior, cells)
-            if distance <= best:
-                cases, best = tried, distance
+            tried_sum = _sum(tried, prior, cells)
+            if tried_sum <= least_sum:
+                cases, least_sum = tried, tried_sum
                 break
             rate /= 2
-        rate *= 1.3
+        rate *= 1.3  # the next step may be longer
     return cases
 
 
 def _sum(cases: Floats, prior: Floats, cells: Sequence[Cells]) -> float:
+    """Return the sum that fitted cases have least of: see the docstring of the module."""
     entropy = float((cases * np.log(cases / prior) - cases + prior).sum())
     return FAITH * entropy + sum(0.5 * float((part.misfit(cases) ** 2).sum()) for part in cells)

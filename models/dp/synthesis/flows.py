@@ -1,9 +1,9 @@
 """Flow conservation: noisy cells of the first level of a context model are made to fit each other.
 
-Every step of a case weighs the same, so in the true cells of the first level what is followed by a label and what that
-label is followed by add up to the same; what begins, ends. Noise breaks that, and knowing it takes noise away again:
-the cells that are given back are those that keep it, are not below 0, and are nearest to the noisy ones less a price
-on each (least squares with a price on nonzero cells, the lasso: Tibshirani 1996). It reads noisy cells alone:
+Every step of a case weighs the same. So in the true cells of the first level the steps into a label and the steps out
+of it add up to the same, and so do all starts and all ends. Noise breaks this equality, and restoring it takes noise
+away. The result has cells that keep the equality, are not below 0, and are nearest to the noisy ones less a price on
+each (least squares with a price on nonzero cells, the lasso: Tibshirani 1996). It reads noisy cells alone, so it is
 post-processing, which costs no epsilon (Hay et al. 2010, "Boosting the accuracy of differentially private histograms
 through consistency").
 

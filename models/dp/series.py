@@ -69,7 +69,7 @@ def release_variants(
     source = secure() if draw is None else draw
     person = terms.cases_per_person
     least = least_count(terms.epsilon / shape.levels, terms.delta_dp / 2, person)
-    kept = _Variants.go_on(state, shape, scale_for(person * shape.levels, terms.epsilon), number)
+    kept = _Variants.continued_from(state, shape, scale_for(person * shape.levels, terms.epsilon), number)
     true = kept.counted(log, source)
     noisy_counts = kept.counts.add(number, true, source)
     shown = np.flatnonzero((true > 0) & (noisy_counts >= least))
@@ -96,7 +96,7 @@ class _Variants:
     counts: Counts
 
     @classmethod
-    def go_on(cls, state: Mapping[str, Any] | None, shape: Shape, scale: float, number: int) -> _Variants:
+    def continued_from(cls, state: Mapping[str, Any] | None, shape: Shape, scale: float, number: int) -> _Variants:
         """From the state that an earlier release left; a new one if there is none, or one under other noise."""
         if state is not None:
             variants = [tuple(variant) for variant in state["variants"]]

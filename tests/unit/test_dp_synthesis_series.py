@@ -185,7 +185,7 @@ def _series(
     number: int = 1,
     model: float = UNIT,
 ) -> Any:
-    return series._NoisyCounts.go_on(state, ("a", "b", "c"), 3, design, shape, (model, scale), number)
+    return series._NoisyCounts.continued_from(state, ("a", "b", "c"), 3, design, shape, (model, scale), number)
 
 
 def _filled(design: Design, traces: Sequence[Variant], totals: Sequence[int], draws: Sequence[int]) -> Any:
@@ -396,9 +396,9 @@ def test_a_series_goes_on_from_its_state_alone() -> None:
         _series(_design(case_weight=4), shape, state=state, number=6),
         _series(design, Shape(2, 3), state=state, number=6),
         _series(design, shape, scale=5.0, state=state, number=6),
-        series._NoisyCounts.go_on(state, ("a", "b", "c"), 3, design, shape, (UNIT * 2.0, 4.0), 6),
-        series._NoisyCounts.go_on(state, ("a", "b", "c"), 2, design, shape, (float(UNIT), 4.0), 6),
-        series._NoisyCounts.go_on(state, ("a", "b", "d"), 3, design, shape, (float(UNIT), 4.0), 6),
+        series._NoisyCounts.continued_from(state, ("a", "b", "c"), 3, design, shape, (UNIT * 2.0, 4.0), 6),
+        series._NoisyCounts.continued_from(state, ("a", "b", "c"), 2, design, shape, (float(UNIT), 4.0), 6),
+        series._NoisyCounts.continued_from(state, ("a", "b", "d"), 3, design, shape, (float(UNIT), 4.0), 6),
     ):
         assert (changed.traces, [list(opened) for opened in changed.opened]) == ([], [[]] * changed.design.order)
         assert {cells.since for cells in (*changed.cells, changed.weights)} == {6}

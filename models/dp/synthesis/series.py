@@ -1,8 +1,8 @@
 """dp-synthetic of disjoint cases, with an accumulated log for each release: models and weights that add up.
 
-Unit: one person with at most c cases in all releases together. `models.dp.accumulation` says how counts are kept; with
-L levels each stage's epsilon is divided by L, and a case enters one node a level, so the series costs epsilon once.
-With correlated noise (`models.dp.factorization`) all stages of all releases are one Gaussian pair
+Unit: one person with at most c cases in all releases together. `models.dp.accumulation` keeps the counts. With L levels
+each stage's epsilon is divided by L, and a case enters one node a level, so the series costs epsilon once. With
+correlated noise (`models.dp.factorization`) all stages of all releases are one Gaussian pair
 (`models.dp.privacy_loss`), which is (epsilon, delta_dp)-DP.
 
 Times have fresh Gaussian noise in each release. A person with k of c cases in a release moves its histograms by k / c
@@ -26,6 +26,9 @@ with the release only.
 
 Not guaranteed: anything beyond a single release. The operator's state holds true counts: of open nodes of a tree, or of
 earlier releases.
+
+Plan of the file: the noise of each stage (`check` to `label_rule`); `release_synthetic`, one release with its
+accumulated log; `_NoisyCounts`, the counts that go from release to release, with a method for each stage.
 """
 
 from __future__ import annotations
@@ -78,7 +81,9 @@ def usual_order(epsilon: Fraction, activities: Sequence[str] | None) -> int:
     It is 2 from a hundredth of epsilon for each declared label on, else 1. A series has one order for its life, so no
     noisy count may choose it.
     """
-    return 1 if activities is not None and 100 * epsilon < len(set(activities)) else 2
+    if activities is not None and 100 * epsilon < len(set(activities)):
+        return 1
+    return 2
 
 
 def check(terms: Terms, design: Design, shape: Shape) -> None:
@@ -92,7 +97,7 @@ def check(terms: Terms, design: Design, shape: Shape) -> None:
 
 
 def _scales(terms: Terms, design: Design, shape: Shape) -> tuple[float, float]:
-    """Scale of the cells of each level of the model, and of the weights."""
+    """Return the scale of the cells of each level of the model, and that of the weights."""
     budget, person = StageBudget.summed(terms, design), terms.cases_per_person
     if shape.factorized:
         return _correlated_scales(terms, design, budget, shape.declared_horizon)
@@ -101,7 +106,7 @@ def _scales(terms: Terms, design: Design, shape: Shape) -> tuple[float, float]:
 
 
 def _correlated_scales(terms: Terms, design: Design, budget: StageBudget, horizon: int) -> tuple[float, float]:
-    """Scales of discrete Gaussian noise, in parts of a mixture, with which the whole series keeps the terms.
+    """Return scales of discrete Gaussian noise, in parts of a mixture, with which the whole series keeps the terms.
 
     A person moves all draws of a level, over all releases, by at most `case_weight` and `cases_per_person` times the
     sensitivity of the factorization, and all draws of the weights by the latter. Labels, levels, weights and times
@@ -158,14 +163,28 @@ def release_synthetic(
     state: Mapping[str, Any] | None = None,
     draw: NoiseSource | None = None,
 ) -> Accumulated:
-    """dp-synthetic of the cases of release `number`, and of all cases so far."""
+    """Release synthetic logs of the cases of release `number`, and of all cases so far.
+
+    Parameters
+    ----------
+    number
+        Number of the release in its series, from 1.
+    state
+        The state that the release before left (`Accumulated.state`); None for the first.
+    """
     check(terms, design, shape)
     source = secure() if draw is None else draw
+
+    # Stage 0: labels, declared or selected once.
     selected = _selected(log, terms, design, number, state, source) if design.activities is None else None
     may_leave = design.activities if selected is None else selected["labels"]
     alphabet, kept, table = over_labels(log, tuple(sorted(set(may_leave or ()))), design)
-    extended = (*alphabet, *sorted({label for trace in design.given for label in trace} - set(alphabet)))
-    series = _NoisyCounts.go_on(state, extended, len(alphabet), design, shape, _scales(terms, design, shape), number)
+    labels_of_given = {label for trace in design.given for label in trace}
+    extended = (*alphabet, *sorted(labels_of_given - set(alphabet)))
+
+    # Stages 2 and 3: the counts of this release are added to those so far; its own weights are released.
+    scales = _scales(terms, design, shape)
+    series = _NoisyCounts.continued_from(state, extended, len(alphabet), design, shape, scales, number)
     series.measure(table, number, source)
     series.refill(source)
     weights_of_cut = series.weigh(table, number, source)
@@ -173,8 +192,11 @@ def release_synthetic(
     if _events(shown) > MAX_EVENTS:
         # To withhold it would depend on nodes that this number draws, and the next attempt would draw them again.
         shown = []
+
+    # Stage 4: times of this release.
     timed = release_times(kept, extended, shown, design, times_scale(terms, design, shape), source)
     released = assembled(extended, [variant for variant, _ in shown], timed.rows, source)
+
     dropped = log.n_events - kept.n_events
     operator = {
         "cases": {"in": log.n_cases, "out": sum(count for _, count in shown)},
@@ -230,7 +252,7 @@ class _NoisyCounts:
     """A sample of the model so far."""
 
     @classmethod
-    def go_on(
+    def continued_from(
         cls,
         state: Mapping[str, Any] | None,
         alphabet: tuple[str, ...],
@@ -240,26 +262,26 @@ class _NoisyCounts:
         scales: tuple[float, float],
         number: int,
     ) -> _NoisyCounts:
-        """From the state that an earlier release left; a new one if there is none, or one of another design."""
-        made, kept_counts = [list(alphabet), labels, design.order, design.case_weight], _counts_of(shape)
+        """Return the counts that an earlier release left; new ones if there are none, or those of another design."""
+        made, kind = [list(alphabet), labels, design.order, design.case_weight], _counts_of(shape)
         if state is not None and state.get("made") == made:
-            cells = [
-                kept_counts.from_state(cell_state, _flat(opened, labels), shape, scales[0])
-                for cell_state, opened in zip(state["cells"], state["opened"], strict=True)
-            ]
+            opened = [list(keys) for keys in state["opened"]]
+            restored = []
+            for cell_state, keys in zip(state["cells"], opened, strict=True):
+                counts = kind.from_state(cell_state, _flat(keys, labels), shape, scales[0])
+                if counts is not None:
+                    restored.append(counts)
             traces = [tuple(trace) for trace in state["traces"]]
-            weights = kept_counts.from_state(state["weights"], list(traces), shape, scales[1])
-            restored = [counts for counts in cells if counts is not None]
-            if weights is not None and len(restored) == len(cells):
-                return cls(
-                    alphabet, labels, design, [list(keys) for keys in state["opened"]], restored, traces, weights
-                )
-        begun = [kept_counts.begin(shape, scales[0], number) for _ in range(design.order)]
-        weights_begun = kept_counts.begin(shape, scales[1], number)
+            weights = kind.from_state(state["weights"], list(traces), shape, scales[1])
+            # Counts with other noise cannot be continued (`from_state` gives None): then all of them begin again.
+            if weights is not None and len(restored) == len(opened):
+                return cls(alphabet, labels, design, opened, restored, traces, weights)
+        begun = [kind.begin(shape, scales[0], number) for _ in range(design.order)]
+        weights_begun = kind.begin(shape, scales[1], number)
         return cls(alphabet, labels, design, [[] for _ in begun], begun, [], weights_begun)
 
     def measure(self, table: VariantCounts, number: int, draw: NoiseSource) -> None:
-        """Stage 2: the cells of this release, level after level.
+        """Stage 2: measure the cells of this release, level after level.
 
         A level opens by the counts of the level above so far.
         """
@@ -280,16 +302,22 @@ class _NoisyCounts:
         return contexts.step_weights if self.weights.shape.factorized else contexts.case_weights
 
     def _open(self, order: int, draw: NoiseSource) -> None:
+        """Open further contexts of a level: all of the first level, later ones by the noisy counts of the level above.
+
+        A context that is open stays open.
+        """
         opened_keys = set(self.opened[order - 1])
         if order == 1:
-            wanted = list(range(self.labels + 1))
+            justified = list(range(self.labels + 1))
         else:
+            # A frequent step of a shorter context makes a context one label longer; the part of it without its first
+            # label must be open too.
             radix, above = self.labels + 1, set(self.opened[order - 2])
             level = self._level(order - 1)
             row, label = np.nonzero(level.cells[:, : self.labels] >= DROP * level.scale[:, None])
             keys = (level.contexts[row] * radix + label).tolist()
-            wanted = [key for key in keys if key % radix ** (order - 1) in above]
-        fresh = [key for key in wanted if key not in opened_keys]
+            justified = [key for key in keys if key % radix ** (order - 1) in above]
+        fresh = [key for key in justified if key not in opened_keys]
         if (len(opened_keys) + len(fresh)) * (self.labels + 1) > contexts.MOST_CELLS:
             raise InputError(f"level {order} of the context model has too many cells: declare fewer activities")
         self.opened[order - 1] += fresh
@@ -305,21 +333,28 @@ class _NoisyCounts:
 
     def refill(self, draw: NoiseSource) -> None:
         """Give up candidates that do not rise above their noise; take representatives of the model in their place."""
-        place = {label: code for code, label in enumerate(self.alphabet)}
-        public_traces = list(dict.fromkeys(tuple(place[label] for label in trace) for trace in self.design.given))
+        code_of = {label: code for code, label in enumerate(self.alphabet)}
+        coded_traces = [tuple(code_of[label] for label in trace) for trace in self.design.given]
+        public_traces = dict.fromkeys(coded_traces)  # each once, in their order
+
+        # Declared candidates are kept, and so are those that are new or have risen above their noise.
         total, noise = self.weights.total, self.weights.total_scale
-        public = set(public_traces)
-        held = np.asarray([trace in public for trace in self.traces], dtype=np.bool_)
-        keep = held | (self.weights.draws < PATIENCE) | (total >= noise)
+        is_declared = np.asarray([trace in public_traces for trace in self.traces], dtype=np.bool_)
+        keep = is_declared | (self.weights.draws < PATIENCE) | (total >= noise)
         self.weights.keep(keep)
         self.traces = [trace for trace, kept in zip(self.traces, keep.tolist(), strict=True) if kept]
+
+        # A sample of the model so far, and how many cases the model describes.
         levels = [self._level(order) for order in range(1, self.design.order + 1)]
         fitted = [balanced(levels[0]), *levels[1:]]
         drawn = Model.of(fitted, self.labels, DROP).sample(self.design.sample, self.design.max_length, draw)
         self.drawn = drawn
         weights = self._step_weights(list(drawn), self.labels, self.design.case_weight)
         cases = contexts.cases(levels[0], drawn, self.labels, weights)
-        most = min(self.design.candidates, max(int(cases / (CASES_A_CELL * self.weights.next_scale)), 1))
+
+        # As many candidates as there are cases enough for.
+        affordable = max(int(cases / (CASES_A_CELL * self.weights.next_scale)), 1)
+        most = min(self.design.candidates, affordable)
         fresh = [trace for trace in public_traces if trace not in set(self.traces)]
         listed = self.traces + fresh
         fresh += candidates.representative(drawn, listed, most - len(listed))
@@ -327,7 +362,7 @@ class _NoisyCounts:
         self.traces = [*self.traces, *fresh]
 
     def weigh(self, table: VariantCounts, number: int, draw: NoiseSource) -> Ints:
-        """Stage 3: this release's noisy number of cases nearest to each candidate."""
+        """Stage 3: return this release's noisy number of cases nearest to each candidate."""
         true = np.zeros(len(self.traces), dtype=np.int64)
         if self.traces:
             np.add.at(true, candidates.nearest(table.variants, self.traces), table.counts)
@@ -352,7 +387,7 @@ class _NoisyCounts:
         return fit(near, [weights, follow], draw)
 
     def state(self) -> dict[str, Any]:
-        """JSON-able."""
+        """Return the state for the next release, as JSON can hold it."""
         return {
             "made": [list(self.alphabet), self.labels, self.design.order, self.design.case_weight],
             "opened": self.opened,
@@ -368,13 +403,13 @@ def _flat(opened: Sequence[int], labels: int) -> list[tuple[int, int]]:
 
 
 def _rows(traces: Sequence[Variant], counts: Ints, scales: Floats) -> list[tuple[Variant, int]]:
-    """Candidates with counts above some scales of their own noise."""
-    least = candidates.DROP * scales
-    return [
-        (trace, int(count))
-        for trace, count, bound in zip(traces, counts.tolist(), least.tolist(), strict=True)
-        if trace and count >= bound
-    ]
+    """Return the candidates with counts above some scales of their own noise; the empty trace is left out."""
+    is_above = (counts >= candidates.DROP * scales).tolist()
+    rows = []
+    for trace, count, above in zip(traces, counts.tolist(), is_above, strict=True):
+        if trace and above:
+            rows.append((trace, int(count)))
+    return rows
 
 
 def _events(shown: Sequence[tuple[Variant, int]]) -> int:

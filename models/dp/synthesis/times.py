@@ -22,7 +22,7 @@ takes a step several times, quickly and slowly, then weighs more, and medians ar
 Durations are cut to `max_duration`, throughput times to `REACH` times that, starts to the range. All that follows reads
 the noisy cells and the released traces only (`synthesis.drawn_times`).
 
-Not guaranteed: that a median is near to the truth. `NoisyTimes.step_noise` tells which pairs are too rare for that.
+Not guaranteed: that a median is near to the truth. `NoisyTimes.step_noise` shows which pairs are too rare for that.
 """
 
 from __future__ import annotations
@@ -205,6 +205,8 @@ def measure(
     sizes = {"steps": len(pairs) * n_bins, "throughput": len(bounds.throughput_edges) - 1}
     if bounds.start is not None:
         sizes |= {"weeks": bounds.weeks, "hours": HOURS_OF_WEEK}
+
+    # One vector of all histograms gets its noise at once; then it is divided again.
     true = true_cells(log, alphabet, pairs, bounds, norm)
     true_numbers = np.concatenate([true[name].ravel() for name in sizes])
     noisy = (true_numbers + draw.gaussian(scale, len(true_numbers))).astype(np.float64)
@@ -256,12 +258,14 @@ def step_weight(square: int, part: Fraction, norm: int) -> int:
 
 
 def _step_cells(log: EventLog, codes: Ints, n_labels: int, pairs: Ints, bounds: PublicTimeBounds, norm: int) -> Ints:
-    """Weighted steps of each pair by duration, int64[P, bins]."""
+    """Return the weighted steps of each pair by duration, int64[P, bins]."""
     edges = bounds.step_edges
     n_bins = len(edges) - 1
     cells = np.zeros((len(pairs), n_bins), dtype=np.int64)
     if not len(pairs):
         return cells
+
+    # All steps of the log, by the event that ends each; then those of counted pairs, with their cell.
     is_step = np.ones(log.n_events, dtype=np.bool_)
     is_step[log.starts[:-1][log.lengths > 0]] = False
     event = np.flatnonzero(is_step)
@@ -271,12 +275,15 @@ def _step_cells(log: EventLog, codes: Ints, n_labels: int, pairs: Ints, bounds: 
     is_counted = pairs[row] == key
     cell = row[is_counted] * n_bins + _bin(duration[is_counted], edges)
     case = log.case_of_event[event][is_counted].astype(np.int64)
+
     # How often each case is in each cell: the vector of a case, of which the norm is taken.
     n_cells = cells.size
     own_cell, times_in_cell = np.unique(case * n_cells + cell, return_counts=True)
     owner = own_cell // n_cells
     squares = np.zeros(log.n_cases, dtype=np.int64)
     np.add.at(squares, owner, times_in_cell**2)
+
+    # Cases with the same norm have one weight: it is computed once for each.
     distinct, place = np.unique(squares, return_inverse=True)
     weights = [step_weight(max(square, 1), bounds.blocks["steps"], norm) for square in distinct.tolist()]
     weight_of_case = np.asarray(weights, dtype=np.int64)[place]
@@ -285,7 +292,7 @@ def _step_cells(log: EventLog, codes: Ints, n_labels: int, pairs: Ints, bounds: 
 
 
 def _throughput_cases(log: EventLog, bounds: PublicTimeBounds) -> Ints:
-    """Cases with events by throughput time, int64[bins]."""
+    """Count the cases with events by throughput time, int64[bins]."""
     has_events = log.lengths > 0
     first = log.time[log.starts[:-1][has_events]]
     last = log.time[log.starts[1:][has_events] - 1]
@@ -294,7 +301,7 @@ def _throughput_cases(log: EventLog, bounds: PublicTimeBounds) -> Ints:
 
 
 def _starts(log: EventLog, bounds: PublicTimeBounds) -> tuple[Ints, Ints]:
-    """Cases with events by week of the public range, and by hour of that week."""
+    """Count the cases with events by week of the public range, and by hour of that week."""
     first, last = bounds.range
     start = np.clip(log.time[log.starts[:-1][log.lengths > 0]] // MILLISECOND, first, last) - first
     weeks = np.bincount(start // WEEK, minlength=bounds.weeks)
@@ -308,7 +315,7 @@ def _bin(milliseconds: Ints, edges: Ints) -> Ints:
 
 
 def _codes(log: EventLog, alphabet: Sequence[str]) -> Ints:
-    """Place of the label of each event in the alphabet, int64[E]; below 0 if it is not there."""
+    """Return the place of the label of each event in the alphabet, int64[E]; below 0 for other labels."""
     place = {name: code for code, name in enumerate(alphabet)}
     missing = -(len(alphabet) ** 2) - 1  # a pair with a missing label has a negative key, which no pair has
     code_of_value = np.asarray([place.get(str(value), missing) for value in log.activity.values] + [missing])

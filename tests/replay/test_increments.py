@@ -19,10 +19,12 @@ from models.errors import InputError, RefusedError
 from models.eventlog import Column
 from stream.commands import execute
 from stream.config import sources
+from stream.config.settings import Publication
 from stream.ledger import release_record
 from stream.ledger.folder import read_key
 from stream.operator import approval
 from stream.operator.assessment import read_release
+from stream.operator.dossier.alternatives import alternatives
 from stream.operator.verify import verify
 from stream.release.failpoints import BOUNDARIES
 from stream.run.replay import Replay, ReplayOutcome
@@ -274,19 +276,19 @@ def test_a_crash_changes_no_set(made: Path, tmp_path: Path, boundary: str) -> No
 
 
 def test_a_rejected_release_is_in_no_set(tmp_path: Path) -> None:
-    """The next release continues the set of the last one that left, with the cases of the rejected one or without."""
+    """The next one continues the set of the last release that left, and shows the cases of the rejected one too."""
     path = configured(tmp_path)
-    path.write_text(path.read_text() + 'approval = "required"\nhold = "supersede"\n')
-    replayed(tmp_path)
-    assert manifests(tmp_path) == []
-    operator = tmp_path / "out" / "operator" / NAME
-    (held,) = (int(path.parent.name) for path in operator.glob("*/memory.json"))
-    outcome = approval.decide(tmp_path / "out", NAME, held, "approve", by="Ann", why="looked at it")
-    assert outcome.status == "approved"
-    (manifest,) = manifests(tmp_path)
-    assert manifest["increment"]["first"] == held > 1
-    assert manifest["increment"]["earlier"] == []
-    assert traces(union(tmp_path, manifest)) == audited(tmp_path, held)
+    path.write_text(path.read_text() + 'approval = "required"\n')
+    for number, order in ((1, "approve"), (2, "reject"), (3, "approve")):
+        with pytest.raises(Aborted):
+            replayed(tmp_path, at=at_nth("held", 1, abort))
+        assert len(manifests(tmp_path)) == min(number - 1, 1)
+        approval.decide(tmp_path / "out", NAME, number, order, by="Ann", why="looked at it")
+    first, third = manifests(tmp_path)
+    assert (first["sequence"], third["sequence"]) == (1, 3)
+    assert [member["sequence"] for member in third["increment"]["earlier"]] == [1]
+    assert third["increment"]["new"]["cases"] == third["counts"]["cases"] - first["counts"]["cases"]
+    assert traces(union(tmp_path, third)) == audited(tmp_path, 3)
     assert verify(tmp_path / "out").holds
 
 
@@ -410,6 +412,16 @@ def test_other_publications_refuse_the_key(publication: dict[str, Any], message:
     table = {"name": "p", "window": {"every": "7d"}, **publication}
     with pytest.raises(InputError, match=message):
         sources.load(None, {"publication": [table]})
+
+
+def test_alternatives_of_increments_are_valid(tmp_path: Path) -> None:
+    """Other kinds refuse the key, and a dossier compares with them."""
+    configured(tmp_path)
+    settings = sources.load(tmp_path / "config.toml")
+    (publication,) = settings.publication
+    tables = [alternative.table for alternative in alternatives(publication, settings, source(3, 90))]
+    kinds = {Publication.model_validate({**table, "name": "other"}).build_mechanism.kind for table in tables}
+    assert kinds == {"tlkc-cohorts", "dp-variants"}
 
 
 def test_retention_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,10 +144,14 @@ def _gate(publication: Publication) -> list[tuple[str, Any]]:
 
 
 def _table(publication: Publication, **changed: Any) -> dict[str, Any]:
-    """Return the table of a publication with other values. Nobody approves an alternative."""
+    """Return the table of a publication with other values.
+
+    Nobody approves an alternative, and nobody reads its files: the figures of increments are those of their union, and
+    other kinds make none.
+    """
     table = publication.model_dump(mode="json", exclude_unset=True)
-    table.pop("approval", None)
-    table.pop("hold", None)
+    for name in ("approval", "hold", "release"):
+        table.pop(name, None)
     gate = changed.get("gate", table.get("gate", {}))
     audit = dict(changed.pop("audit", publication.audit))
     for bound, name in AUDIT_OF_BOUND.items():

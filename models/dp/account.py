@@ -64,7 +64,7 @@ RULE_TEXTS: Mapping[Rule, str] = {
     "largest": "largest charge, as each case is in one release",
     "zcdp": "rho added up, then converted",
 }
-"""How an epsilon was computed, for people."""
+"""Texts for people: the rule by which an epsilon was computed."""
 
 LEAST_GAIN = Fraction(1, 100)
 """Part of epsilon from which a stretch is composed. Less is not worth the delta of one more release: two Laplace

@@ -176,7 +176,7 @@ SITUATIONS = {
     "--activities": "Pass it when a publication of dp-synthetic is to declare its activities.",
     "--words": "Pass it when columns are named in a language that `inspect` does not know.",
 }
-"""When somebody passes an option: of all commands that have it, or of one (`attack --T`)."""
+"""Situations in which somebody passes an option: of all commands that have it, or of one (`attack --T`)."""
 
 
 OptionContent = tuple[tuple[str, ...], str, str]

@@ -35,7 +35,7 @@ LOWEST_PRIORITY = 19
 """Of a process, on Unix."""
 
 COMPILE_SECONDS = 60.0
-"""How long a finished demo waits for the compiling process. On a busy computer that process gets hardly any time."""
+"""Seconds that a finished demo waits for the compiling process, which gets hardly any time on a busy computer."""
 
 
 def command(

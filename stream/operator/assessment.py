@@ -488,7 +488,7 @@ _FIGURES: Mapping[str, Callable[[Any], str]] = {
     "shown_unique_traces": lambda cases: f"{cases} of them have a trace of their own",
     "longest": lambda events: f"the longest released piece that one case alone has: {events} events",
 }
-"""How a further figure of a measure is written, by its public name."""
+"""Functions that write a further figure of a measure for people, by its public name."""
 
 
 def not_run(result: ProfileResult) -> Iterator[str]:

@@ -70,7 +70,7 @@ class Checked:
     delta: float = 0.0
     """Epsilon and delta of everything that was charged, without a limit of delta (`models.dp.account`)."""
     rule: Rule = "sum"
-    """How they were computed."""
+    """Rule by which they were computed."""
 
 
 @dataclass(slots=True)

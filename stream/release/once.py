@@ -26,7 +26,7 @@ from models.errors import RefusedError
 from stream.ledger.entries import CASES, ChargeBody, charge_body
 
 Accumulate = Literal["none", "sum", "tree", "factorized"]
-"""How noisy counts of a series add up to a log over everything so far, if they do."""
+"""Shape of the sums by which noisy counts of a series add up to a log over everything so far, if they do."""
 
 PAID = "once: an earlier draw of this cut may have been seen, and its cases cannot be released twice on one charge"
 

@@ -159,7 +159,7 @@ class Pipeline:
 
     @property
     def releases_left(self) -> int | None:
-        """How many further releases the budget can pay for; None if nothing limits them."""
+        """Number of further releases that the budget can pay for; None if nothing limits them."""
         elsewhere = self.ledger.view.spending_elsewhere(self.name)
         spec = self.spec
         return gate.releases_left(

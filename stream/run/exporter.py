@@ -85,7 +85,7 @@ class Definition:
 
     @property
     def situation(self) -> str:
-        """When somebody looks at it."""
+        """Situation in which somebody looks at it."""
         _, start, situation = self.text.partition(SITUATION)
         return start + situation
 
@@ -876,7 +876,7 @@ class Metrics:
         self._set("gap_partitions", gaps)
 
     def contact(self, at: float) -> None:
-        """When the broker answered last, seconds since 1970."""
+        """Report when the broker answered last, in seconds since 1970."""
         self._set("broker_contact_timestamp_seconds", at)
 
     def unreadable(self, partitions: int) -> None:

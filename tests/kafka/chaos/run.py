@@ -89,7 +89,7 @@ class Round:
                 "kind": judge.kind_of(line),
                 "what": line,
                 "round": self.number,
-                "after": [fault.findings() for fault in self.strike],
+                "after": [fault.description() for fault in self.strike],
                 "folder": str(self.world.folder),
             }
             for line in lines
@@ -102,7 +102,7 @@ class Round:
     def strike_with(self, faults: Sequence[Fault]) -> bool:
         """Strike, heal, come to rest and judge; return whether the round can continue."""
         self.strike = list(faults)
-        say(json.dumps([fault.findings() for fault in faults]))
+        say(json.dumps([fault.description() for fault in faults]))
         findings: list[str] = []
         threads = []
         for fault in faults:

@@ -184,37 +184,77 @@ def next_gaps(
     offsets = np.zeros(rows + 1, dtype=np.int64)
     for row in range(rows):
         offsets[row + 1] = offsets[row] + starts[row + 1] - starts[row] + 1
-    table = np.empty((offsets[rows], n_items), dtype=np.int32)
-    hides = np.zeros(_longest(starts) + 1, dtype=np.bool_)
+    table = np.full((offsets[rows], n_items), -1, dtype=np.int32)
+    alone = _of_one_item(ban_starts, ban_codes)
     masks = _masks(ban_starts, ban_codes)
-    everything = np.ones(len(codes), dtype=np.bool_)
+    # Of the current row: shown items, gaps that hide an item, and the items for which there are such gaps.
+    is_shown = np.zeros(n_items, dtype=np.bool_)
+    hides = np.zeros((n_items, _longest(starts) + 1), dtype=np.bool_)
+    is_hidden = np.zeros(n_items, dtype=np.bool_)
     for row in range(rows):
-        first, last = starts[row], starts[row + 1]
-        n = last - first
-        trace = codes[first:last]
+        trace = codes[starts[row] : starts[row + 1]]
         have = np.uint64(0)
         for code in trace:
             have |= np.uint64(1) << np.uint64(code & 63)
+            is_shown[code] = True
+        # An event of an item completes a ban only if the trace has all other items of the ban. So the bans of the
+        # shown items are compared, and the bans that have no other item.
         for item in range(n_items):
-            # Mark the gaps at which an event of the item would complete a ban.
-            hides[: n + 1] = False
-            possible = have | np.uint64(1) << np.uint64(item & 63)
-            if not once[item] or not np.any(trace == item):
-                for i in range(item_starts[item], item_starts[item + 1]):
-                    b = item_bans[i]
-                    ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
-                    if masks[b] & ~possible == 0 and not contains(codes, everything, first, last, ban):
-                        low, high = _completing(trace, item, ban, priority)
-                        hides[low : high + 1] = True
+            if not is_shown[item]:
+                continue
+            for i in range(item_starts[item], item_starts[item + 1]):
+                b = item_bans[i]
+                ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
+                for other in ban:
+                    if other == item or (once[other] and is_shown[other]):
+                        continue
+                    possible = have | np.uint64(1) << np.uint64(other & 63)
+                    if masks[b] & ~possible == 0 and _hide(trace, other, ban, priority, hides[other]):
+                        is_hidden[other] = True
+        for b in alone:
+            ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
+            item = ban[0]
+            if not (once[item] and is_shown[item]) and _hide(trace, item, ban, priority, hides[item]):
+                is_hidden[item] = True
+        n = len(trace)
+        for item in range(n_items):
+            if not is_shown[item] and not is_hidden[item]:
+                continue
             # From the last gap back: the next event that is shown, and the next gap that hides one.
             shown, hidden = -1, -1
             for gap in range(n, -1, -1):
                 if gap < n and trace[gap] == item:
                     shown = gap + 1
-                if hides[gap]:
+                if hides[item, gap]:
                     hidden = gap
                 table[offsets[row] + gap, item] = hidden if hidden >= 0 and (shown < 0 or hidden < shown) else shown
+            is_shown[item] = is_hidden[item] = False
+            hides[item, : n + 1] = False
     return offsets, table
+
+
+@kernel
+def _of_one_item(ban_starts: Array, ban_codes: Array) -> Array:
+    """Return the bans that contain one item only, once or repeated."""
+    result = np.empty(len(ban_starts) - 1, dtype=np.int64)
+    filled = 0
+    for b in range(len(ban_starts) - 1):
+        ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
+        if np.all(ban == ban[0]):
+            result[filled] = b
+            filled += 1
+    return result[:filled]
+
+
+@kernel
+def _hide(trace: Array, item: int, ban: Array, priority: Array, hides: Array) -> bool:
+    """Mark the gaps at which an event of the item would complete the ban; return whether there are any."""
+    everything = np.ones(len(trace), dtype=np.bool_)
+    if contains(trace, everything, 0, len(trace), ban):
+        return False
+    low, high = _completing(trace, item, ban, priority)
+    hides[low : high + 1] = True
+    return high >= low
 
 
 @kernel
@@ -262,15 +302,25 @@ def possible_cases(weight: Array, offsets: Array, gaps: Array, wanted_starts: Ar
 
     `offsets` and `gaps` are those of `next_gaps`. The earliest gap after each item is enough: from an earlier gap
     everything a later one reaches is reached too.
+
+    The candidates are grouped by their first item, since a row has few of all items.
     """
     result = np.zeros(len(wanted_starts) - 1, dtype=np.int64)
+    n_items = gaps.shape[1]
+    first_items = wanted_codes[wanted_starts[:-1]]
+    by_first_item = np.argsort(first_items, kind="mergesort")
+    group_starts = np.searchsorted(first_items[by_first_item], np.arange(n_items + 1))
     for row in range(len(weight)):
-        for w in range(len(result)):
-            gap = 0
-            for k in range(wanted_starts[w], wanted_starts[w + 1]):
-                gap = gaps[offsets[row] + gap, wanted_codes[k]]
-                if gap < 0:
-                    break
-            if gap >= 0:
-                result[w] += weight[row]
+        for item in range(n_items):
+            after_first = gaps[offsets[row], item]
+            if after_first < 0:
+                continue
+            for w in by_first_item[group_starts[item] : group_starts[item + 1]]:
+                gap = after_first
+                for k in range(wanted_starts[w] + 1, wanted_starts[w + 1]):
+                    gap = gaps[offsets[row] + gap, wanted_codes[k]]
+                    if gap < 0:
+                        break
+                if gap >= 0:
+                    result[w] += weight[row]
     return result

@@ -7,11 +7,12 @@ Each cut is projected, and its decision follows at once: mechanism, audits and f
 
 With `--kept` a second publication shows everything again, so that no event may be dropped.
 
-Printed: rows and cases in the state; resident memory after each twentieth of the stream, and its peak; bytes of the
-last checkpoint on disk, and of all that was written; how many states were saved whole; CPU seconds of the fold and of
-the checkpoints. Then, of a new process that restores the checkpoint and saves the state whole, as each start does:
-seconds, resident memory at its peak and in steady state, and their ratio, after each of the two steps. Memory of the
-program itself is subtracted. CPU seconds compare between runs on a loaded machine, the clock does not.
+Printed: rows and cases in the state; resident memory after each twentieth of the stream, and its peak;
+bytes of the last checkpoint on disk, and of all that was written; how many states were saved whole; CPU
+seconds of the fold and of the checkpoints. Then, of a new process that restores the checkpoint and saves
+the state whole, as each start does: seconds, resident memory at its peak and in steady state, and their
+ratio, after each of the two steps. Memory of the program itself is subtracted. CPU seconds compare between
+runs on a loaded machine, the clock does not.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def measure(folder: Path, n_events: int, checkpoint: int, *, kept: bool) -> dict
 
 
 def restored(folder: Path) -> dict[str, Any]:
-    """Restore the newest checkpoint of a folder and save the state whole; return seconds, and memory of each step."""
+    """Restore the newest checkpoint of a folder, and save the state whole; return seconds and memory by step."""
     checkpoints = Checkpoints(folder / "checkpoints")
     give_back()
     before = resident()

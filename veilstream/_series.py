@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def read_series(folder: str | os.PathLike[str]) -> pd.DataFrame:
     """Read everything that the releases of a publication hold, as one DataFrame.
 
-    * Releases that are increments: all releases of the newest set. Earlier sets are left out, since the first release
-      of a set holds everything again.
+    * Releases that are increments: all releases of the newest set. Earlier sets are left out, since the
+      first release of a set holds everything again.
     * Releases of `cases = "completed"`: all of them, since each holds other cases.
     * Other releases: the newest, which holds everything so far.
 
@@ -38,8 +38,8 @@ def read_series(folder: str | os.PathLike[str]) -> pd.DataFrame:
     Raises
     ------
     InputError
-        A release of the set is missing, a file is not the one that its manifest names, or the releases hold no log or
-        no event.
+        A release of the set is missing, a file is not the one that its manifest names, or the releases hold
+        no log or no event.
     RefusedError
         A newer program wrote the releases.
 

@@ -3,9 +3,9 @@
 `python -m benchmarks.field` (`make papers`). `--log`, `--epsilon`, `--tool` compute a part and keep it in `--results`;
 `--page` writes the page from that file alone.
 
-Peers of pm4py run as shipped in an interpreter of their own (VEILSTREAM_FIELD_PYTHON; extra `field`), within `LIMIT`
-CPU seconds; without it their rows state that they did not run. All logs are read by activity alone. Means over
-`ROUNDS` releases, fewer if a peer is too slow for more; each release has fresh noise.
+Peers of pm4py run as shipped in an interpreter of their own (VEILSTREAM_FIELD_PYTHON; extra `field`),
+within `LIMIT` CPU seconds; without it their rows state that they did not run. All logs are read by activity
+alone. Means over `ROUNDS` releases, fewer if a peer is too slow for more; each release has fresh noise.
 """
 
 from __future__ import annotations

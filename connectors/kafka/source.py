@@ -41,9 +41,9 @@ class Source(BaseModel):
     """Properties of the Kafka clients that read: see [source.client]. Set it when brokers are in several zones, or
     fetches must be larger or fewer than the client's defaults make them."""
     format: Format = "auto"
-    """Format of the records (docs/sources.md). `auto`: CloudEvents if a record declares it, else plain JSON. `avro`,
-    `protobuf`, `json-schema` need `source.registry`; `debezium` is JSON, or one of these with a registry. Set it
-    when the topic holds binary records or changes of a database."""
+    """Format of the records (docs/sources.md). `auto`: CloudEvents if a record declares it, else plain
+    JSON. `avro`, `protobuf`, `json-schema` need `source.registry`; `debezium` is JSON, or one of these with
+    a registry. Set it when the topic holds binary records or changes of a database."""
     registry: RegistryOptions | None = None
     """The schema registry: see [source.registry]. Set it when records refer to their schema by its id."""
     reader_schema: Path | None = None

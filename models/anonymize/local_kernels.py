@@ -197,8 +197,8 @@ def next_gaps(
         for code in trace:
             have |= np.uint64(1) << np.uint64(code & 63)
             is_shown[code] = True
-        # An event of an item completes a ban only if the trace has all other items of the ban. So the bans of the
-        # shown items are compared, and the bans that have no other item.
+        # An event of an item completes a ban only if the trace has all other items of the ban. So the bans
+        # of the shown items are compared, and the bans that have no other item.
         for item in range(n_items):
             if not is_shown[item]:
                 continue

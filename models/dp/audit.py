@@ -6,8 +6,9 @@ events are chosen on the first half of the runs and counted on the second, which
 and both directions the error is at most `alpha` (Bonferroni). A bound above the claim refutes the claim; one below it
 proves nothing.
 
-Support: if an event happened on L but *cannot* happen on L' (by the rule of the mechanism, e.g. "no variant that is
-not in the log"), no finite epsilon holds unless its probability is at most d: the audit then says `unbounded`.
+Support: if an event happened on L but *cannot* happen on L' (by the rule of the mechanism, e.g. "no variant
+that is not in the log"), no finite epsilon holds unless its probability is at most d: the audit then says
+`unbounded`.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def covers(paid: Sequence[Draw], needed: Sequence[Draw]) -> bool:
 
 
 def _covers(paid: Draw, needed: Draw) -> bool:
-    """Return whether the needed noise is wider; of Gaussian noise, its privacy loss depends on the scale too."""
+    """Return whether the needed noise is wider. Privacy loss of Gaussian noise depends on the scale too."""
     if (paid.kind == "gaussian") != (needed.kind == "gaussian"):
         return False
     if needed.kind == "gaussian" and needed.scale < paid.scale:

@@ -434,7 +434,9 @@ def _fitted_traces(
     steps = follows(near, level, n_labels, design.case_weight)
     numbers = fitted(near.cases, [steps, _number_of_cases(near, cases, deviation_of_cases)])
     whole_numbers = near.whole_cases(numbers, draw)
-    return [trace for trace, _ in whole_numbers], np.asarray([number for _, number in whole_numbers], dtype=np.int64)
+    traces = [trace for trace, _ in whole_numbers]
+    numbers = np.asarray([number for _, number in whole_numbers], dtype=np.int64)
+    return traces, numbers
 
 
 def _number_of_cases(near: Spread, cases: NoisyNumber, deviation: float) -> Cells:

@@ -97,7 +97,7 @@ class _Variants:
 
     @classmethod
     def continued_from(cls, state: Mapping[str, Any] | None, shape: Shape, scale: float, number: int) -> _Variants:
-        """Return the counts that an earlier release left; new ones if there are none, or those under other noise."""
+        """Return the counts that an earlier release left; new ones without any, or after those of other noise."""
         if state is not None:
             variants = [tuple(variant) for variant in state["variants"]]
             counts = Counts.from_state(state["counts"], variants, shape, scale)

@@ -39,8 +39,9 @@ Not guaranteed: that a released case is the case of a person; its variant may be
 labels, bounds, candidates, shares and all other parameters count as public; chosen by looking at the data they void
 the promise.
 
-Plan of the file: `Shares` divides epsilon, `Design` holds the public parameters, `StageBudget` gives each stage its
-noise. `release_synthetic` calls the stages in their order; each stage is a function below it, and states its number.
+Plan of the file: `Shares` divides epsilon, `Design` holds the public parameters, `StageBudget` gives each
+stage its noise. `release_synthetic` calls the stages in their order; each stage is a function below it, and
+states its number.
 """
 
 from __future__ import annotations
@@ -88,12 +89,12 @@ SMALL = Fraction(1, 2)
 """Epsilon below which the model comes before the weights by default: candidates of a poor model are worth no counts."""
 
 CASES_A_CELL = 2.0
-"""Cases that a candidate needs on average, in scales of its noise. With fewer, cells that only noise fills would hold a
-good part of the release."""
+"""Cases that a candidate needs on average, in scales of its noise. With fewer, cells that only noise fills
+would hold a good part of the release."""
 
 STEPS_A_CELL = 2.0
-"""Contexts of two labels are counted if a pair of labels has at least so many steps on average, in scales of the noise.
-With fewer steps the cells of these contexts would hold more noise than steps."""
+"""Contexts of two labels are counted if a pair of labels has at least so many steps on average, in scales
+of the noise. With fewer steps the cells of these contexts would hold more noise than steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +312,8 @@ class StageBudget:
     def draws(self, terms: Terms, design: Design) -> tuple[Draw, ...]:
         """Return the noise of all stages; all numbers are public.
 
-        The levels of the model count as one measurement of the whole rho. Several measurements have a wider noise each,
-        and together a smaller loss.
+        The levels of the model count as one measurement of the whole rho. Several measurements have a wider
+        noise each, and together a smaller loss.
         """
         person = terms.cases_per_person
         drawn = []
@@ -349,7 +350,7 @@ class StageBudget:
         All Gaussian stages together keep their epsilon, their rho and their delta.
         """
         others = self.variants + self.model
-        factor = (self.labels + others) / others  # they divide the part of the labels as they divide their own
+        factor = (self.labels + others) / others  # they divide the part of the labels in the same shares
         delta_variants = self.delta_labels + self.delta_variants if self.variants else Fraction(0)
         return replace(
             self,
@@ -562,8 +563,9 @@ def candidate_list(
 ) -> tuple[list[Variant], tuple[str, ...], dict[Variant, int]]:
     """Return the candidates that stage 3 counts, each trace once, and the alphabet.
 
-    The candidates are the frequent variants, the declared traces, and representatives of a sample of the model. Labels
-    of declared candidates follow the other labels. Outputs of earlier stages and declarations are read, never the log.
+    The candidates are the frequent variants, the declared traces, and representatives of a sample of the
+    model. Labels of declared candidates follow the other labels. Outputs of earlier stages and declarations
+    are read, never the log.
 
     Returns
     -------

@@ -49,7 +49,7 @@ class Mining:
             if self.fitness is None or self.precision is None
             else f"discovered model: fitness {self.fitness:.2f}, precision {self.precision:.2f}"
         )
-        before, after = (_duration_text(seconds) for seconds in (self.throughput_before, self.throughput_after))
+        before, after = _duration_text(self.throughput_before), _duration_text(self.throughput_after)
         return [
             f"relative log similarity {self.log_similarity:.2f}",
             f"directly-follows frequencies are off by {100 * self.dfg_error:.1f} %",

@@ -35,7 +35,7 @@ LOWEST_PRIORITY = 19
 """Of a process, on Unix."""
 
 COMPILE_SECONDS = 60.0
-"""Seconds that a finished demo waits for the compiling process, which gets hardly any time on a busy computer."""
+"""Seconds that a finished demo waits for the compiling process. A busy computer gives it hardly any time."""
 
 
 def command(
@@ -116,7 +116,7 @@ def _compiling(log: str, config: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _wait_for(compiler: subprocess.Popen[bytes]) -> None:
-    """Let the compiling process end, or leave it after a minute or at Ctrl-C: what it has compiled is kept."""
+    """Wait for the compiling process, for up to a minute or until Ctrl-C. Compiled code is kept."""
     if compiler.poll() is not None:
         return
     typer.echo("\nCompiling for this computer, once, for up to a minute. Ctrl-C leaves it to your first replay.")

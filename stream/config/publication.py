@@ -68,9 +68,10 @@ class Publication(ConfigTable):
     release, after it completed, and one charge pays for the series; later events of a case are lost
     (docs/series.md). Set it when a dp series must continue forever."""
     release: Literal["cumulative", "increment"] = "cumulative"
-    """`tlkc-cohorts`: the files of a release hold everything released so far, or, as `increment`, only the cases that
-    are new since the last release. All figures are those of everything so far in both (docs/increments.md). Set it when
-    releases have become so large that recipients read a series as one data set of many files."""
+    """`tlkc-cohorts`: the files of a release hold everything released so far, or, as `increment`, only the
+    cases that are new since the last release. All figures are those of everything so far in both
+    (docs/increments.md). Set it when releases have become so large that recipients read a series as one
+    data set of many files."""
     accumulate: Accumulate = "none"
     """A second log over everything published so far, free of charge: `sum` adds noisy counts up; `tree` keeps
     noise smaller over a declared horizon; `factorized` (`dp-synthetic`) lets the noise of later releases take that of

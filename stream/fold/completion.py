@@ -10,8 +10,8 @@ Parts of the file, from the rule to what follows from it:
 * `complete_now` and `silent_now`: the rule over all cases at once, from their columns.
 * `Inactivity`: which open case falls silent next.
 * `Completions`: the rule row by row, if a trigger counts completed cases.
-* `Retention`: removes cases that an operator erases, complete cases after `retention`, and the events of cases that no
-  later cut shows.
+* `Retention`: removes cases that an operator erases, complete cases after `retention`, and the events of
+  cases that no later cut shows.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ def silent_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) 
 class Inactivity:
     """Open cases in the order in which silence will complete them.
 
-    Two heaps have one entry (deadline, case) for each open case: one by event time, one by ticks. An event of a case
-    changes no entry. If an entry is due and its case has had later events, it is put back with the new deadline.
+    Two heaps have one entry (deadline, case) for each open case: one by event time, one by ticks. An event
+    of a case changes no entry. If an entry is due and its case has had later events, it is put back with
+    the new deadline.
     """
 
     def __init__(self, inactivity: int | None) -> None:
@@ -128,8 +129,9 @@ class Inactivity:
 class Completions:
     """Complete cases (column `closed`), and the next case that silence completes.
 
-    Both are kept up to date only if a trigger counts completed cases (`counts_completions`); otherwise no case is ever
-    due. If the state is `restored`, it contains the closed cases, and they are not computed again.
+    Both are kept up to date only if a trigger counts completed cases (`counts_completions`); otherwise no
+    case is ever due. If the state is `restored`, it contains the closed cases, and they are not computed
+    again.
     """
 
     def __init__(self, rules: FoldRules, cases: ColumnTable, clocks: Clocks, *, restored: bool = False) -> None:
@@ -189,8 +191,9 @@ class Completions:
     ) -> tuple[int, int, dict[int, bool]]:
         """Count completions and pending events row by row, before the rows are admitted.
 
-        It stops behind the row at which a trigger that counts them may hold, and before a row at whose time a case of
-        these rows falls silent. If completions are not counted (`counts_completions`), it passes over the rows.
+        It stops behind the row at which a trigger that counts them may hold, and before a row at whose time
+        a case of these rows falls silent. If completions are not counted (`counts_completions`), it passes
+        over the rows.
 
         Parameters
         ----------
@@ -241,7 +244,8 @@ class Completions:
                 stop += 1
                 continue
 
-            # Whether the case was closed before this row: by an earlier one of these rows, or in the state. None: new.
+            # Whether the case was closed before this row: by an earlier one of these rows, or in the state.
+            # None: new.
             before = closed.get(case)
             if before is None and not fresh:
                 before = bool(was_closed[case])
@@ -392,7 +396,8 @@ class Retention:
             return
         leaves = self._droppable()
         keep = ~settled
-        keep[state.events["case"][~leaves]] = True  # a settled case stays as long as it has an event that stays
+        # A settled case stays as long as it has an event that stays.
+        keep[state.events["case"][~leaves]] = True
         if not leaves.any() and keep.all():
             return
         for rules in self._rules.publications:

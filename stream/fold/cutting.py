@@ -158,7 +158,8 @@ class Cutter:
     def _is_skipped(rules: PublicationRules, counts: Mapping[str, int]) -> bool:
         """Return whether a guard skips a cut with these counts."""
         window = rules.window
-        # Of other windows this guard delays the trigger (`PublicationState.held`), before anything is counted.
+        # Of other windows this guard delays the trigger (`PublicationState.held`), before anything is
+        # counted.
         if window.tumbling and window.min_new_cases is not None and counts["new_cases"] < window.min_new_cases:
             return True
         return window.skip_if_unchanged and counts["new_events"] == 0
@@ -170,7 +171,7 @@ class Cutter:
         return BEFORE_ALL if self._clocks.now is None else self._clocks.now
 
     def _choose(self, rules: PublicationRules, counters: PublicationState, firing: Firing) -> Positions:
-        """Return the pending events that the cut exposes: those of its window, and as many a case as its rule takes."""
+        """Return the pending events that the cut exposes: of its window, and as many a case as its rule takes."""
         events = self._state.events
         pending = np.flatnonzero(events[f"flag:{rules.name}"] == PENDING)
         if firing.end is not None:

@@ -1,8 +1,8 @@
 """The events that a cut exposes, as a log.
 
-Parts of the file: the order of events in a trace (`trace_order`); which pending events a cut takes (`within_quota`, or
-`Once` if each case is exposed once); the log of the exposed events (`project`), and which of its cases are complete
-(`complete_in`).
+Parts of the file: the order of events in a trace (`trace_order`); which pending events a cut takes
+(`within_quota`, or `Once` if each case is exposed once); the log of the exposed events (`project`), and
+which of its cases are complete (`complete_in`).
 
 Events are rows of the table of the state. An array of `Positions` names some of them by their row.
 """
@@ -187,7 +187,7 @@ def project(
 
 
 def _last_value(codes: npt.NDArray[np.int32], case: Array, present: Array) -> npt.NDArray[np.int32]:
-    """Return the last value that the events of each case carry; `case`: case of each event, in trace order."""
+    """Return the last value of each case's events. `case` is the case of each event, in trace order."""
     result = np.full(len(present), MISSING, dtype=np.int32)
     carrying = np.flatnonzero(codes != MISSING)
     # The last assignment wins, and events are in trace order.

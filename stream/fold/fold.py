@@ -4,19 +4,19 @@ State and cuts depend on nothing but the rules and the order of the records.
 
 Few rows of a delta can bring a cut. All rows between two of them are accepted at once, over columns:
 
-1. `State.batches` writes the rows of a record into columns, behind the rows in use (it *stages* them). No count has
-   them yet.
-2. `Fold._next_stop` computes the first row that could bring a cut: the row at which a counting trigger may hold, or at
-   whose time a window closes, a case falls silent, or a deadline passes.
+1. `State.batches` writes the rows of a record into columns, behind the rows in use (it *stages* them). No
+   count has them yet.
+2. `Fold._next_stop` computes the first row that could bring a cut: the row at which a counting trigger may
+   hold, or at whose time a window closes, a case falls silent, or a deadline passes.
 3. `Fold._accept` accepts all rows before this one, without a look at the triggers.
-4. It moves the clocks to the time of this row, accepts the row alone, and looks at the triggers before and after. Then
-   it continues with step 2.
+4. It moves the clocks to the time of this row, accepts the row alone, and looks at the triggers before and
+   after. Then it continues with step 2.
 
-If a trigger counts completed cases, step 3 reads the rows one by one (`Completions.count`), because each may complete
-its case or reopen it.
+If a trigger counts completed cases, step 3 reads the rows one by one (`Completions.count`), because each
+may complete its case or reopen it.
 
-Sections of `Fold`: parts and questions; records (`apply` and the steps above); time (deadlines that pass without an
-event); commands of an operator and the end of a log; snapshots.
+Sections of `Fold`: parts and questions; records (`apply` and the steps above); time (deadlines that pass
+without an event); commands of an operator and the end of a log; snapshots.
 """
 
 from __future__ import annotations
@@ -178,7 +178,8 @@ class Fold:
                     partition.active = record.at
                 self._detect_lost_delta(position, record, partition)
                 if self.rules.private:
-                    # Which partitions are idle depends on events. For dp releases only ticks may move the clock.
+                    # Which partitions are idle depends on events. For dp releases only ticks may move the
+                    # clock.
                     yield from self._cutter.evaluate()
                 else:
                     yield from self._tick(record.at)
@@ -220,9 +221,10 @@ class Fold:
     def _accept(self, position: int, batch: Batch, partition: Partition) -> Iterator[Cut]:
         """Accept the staged rows: all at once up to the next one that could bring a cut, and that one alone.
 
-        If completions are counted, it stops earlier: behind a row at which a trigger that counts them may hold, and
-        before a row at whose time a case falls silent. It ends early if a cut removed or settled cases (`voided`): the
-        staged rows then carry old codes, and those behind the cut must be staged again.
+        If completions are counted, it stops earlier: behind a row at which a trigger that counts them may
+        hold, and before a row at whose time a case falls silent. It ends early if a cut removed or settled
+        cases (`voided`): the staged rows then carry old codes, and those behind the cut must be staged
+        again.
         """
         voided_before = self.state.voided
         while batch.accepted < len(batch):
@@ -238,7 +240,8 @@ class Fold:
                     return
                 end = begin + 1
 
-            # Completions are counted first: they need the state of the cases without these rows, and may end the range.
+            # Completions are counted first: they need the state of the cases without these rows, and may
+            # end the range.
             goal = self._publications.missing_completions()
             growths = self._publications.growths()
             end, n_completed, closed = self._completions.count(batch, begin, end, goal, growths)
@@ -282,7 +285,8 @@ class Fold:
             unseen = self._publications.rows_with_unseen_case(rules, counters, batch, row)
             stop = min(stop, row + counters.rows_until(rules, unseen, len(batch) - row))
 
-        # By time: the first row that reaches the end of a window, the silence of a case, or (embedded) a deadline.
+        # By time: the first row that reaches the end of a window, the silence of a case, or (embedded) a
+        # deadline.
         next_time = NEVER
         for rules, counters in self._publications:
             next_time = min(next_time, counters.window_bound(rules))
@@ -299,10 +303,10 @@ class Fold:
     def _completions_follow_order(self, batch: Batch, row: int) -> bool:
         """Return whether completions of several rows can be counted in their order, before they are accepted.
 
-        This needs one partition whose times do not go back. Then each row is the last event of its case so far, so the
-        flag on the row decides whether the case is complete; and no case of these rows can be silent, because the
-        watermark is the time of the row. Every `max_wait` must run already: it starts with a row that is accepted
-        alone, since the clock at that row matters.
+        This needs one partition whose times do not go back. Then each row is the last event of its case so
+        far, so the flag on the row decides whether the case is complete; and no case of these rows can be
+        silent, because the watermark is the time of the row. Every `max_wait` must run already: it starts
+        with a row that is accepted alone, since the clock at that row matters.
         """
         for rules, counters in self._publications:
             if rules.window.only_events_per_case and counters.waiting_since is None:
@@ -460,7 +464,7 @@ class Fold:
         return b"".join(self.snapshot_parts())
 
     def snapshot_parts(self) -> list[Bytes]:
-        """Return the whole state in parts, between two records. The columns are among them and are not copied.
+        """Return the whole state in parts, between two records. Columns are parts themselves, without a copy.
 
         Raises
         ------

@@ -17,7 +17,8 @@ Digests = npt.NDArray[np.bytes_]
 class DigestSet:
     """Digests in one sorted column. A Python set would take about 100 bytes for each digest.
 
-    NumPy compares strings of one length byte by byte (zero bytes at the end count too, since all have 16 bytes).
+    NumPy compares strings of one length byte by byte (zero bytes at the end count too, since all have 16
+    bytes).
     """
 
     def __init__(self, raw: bytes | bytearray = b"") -> None:

@@ -35,8 +35,9 @@ _ENCODER = msgspec.msgpack.Encoder(order="sorted", enc_hook=plain_number)
 def encoded_parts(value: Any) -> list[Bytes]:
     """Return the encoding of a value in parts, with the keys of its maps in order.
 
-    Joined, they are what `msgspec.msgpack.encode(value, order="sorted")` returns. Columns (memoryviews and bytearrays)
-    are parts themselves and are not copied, so they must not change until the parts are written.
+    Joined, they are what `msgspec.msgpack.encode(value, order="sorted")` returns. Columns (memoryviews and
+    bytearrays) are parts themselves and are not copied, so they must not change until the parts are
+    written.
 
     References
     ----------
@@ -75,8 +76,8 @@ def _encode(value: Any, parts: list[Bytes]) -> None:
 def _has_columns(value: Any) -> bool:
     """Return whether a value is a column or contains one.
 
-    The items of a list have one shape, and those with a column have it in one of the first two places: only these are
-    looked at, since a list can have an item for each case.
+    The items of a list have one shape, and those with a column have it in one of the first two places: only
+    these are looked at, since a list can have an item for each case.
     """
     if isinstance(value, Mapping):
         return any(_has_columns(item) for item in value.values())

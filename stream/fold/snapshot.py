@@ -288,7 +288,8 @@ def added(patches: Iterable[Patch]) -> int:
 def merged(raw: Bytes, changes_in_order: Iterable[bytes]) -> memoryview:
     """Return a table in MessagePack after changes, each a list of patches in MessagePack.
 
-    The result is in scratch memory. If `raw` is, it is released. Each change is taken when the one before is applied.
+    The result is in scratch memory. If `raw` is, it is released. Each change is taken when the one before
+    is applied.
     """
     table = _Patched(_decoded(raw))
     for encoded_patches in changes_in_order:

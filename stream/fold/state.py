@@ -4,12 +4,14 @@ The rows of a delta record become columns: repeats are dropped, strings become c
 refused. Events are in order of acceptance, which within a partition is the order of offsets. So (time, partition,
 position) is the trace order (event time, source, partition, offset), and no offset is stored.
 
-A row comes into use in two steps. `State.stage` writes the rows of a record behind the rows in use, and `State.admit`
-moves the end of the tables over them. Between the two the fold looks for the next row that could bring a cut. A cut
-that removes cases voids the staged rows: `unstage` drops them, and `State.batches` stages them again.
+A row comes into use in two steps. `State.stage` writes the rows of a record behind the rows in use, and
+`State.admit` moves the end of the tables over them. Between the two the fold looks for the next row that
+could bring a cut. A cut that removes cases voids the staged rows: `unstage` drops them, and `State.batches`
+stages them again.
 
-Plan of the file: columns and codes (`ColumnTable`, `Codes`, `CaseIndex`, `AttributeValues`); the rule `end_all`; one
-partition of a source with its gap (`Partition`); staged rows (`Batch`); `State`, which owns all of these.
+Plan of the file: columns and codes (`ColumnTable`, `Codes`, `CaseIndex`, `AttributeValues`); the rule
+`end_all`; one partition of a source with its gap (`Partition`); staged rows (`Batch`); `State`, which owns
+all of these.
 """
 
 from __future__ import annotations
@@ -119,7 +121,7 @@ class ColumnTable:
         return {name: [self._data[name].dtype.str, self[name].view(np.uint8).data] for name in self.kept}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Replace all columns by those of `to_state`, as bytearrays: they become the columns without a copy."""
+        """Replace all columns by those of `to_state`, given as bytearrays. They are not copied."""
         self._data = {name: np.frombuffer(raw, dtype=dtype) for name, (dtype, raw) in state.items()}
         self.size = self._room = min((len(column) for column in self._data.values()), default=0)
 
@@ -696,7 +698,8 @@ class State:
             places = places[is_new]
             values, offsets = _values(rows)
 
-        # Leave out rows whose time does not fit the column. Hardly any record has one, so the others pay no test.
+        # Leave out rows whose time does not fit the column. Hardly any record has one, so the others pay no
+        # test.
         try:
             times = _times(values)
         except OverflowError:
@@ -742,7 +745,7 @@ class State:
         n_known_cases: int,
         partition: Partition,
     ) -> Batch | None:
-        """Write columns behind the rows in use, and return them with the facts that the fold reads row by row.
+        """Write columns behind the rows in use; return them with the facts that the fold reads row by row.
 
         `n_known_cases`: number of cases before these rows; later codes are of new cases.
         """
@@ -752,7 +755,8 @@ class State:
         self.events.stage({**columns, "partition": partition.code}, count)
         self._stage_attributes(attributes)
         cases = columns["case"]
-        # New cases get rising codes. So a row is the first of its case if its code is above all codes before the row.
+        # New cases get rising codes. So a row is the first of its case if its code is above all codes
+        # before the row.
         codes_before = np.append(np.int32(n_known_cases - 1), cases)[:-1]
         highest_code_before = np.maximum.accumulate(codes_before)
 
@@ -784,7 +788,8 @@ class State:
         settled_here = self.cases["settled"]
         if not len(self.forgotten) and not settled_here.any():
             return None
-        # A case that is new in the index may be a forgotten one. The index has no slice, so its end is read backwards.
+        # A case that is new in the index may be a forgotten one. The index has no slice, so its end is read
+        # backwards.
         newest_first = islice(reversed(self.index), len(self.index) - n_known_cases)
         new_names = list(newest_first)[::-1]
         is_forgotten = self.forgotten.contains([digest(name) for name in new_names])
@@ -832,7 +837,7 @@ class State:
         return ~leaves
 
     def _stage_attributes(self, attributes: Sequence[Any]) -> None:
-        """Add the attribute values of staged rows; `attributes`: {level: {name: value}} of each row, or None."""
+        """Add the attribute values of staged rows. `attributes` has {level: {name: value}} or None for each row."""
         if attributes.count(None) == len(attributes):
             return
         values_by_name: dict[tuple[str, str], tuple[list[int], list[Any]]] = {}

@@ -6,9 +6,9 @@ until it is satisfied, and skips a window of `every`, whose events then go to th
 The state has three columns for each publication: `flag:NAME` is the state of each event, `known:NAME` whether the
 publication has counted the case, and `pending:NAME` how many events of the case are pending.
 
-Parts of the file: `Clocks` reads the time; `PublicationState` has the counters of one publication and decides whether a
-trigger holds (`firing`) and whether a guard delays it (`held`); `PendingGrowth` counts for `events_per_case`;
-`Publications` counts accepted rows for all publications.
+Parts of the file: `Clocks` reads the time; `PublicationState` has the counters of one publication and
+decides whether a trigger holds (`firing`) and whether a guard delays it (`held`); `PendingGrowth` counts
+for `events_per_case`; `Publications` counts accepted rows for all publications.
 """
 
 from __future__ import annotations
@@ -443,7 +443,7 @@ class PendingGrowth:
 def _leave_out_late(
     rules: PublicationRules, counters: PublicationState, times: npt.NDArray[np.int64], flags: npt.NDArray[np.uint8]
 ) -> npt.NDArray[np.bool_] | None:
-    """Flag the rows that a publication leaves out as late, and return which these are; None if it leaves out none."""
+    """Flag the rows that a publication leaves out as late, and return which ones; None if there are none."""
     if counters.late_before is None:
         return None
     is_late = times < counters.late_before
@@ -563,12 +563,14 @@ class Publications:
         cases, times, is_fresh = batch.cases[rows], batch.times[rows], batch.fresh[rows]
         n_fresh = int(np.count_nonzero(is_fresh))
         is_settled = None if batch.settled is None else batch.settled[rows]
-        if is_settled is not None:  # a forgotten case comes back under a new code, and no publication counts it again
+        # A forgotten case comes back under a new code, and no publication counts it again.
+        if is_settled is not None:
             n_fresh -= int(np.count_nonzero(is_fresh & is_settled))
 
         dead_rows: list[tuple[int, str]] = []
         for rules, counters in self:
-            flags = self._state.events[f"flag:{rules.name}"][begin - end :]  # of these rows, the last ones of the table
+            # The rows are the last ones of the table.
+            flags = self._state.events[f"flag:{rules.name}"][begin - end :]
             counted = cases
             is_left_out = _leave_out_late(rules, counters, times, flags)
             if is_left_out is not None:
@@ -621,8 +623,8 @@ class Publications:
                 is_unseen = is_unseen & ~is_settled
             return np.flatnonzero(is_unseen)
 
-        # If events were left out as late, the first event of a case is not always the one that counts: of each case
-        # that was not counted, it is the first row that is in time.
+        # If events were left out as late, the first event of a case is not always the one that counts: of
+        # each case that was not counted, it is the first row that is in time.
         is_known = self._state.cases[f"known:{rules.name}"]
         may_count = batch.times[begin:] >= first_time
         in_state = cases < len(is_known)

@@ -59,7 +59,7 @@ class SavedState:
         return b"".join(self.parts([self.fold]))
 
     def parts(self, fold: Sequence[Bytes]) -> list[Bytes]:
-        """Return the bytes of a checkpoint in parts, with the parts of a fold's snapshot in the place of `fold`."""
+        """Return the bytes of a checkpoint in parts; the parts of a fold's snapshot take the place of `fold`."""
         if self.layout == "replay":
             return encoded_parts({"entries": self.ledger, "fold": Binary(fold)})
         position = -1 if self.position is None else self.position
@@ -156,8 +156,8 @@ def _append(path: Path, data: bytes) -> None:
 class Loaded:
     """A state read back.
 
-    `state`: in scratch memory, which `Fold.restore` releases while it reads it; `generation`: 0 the newest, 1 the one
-    before; `warning`: why it is not the newest state, or "".
+    `state`: in scratch memory, which `Fold.restore` releases while it reads it; `generation`: 0 the newest,
+    1 the one before; `warning`: why it is not the newest state, or "".
     """
 
     state: memoryview

@@ -111,7 +111,8 @@ def sealed_parts(parts: Sequence[Bytes], keys: Keys, what: str, version: int) ->
         yield msgspec.json.encode(Header(what, version, digest.hexdigest())) + b"\n"
         yield from parts
         return
-    # Encrypted bytes have no digest: it would show whether two bodies are equal, and GCM authenticates them anyway.
+    # Encrypted bytes have no digest: it would show whether two bodies are equal, and GCM authenticates them
+    # anyway.
     nonce = secrets.token_bytes(NONCE_BYTES)
     header = msgspec.json.encode(Header(what, version, "", nonce.hex()))
     yield header + b"\n"
@@ -126,7 +127,7 @@ def sealed_parts(parts: Sequence[Bytes], keys: Keys, what: str, version: int) ->
 
 
 def header_of(file: BinaryIO, what: str) -> Header:
-    """Read the header, unverified: the version is checked before anything is opened. Damaged for another format."""
+    """Read the header, unverified, for the version is checked first. Damaged if the format is another one."""
     return _decoded(_header_line(file), what)
 
 

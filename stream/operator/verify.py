@@ -347,7 +347,7 @@ class _Publication:
         lacking = [other for other in self.released if begins <= other and other not in stated]
         gone = [other for other in stated if other not in self.released and other not in self.account.burned]
         if first != begins or stated != sealed or lacking or gone:
-            self._wrong("chain", "names another set of increments than the releases before it in the ledger", number)
+            self._wrong("chain", "names another set of increments than the ledger's earlier releases", number)
 
     def _budget(self, number: int, manifest: Mapping[str, Any]) -> None:
         """Check that the budget in a manifest is what the ledger had charged by then."""

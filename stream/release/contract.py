@@ -41,8 +41,8 @@ AUDIENCE = "everyone"
 """The audience of a publication that names none: all of them together."""
 
 TimeBasis = Literal["ordinal", "relative", "noised", "microaggregated"]
-"""ordinal: index of the event in seconds, without any information on time; relative: to the start of the case;
-noised: by dp; microaggregated: means over at least K cases, dealt out at random."""
+"""ordinal: index of the event in seconds, without any information on time; relative: to the start of the
+case; noised: by dp; microaggregated: means over at least K cases, dealt out at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +213,8 @@ class Build:
       as it still can, and `not_guaranteed` lists that.
     * `files`: content of the files of a release without a log, by name; None: the files hold `log`. They do not show
       when they were made.
-    * `since`: number of the release after which its cases were new, of the part of a build that the files of an
-      increment hold; None: all cases so far.
+    * `since`: number of the release after which its cases were new, of the part of a build that the files
+      of an increment hold; None: all cases so far.
     * `plan`: digest of the plan on a table of variants, if an engine made the build as one (stream.release.planned).
     """
 
@@ -270,8 +270,8 @@ class Mechanism(BaseModel, ABC):
     """Whether the publications of one audience continue each other's memory."""
 
     keeps_cases: ClassVar[bool] = False
-    """Whether no later release shows a released case in another form, so that the files of a release need hold only
-    new cases (`release = "increment"`)."""
+    """Whether no later release shows a released case in another form, so that the files of a release need
+    hold only new cases (`release = "increment"`)."""
 
     kind: str
 

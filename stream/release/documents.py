@@ -91,8 +91,8 @@ class SetMember(TypedDict):
 class IncrementSection(TypedDict):
     """The set that an increment belongs to, whose files together are the log that was audited.
 
-    `first`: the release that began the set, and held everything so far; `earlier`: the releases of the set before this
-    one; `new`: cases, events and variants in the files of this one.
+    `first`: the release that began the set, and held everything so far; `earlier`: the releases of the set
+    before this one; `new`: cases, events and variants in the files of this one.
     """
 
     first: int
@@ -101,7 +101,7 @@ class IncrementSection(TypedDict):
 
 
 class Manifest(TypedDict, total=False):
-    """manifest.json. `content`: `map` of a release that holds a process map and no log; absent: it holds a log.
+    """manifest.json. `content` is `map` if the release holds a process map and no log, and is absent otherwise.
 
     `increment`: of a release whose files hold new cases alone; `counts` are of its whole set.
     """

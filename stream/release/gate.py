@@ -347,7 +347,8 @@ def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reas
             yield Reason(name, f"{name}: {worst} is below {bound}", bound, worst)
     if anonymity.get("status") != "ok":
         return
-    # FA, CA and BA suppose that a linker joins both releases. Without one they are not small: they do not exist.
+    # FA, CA and BA suppose that a linker joins both releases. Without one they are not small: they do not
+    # exist.
     for pair in anonymity.get("results") or []:
         unlinked_rows = [row for row in pair["results"] if row.get("linker") == "none"]
         if any(_counts_for_gate(row) for row in unlinked_rows):
@@ -358,9 +359,9 @@ def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reas
 def _counts_for_gate(row: PairRow | SeriesRow, name: str = "") -> bool:
     """Return whether a row of an attack can refuse a release.
 
-    A row with n below n_actual assumes fewer removed events than there were (`assumption` is violated). A minimum that
-    no real case attains harms nobody: `behind`, the true count at its background knowledge, is then 0. Both are
-    reported, and neither refuses a release.
+    A row with n below n_actual assumes fewer removed events than there were (`assumption` is violated). A
+    minimum that no real case attains harms nobody: `behind`, the true count at its background knowledge, is
+    then 0. Both are reported, and neither refuses a release.
     """
     if row.get("assumption") == "violated":
         return False
@@ -443,7 +444,8 @@ def _series(policy: GatePolicy, series: SeriesSection) -> Iterator[Reason]:
     numbers = series.get("releases") or []
     for row in series.get("results") or []:
         if row["without_linker"] and _counts_for_gate(row):
-            # Pairs are given by the places of their releases in the series, from 1; people know release numbers.
+            # Pairs are given by the places of their releases in the series, from 1; people know release
+            # numbers.
             first_place, second_place = row["without_linker"][0]
             first, second = numbers[first_place - 1], numbers[second_place - 1]
             text = f"series: no linker joins releases {first} and {second} at n = {row['n']}: its premise does not hold"

@@ -1,16 +1,16 @@
-"""Releases as increments (`release = "increment"`): files with the new cases alone, and the set that they belong to.
+"""Releases as increments (`release = "increment"`): files of new cases, and the set that they belong to.
 
-The build of a release is that of a cumulative one. Build, audits, gate, verdict and the operator's files are those of
-everything released so far; only the public files hold less. So the claims of a release are those of the *set*: the log
-that a recipient gets who puts the files of its releases together.
+The build of a release is that of a cumulative one. Build, audits, gate, verdict and the operator's files
+are those of everything released so far; only the public files hold less. So the claims of a release are
+those of the *set*: the log that a recipient gets who puts the files of its releases together.
 
-Why both ways to release give away the same (docs/decisions/102-increments.md): a recipient of cumulative releases
-R_1, R_2, ... gets each increment as the difference of two bags of cases, R_i - R_(i-1), and a recipient of the
-increments gets each R_i as their sum. Case ids are drawn freshly in both.
+Why both ways to release give away the same (docs/decisions/102-increments.md): a recipient of cumulative
+releases R_1, R_2, ... gets each increment as the difference of two bags of cases, R_i - R_(i-1), and a
+recipient of the increments gets each R_i as their sum. Case ids are drawn freshly in both.
 
-A set continues only while the sum of its files is the release that was audited: every case that the set has shown is
-in the build, in the same form, and none of them was erased since. Otherwise the release begins a new set: its files
-hold everything, and earlier sets are not part of it.
+A set continues only while the sum of its files is the release that was audited: every case that the set has
+shown is in the build, in the same form, and none of them was erased since. Otherwise the release begins a
+new set: its files hold everything, and earlier sets are not part of it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _is_unchanged(last: ReleaseRecord, candidate: ReleaseRecord) -> bool:
 
 
 def _as_stored(column: Column) -> bytes:
-    """Return the values as the operator's file has them, so that a release of this process and a read one compare."""
+    """Return values as the operator's file has them: a release of this process and a read one then compare."""
     return msgspec.json.encode(column.decode())
 
 
@@ -146,8 +146,8 @@ def log_files(folder: Path, manifest: Mapping[str, Any]) -> list[Path]:
     Raises
     ------
     InputError
-        If a release of the set is missing or not the one that the manifest names, or a file is not that of its
-        manifest.
+        If a release of the set is missing or not the one that the manifest names, or a file is not that of
+        its manifest.
     """
     files = []
     for member in manifest.get("increment", {}).get("earlier", ()):
@@ -158,13 +158,14 @@ def log_files(folder: Path, manifest: Mapping[str, Any]) -> list[Path]:
                 "each release of a set holds other cases"
             )
         if digest(other / MANIFEST) != member["manifest"]:
-            raise InputError(f"{other / MANIFEST}: not the manifest that {folder.name} names; get the release again")
+            path = other / MANIFEST
+        raise InputError(f"{path}: not the manifest that {folder.name} names; get the release again")
         files.append(_log_file(other, msgspec.json.decode((other / MANIFEST).read_bytes())))
     return [*files, _log_file(folder, manifest)]
 
 
 def _log_file(folder: Path, manifest: Mapping[str, Any]) -> Path:
-    """Return the file of a release's log. InputError if it has none, or other bytes than its manifest states."""
+    """Return the file of a release's log. InputError without one, or if its bytes are not those of the manifest."""
     sums = {entry["path"]: entry["sha256"] for entry in manifest["files"]}
     name = next((name for name in READ_FIRST if name in sums), None)
     if name is None:

@@ -35,8 +35,8 @@ def give_back() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, 4 * LARGE)
 
 
-# Scratch memory holds a file between the disk and the objects that are made of it. Its pages return to the operating
-# system as soon as they were copied, so that file and objects are not in memory twice.
+# Scratch memory holds a file between the disk and the objects that are made of it. Its pages return to the
+# operating system as soon as they were copied, so that file and objects are not in memory twice.
 
 PIECE = 1 << 20
 """Bytes that are copied before their pages are released: the most that is in memory twice."""
@@ -88,7 +88,7 @@ def release(view: memoryview) -> None:
 
 
 def spend(view: memoryview) -> None:
-    """Overwrite the first byte of scratch memory of which parts were released, so that it is not decoded again."""
+    """Overwrite the first byte of partly released scratch memory, so that it is not decoded again."""
     memory = view.obj
     if isinstance(memory, ScratchMemory) and len(view):
         memory[_address(view) - _address(memory)] = 0

@@ -106,8 +106,9 @@ def test_repeated_deltas_rewound_groups_and_a_corrupt_checkpoint_change_nothing(
 
 
 def test_missing_source_events_stop_releases_until_accepted(broker: AnyBroker, name: str, tmp_path: Path) -> None:
-    """Retention takes events that nobody read: nothing is released any more, until the operator accepts; the
-    manifests then report it. A host without the releases, or without checkpoint and deltas, refuses to start."""
+    """Retention takes events that nobody read: nothing is released any more, until the operator accepts;
+    the manifests then report it. A host without the releases, or without checkpoint and deltas, refuses to
+    start."""
     one = scenario.site(broker.bootstrap, name, tmp_path, partitions=1)
     values = scenario.events(cases=10)
     try:

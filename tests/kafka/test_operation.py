@@ -164,8 +164,9 @@ def _rewound(one: Site) -> bool:
 
 @pytest.mark.parametrize("recreated", [False, True])
 def test_an_ordered_release_is_awaited(broker: AnyBroker, name: str, tmp_path: Path, recreated: bool) -> None:
-    """`release --wait` ends when the release can be read, with 3 if one publication is withheld, and reports it
-    if nobody decides; also after the delta topic was created again, whose offsets are not positions any more."""
+    """`release --wait` ends when the release can be read, with 3 if one publication is withheld, and
+    reports it if nobody decides; also after the delta topic was created again, whose offsets are not
+    positions any more."""
     strict = publication("strict", "{ new_cases = 1000 }", 'mechanism = { kind = "tlkc", K = 500 }\n')
     plain = publication("plain", "{ new_cases = 1000 }")
     one = Site(broker.bootstrap, name, tmp_path, plain + strict)

@@ -287,8 +287,8 @@ def test_an_erasure_reaches_held_releases_of_former_publications(world: Path) ->
 
 @pytest.mark.parametrize("what", ["missing", "damaged"])
 def test_an_old_audit_that_cannot_be_read_stops_no_coordinator(tmp_path: Path, what: str, caplog: Any) -> None:
-    """It counts as not measured: the verdict is LIMITED, one line reports it, and a promise of another publication is
-    not voided by a release that may have had none."""
+    """It counts as not measured: the verdict is LIMITED, one line reports it, and a promise of another
+    publication is not voided by a release that may have had none."""
     sample(tmp_path)
     free = {key: value for key, value in APPROVED_DP.items() if key != "approval"}
     configured(tmp_path, {**free, "window": {"every": "1h", "time": "event"}}, {**free, "name": "other"})

@@ -164,8 +164,8 @@ def test_a_sensitive_attribute_stays_unless_a_publication_names_it(tmp_path: Pat
 
 
 def test_the_risk_of_a_release_counts_its_attributes(tmp_path: Path) -> None:
-    """A public attribute with a value a case makes every released case unique, and the audit reports it (it said .35 %
-    where 100 % were); nearly unique attributes are refused, so this one is below the bound."""
+    """A public attribute with a value a case makes every released case unique, and the audit reports it (it
+    said .35 % where 100 % were); nearly unique attributes are refused, so this one is below the bound."""
     log = read_log(hospital(tmp_path))
     rooms = {name: f"room{min(int(name[1:]), 190)}" for name in log.case_ids}
     path = tmp_path / "rooms.xes"

@@ -50,7 +50,7 @@ def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
 def reweigh(
     table: VariantCounts, candidates: Sequence[Variant], epsilon: Fraction, draw: NoiseSource, cases_per_person: int = 1
 ) -> Ints:
-    """Return the epsilon-DP number of cases of each candidate's cell, int64[len(candidates)]; 0 if it was dropped."""
+    """Return epsilon-DP numbers of cases in each candidate's cell, int64[len(candidates)]; 0 if dropped."""
     if not candidates:
         return np.zeros(0, dtype=np.int64)
     scale = scale_for(cases_per_person, epsilon)
@@ -77,8 +77,9 @@ def representative(drawn: Mapping[Variant, int], taken: Sequence[Variant], most:
     def gain_of(place: int) -> float:
         return float(weights @ np.maximum(to_nearest - between[place], 0.0))
 
-    # Entries are (-gain, place, how many were chosen when the gain was computed), the largest gain first. Gains only
-    # shrink as the list grows. So an old gain is an upper bound, and most gains are never computed again.
+    # Entries are (-gain, place, how many were chosen when the gain was computed), the largest gain first.
+    # Gains only shrink as the list grows. So an old gain is an upper bound, and most gains are never
+    # computed again.
     heap = [(-gain_of(place), place, 0) for place in range(len(ranked))]
     heapq.heapify(heap)
     chosen: list[Variant] = []

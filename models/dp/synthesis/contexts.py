@@ -112,9 +112,10 @@ class VariantSteps:
         return cls(before, after, place.astype(np.int64), np.repeat(np.arange(len(variants)), lengths), labels)
 
     def keys(self, order: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Return the key of the last `order` labels before each step, and whether it has so many (the start counts)."""
-        # A key has one digit a label, the last label in the lowest place. The label `back` places before a step is the
-        # entry of an earlier step; at the begin of a case it is of another case, and the step has too few labels.
+        """Return keys of the last `order` labels before each step, and whether it has so many (the start counts)."""
+        # A key has one digit a label, the last label in the lowest place. The label `back` places before a
+        # step is the entry of an earlier step; at the begin of a case it is of another case, and the step
+        # has too few labels.
         radix, keys = self.labels + 1, np.zeros(len(self.before), dtype=np.int64)
         for back in range(order):
             moved = np.concatenate((np.zeros(back, dtype=np.int64), self.before))[: len(self.before)]
@@ -122,7 +123,7 @@ class VariantSteps:
         return keys, self.place >= order - 1
 
     def rows(self, opened: Ints, order: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Return the place of each step's context of `order` labels among the keys `opened`, and whether it is open."""
+        """Return the place of each step's context of `order` labels in the keys `opened`, and whether it is open."""
         keys, fits_order = self.keys(order)
         row, is_open = _rows(opened, keys)
         return row, is_open & fits_order
@@ -195,7 +196,7 @@ def measure(
 
 
 def _together(first: ContextLevel, other: ContextLevel, rhos: Sequence[Fraction]) -> ContextLevel:
-    """Return the mean of two measurements of one level, weighted by their rhos: its noise is that of both rhos."""
+    """Return the mean of two measurements of one level, weighted by their rhos, which add up."""
     part = float(rhos[0] / sum(rhos))
     cells = np.rint(part * first.cells + (1 - part) * other.cells).astype(np.int64)
     return ContextLevel(first.contexts, cells, first.scale * part**0.5)
@@ -219,7 +220,7 @@ def _rows(opened: Ints, keys: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
 
 
 def _next_contexts(levels: list[ContextLevel], labels: int) -> Ints:
-    """Return contexts one label longer whose noisy count passes `DROP` scales and whose shorter context is open."""
+    """Return longer contexts with a noisy count of at least `DROP` scales and an open shorter context."""
     level, radix = levels[-1], labels + 1
     row, label = np.nonzero(level.cells[:, :labels] >= DROP * level.scale[:, None])
     keys = level.contexts[row] * radix + label
@@ -268,8 +269,8 @@ class Model:
                 at_once[:, labels] = 1.0
                 chance = np.divide(cells, total, out=at_once, where=total > 0)
             else:
-                # No cell exceeds that of its shorter context, which counts the same steps and more. The shorter context
-                # smooths the chances with the weight of so many steps.
+                # No cell exceeds that of its shorter context, which counts the same steps and more. The
+                # shorter context smooths the chances with the weight of so many steps.
                 shorter, _ = _rows(contexts[-1], level.contexts % radix ** (order - 1))
                 cells = np.minimum(cells, limits[shorter])
                 weight, total = SMOOTH * noise, cells.sum(axis=1, keepdims=True)
@@ -290,8 +291,8 @@ class Model:
         traces = np.full((size, longest), -1, dtype=np.int32)
         live = np.arange(size)
 
-        # All traces grow by one label a round; `live` are those that have not ended, `keys` their contexts by length.
-        # At the start only the shortest context exists: the start itself.
+        # All traces grow by one label a round; `live` are those that have not ended, `keys` their contexts
+        # by length. At the start only the shortest context exists: the start itself.
         keys = [np.full(size, self.labels, dtype=np.int64)]
         keys += [np.full(size, -1, dtype=np.int64)] * (len(self.contexts) - 1)
         for place in range(longest):

@@ -1,11 +1,11 @@
 """Flow conservation: noisy cells of the first level of a context model are made to fit each other.
 
-Every step of a case weighs the same. So in the true cells of the first level the steps into a label and the steps out
-of it add up to the same, and so do all starts and all ends. Noise breaks this equality, and restoring it takes noise
-away. The result has cells that keep the equality, are not below 0, and are nearest to the noisy ones less a price on
-each (least squares with a price on nonzero cells, the lasso: Tibshirani 1996). It reads noisy cells alone, so it is
-post-processing, which costs no epsilon (Hay et al. 2010, "Boosting the accuracy of differentially private histograms
-through consistency").
+Every step of a case weighs the same. So in the true cells of the first level the steps into a label and the
+steps out of it add up to the same, and so do all starts and all ends. Noise breaks this equality, and
+restoring it takes noise away. The result has cells that keep the equality, are not below 0, and are nearest
+to the noisy ones less a price on each (least squares with a price on nonzero cells, the lasso: Tibshirani
+1996). It reads noisy cells alone, so it is post-processing, which costs no epsilon (Hay et al. 2010,
+"Boosting the accuracy of differentially private histograms through consistency").
 
 With potentials u the solution is max(0, noisy - price + u_a - u_b) in the cell (a, b), and u has the least sum of
 squares of that (the dual problem, smooth and convex in as many unknowns as there are labels).

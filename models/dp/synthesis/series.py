@@ -1,9 +1,9 @@
 """dp-synthetic of disjoint cases, with an accumulated log for each release: models and weights that add up.
 
-Unit: one person with at most c cases in all releases together. `models.dp.accumulation` keeps the counts. With L levels
-each stage's epsilon is divided by L, and a case enters one node a level, so the series costs epsilon once. With
-correlated noise (`models.dp.factorization`) all stages of all releases are one Gaussian pair
-(`models.dp.privacy_loss`), which is (epsilon, delta_dp)-DP.
+Unit: one person with at most c cases in all releases together. `models.dp.accumulation` keeps the counts.
+With L levels each stage's epsilon is divided by L, and a case enters one node a level, so the series costs
+epsilon once. With correlated noise (`models.dp.factorization`) all stages of all releases are one Gaussian
+pair (`models.dp.privacy_loss`), which is (epsilon, delta_dp)-DP.
 
 Times have fresh Gaussian noise in each release. A person with k of c cases in a release moves its histograms by k / c
 of their distance m, and the squares over all releases add up to at most m^2. With correlated noise m^2 is a part of the
@@ -15,7 +15,8 @@ of cases nearest to each candidate (3). The alphabet (0) is declared or, with co
 is left out, since variants of a single window seldom pass a threshold. Each release continues from what all before it
 made public:
 
-* a context is opened once the noisy counts over all releases so far are high enough, and is counted from then on;
+* a context is opened once the noisy counts over all releases so far are high enough, and is counted from
+  then on;
 * candidates are given traces and representatives of a sample from the model so far; one whose count over all releases
   does not rise above its noise is given up, and others take its place (`_refill`). It reads noisy counts alone.
 
@@ -106,7 +107,7 @@ def _scales(terms: Terms, design: Design, shape: Shape) -> tuple[float, float]:
 
 
 def _correlated_scales(terms: Terms, design: Design, budget: StageBudget, horizon: int) -> tuple[float, float]:
-    """Return scales of discrete Gaussian noise, in parts of a mixture, with which the whole series keeps the terms.
+    """Return scales of discrete Gaussian noise, in parts of a mixture, for which the series keeps the terms.
 
     A person moves all draws of a level, over all releases, by at most `case_weight` and `cases_per_person` times the
     sensitivity of the factorization, and all draws of the weights by the latter. Labels, levels, weights and times
@@ -262,7 +263,7 @@ class _NoisyCounts:
         scales: tuple[float, float],
         number: int,
     ) -> _NoisyCounts:
-        """Return the counts that an earlier release left; new ones if there are none, or those of another design."""
+        """Return the counts that an earlier release left; new ones without any, or after another design."""
         made, kind = [list(alphabet), labels, design.order, design.case_weight], _counts_of(shape)
         if state is not None and state.get("made") == made:
             opened = [list(keys) for keys in state["opened"]]
@@ -273,7 +274,8 @@ class _NoisyCounts:
                     restored.append(counts)
             traces = [tuple(trace) for trace in state["traces"]]
             weights = kind.from_state(state["weights"], list(traces), shape, scales[1])
-            # Counts with other noise cannot be continued (`from_state` gives None): then all of them begin again.
+            # Counts with other noise cannot be continued (`from_state` gives None): then all of them begin
+            # again.
             if weights is not None and len(restored) == len(opened):
                 return cls(alphabet, labels, design, opened, restored, traces, weights)
         begun = [kind.begin(shape, scales[0], number) for _ in range(design.order)]
@@ -302,7 +304,7 @@ class _NoisyCounts:
         return contexts.step_weights if self.weights.shape.factorized else contexts.case_weights
 
     def _open(self, order: int, draw: NoiseSource) -> None:
-        """Open further contexts of a level: all of the first level, later ones by the noisy counts of the level above.
+        """Open contexts of a level: all of the first one, later ones by the noisy counts of the level above.
 
         A context that is open stays open.
         """
@@ -310,8 +312,8 @@ class _NoisyCounts:
         if order == 1:
             justified = list(range(self.labels + 1))
         else:
-            # A frequent step of a shorter context makes a context one label longer; the part of it without its first
-            # label must be open too.
+            # A frequent step of a shorter context makes a context one label longer; the part of it without
+            # its first label must be open too.
             radix, above = self.labels + 1, set(self.opened[order - 2])
             level = self._level(order - 1)
             row, label = np.nonzero(level.cells[:, : self.labels] >= DROP * level.scale[:, None])
@@ -376,7 +378,8 @@ class _NoisyCounts:
         if _events(shown) > MAX_EVENTS:
             return None, {**section, "status": "too large"}
         rows = [np.tile(ordinal(len(variant)), (count, 1)) for variant, count in shown]
-        return assembled(self.alphabet, [variant for variant, _ in shown], rows, draw), {**section, "status": "ok"}
+        variants = [variant for variant, _ in shown]
+        return assembled(self.alphabet, variants, rows, draw), {**section, "status": "ok"}
 
     def _fitted(self, cells: list[tuple[Variant, int]], draw: NoiseSource) -> list[tuple[Variant, int]]:
         """Spread the cases of some cells over drawn traces, and fit them to the first level over all releases too."""

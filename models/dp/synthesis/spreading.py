@@ -73,8 +73,9 @@ class Spread:
             others = {variant: n for variant, n in drawn_near.get(place, Counter()).items() if variant != trace}
             n_others = sum(others.values())
 
-            # Of a frequent variant its own noisy count is known. Of another candidate half of the cell is kept. The
-            # other drawn traces near the candidate divide what remains by how often they were drawn.
+            # Of a frequent variant its own noisy count is known. Of another candidate half of the cell is
+            # kept. The other drawn traces near the candidate divide what remains by how often they were
+            # drawn.
             kept = float(count)
             if others:
                 kept = min((noisy_counts or {}).get(trace, count / 2), count)
@@ -100,8 +101,8 @@ class Spread:
 
         Rounding keeps the sums of cells, and of all together, within one; each number is on average what it was.
         """
-        # Sums up to each trace are rounded with one random offset. So a sum over neighbouring traces is off by less
-        # than one, and each number is rounded up with the chance of its fraction.
+        # Sums up to each trace are rounded with one random offset. So a sum over neighbouring traces is off
+        # by less than one, and each number is rounded up with the chance of its fraction.
         uniform = float(draw.words(1)[0] >> np.uint64(11)) * 2.0**-53
         upto = np.floor(np.concatenate(([0.0], np.cumsum(cases))) + uniform).astype(np.int64)
         return [(trace, n) for trace, n in zip(self.traces, np.diff(upto).tolist(), strict=True) if n]

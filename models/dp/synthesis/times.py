@@ -22,7 +22,8 @@ takes a step several times, quickly and slowly, then weighs more, and medians ar
 Durations are cut to `max_duration`, throughput times to `REACH` times that, starts to the range. All that follows reads
 the noisy cells and the released traces only (`synthesis.drawn_times`).
 
-Not guaranteed: that a median is near to the truth. `NoisyTimes.step_noise` shows which pairs are too rare for that.
+Not guaranteed: that a median is near to the truth. `NoisyTimes.step_noise` shows which pairs are too rare
+for that.
 """
 
 from __future__ import annotations

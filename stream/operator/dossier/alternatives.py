@@ -146,8 +146,8 @@ def _gate(publication: Publication) -> list[tuple[str, Any]]:
 def _table(publication: Publication, **changed: Any) -> dict[str, Any]:
     """Return the table of a publication with other values.
 
-    Nobody approves an alternative, and nobody reads its files: the figures of increments are those of their union, and
-    other kinds make none.
+    Nobody approves an alternative, and nobody reads its files: the figures of increments are those of their
+    union, and other kinds make none.
     """
     table = publication.model_dump(mode="json", exclude_unset=True)
     for name in ("approval", "hold", "release"):

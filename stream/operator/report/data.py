@@ -5,12 +5,13 @@ directly-follows graphs, and what the charges of the ledger cost together by now
 
 A measure that does not apply to a mechanism keeps its `status` and `reason`; it never becomes a number.
 
-`collect`, in the last part of the file, makes the whole report. Before it come the parts that it puts together:
+`collect`, in the last part of the file, makes the whole report. Before it come the parts that it puts
+together:
 
 * `ItemNames`: labels of activities and of background knowledge, or numbers in their place.
 * graphs: `flow_of`, `graph_for_page`.
-* answers: `safe_answer` (is it safe?), `budget_answer` (what is left, and until when?), `cost_answer` (what did it cost
-  the analysts?), `happened` (what happened?).
+* answers: `safe_answer` (is it safe?), `budget_answer` (what is left, and until when?), `cost_answer` (what
+  did it cost the analysts?), `happened` (what happened?).
 """
 
 from __future__ import annotations
@@ -174,8 +175,8 @@ def graph_for_page(flow: Flow, names: ItemNames, title: str, other: Flow | None)
     edges: list[Mapping[str, Any]] = []
     for (before, after), occurrences in _drawn_edges(flow, set(kept)):
         is_shared = None if other is None else (before, after) in other.edges
-        edge = {"from": names.label(before), "to": names.label(after), "count": occurrences, "shared": is_shared}
-        edges.append(edge)
+        ends = {"from": names.label(before), "to": names.label(after)}
+        edges.append({**ends, "count": occurrences, "shared": is_shared})
     return {
         "title": title,
         "nodes": [{"name": names.label(name), "count": count} for name, count in kept.items()],
@@ -504,7 +505,8 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
     if not rows and not history.names:
         raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
     compared = _comparison(output, {row["publication"] for row in rows})
-    # Publications in the order of the comparison, then in that of their first attempt, then those without one.
+    # Publications in the order of the comparison, then in that of their first attempt, then those without
+    # one.
     names_of_rows = [row["publication"] for row in (*compared, *rows)]
     names = list(dict.fromkeys([*names_of_rows, *history.names]))
     verdicts = history.verdicts()
@@ -549,7 +551,8 @@ def _publication(
     flows = _flows(output, name, released_numbers, source)
     labels = ItemNames((node for _, flow in flows for node in flow.nodes), shown=show_values)
 
-    # Facts of the publication are those of its last release: from its audit, or from its manifest if no audit is kept.
+    # Facts of the publication are those of its last release: from its audit, or from its manifest if no
+    # audit is kept.
     manifest = _manifest(output, name, released_numbers)
     last_audit: AuditDocument = {}
     attacks = ""
@@ -623,7 +626,8 @@ def _audits(output: Path, attempts: Sequence[LabelledRow], account: Account) -> 
 
 
 def _measured(measure: Literal["risk", "utility"], audits: Mapping[str, AuditDocument]) -> list[Mapping[str, Any]]:
-    return [{"label": label, **document.get(measure, ABSENT)} for label, document in _audits_of(measure, audits)]
+    kept = _audits_of(measure, audits)
+    return [{"label": label, **document.get(measure, ABSENT)} for label, document in kept]
 
 
 def _audits_of(measure: str, audits: Mapping[str, AuditDocument]) -> Iterator[tuple[str, AuditDocument]]:

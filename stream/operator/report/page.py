@@ -1,8 +1,8 @@
 """The page: data and figures through the template into one HTML file that needs nothing else.
 
-`render` gives the template `page.html` the data of the report (`stream.operator.report.data`) and, for each publication
-(`_shown`), the figures drawn from it (`stream.operator.report.figures`). The functions at the end of the file format
-numbers and moments for the template.
+`render` gives the template `page.html` the data of the report (`stream.operator.report.data`) and, for each
+publication (`_shown`), the figures drawn from it (`stream.operator.report.figures`). The functions at the
+end of the file format numbers and moments for the template.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _worst(entries: Sequence[AnonymityRow]) -> list[Mapping[str, Any]]:
 
 
 def why_not(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
-    """Return (status, reason, releases) of measures that are missing or not meaningful, equal ones together."""
+    """Return (status, reason, releases) of missing or meaningless measures, equal ones together."""
     labels_by_reason: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
         if entry["status"] == "ok":

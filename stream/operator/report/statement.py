@@ -3,8 +3,8 @@
 It is made from the public manifests alone, so that everybody who has the releases can make the same page and compare
 it. No audit, no ledger and no source data are read: the statement may go wherever the release goes.
 
-The steps are the parts of the file: `releases_of` reads the manifests, `statement` makes sections of text from them,
-`html` and `markdown` write the sections as a page.
+The steps are the parts of the file: `releases_of` reads the manifests, `statement` makes sections of text
+from them, `html` and `markdown` write the sections as a page.
 """
 
 from __future__ import annotations
@@ -387,7 +387,7 @@ def _short(value: Any) -> str:
 
 
 def _promises(series: Sequence[PublishedRelease]) -> Iterator[Section]:
-    """Yield what is promised and what is not: once if all releases promise the same, else for each wording."""
+    """Yield what is promised and what is not, once for each wording of the promise."""
     wordings: dict[tuple[tuple[str, Any], ...], list[int]] = {}
     for release in series:
         wordings.setdefault(tuple(release.manifest["promise"].items()), []).append(release.number)

@@ -34,8 +34,8 @@ Traces = tuple[tuple[str, ...], ...]
 class StagedMechanism(Mechanism):
     """Noise in the stages of `models.dp.synthetic`, over labels that are declared or selected.
 
-    If `activities` is not set, the first release with frequent labels selects them, and its memory hands them to all
-    later ones.
+    If `activities` is not set, the first release with frequent labels selects them, and its memory hands
+    them to all later ones.
     """
 
     reads_data_in_gate: ClassVar[bool] = False
@@ -106,7 +106,7 @@ class StagedMechanism(Mechanism):
         """Return the promise, of a series in which each case counts once if `once` is given."""
 
     def selected_labels(self, memory: Any) -> dict[str, Any] | None:
-        """Return the labels that an earlier release selected, and its number; None if none has, or they are declared.
+        """Return the labels that an earlier release selected, and its number; None if none has, or if declared.
 
         Releases of versions that selected labels again each time left no memory.
         """
@@ -116,20 +116,21 @@ class StagedMechanism(Mechanism):
         return labels
 
     def budget_of(self, selected: Mapping[str, Any] | None) -> synthetic.StageBudget:
-        """Return the budget of a release that uses the labels which an earlier one selected, or that selects them."""
+        """Return the budget of a release; it differs if an earlier one has selected the labels."""
         return self.budget() if selected is None else self.budget().after_labels()
 
     @staticmethod
     def memory_of(selected: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the memory of a release of selected labels.
 
-        A release without any label decides nothing for later ones: the next one selects again, under its own charge.
+        A release without any label decides nothing for later ones: the next one selects again, under its
+        own charge.
         """
         return {LABELS: selected} if selected["labels"] else None
 
     @staticmethod
     def warnings_on_labels(least: int | None) -> list[str]:
-        """Return the warning that labels are selected, by the least number of cases; none if they are declared."""
+        """Return the warning that labels are selected, with the least number of cases; none if declared."""
         if least is None:
             return []
         return [
@@ -142,12 +143,13 @@ class StagedMechanism(Mechanism):
 class DpSynthetic(StagedMechanism):
     """(epsilon, delta_dp)-DP synthetic log.
 
-    Its cases are not persons' cases, and its variants may be invented. All keys are public knowledge, never read off
-    the data.
+    Its cases are not persons' cases, and its variants may be invented. All keys are public knowledge, never
+    read off the data.
 
-    `build` makes the release of a publication whose releases are independent, or in which each case counts once;
-    `build_series` one of a publication whose releases add up (`accumulate`). In both the first release with frequent
-    labels selects them, if `activities` is not set, and its memory hands them to later ones.
+    `build` makes the release of a publication whose releases are independent, or in which each case counts
+    once; `build_series` one of a publication whose releases add up (`accumulate`). In both the first
+    release with frequent labels selects them, if `activities` is not set, and its memory hands them to
+    later ones.
     """
 
     accumulates: ClassVar[bool] = True

@@ -202,19 +202,24 @@ def next_gaps(
         for item in range(n_items):
             if not is_shown[item]:
                 continue
-            for i in range(item_starts[item], item_starts[item + 1]):
-                b = item_bans[i]
-                ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
+            for place in range(item_starts[item], item_starts[item + 1]):
+                number = item_bans[place]
+                ban = ban_codes[ban_starts[number] : ban_starts[number + 1]]
                 for other in ban:
                     if other == item or (once[other] and is_shown[other]):
                         continue
+                    # The masks leave out most bans of which the trace lacks an item.
                     possible = have | np.uint64(1) << np.uint64(other & 63)
-                    if masks[b] & ~possible == 0 and _hide(trace, other, ban, priority, hides[other]):
+                    if masks[number] & ~possible != 0:
+                        continue
+                    if _hide(trace, other, ban, priority, hides[other]):
                         is_hidden[other] = True
-        for b in alone:
-            ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
+        for number in alone:
+            ban = ban_codes[ban_starts[number] : ban_starts[number + 1]]
             item = ban[0]
-            if not (once[item] and is_shown[item]) and _hide(trace, item, ban, priority, hides[item]):
+            if once[item] and is_shown[item]:
+                continue
+            if _hide(trace, item, ban, priority, hides[item]):
                 is_hidden[item] = True
         n = len(trace)
         for item in range(n_items):

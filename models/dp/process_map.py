@@ -435,8 +435,8 @@ def _fitted_traces(
     numbers = fitted(near.cases, [steps, _number_of_cases(near, cases, deviation_of_cases)])
     whole_numbers = near.whole_cases(numbers, draw)
     traces = [trace for trace, _ in whole_numbers]
-    numbers = np.asarray([number for _, number in whole_numbers], dtype=np.int64)
-    return traces, numbers
+    cases_of_trace = np.asarray([number for _, number in whole_numbers], dtype=np.int64)
+    return traces, cases_of_trace
 
 
 def _number_of_cases(near: Spread, cases: NoisyNumber, deviation: float) -> Cells:

@@ -72,15 +72,24 @@ def _last_of_set(audited: Audited, formats: Sequence[str]) -> ReleaseRecord | No
     previous, audit = inputs.previous, inputs.previous_audit
     if previous is None or "increment" not in audit:
         return None
-    numbers = {member["sequence"] for member in audit["increment"]["earlier"]} | {previous.sequence}
-    if not numbers.isdisjoint(inputs.erased_releases):
-        return None  # a file of the set shows an erased case
-    has_same_files = {entry["path"] for entry in audit["files"]} == {FILES[name] for name in formats}
-    has_same_columns = audit["carries"] == [*build.carries, *build.attributes]
-    if not (has_same_files and has_same_columns and audit["time_basis"] == build.time_basis):
+
+    numbers = {member["sequence"] for member in audit["increment"]["earlier"]}
+    numbers.add(previous.sequence)
+    shows_erased_case = not numbers.isdisjoint(inputs.erased_releases)
+    if shows_erased_case:
         return None
+
+    files_of_set = {entry["path"] for entry in audit["files"]}
+    has_same_files = files_of_set == {FILES[name] for name in formats}
+    has_same_columns = audit["carries"] == [*build.carries, *build.attributes]
+    has_same_times = audit["time_basis"] == build.time_basis
+    if not (has_same_files and has_same_columns and has_same_times):
+        return None
+
     last = _record_of(inputs, audited.record.publication, previous.sequence)
-    return last if _is_unchanged(last, audited.record) else None
+    if not _is_unchanged(last, audited.record):
+        return None
+    return last
 
 
 def _record_of(inputs: ReleaseInputs, publication: str, number: int) -> ReleaseRecord:
@@ -90,16 +99,23 @@ def _record_of(inputs: ReleaseInputs, publication: str, number: int) -> ReleaseR
 
 def _is_unchanged(last: ReleaseRecord, candidate: ReleaseRecord) -> bool:
     """Return whether the candidate has all cases of the last release, each as it was."""
+    if last.sensitive != candidate.sensitive:
+        return False
     place_of_case = {case: place for place, case in enumerate(candidate.case_ids)}
-    places = [place_of_case.get(case, -1) for case in last.case_ids]
-    if -1 in places or last.sensitive != candidate.sensitive:
+    if not all(case in place_of_case for case in last.case_ids):
         return False
-    before, now = last.log, candidate.log.select_cases(np.asarray(places, dtype=np.int64))
-    if not (np.array_equal(before.starts, now.starts) and np.array_equal(before.time, now.time)):
+
+    # The cases of the last release in its order, as they are in the candidate.
+    places = np.asarray([place_of_case[case] for case in last.case_ids], dtype=np.int64)
+    before, now = last.log, candidate.log.select_cases(places)
+    if not np.array_equal(before.starts, now.starts):
         return False
-    pairs = [(before.activity, now.activity), (before.resource, now.resource)]
-    pairs += [(before.case_values(name), now.case_values(name)) for name in last.sensitive]
-    return all(_as_stored(old) == _as_stored(new) for old, new in pairs)
+    if not np.array_equal(before.time, now.time):
+        return False
+
+    columns = [(before.activity, now.activity), (before.resource, now.resource)]
+    columns.extend((before.case_values(name), now.case_values(name)) for name in last.sensitive)
+    return all(_as_stored(old) == _as_stored(new) for old, new in columns)
 
 
 def _as_stored(column: Column) -> bytes:
@@ -152,16 +168,17 @@ def log_files(folder: Path, manifest: Mapping[str, Any]) -> list[Path]:
     files = []
     for member in manifest.get("increment", {}).get("earlier", ()):
         other = folder.parent / release_name(member["sequence"])
-        if not (other / MANIFEST).is_file():
+        manifest_file = other / MANIFEST
+        if not manifest_file.is_file():
             raise InputError(
-                f"{folder}: release {member['sequence']} of its set is not next to it; get {other.name} too, since "
-                "each release of a set holds other cases"
+                f"{folder}: release {member['sequence']} of its set is not next to it; "
+                f"get {other.name} too, since each release of a set holds other cases"
             )
-        if digest(other / MANIFEST) != member["manifest"]:
-            path = other / MANIFEST
-        raise InputError(f"{path}: not the manifest that {folder.name} names; get the release again")
-        files.append(_log_file(other, msgspec.json.decode((other / MANIFEST).read_bytes())))
-    return [*files, _log_file(folder, manifest)]
+        if digest(manifest_file) != member["manifest"]:
+            raise InputError(f"{manifest_file}: not the manifest that {folder.name} names; get the release again")
+        files.append(_log_file(other, msgspec.json.decode(manifest_file.read_bytes())))
+    files.append(_log_file(folder, manifest))
+    return files
 
 
 def _log_file(folder: Path, manifest: Mapping[str, Any]) -> Path:

@@ -90,7 +90,7 @@ def manifest(
     charged
         The attempt: number, earlier releases, and what was spent with its charge.
     build
-        The build of the mechanism: everything that the release stands for.
+        The build of the mechanism: everything released so far, if the release is an increment.
     content
         The part of it that the files hold.
     published

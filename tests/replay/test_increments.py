@@ -357,7 +357,7 @@ def test_of_cumulative_releases_the_newest_is_read_and_of_completed_cases_all(tm
 
 
 def test_the_releases_of_a_replay_have_the_log_of_their_set() -> None:
-    """`release.log` is what the release stands for, so measures of it are those of its audit."""
+    """`release.log` is the log of the whole set, so measures of it are those of its audit."""
     publication = {
         "name": NAME,
         "window": {"new_cases": 15},
@@ -373,9 +373,9 @@ def test_the_releases_of_a_replay_have_the_log_of_their_set() -> None:
 def test_a_statement_tells_recipients_to_read_the_set(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The counts of a row are not those of its files."""
     assert execute(["statement", str(made / "out"), NAME]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "Its files hold the new cases alone: read the files of the set together." in told
-    assert "A person is in one release of a set." in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Its files hold the new cases alone: read the files of the set together." in printed
+    assert "Each case is in one release of its set." in printed
 
 
 def test_the_catalogue_says_which_releases_belong_together(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -316,7 +316,7 @@ def _count(manifest: Mapping[str, Any], name: str) -> str:
 
 
 IDS = "New and random in every release. A person has another id in each."
-IDS_OF_SET = "New and random in every set of increments. A person is in one release of a set."
+IDS_OF_SET = "New and random in every release. Each case is in one release of its set."
 
 
 def _contents(manifest: Mapping[str, Any]) -> Section:

@@ -187,6 +187,9 @@ def next_gaps(
     table = np.full((offsets[rows], n_items), -1, dtype=np.int32)
     alone = _of_one_item(ban_starts, ban_codes)
     masks = _masks(ban_starts, ban_codes)
+    everything = np.ones(_longest(starts), dtype=np.bool_)
+    # The last row with which each ban was compared: a ban is found by each of its items.
+    compared_with = np.full(len(ban_starts) - 1, -1, dtype=np.int64)
     # Of the current row: shown items, gaps that hide an item, and the items for which there are such gaps.
     is_shown = np.zeros(n_items, dtype=np.bool_)
     hides = np.zeros((n_items, _longest(starts) + 1), dtype=np.bool_)
@@ -204,22 +207,27 @@ def next_gaps(
                 continue
             for place in range(item_starts[item], item_starts[item + 1]):
                 number = item_bans[place]
+                if compared_with[number] == row:
+                    continue
+                compared_with[number] = row
+                # The masks leave out most bans of which the trace lacks two items.
+                lacking = masks[number] & ~have
+                if lacking & (lacking - np.uint64(1)) != 0:
+                    continue
                 ban = ban_codes[ban_starts[number] : ban_starts[number + 1]]
-                for other in ban:
-                    if other == item or (once[other] and is_shown[other]):
+                if contains(trace, everything, 0, len(trace), ban):
+                    continue
+                for completing in ban:
+                    if once[completing] and is_shown[completing]:
                         continue
-                    # The masks leave out most bans of which the trace lacks an item.
-                    possible = have | np.uint64(1) << np.uint64(other & 63)
-                    if masks[number] & ~possible != 0:
+                    if lacking & ~(np.uint64(1) << np.uint64(completing & 63)) != 0:
                         continue
-                    if _hide(trace, other, ban, priority, hides[other]):
-                        is_hidden[other] = True
+                    if _hide(trace, completing, ban, priority, hides[completing]):
+                        is_hidden[completing] = True
         for number in alone:
             ban = ban_codes[ban_starts[number] : ban_starts[number + 1]]
             item = ban[0]
-            if once[item] and is_shown[item]:
-                continue
-            if _hide(trace, item, ban, priority, hides[item]):
+            if not is_shown[item] and _hide(trace, item, ban, priority, hides[item]):
                 is_hidden[item] = True
         n = len(trace)
         for item in range(n_items):
@@ -253,10 +261,10 @@ def _of_one_item(ban_starts: Array, ban_codes: Array) -> Array:
 
 @kernel
 def _hide(trace: Array, item: int, ban: Array, priority: Array, hides: Array) -> bool:
-    """Mark the gaps at which an event of the item would complete the ban; return whether there are any."""
-    everything = np.ones(len(trace), dtype=np.bool_)
-    if contains(trace, everything, 0, len(trace), ban):
-        return False
+    """Mark the gaps at which an event of the item would complete the ban; return whether there are any.
+
+    The trace does not contain the ban.
+    """
     low, high = _completing(trace, item, ban, priority)
     hides[low : high + 1] = True
     return high >= low

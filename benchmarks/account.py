@@ -2,9 +2,11 @@
 
 For each kind of noisy release, with a ledger that has so many charges, in CPU seconds: to read it back (`restart`); of
 the next release from its beginning until its charge is durable (`charge`: budget, gate and ledger of a pipeline, with a
-limit of epsilon and one of the process; nothing is kept from an earlier composition); of the forecast that metrics
-show (`forecast`). Then epsilon of the sum and of the account, and delta. `52 of 1/52` and `100 of 1/100` are Laplace
-releases at delta_dp 5e-7.
+limit of epsilon and one of the process; nothing is kept from an earlier composition); of the release after that one,
+which finds what earlier charges composed (`next_charge`); of the forecast that metrics show (`forecast`). Then epsilon
+of the sum and of the account, and delta. `dp-synthetic, changed 64 times` has as many ended stretches as an account
+keeps apart: each is composed once in the life of a process. `52 of 1/52` and `100 of 1/100` are Laplace releases at
+delta_dp 5e-7.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import numpy as np
 
 from models.dp import account
 from models.dp.privacy_loss import _pure_losses
-from models.dp.spending import Spending
+from models.dp.spending import MOST_STRETCHES, Spending
 from models.dp.zcdp import PURE
 from models.eventlog import EventLog
 from stream.config.settings import Settings
@@ -52,10 +54,13 @@ def main() -> None:
         "dp-log": {"kind": "dp-log", "epsilon": "3/100", "delta_dp": "1e-6", "time_share": "1/3"},
         "dp-synthetic": {"kind": "dp-synthetic", **terms},
         "dp-synthetic with times": {"kind": "dp-synthetic", **terms, "max_duration": "30d"},
+        "dp-model with times": {"kind": "dp-model", **terms, "max_duration": "30d"},
     }
     document: dict[str, Any] = {"benchmark": "account", "charges": asked.charges}
     for name, keys in mechanisms.items():
         document[name] = timed(keys, asked.charges)
+    changed = f"dp-synthetic, changed {MOST_STRETCHES} times"
+    document[changed] = timed(mechanisms["dp-synthetic"], asked.charges, changes=MOST_STRETCHES)
     for number in (52, 100):
         mechanism = DpVariants(epsilon=Fraction(1, number), delta_dp=DELTA)
         stated = account.loss(PURE, Spending().with_charge(mechanism.charge(), mechanism.draws(), number)).charge
@@ -63,8 +68,11 @@ def main() -> None:
     print(json.dumps(document, indent=2))
 
 
-def timed(mechanism: Mapping[str, Any], number: int) -> dict[str, float | int | None]:
-    """Return times and figures of a ledger of one mechanism, which is given as in a configuration."""
+def timed(mechanism: Mapping[str, Any], number: int, changes: int = 0) -> dict[str, float | int | None]:
+    """Return times and figures of a ledger of one mechanism, which is given as in a configuration.
+
+    Its epsilon changed so often, after equally many charges each.
+    """
     chosen = settings(mechanism)
     times: dict[str, float] = {}
 
@@ -73,7 +81,7 @@ def timed(mechanism: Mapping[str, Any], number: int) -> dict[str, float | int | 
 
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out"
-        fill(output, chosen, number)
+        fill(output, chosen, number, changes)
         service = ReleaseService(chosen, output, clock=SimulatedClock(), at=note)
         pipeline = service.pipelines["p"]
         begin = time.process_time()
@@ -83,10 +91,13 @@ def timed(mechanism: Mapping[str, Any], number: int) -> dict[str, float | int | 
         account.loss_of_stretch.cache_clear()
         account.agrees.cache_clear()
         _pure_losses.cache_clear()
-        begin = time.process_time()
-        decision = pipeline.attempt(attempt())
-        charge = times[Failpoint.CHARGED] - begin
-        assert not any(reason.code in ("epsilon", "delta", "process_budget") for reason in decision.because)
+        charges = []
+        for cut in ("p/next/0/0", "p/after/0/0"):
+            times.clear()
+            begin = time.process_time()
+            decision = pipeline.attempt(attempt(cut))
+            charges.append(times[Failpoint.CHARGED] - begin)
+            assert not any(reason.code in ("epsilon", "delta", "process_budget") for reason in decision.because)
 
         begin = time.process_time()
         left = pipeline.releases_left
@@ -96,7 +107,8 @@ def timed(mechanism: Mapping[str, Any], number: int) -> dict[str, float | int | 
         service.close()
     return {
         "restart": round(restart, 3),
-        "charge": round(charge, 3),
+        "charge": round(charges[0], 3),
+        "next_charge": round(charges[1], 3),
         "forecast": round(forecast, 3),
         "left": left,
         "sum": float(summed.epsilon),
@@ -118,13 +130,16 @@ def settings(mechanism: Mapping[str, Any]) -> Settings:
     return Settings.model_validate({"min_free_bytes": 0, "process": process, "publication": [publication]})
 
 
-def fill(output: Path, chosen: Settings, number: int) -> None:
-    """Make a ledger with so many charges of attempts that were withheld."""
+def fill(output: Path, chosen: Settings, number: int, changes: int) -> None:
+    """Make a ledger with so many charges of attempts that were withheld; the last ones are those of the settings."""
     ReleaseService(chosen, output, clock=SimulatedClock()).close()
     mechanism = chosen.publication[0].build_mechanism
-    cost, draws = mechanism.charge(), mechanism.draws()
+    epsilons = [mechanism.charge().epsilon * (1 + Fraction(step, 1000)) for step in range(changes, -1, -1)]
+    mechanisms = [mechanism.model_copy(update={"epsilon": epsilon}) for epsilon in epsilons]
+    charges = [(one.charge(), one.draws()) for one in mechanisms]
     rows = []
     for place in range(number):
+        cost, draws = charges[place * len(charges) // number]
         charge = charge_entry("p", f"p/{place}/0/0", cost, draws=draws)
         withheld = WithheldEntry(publication="p", cut=charge.cut, body=WithheldBody(["utility: too low"]))
         rows += [(key_of(entry), entry.publication, write_entry(entry)) for entry in (charge, withheld)]
@@ -132,11 +147,11 @@ def fill(output: Path, chosen: Settings, number: int) -> None:
         ledger.executemany("INSERT INTO entries(key, publication, body) VALUES(?, ?, ?)", rows)
 
 
-def attempt() -> Attempt:
+def attempt(cut: str) -> Attempt:
     """Return a cut of many equal cases."""
     log = EventLog.from_traces([(("a", "b"), None)] * 2000)
     exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)
-    return Attempt("p/next/0/0", "manual", 0, exposure, {})
+    return Attempt(cut, "manual", 0, exposure, {})
 
 
 if __name__ == "__main__":

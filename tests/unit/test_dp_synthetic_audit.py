@@ -199,6 +199,43 @@ def test_noise_left_out_for_empty_cells_is_caught(monkeypatch: pytest.MonkeyPatc
     assert finding.refutes(1.0)
 
 
+def test_longer_contexts_of_true_cells_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the cells without noise decide which longer contexts are counted, so one person opens A C."""
+    plain = contexts.true_cells
+    true: list[np.ndarray] = []
+
+    def noted(*arguments: Any) -> np.ndarray:
+        cells = plain(*arguments)
+        true.append(cells.copy())
+        return cells
+
+    def by_true_cells(levels: list[contexts.ContextLevel], n_labels: int) -> np.ndarray:
+        row, label = np.nonzero(true[-1][:, :n_labels])
+        return np.sort(levels[-1].contexts[row] * (n_labels + 1) + label)
+
+    monkeypatch.setattr(contexts, "true_cells", noted)
+    monkeypatch.setattr(contexts, "_next_contexts", by_true_cells)
+    finding, _ = _finding("model", 200)
+    assert finding.refutes(1.0)
+    assert "A C" in finding.witness
+
+
+def test_longer_contexts_without_noise_of_their_own_are_caught() -> None:
+    """Planted bug: the second level gets no noise. Where noise opens A C, its cell is 0 without the person alone."""
+    calls: list[int] = []
+
+    class FirstLevelOnly(noise.NoiseSource):
+        def gaussian(self, scale: float, size: int) -> np.ndarray:
+            calls.append(size)
+            is_first_level = len(calls) % 2 == 1
+            return super().gaussian(scale, size) if is_first_level else np.zeros(size, dtype=np.int64)
+
+    (found,) = stage_pairs(EPSILON, DELTA, FirstLevelOnly(np.random.default_rng(7)), only=["model"])
+    finding = audit.audit(found.pair, 1500, delta=float(DELTA), alpha=ALPHA)
+    assert finding.refutes(1.0)
+    assert "A C then A" in finding.witness
+
+
 def test_weights_without_a_cap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: every step of a long case counts in full."""
     monkeypatch.setattr(contexts, "step_weights", lambda variants, labels, bound: np.full(len(variants), contexts.UNIT))

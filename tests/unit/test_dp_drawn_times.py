@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.dp.annotation import MAX_TIME_MS
-from models.dp.noise import simulated
+from models.dp.noise import NoiseSource, simulated
 from models.dp.strict import assembled
 from models.dp.synthesis import drawn_times, times
 from models.dp.synthesis.drawn_times import draw_times, pairs_of
@@ -125,6 +126,51 @@ def test_pairs_without_steps_look_like_their_target() -> None:
     assert nothing.shape == (0, 21)
 
 
+def _pulled(cells: list[float], total: float, parent: np.ndarray, noise: float, concentration: float) -> np.ndarray:
+    """m + v / (v + s^2) (noisy - m) of each cell, v = m N / (concentration + 1), with a least share of .001 a bin."""
+    expected = total * (parent + 0.001) / (1 + 0.001 * len(parent))
+    variance = expected * total / (concentration + 1)
+    estimate = expected + variance / (variance + noise**2) * (np.asarray(cells) - expected)
+    assert estimate.min() >= 0, "otherwise its sums would not be monotone"
+    return np.asarray(estimate / estimate.sum())
+
+
+def test_a_pair_is_pulled_to_its_target_and_this_one_to_all_pairs() -> None:
+    """Concentration 1; the noise of a sum of pairs is that of one pair times the root of their number."""
+    bounds = PublicTimeBounds(1_001)  # two bins: below a second, and the rest
+    released: Released = [((0, 1), 50), ((2, 1), 90), ((1, 2), 60)]
+    noisy = _noisy(released, bounds, 3, noise=20.0)
+    assert noisy.steps.shape == (3, 2)
+    cells = {"0 1": [40.0, 25.0], "1 2": [10.0, 45.0], "2 1": [80.0, 15.0]}
+    noisy.steps[:] = list(cells.values())
+    weighted = np.asarray([50.0, 60.0, 90.0])
+    shapes = drawn_times.pair_shapes(noisy, weighted, 3)
+    overall = _pulled([130.0, 85.0], 200.0, np.full(2, 0.5), 20.0 * 3**0.5, 1.0)
+    to_1 = _pulled([120.0, 40.0], 140.0, overall, 20.0 * 2**0.5, 1.0)
+    to_2 = _pulled([10.0, 45.0], 60.0, overall, 20.0, 1.0)
+    expected = [
+        _pulled(cells["0 1"], 50.0, to_1, 20.0, 1.0),
+        _pulled(cells["1 2"], 60.0, to_2, 20.0, 1.0),
+        _pulled(cells["2 1"], 90.0, to_1, 20.0, 1.0),
+    ]
+    assert shapes == pytest.approx(np.asarray(expected), abs=1e-12)
+
+
+def test_throughput_times_are_pulled_to_those_of_the_drawn_cases() -> None:
+    """Concentration 10; a case beyond the last edge is in the last bin. Without cases all bins are alike."""
+    bounds = PublicTimeBounds(1_001)
+    noisy = _noisy([], bounds, 3, noise=6.0)
+    edges = log_edges(8_000, 3)
+    assert edges.tolist() == [0, 1_000, 2_000, 4_000, 8_000]
+    noisy = replace(noisy, throughput=np.asarray([5.0, 9.0, 2.0, 6.0]))
+    drawn = np.asarray([0] * 4 + [999] * 2 + [1_000] * 5 + [3_999] * 3 + [8_000, 10**9])
+    parent = np.asarray([6, 5, 3, 2]) / 16
+    assert drawn_times.throughput_shape(noisy, drawn, edges) == pytest.approx(
+        _pulled([5.0, 9.0, 2.0, 6.0], 16.0, parent, 6.0, 10.0), abs=1e-12
+    )
+    assert drawn_times.throughput_shape(noisy, drawn[:0], edges) == pytest.approx([0.25] * 4)
+
+
 # quantiles
 
 
@@ -191,6 +237,42 @@ def test_the_steps_of_a_pair_have_the_quantiles_of_its_shape() -> None:
         limits = drawn_times.quantiles(shapes[row], bounds.step_edges, parts)
         for value, low, high in zip(drawn, limits[:-1].tolist(), limits[1:].tolist(), strict=True):
             assert low <= value <= high
+
+
+class _HalfWords(NoiseSource):
+    """Every word is 2^63, which is one half of all words; nothing is shuffled."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "generator", np.random.default_rng(1))
+
+    def words(self, size: int) -> np.ndarray:
+        return np.full(size, 2**63, dtype=np.uint64)
+
+    def permutation(self, size: int) -> np.ndarray:
+        return np.arange(size, dtype=np.int64)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_a_word_is_a_place_within_a_part(count: int) -> None:
+    """One half of all words is the middle of each n-th, of the cells of starts, and of an hour."""
+    bounds = PublicTimeBounds(DAY)
+    released: Released = [((0, 1), count), ((1, 0), 1)]
+    steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
+    shape = np.arange(1.0, 22.0) / 231.0
+    found = drawn_times._durations(steps, np.asarray([shape, shape]), bounds.step_edges, _HalfWords())
+    middles = (np.arange(count) + 0.5) / count
+    assert found[:count].tolist() == drawn_times.quantiles(shape, bounds.step_edges, middles).tolist()
+    assert found[count:].tolist() == drawn_times.quantiles(shape, bounds.step_edges, np.asarray([0.5])).tolist()
+    cells = np.asarray([30.0, 10.0, 21.0])
+    assert drawn_times._drawn_cells(cells, 0.0, count, _HalfWords()).tolist() == [1] * count
+    assert drawn_times._drawn_cells(cells[::-1], 0.0, count, _HalfWords()).tolist() == [1] * count
+    with_starts = PublicTimeBounds(DAY, (3 * DAY, 3 * DAY + 5 * WEEK))
+    noisy = _noisy(released, with_starts, 2)
+    noisy.weeks[2], noisy.hours[50] = 1.0, 1.0
+    starts = drawn_times._starts(noisy, count, with_starts, _HalfWords())
+    assert starts.tolist() == [3 * DAY + 2 * WEEK + 50 * HOUR + 2**63 % HOUR] * count
 
 
 def test_throughput_times_follow_their_histogram() -> None:
@@ -263,17 +345,18 @@ def test_facts_name_the_quantiles_and_the_pairs_that_are_too_noisy() -> None:
     """From noise and released counts only: a pair of few steps is unreadable whatever its durations are."""
     bounds = PublicTimeBounds(DAY)
     released: Released = [((0, 1), 1000), ((1, 0), 2)]
-    noisy = _noisy(released, bounds, 2, noise=10.0)
+    noisy = _noisy(released, bounds, 2, noise=10.0056)
     hour = int(np.searchsorted(bounds.throughput_edges, HOUR)) - 1
     noisy.throughput[hour] = 1e7
     facts = draw_times(noisy, released, "ab", bounds, 3 * UNIT, simulated(1)).facts
     assert facts["unreadable"] == [["b", "a"]]
-    assert facts["noise"] == {"steps": 10.0, "cases": 10.0}
-    assert facts["readable_from_steps"] == drawn_times.READABLE * 10.0
+    assert facts["noise"] == {"steps": 10.006, "cases": 10.006}
+    assert facts["readable_from_steps"] == 200.1, "20 deviations"
     low, high = bounds.throughput_edges[hour : hour + 2].tolist()
     seconds = facts["throughput_seconds"]
     assert low / 1000 <= seconds["median"] <= seconds["quantile_90"] <= high / 1000
     assert seconds["median"] == pytest.approx((low * high) ** 0.5 / 1000, rel=0.01)
+    assert seconds["quantile_90"] == pytest.approx(low * (high / low) ** 0.9 / 1000, rel=0.01)
 
 
 def test_the_weight_of_released_steps_is_that_of_the_histograms() -> None:

@@ -12,9 +12,10 @@ from models.dp import process_map
 from models.dp.noise import simulated
 from models.dp.process_map import NoisyNumber, map_design, release_map, usual_case_weight, usual_shares
 from models.dp.strict import Terms
-from models.dp.synthesis import contexts, times
+from models.dp.synthesis import contexts, drawn_times, times
+from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import VariantCounts
-from models.dp.synthetic import StageBudget
+from models.dp.synthetic import Design, StageBudget
 from models.errors import InputError
 from models.eventlog import EventLog
 from tests.unit.known_noise import DAY_MS, EqualNoise, RecordingNoise, timed_log
@@ -74,7 +75,8 @@ def test_case_weight_grows_with_cases_and_falls_with_noise_and_labels() -> None:
     deviation = 1 / math.sqrt(2 * float(budget.rho("model")))
     usual = [usual_case_weight(cases, 10, budget, terms) for cases in (0, 1_000, 4_000, 10**7)]
     assert usual[0] == 3
-    assert usual[1] == round(process_map.WEIGHT_FACTOR * math.sqrt(1_000 / (deviation * 10)))
+    assert usual[1] == round(1.5 * math.sqrt(1_000 / (deviation * 10)))
+    assert usual_case_weight(100, 1, budget, terms) == round(1.5 * math.sqrt(100 / deviation))
     assert usual[0] <= usual[1] < usual[2] < usual[3] == 24
     assert usual_case_weight(4_000, 40, budget, terms) < usual[2]
     of_three = Terms.of("1", "1e-6", 3)
@@ -135,6 +137,59 @@ def test_intervals_cover_the_steps_that_a_level_has_in_full() -> None:
     assert 0.90 <= float(np.mean(cases)) <= 0.99
 
 
+def test_parameters_that_are_not_given_are_those_of_a_log() -> None:
+    """Labels are selected, contexts have one label, and the budget counts a B of 3."""
+    assert map_design() == Design(order=1, case_weight=3, shares=usual_shares(labels=True))
+
+
+def test_an_interval_is_stretched_by_what_the_level_lacks() -> None:
+    """400 cases of one trace with a B of 1: each of the four steps weighs a half, so the noise counts twice, and half
+    of what the level lacks is added. Other pairs have the noise alone. 1.959964 is the normal quantile of .975."""
+    terms, design = Terms.of("1", "1e-4"), map_design(activities=NAMES, case_weight=1, sample=50)
+    budget = StageBudget.of(terms, design)
+    table = VariantCounts.of(EventLog.from_traces([("abc", None)] * 400), NAMES)
+    level = process_map.measure_steps(table, budget, terms, design, EqualNoise(0))
+    cases_deviation = process_map.cases_deviation(budget, terms)
+    steps = process_map.consistent_steps(
+        level, NoisyNumber(400, 390, 410), cases_deviation, NAMES, design, simulated(1)
+    )
+    ((trace, number),) = steps.traces.items()
+    assert (trace, abs(number - 400) <= 2) == ((0, 1, 2), True)
+    deviation = 1 / math.sqrt(2 * float(budget.rho("model")))
+    assert steps.deviation == pytest.approx(deviation)
+    margin = 1.959964 * math.hypot(2 * deviation, number / 4)
+    for before, after in ((3, 0), (0, 1), (1, 2), (2, 3)):
+        assert steps.counts[before, after] == number
+        assert steps.low[before, after] == math.floor(400 - margin)
+        assert steps.high[before, after] == math.ceil(400 + margin)
+    assert steps.counts[1, 0] == steps.low[1, 0] == 0
+    assert steps.high[1, 0] == math.ceil(1.959964 * deviation)
+
+
+def test_the_number_of_cases_is_a_cell_of_every_trace() -> None:
+    """Its noise is discrete Laplace noise: a deviation of the square root of two scales."""
+    near = Spread(((0,), (1,), (0, 1)), np.zeros(3, dtype=np.int64), np.asarray([1.0, 2.0, 3.0]))
+    cell = process_map._number_of_cases(near, NoisyNumber(40, 30, 50), 2.5)
+    assert cell.of.toarray().tolist() == [[1.0, 1.0, 1.0]]
+    assert cell.misfit(near.cases).tolist() == [(6 - 40) / 2.5]
+    terms = Terms.of("1", "1e-6", 3)
+    budget = StageBudget.of(terms, map_design(activities=NAMES))
+    scale = 3 / float(process_map.epsilon_of_cases(budget))
+    assert process_map.cases_deviation(budget, terms) == pytest.approx(math.sqrt(2) * scale)
+
+
+@pytest.mark.parametrize("weight", [4_000.0, 100.0, 2.0, 0.0])
+def test_the_interval_of_a_median_is_that_of_the_share_below_it(weight: float) -> None:
+    """Of 21 equal bins with noise of deviation 5 each: a share of a half has the deviation 5 sqrt(21 / 4) / weight."""
+    shape = np.full(21, 1 / 21)
+    margin = min(1.959964 * 5.0 * math.sqrt(21 / 4) / weight, 0.5) if weight else 0.5
+    found = process_map._median(shape, weight, 5.0, BOUNDS, is_readable=False)
+    at = np.asarray([0.5, 0.5 - margin, 0.5 + margin])
+    expected = drawn_times.quantiles(shape, BOUNDS.step_edges, at)
+    assert [found.median, found.low, found.high] == pytest.approx(expected.tolist(), rel=1e-4)
+    assert not found.is_readable
+
+
 def test_the_interval_of_the_cases_is_that_of_the_noise() -> None:
     """Three scales to both sides, since exp(-3) is .05; never below 0."""
     terms = Terms.of("1", "1e-6")
@@ -155,6 +210,9 @@ def test_a_log_of_noise_alone_gives_an_empty_map() -> None:
     assert not steps.counts.any()
     assert not steps.low.any()
     assert (steps.high > 0).all()
+    released = release_map(empty, epsilon="1", delta_dp="1e-6", design=map_design(activities=NAMES))
+    assert released.operator["warnings"] == [], "nothing was dropped"
+    assert released.private
 
 
 def test_no_label_may_leave() -> None:
@@ -185,7 +243,8 @@ def test_dropped_events_are_reported_to_the_operator() -> None:
         LOG, epsilon="1", delta_dp="1e-4", design=map_design(activities=("a", "b")), draw=simulated(1)
     )
     assert released.operator["labels"] == {"may_leave": 2, "dropped_events": 520}
-    assert released.operator["cases"]["in"] == 520
+    assert released.operator["cases"] == {"in": 520, "out": released.steps.cases.count}
+    assert not released.private, "the noise was seeded"
     assert released.operator["warnings"] == [
         f"520 of {LOG.n_events} events have labels that are not declared or not frequent enough, and were dropped: "
         "2 labels may leave"
@@ -223,7 +282,7 @@ def test_medians_without_noise_are_near_the_true_ones() -> None:
         assert found.steps[pair].low <= found.steps[pair].median <= found.steps[pair].high
         assert found.steps[pair].is_readable
     assert 49 * HOUR_MS / 1.5 < found.throughput < 49 * HOUR_MS * 1.5
-    assert found.throughput <= found.throughput_90
+    assert found.throughput <= found.throughput_90 < 49 * HOUR_MS * 1.5
 
 
 def test_intervals_of_medians_cover_them() -> None:

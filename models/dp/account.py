@@ -113,15 +113,15 @@ def loss(accounting: Accounting, spending: Spending, max_delta: Fraction | None 
     # The order of the publications decides nothing: gate, manifest and `verify` compute the same numbers.
     chosen.sort(key=lambda saving: (saving.delta < 0, -saving.epsilon, -saving.delta))
     total = summed
-    n_composed = 0
+    is_composed = False
     for saving in chosen:
         less = total - saving
         if saving.delta >= 0 or (less.delta < 1 and (max_delta is None or less.delta <= max_delta)):
             total = less
-            n_composed += 1
+            is_composed = True
     is_alone = len(stretches) == 1 and NOTHING == spending.earlier == spending.disjoint
     rule: Rule = "sum"
-    if n_composed:
+    if is_composed:
         rule = "composed" if is_alone else "parts"
     elif not stretches and spending.disjoint != NOTHING == spending.earlier:
         rule = "largest"

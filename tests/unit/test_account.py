@@ -217,12 +217,31 @@ def test_a_change_and_back_makes_three_stretches() -> None:
     assert len(Spending().with_charge(*first).with_charge(first[0], noise).ended) == 1
 
 
+def test_equal_releases_lengthen_a_stretch() -> None:
+    """Three and four more are seven; with other noise, or another charge, a new one begins."""
+    charge, draws = pure(Fraction(1, 10))
+    assert Spending().with_charge(charge, draws, 3).with_charge(charge, draws, 4).current == (
+        Stretch(charge, draws, 7),
+    )
+    assert Spending().with_charge(charge, draws, 3).with_charge(charge, (), 4).current == (Stretch(charge, (), 4),)
+
+
+def test_the_earliest_stretch_is_added_up_first() -> None:
+    """64 ended ones are kept apart: of 67 charges that differ the first two have only a sum. Sums of two add up."""
+    spending = Spending()
+    for place in range(67):
+        spending = spending.with_charge(*pure(Fraction(1, 100 + place)), 2)
+    assert spending.earlier == Charge(Fraction(2, 100) + Fraction(2, 101), 4 * DELTA)
+    assert spending.ended[0].charge.epsilon == Fraction(1, 102)
+    assert spending.together(spending).earlier == spending.earlier.times(2)
+
+
 def test_charges_that_change_with_every_release_need_no_more_memory() -> None:
     """Early stretches count by their sums."""
     spending = Spending()
     for place in range(3 * MOST_STRETCHES):
         spending = spending.with_charge(*pure(Fraction(1, 10 + place % 2)))
-    assert len(spending.ended) == MOST_STRETCHES
+    assert len(spending.ended) == MOST_STRETCHES == 64
     expected = Charge((Fraction(1, 10) + Fraction(1, 11)) * 3 * MOST_STRETCHES / 2, 3 * MOST_STRETCHES * DELTA)
     assert spending.summed == expected
     assert spending.earlier.epsilon > 0
@@ -357,11 +376,14 @@ def test_draws_that_a_release_repeats_count_so_often() -> None:
     assert threshold_delta((draw, replace(draw, times=2))) == 3 * DELTA
     laplace = Draw("laplace", Fraction(20), Fraction(1))
     assert composed((laplace, laplace), 3) == Composition(Fraction(0), ((Fraction(1, 20), 6),))
+    narrow = Draw("laplace", Fraction(10), Fraction(1))
+    assert composed((laplace, narrow)) == composed((narrow, laplace))
 
 
 def test_a_stretch_beyond_what_floats_hold_counts_by_its_sum() -> None:
     """A million releases and one."""
     charge, draws = pure(Fraction(1, 10**6))
+    assert MOST_RELEASES == 10**6
     longest = Stretch(charge, draws, MOST_RELEASES)
     assert loss_of_stretch(longest, False).epsilon < longest.summed.epsilon
     longer = Stretch(charge, draws, MOST_RELEASES + 1)
@@ -484,3 +506,52 @@ def test_a_stretch_whose_composition_has_no_room_below_1_is_added_up() -> None:
     smaller = Spending().with_charge(*pure(Fraction(1, 52), Fraction(1, 54)), 52)
     assert loss(PURE, smaller).rule == "composed"
     assert loss(PURE, smaller).charge.delta == Fraction(53, 54)
+
+
+def with_threshold(part: Fraction, number: int = 52) -> Spending:
+    """So many releases of 1 / so many, whose thresholds have this part of the delta of each release."""
+    charge = Charge(Fraction(1, number), DELTA)
+    return Spending().with_charge(charge, (Draw("laplace", Fraction(number), Fraction(1), part * DELTA),), number)
+
+
+def test_a_saving_that_leaves_delta_is_made_before_one_that_needs_it() -> None:
+    """Though its epsilon is smaller: five releases of dp-synthetic leave 3.75 deltas, and 52 of Laplace noise need one.
+    A limit of what both cost together has room for both."""
+    synthetic = spent_by(DpSynthetic(epsilon=Fraction(1, 10), delta_dp=DELTA, activities=("a",)), 5)
+    weekly = laplace(52)
+    alone = [loss(PURE, spending).charge for spending in (synthetic, weekly)]
+    assert 0 < synthetic.summed.epsilon - alone[0].epsilon < weekly.summed.epsilon - alone[1].epsilon
+    limit = alone[0].delta + alone[1].delta
+    for both in (synthetic.together(weekly), weekly.together(synthetic)):
+        assert loss(PURE, both, limit) == (alone[0] + alone[1], "parts")
+
+
+def test_of_equal_savings_the_one_that_needs_less_delta_is_made() -> None:
+    """One needs a delta more, the other half of one; a limit has room for either."""
+    dear, cheap = with_threshold(Fraction(1)), with_threshold(1 - Fraction(1, 104))
+    epsilon = loss(PURE, dear).charge.epsilon
+    assert loss(PURE, cheap).charge.epsilon == epsilon
+    for both in (dear.together(cheap), cheap.together(dear)):
+        assert loss(PURE, both, 105 * DELTA) == (Charge(1 + epsilon, Fraction(209, 2) * DELTA), "parts")
+
+
+def test_a_saving_that_needs_no_more_delta_is_made_beyond_any_limit() -> None:
+    """52 thresholds of 51/52 of a delta, and one delta, are the 52 deltas that were charged."""
+    spending = with_threshold(Fraction(51, 52))
+    stated = loss(PURE, spending, Fraction(0))
+    assert stated.rule == "composed"
+    assert stated.charge == Charge(loss(PURE, laplace(52)).charge.epsilon, 52 * DELTA)
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_single_release_costs_its_charge(has_ended: bool) -> None:
+    """A stretch of one is not composed: its epsilon is that of the charge, and so is its delta."""
+    for charge, draws in (pure(Fraction(1, 10)), (GAUSSIAN.charge(), GAUSSIAN.draws())):
+        assert loss_of_stretch(Stretch(charge, draws, 1), has_ended) == charge
+
+
+def test_charges_without_epsilon_or_without_delta_add_up() -> None:
+    """A composition needs both: three deltas are three deltas, and a tenth five times is a half."""
+    assert loss_of_stretch(Stretch(Charge(Fraction(0), DELTA), (), 3), False) == Charge(Fraction(0), 3 * DELTA)
+    without_delta = Spending().with_charge(Charge(Fraction(1, 10)), (Draw("pure", Fraction(1), Fraction(1, 10)),), 5)
+    assert loss(PURE, without_delta) == (Charge(Fraction(1, 2)), "sum")

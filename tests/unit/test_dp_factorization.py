@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from models.dp import audit, noise
 from models.dp.accumulation import Counts, Shape
 from models.dp.factorization import BAND, EXPONENTS, UNIT, CorrelatedCounts, Factorization
-from models.dp.privacy_loss import gaussian_distance, gaussian_part, scale_at
+from models.dp.privacy_loss import gaussian_part, scale_at
 from models.errors import InputError
 from tests.conftest import examples
 
@@ -524,16 +524,3 @@ def test_the_audit_sees_noise_that_is_drawn_again(redraw: int | None) -> None:
         return best_statistic(rows, person, redraw)
 
     assert finding(person, fair_scale(1), statistic, redraw).refutes(1.0) == (redraw is not None)
-
-
-# the account
-
-
-def test_the_scale_of_a_distance_is_the_least() -> None:
-    """The pair of noise of that scale has at most the distance; a slightly smaller scale has more."""
-    for distance, sensitivity in ((Fraction(1, 17), 5), (Fraction(3, 1000), 4096), (Fraction(1), 700)):
-        scale = scale_at(distance, sensitivity)
-        assert gaussian_distance(scale, sensitivity) <= distance
-        assert gaussian_distance(math.nextafter(scale, 0.0), sensitivity) > distance
-    with pytest.raises(InputError, match="epsilon is too small"):
-        scale_at(Fraction(0), 1)

@@ -13,11 +13,20 @@ from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.dp.privacy_loss import MAX_ATOMS, ROUNDED_EPSILON, Composition, gaussian_distance
+from models.dp import privacy_loss
+from models.dp.privacy_loss import (
+    MAX_ATOMS,
+    ROUNDED_EPSILON,
+    SMOOTHING,
+    Composition,
+    gaussian_distance,
+    gaussian_part,
+    scale_at,
+)
 from models.dp.zcdp import epsilon_of
 from models.errors import InputError
 from tests.conftest import examples
-from tests.oracles.privacy_loss import ball, precision, reference
+from tests.oracles.privacy_loss import ball, gaussian_delta, precision, reference
 
 DELTA = Fraction(5, 10**7)
 CLOSE = 1e-6
@@ -208,3 +217,183 @@ def test_a_delta_outside_of_0_and_1_is_refused(delta: Fraction) -> None:
     """One clear line."""
     with pytest.raises(InputError, match="between 0 and 1"):
         Composition.of([], [Fraction(1)]).epsilon(delta)
+
+
+# rounding
+
+
+def test_constants_of_the_rounding_keep_what_the_proof_needs() -> None:
+    """k <= 2.1 exp(-2 pi^2 t^2) of each coordinate: over 2^40 of them epsilon grows by 4 k d, delta by exp(k d)."""
+    k = ball(Fraction(21, 10)) * (-2 * arb.pi() ** 2 * ball(SMOOTHING) ** 2).exp()
+    coordinates = ball(Fraction(2**40))
+    assert 4 * k * coordinates < ball(ROUNDED_EPSILON)
+    assert (k * coordinates).exp() - 1 < ball(ROUNDED_EPSILON)
+
+
+@pytest.mark.parametrize(("scale", "sensitivity"), [(5, 1), (Fraction(31, 10), 2), (40, 3)])
+def test_the_distance_of_a_pair_is_that_of_the_formula(scale: Fraction, sensitivity: int) -> None:
+    """c^2 / (s^2 - t^2) with t = 3/2."""
+    expected = Fraction(sensitivity) ** 2 / (Fraction(scale) ** 2 - Fraction(9, 4))
+    assert gaussian_distance(scale, sensitivity) == expected
+
+
+def test_the_factor_of_the_rounding_is_part_of_delta() -> None:
+    """At epsilon 0 and m = 6 a shift of epsilon changes nothing: the factor exp(k d), k = 2e-19, d = 2^40, is left."""
+    factor = (ball(Fraction(2, 10**19)) * ball(Fraction(2**40))).exp()
+    assert not ball(Composition.of([Fraction(36)], []).delta(Fraction(0))) < factor * reference(
+        Fraction(36), [], Fraction(0)
+    )
+
+
+@pytest.mark.parametrize("m", [1e-6, 1e-4, 1e-2, 0.3, 1.0, 4.0])
+def test_a_gaussian_delta_is_rounded_up(m: float) -> None:
+    """Also where it is the small difference of two large numbers, and far below 1: never below, and close to it."""
+    epsilons = m * np.linspace(-3.0, 6.0, 181)
+    bounds = privacy_loss._gaussian_delta(m, epsilons)
+    for epsilon, bound in zip(epsilons.tolist(), bounds.tolist(), strict=True):
+        true = gaussian_delta(Fraction(m) ** 2, ball(epsilon))
+        assert not ball(bound) < true
+        assert bound <= float(true.mid()) + 1e-7
+
+
+def test_a_loss_is_never_moved_down() -> None:
+    """Just below the largest loss of n equal stages: only that loss is above epsilon, and it has the chance p^n."""
+    tiny = Fraction(1, 10**18)
+    for denominator in range(3, 400):
+        for number in (1, 3, 7):
+            stage = Fraction(1, denominator)
+            epsilon = number * stage - tiny
+            chance = (1 / (1 + (-ball(stage)).exp())) ** number
+            true = chance * (1 - (-ball(tiny)).exp())
+            assert not ball(Composition.of([], [stage] * number).delta(epsilon)) < true
+
+
+def test_as_many_losses_as_the_limit_are_kept_apart() -> None:
+    """14 different stages have 2^14 losses, each kept as it is; those of 15 are spread over a grid of no more."""
+    stages = [Fraction(1, 3 + place) for place in range(15)]
+    losses, weights, infinite = privacy_loss._pure_losses(Composition.of([], stages[:14]).pure)
+    exact = np.zeros(1)
+    for stage in stages[:14]:
+        exact = np.add.outer(exact, [-float(stage), float(stage)]).ravel()
+    assert len(losses) == 2**14
+    assert np.sort(losses) == pytest.approx(np.sort(exact), abs=1e-13)
+    assert infinite == 0
+    on_grid, grid_weights, _ = privacy_loss._pure_losses(Composition.of([], stages).pure)
+    assert len(on_grid) <= 2**14
+    # Probabilities under both distributions of the pair are kept: P adds up to 1, and so does Q = P exp(-loss).
+    for at, chances in ((losses, weights), (on_grid, grid_weights)):
+        assert chances.sum() == pytest.approx(1.0, abs=1e-12)
+        assert (chances * np.exp(-at)).sum() == pytest.approx(1.0, abs=1e-8)
+
+
+@given(st.lists(st.integers(2, 60), min_size=15, max_size=15, unique=True), st.fractions(0, 3, max_denominator=100))
+@examples(10)
+def test_losses_on_a_grid_are_never_below_the_reference(denominators: list[int], epsilon: Fraction) -> None:
+    """15 different stages; the reference adds up all 2^15 losses, in floats with a margin."""
+    stages = [Fraction(1, denominator) for denominator in denominators]
+    losses, weights = np.zeros(1), np.ones(1)
+    for stage in stages:
+        higher = 1 / (1 + math.exp(-stage))
+        losses = np.add.outer(losses, [float(stage), -float(stage)]).ravel()
+        weights = np.multiply.outer(weights, [higher, 1 - higher]).ravel()
+    beyond = losses > float(epsilon)
+    true = math.fsum((weights[beyond] * -np.expm1(float(epsilon) - losses[beyond])).tolist())
+    bound = Composition.of([], stages).delta(epsilon)
+    assert true * (1 - 1e-12) <= bound <= true * (1 + 1e-3) + 1e-9
+
+
+def test_rare_losses_count_as_infinite() -> None:
+    """Of 2,000 stages the largest losses are rarer than 1e-40: their chance is in delta beyond every finite loss."""
+    stage, number = Fraction(1, 100), 2000
+    _, weights, infinite = privacy_loss._pure_losses(((stage, number),))
+    higher = 1 / (1 + (-ball(stage)).exp())
+    left_out = arb(1) - sum((ball(weight) for weight in weights.tolist()), arb(0))
+    assert len(weights) < number + 1
+    assert 0 < infinite < 1e-36
+    assert weights.min() >= 1e-40
+    assert abs(left_out) < ball(1e-9)
+    assert not ball(Composition(Fraction(0), ((stage, number),)).delta(stage * number - 1)) < higher**number
+
+
+def test_every_epsilon_leaves_a_delta_of_gaussian_noise() -> None:
+    """The true one is below all floats, and above 0; nor is a delta above 1."""
+    assert Composition.of([Fraction(1, 100)], []).delta(1000) > 0
+    assert Composition.of([], [Fraction(1)]).delta(1000) == 0
+    assert Composition.of([Fraction(4)], [Fraction(1)]).delta(-50) == 1.0
+    assert Composition.of([], [Fraction(1)]).delta(-50) == 1.0
+
+
+# what a delta allows
+
+
+@pytest.mark.parametrize(
+    ("distance", "pure"), [(0, [Fraction(1, 10)] * 30), (Fraction(1, 50), []), (Fraction(1, 7), [Fraction(1, 3)] * 2)]
+)
+def test_an_epsilon_is_the_least_one_in_billionths(distance: Fraction, pure: list[Fraction]) -> None:
+    """A billionth less has a larger delta."""
+    composition = Composition.of([Fraction(distance)], pure)
+    epsilon = composition.epsilon(DELTA)
+    assert (epsilon * 10**9).denominator == 1
+    assert composition.delta(epsilon) <= float(DELTA) < composition.delta(epsilon - Fraction(1, 10**9))
+
+
+def test_without_any_delta_to_spare_an_epsilon_is_the_sum() -> None:
+    """A single stage at a delta of 10^-12: a billionth less would need 5e-10."""
+    assert Composition.of([], [Fraction(1, 10)]).epsilon(Fraction(1, 10**12)) == Fraction(1, 10)
+
+
+@pytest.mark.parametrize("distance", [Fraction(1, 10**6), Fraction(400), Fraction(10_000)])
+def test_an_epsilon_is_found_for_small_and_large_distances(distance: Fraction) -> None:
+    """m of .001, 20 and 100: the reference allows it, and .001 less has a larger delta."""
+    epsilon = Composition.of([distance], []).epsilon(DELTA)
+    assert not ball(DELTA) < reference(distance, [], epsilon)
+    if epsilon > Fraction(1, 1000):
+        assert reference(distance, [], epsilon - Fraction(1, 1000)) > ball(DELTA)
+
+
+def test_a_delta_that_is_smaller_by_a_hair_is_not_exceeded() -> None:
+    """By a part in 10^10: the epsilon, or the noise, of the delta itself would exceed it."""
+    composition = Composition.of([Fraction(1, 50)], [Fraction(1, 10)])
+    epsilon = composition.epsilon(DELTA)
+    hair = Fraction(composition.delta(epsilon)) * (1 - Fraction(1, 10**10))
+    assert composition.epsilon(hair) > epsilon
+    part = gaussian_part(Fraction(1), DELTA, [Fraction(1, 10)])
+    hair = Fraction(Composition.of([part], [Fraction(1, 10)]).delta(1)) * (1 - Fraction(1, 10**10))
+    assert gaussian_part(Fraction(1), hair, [Fraction(1, 10)]) < part
+
+
+@pytest.mark.parametrize("pure", [[], [Fraction(1, 5)], [Fraction(1, 10)] * 4])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(2)])
+def test_the_part_of_gaussian_stages_is_the_largest(epsilon: Fraction, pure: list[Fraction]) -> None:
+    """In ten-millionths of the square of epsilon: the reference allows it, and the next one has too large a delta."""
+    part = gaussian_part(epsilon, DELTA, pure)
+    assert (part * 10**7 / epsilon**2).denominator == 1
+    assert not ball(DELTA) < reference(part, pure, epsilon)
+    assert Composition.of([part], pure).delta(epsilon) <= float(DELTA)
+    assert Composition.of([part + epsilon**2 / 10**7], pure).delta(epsilon) > float(DELTA)
+
+
+def test_gaussian_stages_have_no_part_or_all_of_it() -> None:
+    """Pure stages that take all of epsilon leave nothing; a delta of one half allows m = epsilon, the largest part."""
+    assert gaussian_part(Fraction(1), DELTA, [Fraction(1)]) == 0
+    assert gaussian_part(Fraction(1, 10), Fraction(1, 2), []) == Fraction(1, 100)
+
+
+def test_the_scale_of_a_distance_is_the_least() -> None:
+    """The pair of noise of that scale has at most the distance; a slightly smaller scale has more."""
+    for distance, sensitivity in ((Fraction(1, 17), 5), (Fraction(3, 1000), 4096), (Fraction(1), 700)):
+        scale = scale_at(distance, sensitivity)
+        assert gaussian_distance(scale, sensitivity) <= distance
+        assert gaussian_distance(math.nextafter(scale, 0.0), sensitivity) > distance
+    for distance in (Fraction(0), Fraction(-1)):
+        with pytest.raises(InputError, match="epsilon is too small"):
+            scale_at(distance, 1)
+
+
+def test_stages_are_composed_in_any_order() -> None:
+    """And nothing is in a composition from the beginning."""
+    one, other = Fraction(1, 10), Fraction(1, 7)
+    assert Composition.of([], [one, other, one]) == Composition.of([], [other, one, one])
+    assert Composition.of([], [one, other, one]).pure == ((one, 2), (other, 1))
+    assert Composition() == Composition.of([], [])
+    assert Composition().delta(0) == pytest.approx(0.0, abs=1e-300)

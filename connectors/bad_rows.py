@@ -39,7 +39,7 @@ SUFFIX = ".bad-rows"
 """Ends the name of the file of rows that were left out. No reader takes it for a log."""
 
 
-Where = Callable[[int], str]
+PlaceOfRow = Callable[[int], str]
 """From a row of a table (0 is the first) to its place in the file, for messages."""
 
 

@@ -116,16 +116,16 @@ def resolved(header: Sequence[str], columns: Mapping[str, str] | None) -> Column
     named_by_user = dict(columns or {})
     names = ColumnNames.of(named_by_user)
     recognised: dict[str, str] = {}
-    taken = set(named_by_user.values())
+    used_names = set(named_by_user.values())
     for role in ("case", "activity", "time"):
         if role in named_by_user or getattr(names, role) in header:
             continue
-        free = [name for name in candidates(header, role) if name not in taken]
+        free = [name for name in candidates(header, role) if name not in used_names]
         if len(free) == 1:
             recognised[role] = free[0]
-            taken.add(free[0])
+            used_names.add(free[0])
     if recognised and "resource" not in named_by_user and names.resource not in header:
-        free = [name for name in candidates(header, "resource") if name not in taken]
+        free = [name for name in candidates(header, "resource") if name not in used_names]
         if len(free) == 1:
             recognised["resource"] = free[0]
     return ColumnNames(**{**asdict(names), **recognised})

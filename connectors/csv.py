@@ -26,7 +26,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from connectors.bad_rows import BYTES, FIELDS, QUOTES, BadRows, Where
+from connectors.bad_rows import BYTES, FIELDS, QUOTES, BadRows, PlaceOfRow
 from connectors.columns import resolved, shape, typed
 from connectors.folders import joined, parts
 from connectors.formulas import guarded, unguarded
@@ -115,9 +115,9 @@ def read(path: Path, reading: Reading) -> EventLog:
 
     Errors are those of `connectors.frame.from_frame`, with file and line.
     """
-    dialects, frame, where = read_parts(path, reading)
+    dialects, frame, place_of = read_parts(path, reading)
     names = names_of_log([str(name) for name in frame.columns], reading)
-    log = from_frame(frame, names, reading, str(path), where)
+    log = from_frame(frame, names, reading, str(path), place_of)
     decimal_comma = any(dialect.separator != "," for dialect in dialects)
     return log.with_columns(
         case={name: typed(column, decimal_comma) for name, column in log.case_attributes.items()},
@@ -125,7 +125,7 @@ def read(path: Path, reading: Reading) -> EventLog:
     )
 
 
-def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[list[Dialect], pd.DataFrame, Where]:
+def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[list[Dialect], pd.DataFrame, PlaceOfRow]:
     """Return the dialects of all files, all rows, and the place of each row.
 
     Parameters
@@ -140,22 +140,22 @@ def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[lis
     files = parts(path, CSV)
     tables = [table(file, reading, check=check) for file in files]
     places = [_places(file, table) for file, table in zip(files, tables, strict=True)]
-    frame, where = joined([table.rows for table in tables], places)
-    return [table.dialect for table in tables], frame, where
+    frame, place_of = joined([table.rows for table in tables], places)
+    return [table.dialect for table in tables], frame, place_of
 
 
-def _places(path: Path, table: CsvTable) -> Where:
+def _places(path: Path, table: CsvTable) -> PlaceOfRow:
     """Return a function from row to file and line; it reads the file once more if it has to."""
     lines = table.lines
 
-    def where(row: int) -> str:
+    def place_of(row: int) -> str:
         nonlocal lines
         if lines is None:
             lines = array("q", (line for line, _ in _records(path, table.dialect)))
         line = lines[row] if row < len(lines) else row + 2
         return f"{path}: line {line}"
 
-    return where
+    return place_of
 
 
 def table(path: Path, reading: Reading, *, check: bool = True) -> CsvTable:

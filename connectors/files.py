@@ -71,8 +71,8 @@ def _renameat2(source: Path, target: Path) -> bool:
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return False
-    here, noreplace = -100, 1  # AT_FDCWD, RENAME_NOREPLACE of linux/fs.h
-    if call(here, os.fsencode(source), here, os.fsencode(target), noreplace) == 0:
+    current_folder, noreplace = -100, 1  # AT_FDCWD, RENAME_NOREPLACE of linux/fs.h
+    if call(current_folder, os.fsencode(source), current_folder, os.fsencode(target), noreplace) == 0:
         return True
     code = ctypes.get_errno()
     if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):

@@ -18,7 +18,7 @@ from models.eventlog import Column, EventLog
 if TYPE_CHECKING:
     import pandas as pd
 
-    from connectors.bad_rows import Where
+    from connectors.bad_rows import PlaceOfRow
 
 
 def parts(path: Path, suffixes: Sequence[str]) -> list[Path]:
@@ -38,7 +38,7 @@ def parts(path: Path, suffixes: Sequence[str]) -> list[Path]:
     )
 
 
-def joined(tables: Sequence[pd.DataFrame], where: Sequence[Where]) -> tuple[pd.DataFrame, Where]:
+def joined(tables: Sequence[pd.DataFrame], places: Sequence[PlaceOfRow]) -> tuple[pd.DataFrame, PlaceOfRow]:
     """Return one table of the rows of all tables, and the place of each row.
 
     All tables must have the same columns, in any order.
@@ -46,21 +46,21 @@ def joined(tables: Sequence[pd.DataFrame], where: Sequence[Where]) -> tuple[pd.D
     import pandas as pd
 
     if len(tables) == 1:
-        return tables[0], where[0]
+        return tables[0], places[0]
     first = set(tables[0].columns)
-    for table, place in zip(tables, where, strict=True):
+    for table, place_in_table in zip(tables, places, strict=True):
         if set(table.columns) != first:
             differing = ", ".join(sorted(repr(str(name)) for name in first.symmetric_difference(table.columns)))
             raise InputError(
-                f"{place(0).rpartition(':')[0]}: other columns than the first file of the folder ({differing})"
+                f"{place_in_table(0).rpartition(':')[0]}: other columns than the first file of the folder ({differing})"
             )
     ends = list(accumulate(len(table) for table in tables))
 
-    def at(row: int) -> str:
+    def place_of(row: int) -> str:
         file = int(np.searchsorted(ends, row, side="right"))
-        return where[file](row - (ends[file - 1] if file else 0))
+        return places[file](row - (ends[file - 1] if file else 0))
 
-    return pd.concat(tables, ignore_index=True), at
+    return pd.concat(tables, ignore_index=True), place_of
 
 
 def one_after_another(logs: Sequence[EventLog], folder: Path) -> EventLog:

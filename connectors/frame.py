@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors import bad_rows
-from connectors.bad_rows import BadRows, Fault, Where, fields_as_text
+from connectors.bad_rows import BadRows, Fault, PlaceOfRow, fields_as_text
 from connectors.columns import CASE_PREFIX, ColumnNames, as_text, constant_per_case, recognised_columns, resolved, shape
 from connectors.reading import Reading
 from connectors.time_columns import readable_times
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def from_frame(frame: pd.DataFrame, names: ColumnNames, reading: Reading, source: str, where: Where) -> EventLog:
+def from_frame(
+    frame: pd.DataFrame, names: ColumnNames, reading: Reading, source: str, place_of: PlaceOfRow
+) -> EventLog:
     """Group the rows of a table into cases, each in time order.
 
     Cases are in order of first appearance; `row` is the table's row.
@@ -38,7 +40,7 @@ def from_frame(frame: pd.DataFrame, names: ColumnNames, reading: Reading, source
         The user's statements about the file.
     source
         Name of the file, for messages.
-    where
+    place_of
         Place of a row.
 
     Raises
@@ -55,25 +57,25 @@ def from_frame(frame: pd.DataFrame, names: ColumnNames, reading: Reading, source
         raise NoEventsError(f"{source}: the log holds no events")
     owner = as_text(encode(frame[names.case]))
     activity = as_text(encode(frame[names.activity]))
-    time, faulty_times = readable_times(frame[names.time], names.time, reading, where)
+    time, faulty_times = readable_times(frame[names.time], names.time, reading, place_of)
     faults = [
         *_blank(owner, names.case, "case", bad_rows.NO_CASE),
         *_blank(activity, names.activity, "activity", bad_rows.NO_ACTIVITY),
         *faulty_times,
     ]
-    readable = _counted_out(faults, frame, bad, where)
+    readable = _counted_out(faults, frame, bad, place_of)
     if bad and (not reading.leaves_out or not readable.any()):
         raise bad.refused(len(frame) + lines_left_out)
     if not readable.all():
         kept_rows = np.flatnonzero(readable)
-        place_in_file = where
+        place_in_file = place_of
         frame = frame.loc[readable].reset_index(drop=True)
         time = time[readable]
         # Coded again: the values of rows that were left out are dropped.
         owner = as_text(encode(frame[names.case]))
         activity = as_text(encode(frame[names.activity]))
 
-        def where(row: int) -> str:
+        def place_of(row: int) -> str:
             return place_in_file(int(kept_rows[row]))
 
     parts = {names.case, names.activity, names.time, names.resource}
@@ -81,7 +83,7 @@ def from_frame(frame: pd.DataFrame, names: ColumnNames, reading: Reading, source
     resource = None
     if names.resource in frame.columns:
         resource = as_text(encode(frame[names.resource]))
-    return log_of(owner, activity, time, resource, attributes, where, lenient=reading.declared)
+    return log_of(owner, activity, time, resource, attributes, place_of, lenient=reading.declared)
 
 
 def names_of_log(header: Sequence[str], reading: Reading) -> ColumnNames:
@@ -99,7 +101,7 @@ def log_of(
     time: Ints,
     resource: Column | None,
     attributes: Mapping[str, Column],
-    where: Where,
+    place_of: PlaceOfRow,
     *,
     lenient: bool = False,
 ) -> EventLog:
@@ -111,7 +113,7 @@ def log_of(
         One entry per row; a log without resources has None.
     attributes
         All other columns.
-    where
+    place_of
         Place of a row.
     lenient
         If a case has two values of a `case:` attribute, keep the one that the column names last, instead of an
@@ -139,7 +141,7 @@ def log_of(
         time=time,
         resource=_taken(resource, order),
         row=row,
-        case_attributes=_case_attributes(attributes, order, starts, where, lenient=lenient),
+        case_attributes=_case_attributes(attributes, order, starts, place_of, lenient=lenient),
         event_attributes=event_attributes,
     )
 
@@ -182,8 +184,8 @@ def check_names(header: list[str], names: ColumnNames, source: str) -> None:
 
 
 def _missing(header: list[str], names: ColumnNames) -> dict[str, str]:
-    wanted = {"case": names.case, "activity": names.activity, "time": names.time}
-    return {role: name for role, name in wanted.items() if name not in header}
+    required = {"case": names.case, "activity": names.activity, "time": names.time}
+    return {role: name for role, name in required.items() if name not in header}
 
 
 def _check_header(header: list[str], source: str) -> None:
@@ -234,7 +236,7 @@ def _blank(column: Column, name: str, role: str, cause: str) -> list[Fault]:
 
 
 def _counted_out(
-    faults: Sequence[Fault], frame: pd.DataFrame, bad: BadRows, where: Where
+    faults: Sequence[Fault], frame: pd.DataFrame, bad: BadRows, place_of: PlaceOfRow
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return which rows can be read, and count the others, each for its first cause."""
     readable = np.ones(len(frame), dtype=np.bool_)
@@ -242,7 +244,7 @@ def _counted_out(
         for row in fault.rows[readable[fault.rows]].tolist():
             bad.add(
                 fault.cause,
-                lambda row=row: where(row),  # type: ignore[misc]
+                lambda row=row: place_of(row),  # type: ignore[misc]
                 lambda row=row: _row_as_text(frame, row),  # type: ignore[misc]
                 lambda fault=fault: fault.reason,  # type: ignore[misc]
             )
@@ -260,7 +262,7 @@ def _fields(frame: pd.DataFrame, row: int) -> list[tuple[Any, bool]]:
 
 
 def _case_attributes(
-    attributes: Mapping[str, Column], order: Ints | None, starts: Ints, where: Where, *, lenient: bool
+    attributes: Mapping[str, Column], order: Ints | None, starts: Ints, place_of: PlaceOfRow, *, lenient: bool
 ) -> dict[str, Column]:
     result = {}
     for name, column in attributes.items():
@@ -271,7 +273,7 @@ def _case_attributes(
             first = int(starts[varying])
             row = first if order is None else int(order[first])
             raise InputError(
-                f"{where(row)}: the case that begins here has two values of {name!r}; "
+                f"{place_of(row)}: the case that begins here has two values of {name!r}; "
                 f"a column that varies in a case may not be called {CASE_PREFIX}..."
             )
         result[name.removeprefix(CASE_PREFIX)] = lifted

@@ -72,8 +72,8 @@ def parts(columns: Mapping[str, Column], named_by_user: Mapping[str, str]) -> di
             guesses[role] = Guess(names[0], "a header of common exports")
 
     def free() -> dict[str, Column]:
-        taken = _taken(guesses)
-        return {name: column for name, column in columns.items() if name not in taken and column.values}
+        used_names = _taken(guesses)
+        return {name: column for name, column in columns.items() if name not in used_names and column.values}
 
     # The order matters: times are the surest, and an activity is recognised by how it changes in a case.
     if "time" not in guesses and (guess := _time(free())):

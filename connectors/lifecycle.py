@@ -70,12 +70,12 @@ def of_log(log: EventLog, lifecycle: Lifecycle, column: str, say: Callable[[str]
     steps = [transition_of(str(value)) for value in transitions.values] + [COMPLETE]
     step = np.array(steps, dtype=object)[transitions.codes]
     keep = np.isin(step, [START, COMPLETE] if lifecycle == "both" else [lifecycle])
-    others = Counter(step[~keep].tolist())
-    if others:
-        standard = sum(count for name, count in others.items() if name in STANDARD)
-        named = [f"{count} {name}" for name, count in sorted(others.items()) if name in STANDARD]
-        named += [f"{others.total() - standard} others"] if others.total() > standard else []
-        say(f"lifecycle = {lifecycle}: {others.total()} of {log.n_events} events left out ({', '.join(named)})")
+    left_out = Counter(step[~keep].tolist())
+    if left_out:
+        standard = sum(count for name, count in left_out.items() if name in STANDARD)
+        named = [f"{count} {name}" for name, count in sorted(left_out.items()) if name in STANDARD]
+        named += [f"{left_out.total() - standard} others"] if left_out.total() > standard else []
+        say(f"lifecycle = {lifecycle}: {left_out.total()} of {log.n_events} events left out ({', '.join(named)})")
     kept = log.select_events(keep, drop_empty=True)
     if kept.n_cases < log.n_cases:
         say(f"lifecycle = {lifecycle}: {log.n_cases - kept.n_cases} cases have no event left")

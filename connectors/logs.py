@@ -66,8 +66,8 @@ def kind_of_log(path: Path) -> str:
     if path.is_dir():
         kinds = {kind_of_log(file) for file in parts(path, READ)}
         if len(kinds) != 1:
-            what = "several kinds of logs" if kinds else f"no log ({', '.join(READ)})"
-            raise InputError(f"{path}: the folder holds {what}; name one file, or a folder of one kind")
+            contents = "several kinds of logs" if kinds else f"no log ({', '.join(READ)})"
+            raise InputError(f"{path}: the folder holds {contents}; name one file, or a folder of one kind")
         return kinds.pop()
     suffix = _suffix(path, READ)
     if not path.is_file():

@@ -219,16 +219,16 @@ def _checked(
         "event": [event_id for event_id, _, _ in events],
         "object": [object_id for object_id, _ in things],
     }
-    for what, ids in ids_of.items():
+    for kind, ids in ids_of.items():
         if len(set(ids)) != len(ids):
             place = next(place for place, object_id in enumerate(ids) if object_id in ids[:place])
-            raise InputError(f"{path}: {what} {place + 1} has the id of an earlier {what}")
+            raise InputError(f"{path}: {kind} {place + 1} has the id of an earlier {kind}")
     types = dict(things)
     numbers = {event[0]: place for place, event in enumerate(events)}
     for event, thing in pairs:
         if event not in numbers or thing not in types:
-            where = f"event {numbers[event] + 1}" if event in numbers else "a relation of no event"
-            raise InputError(f"{path}: {where}: names an object that is not in the log")
+            place_of_relation = f"event {numbers[event] + 1}" if event in numbers else "a relation of no event"
+            raise InputError(f"{path}: {place_of_relation}: names an object that is not in the log")
     if not events:
         raise NoEventsError(f"{path}: the log holds no events")
     return Objects(
@@ -337,10 +337,10 @@ def _of_sqlite(path: Path) -> Objects:
             _bound(base, path)
             _check_tables(base, path, _TABLES)
             kinds = base.execute("SELECT ocel_type, ocel_type_map FROM event_map_type").fetchall()
-            others = base.execute("SELECT ocel_type, ocel_type_map FROM object_map_type").fetchall()
+            object_types = base.execute("SELECT ocel_type, ocel_type_map FROM object_map_type").fetchall()
             # pm4py reads these tables later, without bounds of its own
             _check_tables(base, path, [f"event_{table}" for _, table in kinds])
-            _check_tables(base, path, [f"object_{table}" for _, table in others])
+            _check_tables(base, path, [f"object_{table}" for _, table in object_types])
             _check_tables(base, path, ["object_object"], needed=False)
             activities = dict(base.execute("SELECT ocel_id, ocel_type FROM event").fetchall())
             times: dict[str, Any] = {}
@@ -375,11 +375,11 @@ def _bound(base: sqlite3.Connection, path: Path) -> None:
     """Let a foreign file run nothing of its own, and no statement run forever."""
     base.execute("PRAGMA trusted_schema=OFF")
     base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_FIELD)
-    left = [(LEAST_STEPS + STEPS_PER_BYTE * path.stat().st_size) // _HEARTBEAT]
+    heartbeats_left = [(LEAST_STEPS + STEPS_PER_BYTE * path.stat().st_size) // _HEARTBEAT]
 
     def beat() -> int:
-        left[0] -= 1
-        return int(left[0] < 0)  # other than 0 ends the statement
+        heartbeats_left[0] -= 1
+        return int(heartbeats_left[0] < 0)  # other than 0 ends the statement
 
     base.set_progress_handler(beat, _HEARTBEAT)
 

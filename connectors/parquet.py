@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors.bad_rows import Where
+from connectors.bad_rows import PlaceOfRow
 from connectors.columns import recognised_columns, resolved
 from connectors.folders import joined, parts
 from connectors.frame import check_columns, check_names, flat_columns, from_frame, log_of, names_of_log
@@ -45,9 +45,9 @@ def read(path: Path, reading: Reading) -> EventLog:
     log_of_groups = read_row_groups(path, reading)
     if log_of_groups is not None:
         return log_of_groups
-    frame, where = read_parts(path, reading)
+    frame, place_of = read_parts(path, reading)
     names = names_of_log([str(name) for name in frame.columns], reading)
-    log = from_frame(frame, names, reading, str(path), where)
+    log = from_frame(frame, names, reading, str(path), place_of)
     del frame
     pa.default_memory_pool().release_unused()  # Arrow keeps what it read with, as much again as the log
     return log
@@ -160,7 +160,7 @@ class _Coded:
         return Column(codes, tuple(self._code_of_text))
 
 
-def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[pd.DataFrame, Where]:
+def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[pd.DataFrame, PlaceOfRow]:
     """Return all rows of the file or of the folder's files, and the place of each row.
 
     Parameters
@@ -173,7 +173,7 @@ def read_parts(path: Path, reading: Reading, *, check: bool = True) -> tuple[pd.
         Whether columns of case, activity and time are required.
     """
     files = parts(path, (".parquet",))
-    places: list[Where] = [lambda row, file=file: f"{file}: row {row + 1}" for file in files]  # type: ignore[misc]
+    places: list[PlaceOfRow] = [lambda row, file=file: f"{file}: row {row + 1}" for file in files]  # type: ignore[misc]
     return joined([_table(file, reading, check) for file in files], places)
 
 

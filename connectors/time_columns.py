@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from connectors import bad_rows, dates
-from connectors.bad_rows import Fault, Where
+from connectors.bad_rows import Fault, PlaceOfRow
 from connectors.columns import shape
 from connectors.reading import Reading, UndeclaredError
 from connectors.times import SECOND, ZonelessError, parser, zone
@@ -31,7 +31,7 @@ _NO_TIME = bad_rows.TIME, dates.NO_TIME
 """Cause and reason of a text that is not a time: one object, since all texts of a column may have it at first."""
 
 
-def times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> Ints:
+def times(series: pd.Series[Any], name: str, reading: Reading, place_of: PlaceOfRow) -> Ints:
     """Return the time column in ns since 1970-01-01 UTC.
 
     Parameters
@@ -42,7 +42,7 @@ def times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> 
         Its name, for messages.
     reading
         How times are read.
-    where
+    place_of
         Returns the place of a row, for messages.
 
     Raises
@@ -50,13 +50,15 @@ def times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> 
     InputError
         A time cannot be read.
     """
-    instants, faults = readable_times(series, name, reading, where)
+    instants, faults = readable_times(series, name, reading, place_of)
     for fault in faults:
-        raise InputError(f"{where(int(fault.rows[0]))}{fault.reason}")
+        raise InputError(f"{place_of(int(fault.rows[0]))}{fault.reason}")
     return instants
 
 
-def readable_times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> tuple[Ints, list[Fault]]:
+def readable_times(
+    series: pd.Series[Any], name: str, reading: Reading, place_of: PlaceOfRow
+) -> tuple[Ints, list[Fault]]:
     """Return the time column in ns, and the rows whose time cannot be read.
 
     Parameters
@@ -67,7 +69,7 @@ def readable_times(series: pd.Series[Any], name: str, reading: Reading, where: W
         Its name, for messages.
     reading
         The user's statements about the file.
-    where
+    place_of
         Place of a row.
 
     Returns
@@ -90,19 +92,19 @@ def readable_times(series: pd.Series[Any], name: str, reading: Reading, where: W
         missing, bad_rows.NO_TIME, f": no {name}; every event needs one (another column: --columns time=...)"
     )
     if isinstance(series.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(series):
-        instants, unreadable = _from_datetimes(series, name, reading.timezone, where)
+        instants, unreadable = _from_datetimes(series, name, reading.timezone, place_of)
     elif pd.api.types.is_timedelta64_dtype(series):
         instants, unreadable = _from_durations(series, name)
     elif unit is not None:
         instants, unreadable = _from_counts(series, name, UNITS[unit])
     else:
-        instants, unreadable = _TimeTexts(series, name, reading, where).read(form)
+        instants, unreadable = _TimeTexts(series, name, reading, place_of).read(form)
     return instants, faults + unreadable
 
 
-def zoneless(where: str, name: str) -> InputError:
+def zoneless(place: str, name: str) -> InputError:
     """Return the error for a time without a zone."""
-    return InputError(f"{where}: {name} has no time zone; name the zone of the log with --timezone")
+    return InputError(f"{place}: {name} has no time zone; name the zone of the log with --timezone")
 
 
 def _unit_and_format(reading: Reading) -> tuple[str | None, str | None]:
@@ -120,10 +122,12 @@ def _unit_and_format(reading: Reading) -> tuple[str | None, str | None]:
     return unit, form
 
 
-def _from_datetimes(series: pd.Series[Any], name: str, timezone: str | None, where: Where) -> tuple[Ints, list[Fault]]:
+def _from_datetimes(
+    series: pd.Series[Any], name: str, timezone: str | None, place_of: PlaceOfRow
+) -> tuple[Ints, list[Fault]]:
     """Convert datetimes as `models.instants.of_datetimes` does, but report each unreadable row."""
     if series.dt.tz is None and timezone is None:
-        raise zoneless(where(0), name)
+        raise zoneless(place_of(0), name)
     moments = in_utc(series, zone(timezone))
     first, end = np.datetime64(f"{FIRST_YEAR:04}", "Y"), np.datetime64(f"{LAST_YEAR + 1:04}", "Y")
     outside = (moments < first) | (moments >= end)
@@ -179,8 +183,8 @@ class _TimeTexts:
     text.
     """
 
-    def __init__(self, series: pd.Series[Any], name: str, reading: Reading, where: Where) -> None:
-        self.name, self.reading, self.where = name, reading, where
+    def __init__(self, series: pd.Series[Any], name: str, reading: Reading, place_of: PlaceOfRow) -> None:
+        self.name, self.reading, self.place_of = name, reading, place_of
         column = Column.encode(series.tolist())
         self.codes = column.codes
         self.texts = [text if isinstance(text, str) else str(text) for text in column.values]
@@ -195,7 +199,7 @@ class _TimeTexts:
     def read(self, form: str | None) -> tuple[Ints, list[Fault]]:
         """Return the instants by a format; without one by the reading that holds for the column."""
         if form is None and self.reading.declared:
-            raise UndeclaredError(self.where(0).rpartition(":")[0], ["--time-format"])
+            raise UndeclaredError(self.place_of(0).rpartition(":")[0], ["--time-format"])
         if form in (dates.EXCEL, dates.EXCEL_1904):
             self._read_excel_days(form)
         elif form == dates.ISO:
@@ -341,7 +345,7 @@ class _TimeTexts:
         mixed = f"{rows_with} of the times have a zone and {rows_without} have none"
         if self.reading.timezone is None:
             if not rows_with and not self.reading.declared:
-                raise zoneless(self.where(self._first_row(int(without[0]))), self.name)
+                raise zoneless(self.place_of(self._first_row(int(without[0]))), self.name)
             reason = f"has no time zone; name the zone of the log with --timezone ({mixed})"
             self.unreadable.update(dict.fromkeys(without.tolist(), (bad_rows.ZONELESS, reason)))
         elif rows_with:
@@ -365,5 +369,5 @@ class _TimeTexts:
         return int(np.argmax(self.codes == code))
 
     def _refusal(self, code: int, reason: str) -> InputError:
-        place = self.where(self._first_row(code))
+        place = self.place_of(self._first_row(code))
         return InputError(f"{place}: {self.name} {reason}; its shape is {shape(self.texts[code])!r}")

@@ -191,10 +191,10 @@ def read_generally(path: Path, names: ColumnNames, timezone: str | None = None, 
     collector = Collector(path, names, timezone, bad)
     take, passed = taker(collector, names.time), 0
     for chunk in tags(path):
-        left = iter(chunk)
+        tags_left = iter(chunk)
         try:
-            take(left)
+            take(tags_left)
         except (ValueError, OverflowError) as error:
-            raise refusal(error, path, line_of(path, passed + len(chunk) - length_hint(left) - 1)) from None
+            raise refusal(error, path, line_of(path, passed + len(chunk) - length_hint(tags_left) - 1)) from None
         passed += len(chunk)
     return collector.log()

@@ -45,9 +45,9 @@ CONVERT: dict[str, Callable[[str], Any]] = {
 }
 
 
-def lacking(where: str, name: str) -> str:
+def lacking(place: str, name: str) -> str:
     """Return the message for a trace or event without a required attribute."""
-    return f"{where}: no {name}; every trace and event needs one (name other columns with --columns)"
+    return f"{place}: no {name}; every trace and event needs one (name other columns with --columns)"
 
 
 class _Index(dict[str, int]):
@@ -187,13 +187,13 @@ class Collector:
         names = self.names
         # Times first: errors about them are reported before those about other attributes.
         time = self._times(n_events)
-        by_case = self._dense(self.case_columns, n_cases, self._where_case, self.unread_cases)
-        by_event = self._dense(self.event_columns, n_events, self._where, self.unread_events)
+        by_case = self._dense(self.case_columns, n_cases, self._case_place, self.unread_cases)
+        by_event = self._dense(self.event_columns, n_events, self._event_place, self.unread_events)
         activity = self._complete(
             by_event.pop(names.activity, None),
             n_events,
             names.activity,
-            self._where,
+            self._event_place,
             (self.unread_events, bad_rows.NO_ACTIVITY),
         )
         case_ids = self._case_ids(by_case.pop(names.trace_name, None), n_cases)
@@ -224,11 +224,11 @@ class Collector:
         keep_event = np.repeat(keep_case, log.lengths)
         unread = [event for event in sorted(self.unread_events) if keep_event[event]]
         for case, cause in sorted(self.unread_cases.items()):
-            self._count_bad(cause, self._where_case(case), f"{log.lengths[case]} events")
+            self._count_bad(cause, self._case_place(case), f"{log.lengths[case]} events")
         for event in unread:
             fields = [f"{name}={column.decode()[event]}" for name, column in log.event_attributes.items()]
             shown = fields_as_text([log.activity.decode()[event], *fields])
-            self._count_bad(self.unread_events[event], self._where(event), shown)
+            self._count_bad(self.unread_events[event], self._event_place(event), shown)
         keep_event[unread] = False
         kept = log.select_events(keep_event)
         emptied = (kept.lengths == 0) & (log.lengths > 0)  # a trace that never had events stays
@@ -245,21 +245,21 @@ class Collector:
         begin = np.frombuffer(self.starts, dtype=np.int64)
         return np.append(begin, self.events)
 
-    def _where(self, row: int) -> str:
+    def _event_place(self, row: int) -> str:
         starts = self._starts()
         case = int(np.searchsorted(starts, row, side="right")) - 1
         return f"{self.path}: trace {case + 1}, event {row - int(starts[case]) + 1}"
 
-    def _where_case(self, case: int) -> str:
+    def _case_place(self, case: int) -> str:
         return f"{self.path}: trace {case + 1}"
 
     def _times(self, events: int) -> Ints:
         timed = np.frombuffer(self.timed, dtype=np.int32)
         counts = np.bincount(timed, minlength=events)
-        self._once(counts, self.names.time, self._where, self.unread_events)
+        self._once(counts, self.names.time, self._event_place, self.unread_events)
         if counts.min() < 1:
             if self.bad is None:
-                raise InputError(lacking(self._where(int(np.argmin(counts))), self.names.time))
+                raise InputError(lacking(self._event_place(int(np.argmin(counts))), self.names.time))
             for event in np.flatnonzero(counts < 1).tolist():
                 self.unread_events.setdefault(event, bad_rows.NO_TIME)
         times = np.frombuffer(self.time, dtype=np.int64)
@@ -277,11 +277,11 @@ class Collector:
         ahead = minutes[np.frombuffer(self.offset, dtype=np.int32)]
         return cast(Codes, ahead if self.bad is None else self._at_events(ahead, events))
 
-    def _once(self, counts: Ints, key: str, where: Callable[[int], str], unread: dict[int, str]) -> None:
+    def _once(self, counts: Ints, key: str, place_of: Callable[[int], str], unread: dict[int, str]) -> None:
         if counts.max(initial=0) <= 1:
             return
         if self.bad is None:
-            raise InputError(f"{where(int(np.argmax(counts > 1)))}: attribute {key!r} appears twice")
+            raise InputError(f"{place_of(int(np.argmax(counts > 1)))}: attribute {key!r} appears twice")
         for row in np.flatnonzero(counts > 1).tolist():
             unread.setdefault(row, bad_rows.REPEATED)
 
@@ -289,7 +289,7 @@ class Collector:
         self,
         sparse: Mapping[tuple[str, str], Sparse],
         size: int,
-        where: Callable[[int], str],
+        place_of: Callable[[int], str],
         unread: dict[int, str],
     ) -> dict[str, Column]:
         """Return one dense column per key, and merge the columns of a key that has several types.
@@ -300,19 +300,19 @@ class Collector:
         for (key, _), part in sparse.items():
             if part.kind not in CONVERT:
                 continue
-            self._once(np.bincount(part.rows, minlength=size), key, where, unread)
+            self._once(np.bincount(part.rows, minlength=size), key, place_of, unread)
             if self.bad is not None:
                 _mark_invalid(part, unread)
                 column = part.column(size, lambda text, kind=part.kind: _converted_or_none(text, kind))  # type: ignore[misc]
             else:
-                column = _column(part, key, size, where)
+                column = _column(part, key, size, place_of)
             if key not in result:
                 result[key] = column
                 continue
             both = np.flatnonzero((result[key].codes >= 0) & (column.codes >= 0)).tolist()
             if self.bad is not None:
                 unread.update({row: bad_rows.REPEATED for row in both if row not in unread})
-            result[key] = _merged(result[key], column, key, where, twice=self.bad is not None)
+            result[key] = _merged(result[key], column, key, place_of, twice=self.bad is not None)
         return result
 
     def _complete(
@@ -320,7 +320,7 @@ class Collector:
         column: Column | None,
         size: int,
         key: str,
-        where: Callable[[int], str],
+        place_of: Callable[[int], str],
         lacks: tuple[dict[int, str], str],
     ) -> Column:
         """Return the column as text, if each row has a value that is not empty.
@@ -329,12 +329,12 @@ class Collector:
         left out.
         """
         text = as_text(column or Column(np.full(size, MISSING, dtype=np.int32), ()))
-        is_case_id = key == self.names.trace_name and where == self._where_case  # blanks are not a case id
+        is_case_id = key == self.names.trace_name and place_of == self._case_place  # blanks are not a case id
         shown = [value.strip() if is_case_id else value for value in text.values]
         empty = [code for code, value in enumerate(shown) if not value]
         bad = np.flatnonzero((text.codes < 0) | np.isin(text.codes, empty))
         if len(bad) and self.bad is None:
-            raise InputError(lacking(where(int(bad[0])), key))
+            raise InputError(lacking(place_of(int(bad[0])), key))
         unread, cause = lacks
         for row in bad.tolist():
             unread.setdefault(row, cause)
@@ -342,13 +342,13 @@ class Collector:
 
     def _case_ids(self, column: Column | None, cases: int) -> tuple[str, ...]:
         lacks = self.unread_cases, bad_rows.NO_CASE
-        names = self._complete(column, cases, self.names.trace_name, self._where_case, lacks)
+        names = self._complete(column, cases, self.names.trace_name, self._case_place, lacks)
         counts = np.bincount(names.codes[names.codes >= 0], minlength=1)
         if counts.max() > 1:
             same = np.flatnonzero(names.codes == np.argmax(counts > 1))
             if self.bad is None:
                 raise InputError(
-                    f"{self._where_case(int(same[1]))}: has the {self.names.trace_name} of trace {same[0] + 1}; "
+                    f"{self._case_place(int(same[1]))}: has the {self.names.trace_name} of trace {same[0] + 1}; "
                     "a case id appears once"
                 )
             self._mark_repeated(names)
@@ -367,17 +367,17 @@ class Collector:
         for key in [key for key in by_event if key.startswith(CASE_PREFIX)]:
             lifted, varying = constant_per_case(by_event.pop(key), starts)
             if varying is not None and self.bad is None:
-                raise InputError(f"{self._where_case(varying)}: its events disagree about {key!r}")
+                raise InputError(f"{self._case_place(varying)}: its events disagree about {key!r}")
             by_case.setdefault(key.removeprefix(CASE_PREFIX), lifted)
 
 
-def _column(part: Sparse, key: str, size: int, where: Callable[[int], str]) -> Column:
+def _column(part: Sparse, key: str, size: int, place_of: Callable[[int], str]) -> Column:
     convert = CONVERT[part.kind]
     try:
         return part.column(size, convert)
     except (ValueError, OverflowError):
         row = int(part.rows[np.argmax(part.codes == _first_bad(part, convert))])
-        raise InputError(f"{where(row)}: {key} is not a valid {part.kind}") from None
+        raise InputError(f"{place_of(row)}: {key} is not a valid {part.kind}") from None
 
 
 def _first_bad(part: Sparse, convert: Callable[[str], Any]) -> int:
@@ -403,9 +403,9 @@ def _converted_or_none(text: str, kind: str) -> Any:
         return None
 
 
-def _merged(first: Column, second: Column, key: str, where: Callable[[int], str], *, twice: bool = False) -> Column:
+def _merged(first: Column, second: Column, key: str, place_of: Callable[[int], str], *, twice: bool = False) -> Column:
     both = np.flatnonzero((first.codes >= 0) & (second.codes >= 0))
     if len(both) and not twice:
-        raise InputError(f"{where(int(both[0]))}: attribute {key!r} appears twice")
+        raise InputError(f"{place_of(int(both[0]))}: attribute {key!r} appears twice")
     pairs = zip(first.decode(), second.decode(), strict=True)
     return Column.encode(second_value if first_value is None else first_value for first_value, second_value in pairs)

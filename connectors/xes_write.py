@@ -50,7 +50,9 @@ class Texts(NamedTuple):
         return np.diff(self.begin)
 
 
-def traces(heads: Texts, starts: Ints, shown: Texts, which: Ints, times: Bytes, when: Ints, end: bytes) -> bytes:
+def traces(
+    heads: Texts, starts: Ints, shown: Texts, text_of_event: Ints, times: Bytes, when: Ints, end: bytes
+) -> bytes:
     """Return the bytes of some traces: head, events and `end` of each.
 
     Parameters
@@ -59,24 +61,24 @@ def traces(heads: Texts, starts: Ints, shown: Texts, which: Ints, times: Bytes, 
         Lines of each trace before its events.
     starts
         int64[C + 1], first event of each trace.
-    shown, which
+    shown, text_of_event
         The distinct events without their times, and the number of each event's.
     times, when
         uint8[T, width], the line of each distinct time, and the number of each event's.
     end
         Last line of a trace.
     """
-    n_traces, n_events = len(starts) - 1, len(which)
-    bytes_of_events = int(shown.lengths()[which].sum()) + times.shape[1] * n_events
+    n_traces, n_events = len(starts) - 1, len(text_of_event)
+    bytes_of_events = int(shown.lengths()[text_of_event].sum()) + times.shape[1] * n_events
     size = len(heads.flat) + bytes_of_events + len(end) * n_traces
     out = np.empty(size, dtype=np.uint8)
-    _lay_out(heads, starts, shown, which, times, when, np.frombuffer(bytearray(end), dtype=np.uint8), out)
+    _lay_out(heads, starts, shown, text_of_event, times, when, np.frombuffer(bytearray(end), dtype=np.uint8), out)
     return out.tobytes()
 
 
 @kernel
 def _lay_out(
-    heads: Texts, starts: Ints, shown: Texts, which: Ints, times: Bytes, when: Ints, end: Bytes, out: Bytes
+    heads: Texts, starts: Ints, shown: Texts, text_of_event: Ints, times: Bytes, when: Ints, end: Bytes, out: Bytes
 ) -> None:
     at = 0
     for trace in range(len(starts) - 1):
@@ -84,7 +86,7 @@ def _lay_out(
             out[at] = heads.flat[k]
             at += 1
         for event in range(starts[trace], starts[trace + 1]):
-            for k in range(shown.begin[which[event]], shown.begin[which[event] + 1]):
+            for k in range(shown.begin[text_of_event[event]], shown.begin[text_of_event[event] + 1]):
                 out[at] = shown.flat[k]
                 at += 1
             for k in range(times.shape[1]):
@@ -143,10 +145,14 @@ def write(log: EventLog, path: Path, privacy: Privacy = None, time_basis: str | 
 
 
 def _check_names(log: EventLog) -> None:
-    taken = [name for name in log.case_attributes if name == "concept:name"]
-    taken += [name for name in log.event_attributes if name in ("concept:name", "time:timestamp", "org:resource")]
-    if taken:
-        raise InputError(f"attribute {taken[0]!r} cannot be written: XES needs that name for the log's own column")
+    reserved_names = [name for name in log.case_attributes if name == "concept:name"]
+    reserved_names += [
+        name for name in log.event_attributes if name in ("concept:name", "time:timestamp", "org:resource")
+    ]
+    if reserved_names:
+        raise InputError(
+            f"attribute {reserved_names[0]!r} cannot be written: XES needs that name for the log's own column"
+        )
 
 
 def _head(log: EventLog, privacy: Privacy, time_basis: str | None) -> Iterator[str]:
@@ -204,7 +210,7 @@ def _traces(log: EventLog) -> Iterator[bytes]:
     if attribute_lines:
         attributes = ["".join(lines) for lines in zip(*attribute_lines, strict=True)]
     heads = _heads(log.case_ids, attributes)
-    shown, which = _events(log)
+    shown, text_of_event = _events(log)
     fraction, starts, texts = fraction_digits(log.time), log.starts, Texts.of(shown)
     before, after = b'\t\t\t<date key="time:timestamp" value="', b'"/>\n\t\t</event>\n'
     for first in range(0, log.n_cases, _TRACES):
@@ -214,7 +220,9 @@ def _traces(log: EventLog) -> Iterator[bytes]:
         moments, when = np.unique(log.time[low:high], return_inverse=True)
         times = isoformat_rows(moments, fraction, before, after)
         some_heads = Texts.of(heads[first:last])
-        yield traces(some_heads, starts[first : last + 1] - low, texts, which[low:high], times, when, _TRACE_END)
+        yield traces(
+            some_heads, starts[first : last + 1] - low, texts, text_of_event[low:high], times, when, _TRACE_END
+        )
 
 
 def _heads(names: Sequence[str], attributes: Sequence[str]) -> list[bytes]:

@@ -50,14 +50,14 @@ def compiled(schema: str, references: Mapping[str, str], reader: str | None = No
         for text in references.values():
             fastavro.parse_schema(json.loads(text), named)
         writer = fastavro.parse_schema(json.loads(schema), named)
-        wanted = None if reader is None else fastavro.parse_schema(json.loads(reader), {})
+        reader_schema = None if reader is None else fastavro.parse_schema(json.loads(reader), {})
     except Exception:  # noqa: BLE001  # the library raises KeyError, TypeError and its own errors for an invalid schema
         raise Poison("bad_schema") from None
 
     def decode(body: bytes) -> Any:
         stream = io.BytesIO(body)
         try:
-            value = fastavro.schemaless_reader(stream, writer, wanted)
+            value = fastavro.schemaless_reader(stream, writer, reader_schema)
         except Exception:  # noqa: BLE001  # EOFError, IndexError, UnicodeDecodeError ...: any error that the bytes cause
             raise Poison("body") from None
         if stream.tell() != len(body):

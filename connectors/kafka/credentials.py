@@ -60,11 +60,11 @@ class Credentials(BaseModel):
         return None if path is None else _text(path, f"{self.table}.{name}_file")
 
 
-def _text(path: Path, where: str) -> str:
-    """Read a secret's file; InputError, which names the setting `where`, if it cannot be read."""
+def _text(path: Path, setting: str) -> str:
+    """Read a secret's file; InputError, which names `setting`, if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise InputError(f"{where}: {path} cannot be read ({error.strerror})") from None
+        raise InputError(f"{setting}: {path} cannot be read ({error.strerror})") from None
     except ValueError:
-        raise InputError(f"{where}: {path} is not UTF-8 text") from None
+        raise InputError(f"{setting}: {path} is not UTF-8 text") from None

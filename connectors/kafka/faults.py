@@ -99,14 +99,17 @@ def _passes(error: Exception) -> bool:
 def _explain(error: Exception, source: Source) -> str:
     from kafka import errors
 
-    where = f"broker {source.bootstrap}"
+    broker = f"broker {source.bootstrap}"
     if isinstance(error, (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError)):
-        return f"{where}: refuses the credentials of source.security"
+        return f"{broker}: refuses the credentials of source.security"
     if isinstance(error, (errors.KafkaConnectionError, errors.KafkaTimeoutError)):
-        return f"{where}: no broker answers us ({type(error).__name__}); check source.bootstrap and source.security"
+        return f"{broker}: no broker answers us ({type(error).__name__}); check source.bootstrap and source.security"
     if _forbidden(error):
-        what = type(error).__name__
-        return f"{where}: does not allow this ({what}); `veilstream topics acls` prints the permissions that are needed"
+        error_name = type(error).__name__
+        return (
+            f"{broker}: does not allow this ({error_name}); "
+            "`veilstream topics acls` prints the permissions that are needed"
+        )
     if _passes(error):
-        return f"{where}: is not ready ({type(error).__name__}); try again"
-    return f"{where}: {type(error).__name__}"
+        return f"{broker}: is not ready ({type(error).__name__}); try again"
+    return f"{broker}: {type(error).__name__}"

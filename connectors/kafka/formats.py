@@ -163,12 +163,12 @@ MakeEvents = Callable[[SourceMessage, Any, Callable[[], Any]], list[SourceEvent]
 """From a record, its decoded value and a function that decodes its key, to its events."""
 
 
-def _compilers(wanted: str, reader_schema: Path | None) -> dict[SchemaType, Any]:
+def _compilers(source_format: str, reader_schema: Path | None) -> dict[SchemaType, Any]:
     """Choose the compilers of the schemas that a format may meet; a table change comes in any of them."""
-    chosen = (TYPES[wanted],) if wanted in TYPES else tuple(TYPES.values())
+    chosen = (TYPES[source_format],) if source_format in TYPES else tuple(TYPES.values())
     for kind in chosen:
         for module in _MODULES[kind]:
-            require_library(module, f'source.format = "{wanted}"')
+            require_library(module, f'source.format = "{source_format}"')
     reader = None if reader_schema is None else json_text(reader_schema)
     if reader is not None and not avro.is_schema(reader):
         raise InputError(f"source.reader_schema: {reader_schema} is not an Avro schema")
@@ -237,9 +237,9 @@ def _by_columns(schema: Schema) -> MakeEvents:
     return make
 
 
-def _attributes(body: Any, wanted: Iterable[str]) -> dict[str, dict[str, Any]] | None:
+def _attributes(body: Any, names: Iterable[str]) -> dict[str, dict[str, Any]] | None:
     result: dict[str, dict[str, Any]] = {}
-    for name in wanted:
+    for name in names:
         for level, column in (("case", CASE_PREFIX + name), ("event", name)):
             value = attribute_of(find(body, column))
             if value is not None:

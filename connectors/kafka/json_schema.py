@@ -41,8 +41,8 @@ def compiled(schema: str, references: Mapping[str, str]) -> Callable[[bytes], An
         kind = validator_for(body, default=jsonschema.Draft7Validator)
         kind.check_schema(body)
         make_resource = DRAFT7.create_resource
-        others = [(name, make_resource(json.loads(text))) for name, text in references.items()]
-        validator = kind(body, registry=Registry().with_resources(others))
+        references_as_resources = [(name, make_resource(json.loads(text))) for name, text in references.items()]
+        validator = kind(body, registry=Registry().with_resources(references_as_resources))
         validator.is_valid({})  # a reference that nothing answers shows here, or at a record
     except Exception:  # noqa: BLE001  # SchemaError, Unresolvable, ValueError, RecursionError: no usable schema
         raise Poison("bad_schema") from None

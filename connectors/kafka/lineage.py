@@ -149,10 +149,10 @@ class LogClient:
         with self._lock:
             self._close()
 
-    def _offsets(self, places: Collection[Place], which: Any) -> dict[Place, int]:
+    def _offsets(self, places: Collection[Place], specification: Any) -> dict[Place, int]:
         from kafka import TopicPartition
 
-        specifications = {TopicPartition(*place): which for place in places}
+        specifications = {TopicPartition(*place): specification for place in places}
         with self._lock:
             answers = self._run(lambda admin: admin.list_partition_offsets(specifications))
         return {(partition.topic, partition.partition): int(answer.offset) for partition, answer in answers.items()}
@@ -180,8 +180,8 @@ class LogClient:
                 if not isinstance(error, errors.RetriableError):
                     raise fault(error, self._source) from None
                 if time.monotonic() > deadline:
-                    where = f"broker {self._source.bootstrap}"
-                    raise UnavailableError(f"{where}: no broker answers us ({type(error).__name__})") from None
+                    broker = f"broker {self._source.bootstrap}"
+                    raise UnavailableError(f"{broker}: no broker answers us ({type(error).__name__})") from None
             time.sleep(0.2)
 
     def _close(self) -> None:

@@ -218,18 +218,18 @@ class _Rule:
     resource: Callable[[Callable[[str], Any]], Any] | None
 
     def matches(self, record: MappedRecord) -> bool:
-        wanted, change = self.mapping, record.change
-        if wanted.topic and record.message.topic not in wanted.topic:
+        mapping, change = self.mapping, record.change
+        if mapping.topic and record.message.topic not in mapping.topic:
             return False
         if change is not None and not self._takes(change):
             return False
-        return all(_is_one(record.get(path), value) for path, value in wanted.where.items())
+        return all(_is_one(record.get(path), value) for path, value in mapping.where.items())
 
     def _takes(self, change: debezium.RowChange) -> bool:
-        wanted = self.mapping
-        if wanted.table and not set(wanted.table) & set(change.tables):
+        mapping = self.mapping
+        if mapping.table and not set(mapping.table) & set(change.tables):
             return False
-        return change.op in (wanted.op or (_CHANGES if wanted.column else _ROWS))
+        return change.op in (mapping.op or (_CHANGES if mapping.column else _ROWS))
 
     def events(self, record: MappedRecord) -> Iterator[SourceEvent]:
         if not self.mapping.column or record.change is None:
@@ -331,12 +331,12 @@ def _digest(mapping: EventMapping) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _is_one(value: Any, wanted: Scalar | tuple[Scalar, ...]) -> bool:
-    return any(value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in _listed(wanted))
+def _is_one(value: Any, choices: Scalar | tuple[Scalar, ...]) -> bool:
+    return any(value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in _listed(choices))
 
 
-def _listed(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    return wanted if isinstance(wanted, tuple) else (wanted,)
+def _listed(choices: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    return choices if isinstance(choices, tuple) else (choices,)
 
 
 def case_name(value: Any) -> str:

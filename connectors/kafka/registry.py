@@ -130,14 +130,14 @@ class RegistryOptions(Credentials):
         return {"bearer.auth.token": self.secret("token") or "", "bearer.auth.logical.cluster": ""}
 
 
-def require_library(module: str, what: str) -> None:
+def require_library(module: str, feature: str) -> None:
     """Raise InputError with the line to type if an optional library is missing."""
     import importlib
 
     try:
         importlib.import_module(module)
     except ImportError:
-        raise InputError(f"{what} needs the extra `registry`: pip install 'veilstream[registry]'") from None
+        raise InputError(f"{feature} needs the extra `registry`: pip install 'veilstream[registry]'") from None
 
 
 def schema_id(value: bytes) -> int:

@@ -148,22 +148,22 @@ def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
             client.close()
 
 
-def create(client: Any, wanted: Sequence[TopicPlan], source: Source) -> list[str]:
+def create(client: Any, planned_topics: Sequence[TopicPlan], source: Source) -> list[str]:
     """Create missing topics and return their names. Existing ones are never changed (`check` reports differences).
 
     Parameters
     ----------
     client
         The admin client.
-    wanted
+    planned_topics
         The topics, with their partitions and settings.
     source
         The configuration of the source.
     """
     from kafka.admin import NewTopic
 
-    counts = _counts(client, [plan.name for plan in wanted])
-    missing = [plan for plan in wanted if counts[plan.name] is None]
+    counts = _counts(client, [plan.name for plan in planned_topics])
+    missing = [plan for plan in planned_topics if counts[plan.name] is None]
     new = [
         NewTopic(plan.name, plan.partitions or -1, source.replication, topic_configs=dict(plan.config))
         for plan in missing
@@ -173,14 +173,14 @@ def create(client: Any, wanted: Sequence[TopicPlan], source: Source) -> list[str
     return [plan.name for plan in missing]
 
 
-def check(client: Any, wanted: Sequence[TopicPlan]) -> list[TopicProblem]:
+def check(client: Any, planned_topics: Sequence[TopicPlan]) -> list[TopicProblem]:
     """Return what is wrong: missing topics, other numbers of partitions or settings, and what we may not look at.
 
     A missing permission never counts as a passed check.
     """
     problems: list[TopicProblem] = []
     counts: dict[str, int] = {}
-    for plan in wanted:
+    for plan in planned_topics:
         try:
             count = _counts(client, [plan.name])[plan.name]
         except VeilstreamError as error:
@@ -192,7 +192,7 @@ def check(client: Any, wanted: Sequence[TopicPlan]) -> list[TopicProblem]:
             problems.append(TopicProblem(text, fatal=not plan.optional))
         else:
             counts[plan.name] = count
-    existing = [plan for plan in wanted if plan.name in counts]
+    existing = [plan for plan in planned_topics if plan.name in counts]
     configs = _configs(client, existing) if existing else {}
     for plan in existing:
         config = configs.get(plan.name, {})
@@ -300,16 +300,16 @@ def set_group_back(client: Any, group: str, offsets: Mapping[tuple[str, int], in
     from kafka.errors import NoError
     from kafka.structs import OffsetAndMetadata
 
-    wanted = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
-    refused = [error for error in client.alter_group_offsets(group, wanted).values() if error is not NoError]
+    new_offsets = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
+    refused = [error for error in client.alter_group_offsets(group, new_offsets).values() if error is not NoError]
     if refused:
         raise InputError(f"the ingest group cannot be set back ({refused[0].__name__}): stop its workers first")
 
 
-def _configs(client: Any, wanted: Sequence[TopicPlan]) -> dict[str, dict[str, str]]:
+def _configs(client: Any, planned_topics: Sequence[TopicPlan]) -> dict[str, dict[str, str]]:
     from kafka.admin import ConfigResource, ConfigResourceType
 
-    keys = {plan.name: dict.fromkeys((*plan.config, COMPRESSION)) for plan in wanted}
+    keys = {plan.name: dict.fromkeys((*plan.config, COMPRESSION)) for plan in planned_topics}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, asked) for name, asked in keys.items()]
     answer = client.describe_configs(resources, config_filter="all")
     return {
@@ -382,6 +382,6 @@ def _names(process: str, *kinds: str) -> tuple[str, ...]:
     return tuple(topic(process, kind) for kind in KINDS if kind in kinds)
 
 
-def acl_commands(wanted: Sequence[Permission], source: Source, principal: str) -> list[str]:
+def acl_commands(needed_permissions: Sequence[Permission], source: Source, principal: str) -> list[str]:
     """Return the command lines of kafka-acls.sh, one for each permission."""
-    return [permission.command(source.bootstrap, principal) for permission in wanted]
+    return [permission.command(source.bootstrap, principal) for permission in needed_permissions]

@@ -317,8 +317,8 @@ class Store(ABC):
 
         They are not deleted: they were never visible, and an operator may have to find out why they exist.
         """
-        held = _leftovers_in(self.held_folder(publication))
-        for tmp in [*self.leftovers(publication), *held]:
+        held_leftovers = _leftovers_in(self.held_folder(publication))
+        for tmp in [*self.leftovers(publication), *held_leftovers]:
             if tmp.name not in keep:
                 _set_aside(tmp, self.private / "quarantine" / publication, self.ops)
 
@@ -484,12 +484,12 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a manifest cannot hold {type(value).__name__}")
 
 
-def parse_manifest(data: bytes, where: str) -> dict[str, Any]:
-    """Return the JSON object of a manifest. Raise InputError, which names `where`, if it is none."""
+def parse_manifest(data: bytes, place: str) -> dict[str, Any]:
+    """Return the JSON object of a manifest. Raise InputError, which names `place`, if it is none."""
     try:
         manifest = json.loads(data)
     except ValueError as error:
-        raise InputError(f"{where}: the manifest is not JSON; the release is damaged") from error
+        raise InputError(f"{place}: the manifest is not JSON; the release is damaged") from error
     if not isinstance(manifest, dict):
-        raise InputError(f"{where}: the manifest is not a JSON object; the release is damaged")
+        raise InputError(f"{place}: the manifest is not a JSON object; the release is damaged")
     return manifest

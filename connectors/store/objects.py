@@ -83,8 +83,8 @@ class ObjectStore(Store):
             if self._fs.cat_file(path) != body:
                 raise number_taken(str(self._fs.unstrip_protocol(path))) from None
         except FileNotFoundError:
-            where = self._fs.unstrip_protocol(path)
-            raise InputError(f"{where}: cannot be written (no such bucket or container); make it first") from None
+            location = self._fs.unstrip_protocol(path)
+            raise InputError(f"{location}: cannot be written (no such bucket or container); make it first") from None
 
     def exists(self, publication: str, sequence: int) -> bool:
         """Return whether the manifest of the release exists."""

@@ -56,7 +56,7 @@ def reached_at(url: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def reaching(where: str) -> Iterator[None]:
+def reaching(location: str) -> Iterator[None]:
     """Raise errors of a client as errors of this program.
 
     Use it also around files that are open: they read later.
@@ -66,7 +66,7 @@ def reaching(where: str) -> Iterator[None]:
     except (VeilstreamError, *_ANSWERS):
         raise
     except Exception as error:  # fsspec passes the errors of any client
-        raise _ours(where, error) from error
+        raise _ours(location, error) from error
 
 
 def make_folder(fs: Any, path: str) -> None:
@@ -76,13 +76,14 @@ def make_folder(fs: Any, path: str) -> None:
         fs.makedirs(path, exist_ok=True)
 
 
-def _ours(where: str, error: Exception) -> Exception:
+def _ours(location: str, error: Exception) -> Exception:
     """Return the error to raise; the error itself if it is a defect of the program."""
     name = type(error).__name__
     if isinstance(error, PermissionError):
-        return InputError(f"{where}: the store does not allow this ({name}); look at its credentials and rights")
+        return InputError(f"{location}: the store does not allow this ({name}); look at its credentials and rights")
     if isinstance(error, OSError) or type(error).__module__ != "builtins":
         return UnavailableError(
-            f"{where}: the store does not answer ({name}); what is sealed waits here and is uploaded by the next start"
+            f"{location}: the store does not answer ({name}); "
+            "what is sealed waits here and is uploaded by the next start"
         )
     return error

@@ -86,7 +86,7 @@ def shortage(error: OSError) -> UnavailableError | None:
     """
     if error.errno not in _SHORT:
         return None
-    where = error.filename or "the disk"
+    location = error.filename or "the disk"
     return UnavailableError(
-        f"{where}: {error.strerror}; free some space (or raise the limit) and start again, nothing is lost"
+        f"{location}: {error.strerror}; free some space (or raise the limit) and start again, nothing is lost"
     )

@@ -149,11 +149,11 @@ def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, ca
     return _checked(result, f"baseline-1 with K = {K}")
 
 
-def _checked(result: Anonymized, what: str) -> Anonymized:
+def _checked(result: Anonymized, subject: str) -> Anonymized:
     """Return the result; BoundError if nothing is left or the recount finds a trace below K."""
     if not result.satisfied:
-        raise BoundError(f"{what}: the checker found a trace of fewer than K cases; not released")
-    return refuse_empty(result, what)
+        raise BoundError(f"{subject}: the checker found a trace of fewer than K cases; not released")
+    return refuse_empty(result, subject)
 
 
 def check_k(K: int) -> None:
@@ -187,8 +187,8 @@ def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, ca
     check_k(K)
     traces, owner = variants(log, knowledge)
     counts = amounts(owner, cases, len(traces))
-    few = min(K, int(counts.sum()) + 1)  # more means no more, and the compiled loops count in 64 bits
-    merged = _grouped(traces, counts, few)
+    threshold = min(K, int(counts.sum()) + 1)  # more means no more, and the compiled loops count in 64 bits
+    merged = _grouped(traces, counts, threshold)
     targets = sorted(set(merged) - {()}, key=len, reverse=True)
     shared = [target or _first_within(trace, targets) for trace, target in zip(traces, merged, strict=True)]
     kept = _mapped(log, traces, owner, shared)
@@ -270,9 +270,9 @@ def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases:
     paths: set[tuple[int, ...]] = {trace[:n] for trace in traces for n in range(1, len(trace) + 1)}
     while True:
         shared = [_longest_path(trace, paths) for trace in traces]
-        held = _prefix_counts(shared, counts)
-        rare = {path for path in paths if held.get(path, 0) < K}
-        if not any(path in rare for path in held):
+        cases_with_prefix = _prefix_counts(shared, counts)
+        rare = {path for path in paths if cases_with_prefix.get(path, 0) < K}
+        if not any(path in rare for path in cases_with_prefix):
             break
         paths -= rare
     kept = _mapped(log, traces, owner, shared)
@@ -281,11 +281,11 @@ def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases:
 
 
 def _prefix_counts(traces: list[tuple[int, ...]], counts: list[int]) -> dict[tuple[int, ...], int]:
-    held: dict[tuple[int, ...], int] = {}
+    cases_with_prefix: dict[tuple[int, ...], int] = {}
     for trace, count in zip(traces, counts, strict=True):
         for n in range(1, len(trace) + 1):
-            held[trace[:n]] = held.get(trace[:n], 0) + count
-    return held
+            cases_with_prefix[trace[:n]] = cases_with_prefix.get(trace[:n], 0) + count
+    return cases_with_prefix
 
 
 def _longest_path(trace: tuple[int, ...], paths: set[tuple[int, ...]]) -> tuple[int, ...]:

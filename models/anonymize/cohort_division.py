@@ -497,10 +497,10 @@ class _Search:
         if np.count_nonzero(without_other) >= self.queue.bounds.K:
             released = without_other
         chosen = best.tried | released
-        others = tuple(other for other in best.first if other != item)
+        other_items = tuple(other for other in best.first if other != item)
         if item in best.first:
-            return chosen, others
-        return chosen, (*others, item)
+            return chosen, other_items
+        return chosen, (*other_items, item)
 
     def _lost_item(self, best: DivisionTrial, generator: np.random.Generator) -> int | None:
         """Draw an item of K or more cases, by the value of its lost events.

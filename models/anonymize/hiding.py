@@ -87,8 +87,8 @@ class Hiding:
             background knowledge that some case can only lose with a fixed event: one item of each must be
             suppressed everywhere.
         """
-        left = np.bincount(self.codes[plain], minlength=self.items)
-        price, rank = np.where(left > 0, SPARE, 1).astype(np.int64), _ranks(left)
+        plain_counts = np.bincount(self.codes[plain], minlength=self.items)
+        price, rank = np.where(plain_counts > 0, SPARE, 1).astype(np.int64), _ranks(plain_counts)
         kept, given_up = np.ones(len(self.codes), dtype=np.bool_), set[Bk]()
         while True:
             exposed = _without(self._exposed(kept, self.of_some, self.outside), given_up)

@@ -179,13 +179,13 @@ def hide(
             for place in range(first, last):
                 if codes[place] == item and not fixed[place]:
                     kept[place] = False
-            left = 0
+            n_remaining = 0
             for k in range(n):
                 v = present[k]
                 if _matches(codes, kept, fixed, first, last, bans[v, : sizes[v]], -1):
-                    present[left] = v
-                    left += 1
-            n = left
+                    present[n_remaining] = v
+                    n_remaining += 1
+            n = n_remaining
     return stuck
 
 

@@ -100,7 +100,7 @@ def _count(
     rows: Codes,
     ends: Ints,
     size: Any,
-    wanted: int,
+    hits_of_extension: int,
     hits: Codes,
     occurrences: Any,
     weight: Ints,
@@ -108,7 +108,7 @@ def _count(
     support: Ints,
     shares: Ints,
 ) -> None:
-    """Support of every wanted one-item extension, and the count of every sensitive class within it."""
+    """Support of every one-item extension with so many hits, and the count of every sensitive class within it."""
     offsets, items, _ = occurrences
     support[:] = 0
     shares[:] = 0
@@ -116,7 +116,7 @@ def _count(
         row = rows[r]
         for k in range(offsets[ends[r]], offsets[ends[r] + 1]):
             item = items[k]
-            if hits[item] == wanted:
+            if hits[item] == hits_of_extension:
                 support[item] += weight[row]
                 for a in range(values.shape[0]):
                     if values[a, row] >= 0:

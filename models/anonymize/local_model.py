@@ -242,9 +242,9 @@ def fewest_holders(
     removed: set[int] = set()
     for values, names in zip(view.values, view.classes, strict=True):
         for value in range(len(names)):
-            left = np.asarray([row for row in matching if row not in removed], dtype=np.int64)
-            holders = left[values[left] == value]
-            over = len(holders) * bounds.C.denominator - bounds.C.numerator * len(left)
+            remaining = np.asarray([row for row in matching if row not in removed], dtype=np.int64)
+            holders = remaining[values[remaining] == value]
+            over = len(holders) * bounds.C.denominator - bounds.C.numerator * len(remaining)
             if over > 0:
                 spare = bounds.C.denominator - bounds.C.numerator
                 removed.update(holders[: -(-over // spare)].tolist())

@@ -68,10 +68,10 @@ def audit(view: TraceView, bounds: TlkcBounds, state: SafeState) -> Minimality:
     Minimality
         how many candidates have fewer than K possible cases.
     """
-    wanted, cases = _Auditor(Reach(view), bounds).possible_cases(state)
+    candidates, cases = _Auditor(Reach(view), bounds).possible_cases(state)
     possible = cases[cases > 0]
     below = possible[possible < bounds.K]
-    return Minimality(len(wanted), len(below), int(possible.min()) if len(possible) else None)
+    return Minimality(len(candidates), len(below), int(possible.min()) if len(possible) else None)
 
 
 class _Auditor:
@@ -89,9 +89,9 @@ class _Auditor:
 
     def narrowed(self, state: SafeState) -> list[tuple[int, ...]]:
         """Return the audited candidates for which 1..K-1 released cases are possible."""
-        wanted, cases = self.possible_cases(state)
+        candidates, cases = self.possible_cases(state)
         below = np.flatnonzero((cases > 0) & (cases < self.bounds.K))
-        return [wanted[place] for place in below.tolist()]
+        return [candidates[place] for place in below.tolist()]
 
     def possible_cases(self, state: SafeState) -> tuple[list[tuple[int, ...]], Ints]:
         """Return the audited candidates, and the number of released cases possible for each."""
@@ -99,8 +99,8 @@ class _Auditor:
 
         bans = [ban for ban in dict.fromkeys(state.bans.candidates) if ban not in self.pairs]
         bans = self._contained(bans)
-        wanted = [*self.pairs, *bans]
-        if not wanted:
+        candidates = [*self.pairs, *bans]
+        if not candidates:
             return [], np.zeros(0, dtype=np.int64)
         view = self.reach.view
         released = projected(view, state.kept)
@@ -110,9 +110,9 @@ class _Auditor:
         weight = np.where(np.diff(released.starts) > 0, view.weight, 0)
         pair_starts, pair_codes = self._flat_pairs
         ban_starts, ban_codes = flat(bans)
-        wanted_starts = np.concatenate((pair_starts, pair_starts[-1] + ban_starts[1:]))
-        wanted_codes = np.concatenate((pair_codes, ban_codes))
-        return wanted, possible_cases(weight, offsets, gaps, wanted_starts, wanted_codes)
+        candidate_starts = np.concatenate((pair_starts, pair_starts[-1] + ban_starts[1:]))
+        candidate_codes = np.concatenate((pair_codes, ban_codes))
+        return candidates, possible_cases(weight, offsets, gaps, candidate_starts, candidate_codes)
 
     def _contained(self, candidates: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """Return the candidates that can be written in this structure and that some source case contains."""
@@ -201,8 +201,8 @@ def _trials(auditor: _Auditor, step: _RemovalStep, events: Ints) -> Iterator[_Re
     items = {item for candidate in step.below for item in candidate}
     for item in sorted(items - step.left_out):
         # A longer ban that names this item can never be completed again.
-        others = [ban for ban in state.bans.candidates if item not in ban]
-        yield _tried(auditor, state.priority, Bans((*others, (item,))), events)
+        other_bans = [ban for ban in state.bans.candidates if item not in ban]
+        yield _tried(auditor, state.priority, Bans((*other_bans, (item,))), events)
         if state.priority[item] != last:
             yield _tried(auditor, moved(state.priority, item, last), state.bans, events)
 

@@ -106,7 +106,7 @@ class Anonymized:
         return total((self.kept_per_case == 0) & (self.source.lengths > 0), self.cases)
 
 
-def refuse_empty(result: Anonymized, what: str) -> Anonymized:
+def refuse_empty(result: Anonymized, subject: str) -> Anonymized:
     """Return the result if anything is left.
 
     Raises
@@ -116,5 +116,5 @@ def refuse_empty(result: Anonymized, what: str) -> Anonymized:
     """
     if result.source.n_events and not result.kept.any():
         cases = total(result.source.lengths >= 0, result.cases)
-        raise BoundError(f"{what}: all {cases} cases would be suppressed, nothing is released")
+        raise BoundError(f"{subject}: all {cases} cases would be suppressed, nothing is released")
     return result

@@ -204,11 +204,11 @@ def refuse_infeasible(
     if n_cases < bounds.K:
         raise FewerThanKError(f"K = {bounds.K} is infeasible: the log has {n_cases} cases")
     for name, column in classes.items():
-        here = column.codes >= 0
-        present_codes = column.codes[here]
+        has_value = column.codes >= 0
+        present_codes = column.codes[has_value]
         if not len(present_codes):
             continue
-        weight = None if cases is None else cases[here]
+        weight = None if cases is None else cases[has_value]
         share = Fraction(int(amounts(present_codes, weight).max()), n_cases)
         if share <= bounds.C:
             continue

@@ -121,11 +121,11 @@ def _labels(column: Column, empty: str | None) -> Column:
 
 def _merged(column: Column, values: Iterable[Any]) -> Column:
     """Return the column with new values; equal ones share a code, None and NaN are missing."""
-    again = Column.encode(values)
-    if again.values == column.values and np.array_equal(again.codes, np.arange(len(again.values))):
+    coded = Column.encode(values)
+    if coded.values == column.values and np.array_equal(coded.codes, np.arange(len(coded.values))):
         return column
-    table: Codes = np.append(again.codes, np.int32(MISSING))
-    return Column(table[column.codes], again.values)
+    table: Codes = np.append(coded.codes, np.int32(MISSING))
+    return Column(table[column.codes], coded.values)
 
 
 def coarser_unit(log: EventLog, T: Unit) -> str | None:

@@ -223,13 +223,13 @@ def _distinct(codes: Codes, ends: Ints, classes: Codes) -> tuple[Ints, Ints]:
     codes = codes.astype(np.int32, copy=False)
     width = codes.itemsize
     traces, class_bytes = codes.tobytes(), np.ascontiguousarray(classes.T).tobytes()
-    held = len(classes) * width
+    class_bytes_of_row = len(classes) * width
     index: dict[bytes, int] = {}
     row_of_case = np.fromiter(
         (
-            index.setdefault(class_bytes[at : at + held] + traces[a:b], len(index))
+            index.setdefault(class_bytes[at : at + class_bytes_of_row] + traces[a:b], len(index))
             for at, (a, b) in zip(
-                itertools.count(0, held) if held else itertools.repeat(0),
+                itertools.count(0, class_bytes_of_row) if class_bytes_of_row else itertools.repeat(0),
                 itertools.pairwise((ends * width).tolist()),
                 strict=False,
             )

@@ -619,15 +619,15 @@ class PairAttack:
             best, worst = enumerated_minima(valuer, self.bk_length, self.minimum)
         result = attack_result(self.pair, self.table, base.n, best, worst)
         for attack in ("fa", "ca", "ba"):
-            left, attacked = result.values[attack], result.matching.get(attack)
-            if left is None or attacked is None:
+            records_left, attacked = result.values[attack], result.matching.get(attack)
+            if records_left is None or attacked is None:
                 continue  # no background knowledge has a value
             padded_codes = worst[MEASURES.index(attack)]
             codes = padded_codes[padded_codes >= 0]
             if self.method == "exact" and len(self.pair.values) == 1:
                 # All records are one group: its cracks are those that the search has counted.
                 ms1, ms2 = _matching_records(self.pair, self.table, codes, base.n)
-                group = {"value": self.pair.values[0], "ms1": ms1, "ms2": ms2, "cracked": attacked - left}
+                group = {"value": self.pair.values[0], "ms1": ms1, "ms2": ms2, "cracked": attacked - records_left}
             else:
                 group = worst_group(valuer, codes, attack)
             result.groups[attack] = group

@@ -372,10 +372,10 @@ def place_all(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-u
     """
     start = forward[0]
     excess, next1 = scratch.excess, scratch.next1
-    left = 0
+    unplaced = 0
     for i in range(len(excess)):
-        left += excess[i]
-    while left > 0 and levels(linker, forward, n, mode, in1, in2, scratch):
+        unplaced += excess[i]
+    while unplaced > 0 and levels(linker, forward, n, mode, in1, in2, scratch):
         # One phase: all paths of the present shortest length.
         for i in range(len(excess)):
             next1[i] = start[i]
@@ -384,10 +384,10 @@ def place_all(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-u
             while excess[i] > 0 and moved > 0:
                 moved = _place(linker, forward, n, mode, in1, in2, i, excess[i], scratch)
                 excess[i] -= moved
-                left -= moved
+                unplaced -= moved
                 if mode != STAYING_PAIRS:
                     linker.used[LOGGED] = 0
-    return left
+    return unplaced
 
 
 @kernel
@@ -468,8 +468,8 @@ def extend_linker(linker: Linker, forward: Any, linked1: Any, linked2: Any, n: i
     link_equal(linker, forward, linked1, linked2, scratch.excess)
     everywhere = np.zeros(1, dtype=np.bool_)  # no matching sets: any record may go anywhere
     for mode in (SUBSEQUENCE_PAIRS, ANY_PAIR):
-        left = place_all(linker, forward, n, mode, everywhere, everywhere, scratch)
-    return int(left)
+        unplaced = place_all(linker, forward, n, mode, everywhere, everywhere, scratch)
+    return int(unplaced)
 
 
 @kernel
@@ -550,11 +550,11 @@ def most_free(linker, backward, n, in2, rows, enough, scratch):  # type: ignore[
 
 
 @part
-def _move_free(linker, backward, n, in2, rows, wanted, scratch):  # type: ignore[no-untyped-def]
+def _move_free(linker, backward, n, in2, rows, most, scratch):  # type: ignore[no-untyped-def]
     """Give places outside ms2 to records that hold one inside, along the paths of one search.
 
     A record moves directly, or through others that move up. Returns how many moved, 0 if no path exists; stops once
-    `wanted` have. The search is that of `reachable_rows`, from free places outside ms2, and goes not beyond rows inside
+    `most` have. The search is that of `reachable_rows`, from free places outside ms2, and goes not beyond rows inside
     it. One path may move records that another path needs. That link then carries no flow, and the next search looks for
     it again.
     """
@@ -574,7 +574,7 @@ def _move_free(linker, backward, n, in2, rows, wanted, scratch):  # type: ignore
             queue[queued] = j
             queued += 1
 
-    while visited < queued and total < wanted:
+    while visited < queued and total < most:
         j = queue[visited]
         visited += 1
         n_ends = 0
@@ -599,7 +599,7 @@ def _move_free(linker, backward, n, in2, rows, wanted, scratch):  # type: ignore
                     queued += 1
         # Only now, since moving changes the pairs that the loop above reads.
         for k in range(n_ends):
-            if total < wanted:
+            if total < most:
                 total += _move_up(linker, came1, came2, ends[k])
     return total
 
@@ -648,15 +648,15 @@ def fewest_leaving(linker, forward, n, in1, in2, loose, scratch):  # type: ignor
             shift(linker, i, j, -records)
             excess[i] += records
             leaving += records
-    left = place_all(linker, forward, n, STAYING_PAIRS, in1, in2, scratch)
-    if left == 0 or left == leaving:
-        return left
-    return _cheapest(linker, forward, n, in1, in2, left, scratch)
+    unplaced = place_all(linker, forward, n, STAYING_PAIRS, in1, in2, scratch)
+    if unplaced == 0 or unplaced == leaving:
+        return unplaced
+    return _cheapest(linker, forward, n, in1, in2, unplaced, scratch)
 
 
 @part
-def _cheapest(linker, forward, n, in1, in2, left, scratch):  # type: ignore[no-untyped-def]
-    """Place the `left` records with the fewest pairs that leave the matching sets; returns that number.
+def _cheapest(linker, forward, n, in1, in2, unplaced, scratch):  # type: ignore[no-untyped-def]
+    """Place the `unplaced` records with the fewest pairs that leave the matching sets; returns that number.
 
     Successive shortest paths. A link from inside ms1 to outside ms2 costs 1, every other link 0; the way back over a
     pair of the linker costs the negative.
@@ -667,7 +667,7 @@ def _cheapest(linker, forward, n, in1, in2, left, scratch):  # type: ignore[no-u
     distance1, distance2 = np.empty(rows1, np.int64), np.empty(rows2, np.int64)
     is_queued = np.empty(rows1, np.bool_)
     cost = 0
-    while left > 0:
+    while unplaced > 0:
         _measure_distances(linker, forward, n, in1, in2, scratch, distance1, distance2, is_queued)
         nearest = UNREACHED
         for j in range(rows2):
@@ -678,7 +678,7 @@ def _cheapest(linker, forward, n, in1, in2, left, scratch):  # type: ignore[no-u
         for end in range(rows2):
             if free[end] > 0 and distance2[end] == nearest:
                 moved = _place_along(linker, came1, came2, end, excess)
-                left -= moved
+                unplaced -= moved
                 cost += moved * nearest
     return cost
 
@@ -766,7 +766,7 @@ class BaseLinker:
         Linkable pairs of record classes.
     linker, scratch
         The arrays. They move on when the linker of the next n is made.
-    left
+    unplaced
         Records of the earlier release without a partner; 0 if a linker exists.
     excess
         int64[earlier rows], these by row.
@@ -781,27 +781,27 @@ class BaseLinker:
     linkable: Edges
     linker: Linker
     scratch: Scratch
-    left: int
+    unplaced: int
     excess: Ints
     loose: Ints
     reachable: Flags
 
     @classmethod
-    def of(cls, linker: Linker, linkable: Edges, n: int, left: int, scratch: Scratch) -> BaseLinker:
-        """Return the base linker whose records are placed, except those in `scratch.excess`, which are `left`."""
+    def of(cls, linker: Linker, linkable: Edges, n: int, unplaced: int, scratch: Scratch) -> BaseLinker:
+        """Return the base linker whose records are placed, except those in `scratch.excess`, which are `unplaced`."""
         excess = scratch.excess.copy()
-        if left > 0:
+        if unplaced > 0:
             no_links, no_rows = np.zeros((0, 3), dtype=np.int64), np.zeros(0, dtype=np.bool_)
-            return cls(n, linkable, linker, scratch, left, excess, no_links, no_rows)
+            return cls(n, linkable, linker, scratch, unplaced, excess, no_links, no_rows)
         loose = np.empty((len(linker.pairs), 3), dtype=np.int64)
         n_loose = loose_links(linker, linkable.forward, loose)
         reachable_rows(linker, linkable.backward, n, _all_rows(linker), scratch)
-        return cls(n, linkable, linker, scratch, left, excess, loose[:n_loose].copy(), scratch.came2 >= 0)
+        return cls(n, linkable, linker, scratch, unplaced, excess, loose[:n_loose].copy(), scratch.came2 >= 0)
 
     @property
     def exists(self) -> bool:
         """Whether a linker exists for this n."""
-        return self.left == 0
+        return self.unplaced == 0
 
     def links(self) -> Ints:
         """Return the current pairs: int64[P, 3], earlier row, later row, records."""
@@ -850,7 +850,7 @@ def base_linkers(pair: ReleasePair, linkable: Edges, ns: Sequence[int], records:
     excess = pair.earlier.count.astype(np.int64)
     for n in sorted(ns):
         scratch.excess[:] = excess
-        left = extend_linker(linker, linkable.forward, pair.earlier.linked, pair.later.linked, n, scratch)
-        base = BaseLinker.of(linker, linkable, n, left, scratch)
+        unplaced = extend_linker(linker, linkable.forward, pair.earlier.linked, pair.later.linked, n, scratch)
+        base = BaseLinker.of(linker, linkable, n, unplaced, scratch)
         excess = base.excess
         yield base

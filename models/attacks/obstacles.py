@@ -136,8 +136,8 @@ def _exists(pair: ReleasePair, linkable: Edges, n: int) -> bool:
     linker = empty_linker(pair.earlier.count, pair.later.count)
     scratch = scratch_for(len(pair.earlier.count), len(pair.later.count))
     scratch.excess[:] = pair.earlier.count
-    left = extend_linker(linker, linkable.forward, pair.earlier.linked, pair.later.linked, n, scratch)
-    return left == 0
+    unplaced = extend_linker(linker, linkable.forward, pair.earlier.linked, pair.later.linked, n, scratch)
+    return unplaced == 0
 
 
 def evident_obstacles(pair: ReleasePair, base: BaseLinker) -> list[Obstacle] | None:

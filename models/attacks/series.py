@@ -248,7 +248,7 @@ def series(
     known: Callable[[Any], Any] | None = None,
     taxonomy: Mapping[Any, Any] | None = None,
     foreign: bool = False,
-    few: int = FEW,
+    most_candidates: int = FEW,
 ) -> SeriesAnonymity:
     """Return the least numbers left by optimal micro attacks and compositions over all releases, for each n.
 
@@ -261,7 +261,7 @@ def series(
         Simple logs, in order of publication.
     bk_length, n, known, taxonomy, foreign
         As `correspondence.anonymity`.
-    few
+    most_candidates
         If there are at most so many candidates, all are tried.
 
     Raises
@@ -280,7 +280,7 @@ def series(
     for i, j in combinations(range(len(releases)), 2):
         make = partial(pair_attack, releases[i], releases[j], bk_length, ns, known, taxonomy, foreign)
         pairs[i, j] = PairInSeries(make)
-    return series_of(len(releases), pairs, bk_length, ns, few)
+    return series_of(len(releases), pairs, bk_length, ns, most_candidates)
 
 
 def document(question: AttackQuestion, logs: Sequence[SimpleLog], pairs: Sequence[AttackedPair]) -> dict[str, Any]:
@@ -305,7 +305,7 @@ def series_of(
     pairs: Mapping[tuple[int, int], PairInSeries],
     bk_length: int,
     ns: Sequence[int],
-    few: int,
+    most_candidates: int,
 ) -> SeriesAnonymity:
     """Return the answer of `series`, given the pairs of releases, which an earlier series may have used.
 
@@ -315,10 +315,10 @@ def series_of(
         Number of releases.
     pairs
         Each pair by the indices of its releases, earlier one first. All pairs have the symbols of all releases.
-    bk_length, ns, few
+    bk_length, ns, most_candidates
         As of `series`; `ns` ascends.
     """
-    return SeriesAnonymity(releases, [_result(pairs, n, bk_length, few) for n in ns])
+    return SeriesAnonymity(releases, [_result(pairs, n, bk_length, most_candidates) for n in ns])
 
 
 def pair_attack(
@@ -349,7 +349,9 @@ def over_all_activities(releases: Sequence[SimpleLog]) -> list[SimpleLog]:
     return joined
 
 
-def _result(pairs: Mapping[tuple[int, int], PairInSeries], n: int, bk_length: int, few: int) -> SeriesResult:
+def _result(
+    pairs: Mapping[tuple[int, int], PairInSeries], n: int, bk_length: int, most_candidates: int
+) -> SeriesResult:
     """Return the least numbers left at one n."""
     joined: dict[tuple[int, int], PairInSeries] = {}
     without_linker: list[tuple[int, int]] = []
@@ -363,7 +365,7 @@ def _result(pairs: Mapping[tuple[int, int], PairInSeries], n: int, bk_length: in
             worst_of_pairs.update(dict.fromkeys(worst))
 
     symbols = next((pair.symbols for pair in joined.values()), ())
-    all_candidates = _all_candidates(symbols, bk_length, few)
+    all_candidates = _all_candidates(symbols, bk_length, most_candidates)
     candidates = list(worst_of_pairs) if all_candidates is None else all_candidates
     least = _Least()
     for bk in candidates:
@@ -372,12 +374,12 @@ def _result(pairs: Mapping[tuple[int, int], PairInSeries], n: int, bk_length: in
     return SeriesResult(n, least.values, least.worst, without_linker, complete=all_candidates is not None)
 
 
-def _all_candidates(symbols: Sequence[Any], bk_length: int, few: int) -> list[tuple[Any, ...]] | None:
-    """Return all candidates, the short ones first, or None if they are more than `few`."""
+def _all_candidates(symbols: Sequence[Any], bk_length: int, most_candidates: int) -> list[tuple[Any, ...]] | None:
+    """Return all candidates, the short ones first, or None if they are more than `most_candidates`."""
     candidates: list[tuple[Any, ...]] = [()]
     longest = candidates
     for _ in range(bk_length):
-        if len(candidates) + len(longest) * len(symbols) > few:
+        if len(candidates) + len(longest) * len(symbols) > most_candidates:
             return None
         longest = [(*bk, symbol) for bk in longest for symbol in symbols]
         candidates = candidates + longest
@@ -391,11 +393,11 @@ class _Least:
         self.values: dict[str, int | None] = dict.fromkeys(ATTACKS)
         self.worst: dict[str, dict[str, Any] | None] = dict.fromkeys(ATTACKS)
 
-    def offer(self, attack: str, left: int, release: int, bk: Sequence[Any]) -> None:
+    def offer(self, attack: str, records_left: int, release: int, bk: Sequence[Any]) -> None:
         """Keep a number left if it is the least one so far. Candidates that leave no record are not realisable."""
         least = self.values[attack]
-        if left >= 1 and (least is None or left < least):
-            self.values[attack] = left
+        if records_left >= 1 and (least is None or records_left < least):
+            self.values[attack] = records_left
             self.worst[attack] = {"release": release + 1, "bk": list(bk)}
 
     def try_all(self, cracks: Mapping[tuple[int, int], PairCracks], bk: Sequence[Any]) -> None:

@@ -246,7 +246,7 @@ class SharedPairs:
     # --- One pair ---
 
     def pair(
-        self, earlier: NumberedRelease, others: Sequence[NumberedRelease] = ()
+        self, earlier: NumberedRelease, further_releases: Sequence[NumberedRelease] = ()
     ) -> tuple[ReleasePair, NextOccurrences]:
         """Return what `join_releases` and `next_occurrences` return for the candidate and one earlier release.
 
@@ -257,12 +257,12 @@ class SharedPairs:
         ----------
         earlier
             One of the earlier releases, or the candidate itself.
-        others
+        further_releases
             Releases whose items belong to the alphabet as well, in this order.
         """
         numbered1, numbered2, view = earlier.numbered, self.later.numbered, self._view
-        items_of_others = [other.numbered.items for other in others]
-        shown = _union(len(self.items), numbered1.items, *items_of_others, numbered2.items)
+        other_items = [other.numbered.items for other in further_releases]
+        shown = _union(len(self.items), numbered1.items, *other_items, numbered2.items)
         symbol_codes = self._symbol_codes(shown)
         symbols = tuple(view.symbols[code] for code in symbol_codes.tolist())
 
@@ -531,8 +531,8 @@ class FollowedLinker:
             links = self._subsequence_links
             place_all(self.linker, links, self.n, SUBSEQUENCE_PAIRS, everywhere, everywhere, scratch)
         scratch.excess[:] += self.excess
-        left = place_all(self.linker, self._links, self.n, ANY_PAIR, everywhere, everywhere, scratch)
-        base = BaseLinker.of(self.linker, classes.linkable, self.n, int(left), scratch)
+        unplaced = place_all(self.linker, self._links, self.n, ANY_PAIR, everywhere, everywhere, scratch)
+        base = BaseLinker.of(self.linker, classes.linkable, self.n, int(unplaced), scratch)
         self.count, self.excess = count, base.excess
         return base
 

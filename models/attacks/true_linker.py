@@ -123,12 +123,12 @@ def true_linker_minima(
 ) -> AttackResult:
     """Return the minima at one n. `links`: of `real_links`; `loose`: those that can leave a matching set."""
     variants = pair.n_known
-    taken = np.zeros(variants, dtype=np.int64)  # later records that are somebody's partner
+    later_partners = np.zeros(variants, dtype=np.int64)  # later records that are somebody's partner
     with_partner = links[links[:, 1] >= 0]
-    np.add.at(taken, with_partner[:, 1], with_partner[:, 2])
+    np.add.at(later_partners, with_partner[:, 1], with_partner[:, 2])
     before, after = pair.earlier.per_known(variants), pair.later.per_known(variants)
     # No other linker is asked about, so no other record can become free (column OPEN).
-    weights = np.column_stack((before, after, after - taken, np.zeros_like(taken)))
+    weights = np.column_stack((before, after, after - later_partners, np.zeros_like(later_partners)))
     best, worst, _ = search(table, weights, loose, n, bk_length, FLOOR[minimum])
     return attack_result(pair, table, n, best, worst)
 

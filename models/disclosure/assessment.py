@@ -212,7 +212,7 @@ class Attackers:
             raise InputError(f"half-width {self.half_width}: give one between 0 and .5, such as .03")
 
     @property
-    def wanted(self) -> int:
+    def n_targets(self) -> int:
         """Number of attacked cases, at most all."""
         return self.targets if self.targets is not None else targets_needed(self.half_width)
 
@@ -265,8 +265,8 @@ def assess(
     n_control = 0 if control is None else control.n_cases
     if chosen is None:
         rng = np.random.default_rng([attackers.seed, len(ATTACKS)])
-        targets = drawn(original.n_cases, attackers.wanted, rng)
-        chosen = (targets, drawn(n_control, attackers.wanted, rng))
+        targets = drawn(original.n_cases, attackers.n_targets, rng)
+        chosen = (targets, drawn(n_control, attackers.n_targets, rng))
     results = []
     for declared in attackers.profiles:
         profile = declared.without_times() if ordinal(released) else declared
@@ -319,10 +319,10 @@ def assess_twice(
     for number, division in enumerate(divisions):
         (half, other), (release, other_release) = division.halves, division.releases
         rng = np.random.default_rng([attackers.seed, len(ATTACKS), number])
-        targets = drawn(half.n_cases, attackers.wanted, rng)
-        others = drawn(other.n_cases, attackers.wanted, rng)
-        first = assess(half, release, other, attackers, chosen=(targets, others), say=say)
-        second = assess(other, other_release, half, attackers, chosen=(others, targets), say=say)
+        targets = drawn(half.n_cases, attackers.n_targets, rng)
+        other_targets = drawn(other.n_cases, attackers.n_targets, rng)
+        first = assess(half, release, other, attackers, chosen=(targets, other_targets), say=say)
+        second = assess(other, other_release, half, attackers, chosen=(other_targets, targets), say=say)
         runs.append((first, second))
     first, second = runs[0]
     results = []
@@ -389,12 +389,12 @@ def _attacks(
 ) -> Iterator[Measure]:
     # Each attack has draws of its own, so that one more attack changes no other.
     draws = [np.random.default_rng([attackers.seed, number]) for number in range(len(ATTACKS))]
-    wanted, measures = attackers.wanted, attackers.measures
+    n_targets, measures = attackers.n_targets, attackers.measures
     targets, controls = chosen
     name = material.profile.name
     say(f"{name}: {ATTACKS[0]}")
     for kind, seen_material in _predicates(material).items():
-        singled_out = singling_out(seen_material, wanted, measures, draws[0])
+        singled_out = singling_out(seen_material, n_targets, measures, draws[0])
         reason = ""
         if singled_out.risk is None:
             written = f"none of {singled_out.written} predicates is rare enough"

@@ -535,7 +535,7 @@ def _least(is_seen: Callable[[float], bool]) -> float | None:
 
 def area_under_curve(
     members: Floats,
-    others: Floats,
+    nonmembers: Floats,
     measures: int,
     *,
     units: tuple[Ints, Ints] | None = None,
@@ -545,7 +545,7 @@ def area_under_curve(
 
     Parameters
     ----------
-    members, others
+    members, nonmembers
         Score of each target that was in the log, and of each that was not; higher means "was in it". At least two
         of each.
     measures
@@ -560,12 +560,12 @@ def area_under_curve(
     >>> area_under_curve(np.array([2.0, 3.0]), np.array([0.0, 1.0]), 1).rate
     1.0
     """
-    return _area_of_placements(*_placements(members, others), measures, units=units, groups=groups)
+    return _area_of_placements(*_placements(members, nonmembers), measures, units=units, groups=groups)
 
 
 def area_over_folds(
     members: Sequence[Floats],
-    others: Floats,
+    nonmembers: Floats,
     fold: Ints,
     measures: int,
     *,
@@ -577,7 +577,7 @@ def area_over_folds(
     ----------
     members
         float64[N] for each fold, score of each target that was in the log, by the model of that fold.
-    others
+    nonmembers
         float64[M], score of each target that was not, by the model of its fold.
     fold
         int64[M], fold of each of these. Folds without any are passed over.
@@ -590,11 +590,11 @@ def area_over_folds(
     adds in the folds (DeLong), so that its scores by several models are not taken for several members.
     """
     below = np.zeros(len(members[0]))
-    above = np.empty(len(others))
+    above = np.empty(len(nonmembers))
     for number, scores in enumerate(members):
         is_scored = fold == number
         if is_scored.any():
-            share_below, above[is_scored] = _placements(scores, others[is_scored])
+            share_below, above[is_scored] = _placements(scores, nonmembers[is_scored])
             below += is_scored.mean() * share_below
     return _area_of_placements(below, above, measures, units=units, groups=None)
 
@@ -644,11 +644,11 @@ def crossed_area(divisions: Sequence[BothWays], measures: int) -> AttackRisk | N
     return _area(area, variance, variance, (len(added), len(added)), measures, None)
 
 
-def _placements(members: Floats, others: Floats) -> tuple[Floats, Floats]:
+def _placements(members: Floats, nonmembers: Floats) -> tuple[Floats, Floats]:
     """Return the share of the others below each member, and of the members above each other; ties count half."""
-    ranks = rankdata(np.concatenate((members, others)))
-    share_below = (ranks[: len(members)] - rankdata(members)) / len(others)
-    share_above = 1 - (ranks[len(members) :] - rankdata(others)) / len(members)
+    ranks = rankdata(np.concatenate((members, nonmembers)))
+    share_below = (ranks[: len(members)] - rankdata(members)) / len(nonmembers)
+    share_above = 1 - (ranks[len(members) :] - rankdata(nonmembers)) / len(members)
     return share_below, share_above
 
 

@@ -87,8 +87,8 @@ def _chance(records: int) -> float:
     """Probability that two random choices of the candidates have one in common."""
     k = min(CANDIDATES, records)
     apart = 1.0
-    for taken in range(k):
-        apart *= max(records - k - taken, 0) / (records - taken)
+    for n_drawn in range(k):
+        apart *= max(records - k - n_drawn, 0) / (records - n_drawn)
     return 1 - apart
 
 
@@ -145,13 +145,13 @@ class _Candidates:
     def of(cls, levels: Sequence[Ints], weight: Ints) -> _Candidates:
         """Return the candidates among rows by distance, nearest first."""
         certain = np.zeros(0, dtype=np.int64)
-        wanted = CANDIDATES
+        records_missing = CANDIDATES
         for places in levels:
             records = int(weight[places].sum())
-            if records > wanted:
-                return cls(certain, places, wanted)
+            if records > records_missing:
+                return cls(certain, places, records_missing)
             certain = np.concatenate((certain, places))
-            wanted -= records
+            records_missing -= records
         return cls(certain, np.zeros(0, dtype=np.int64), 0)
 
 

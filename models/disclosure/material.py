@@ -313,6 +313,6 @@ def _texts(view: TraceView) -> npt.NDArray[np.object_]:
     return texts
 
 
-def drawn(n: int, wanted: int, rng: np.random.Generator) -> Ints:
-    """Return at most `wanted` of n numbers, drawn at random without replacement, ascending."""
-    return np.sort(rng.choice(n, size=min(n, wanted), replace=False))
+def drawn(n: int, most: int, rng: np.random.Generator) -> Ints:
+    """Return at most `most` of n numbers, drawn at random without replacement, ascending."""
+    return np.sort(rng.choice(n, size=min(n, most), replace=False))

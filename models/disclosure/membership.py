@@ -145,8 +145,8 @@ def membership(
 
 def _folds(n_control: int, controls: Ints, rng: np.random.Generator) -> Ints:
     """Return the fold of each case of the control, int64[n_control]. Attacked cases are divided evenly."""
-    others = np.setdiff1d(np.arange(n_control), controls)
-    order = np.concatenate((rng.permutation(controls), rng.permutation(others)))
+    other_cases = np.setdiff1d(np.arange(n_control), controls)
+    order = np.concatenate((rng.permutation(controls), rng.permutation(other_cases)))
     fold_of_case = np.empty(n_control, dtype=np.int64)
     fold_of_case[order] = np.arange(n_control) % FOLDS
     return fold_of_case
@@ -176,9 +176,9 @@ def _likelihood_ratios(material: Material, targets: Ints, controls: Ints, noise:
     true, shown = np.bincount(original, minlength=size), np.bincount(released, minlength=size)
     of_targets, of_others = _variants(material, targets, controls)
 
-    def score(variants: Ints, others: Ints) -> Floats:
-        present = np.maximum(noise.log_probability(shown[variants], others + 1), -MOST_RATIO)
-        absent = np.maximum(noise.log_probability(shown[variants], others), -MOST_RATIO)
+    def score(variants: Ints, count_of_others: Ints) -> Floats:
+        present = np.maximum(noise.log_probability(shown[variants], count_of_others + 1), -MOST_RATIO)
+        absent = np.maximum(noise.log_probability(shown[variants], count_of_others), -MOST_RATIO)
         return np.asarray(present - absent)
 
     return score(of_targets, true[of_targets] - 1), score(of_others, true[of_others])

@@ -71,16 +71,16 @@ def reconstruction(material: Material, view: TraceView, measures: int, rng: np.r
         pieces = rate_alone(float((longest > material.profile.m).sum()), len(original))
     else:
         size = min(len(original), len(control))
-        cases, others = (drawn(len(rows), size, rng) for rows in (original, control))
-        together = np.concatenate((original[cases], control[others]))
+        cases, control_cases = (drawn(len(rows), size, rng) for rows in (original, control))
+        together = np.concatenate((original[cases], control[control_cases]))
         is_reconstructed = _is_shown_alone(is_shown, together)
         has_piece = _longest_unique_piece(view, released, together) > material.profile.m
         # If all of it were released, the attack would find those with a trace, or a piece, of their own.
         everything = np.ones_like(is_shown)
         own_traces = _is_shown_alone(everything, together)[: len(cases)]
         own_pieces = (_longest_unique_piece(view, together, together) > material.profile.m)[: len(cases)]
-        traces = _compared(cases, others, is_reconstructed, float(own_traces.mean()), measures)
-        pieces = _compared(cases, others, has_piece, float(own_pieces.mean()), measures)
+        traces = _compared(cases, control_cases, is_reconstructed, float(own_traces.mean()), measures)
+        pieces = _compared(cases, control_cases, has_piece, float(own_pieces.mean()), measures)
     return Reconstruction(
         traces,
         pieces,
@@ -90,11 +90,13 @@ def reconstruction(material: Material, view: TraceView, measures: int, rng: np.r
     )
 
 
-def _compared(cases: Ints, others: Ints, succeeded: npt.NDArray[np.bool_], reach: float, measures: int) -> AttackRisk:
+def _compared(
+    cases: Ints, control_cases: Ints, succeeded: npt.NDArray[np.bool_], reach: float, measures: int
+) -> AttackRisk:
     """Return the risk from the success on the cases of the original, followed by those of the control."""
     share: Floats = succeeded.astype(np.float64)
     within, outside = np.split(share, [len(cases)])
-    evidence = TargetResults(Successes(cases, within), Successes(others, outside), reach)
+    evidence = TargetResults(Successes(cases, within), Successes(control_cases, outside), reach)
     return compared_exactly(evidence, measures)
 
 

@@ -84,15 +84,15 @@ def _guesses(joined: ReleasePair, rows: Ints, partners: Ints) -> tuple[Floats, I
     open_targets = np.arange(len(rows))
     while len(open_targets):
         linkable = edges(joined, cap)
-        left = []
+        unlinked = []
         for target in open_targets.tolist():
             nearest = _nearest(linkable, int(rows[target]))
             if not len(nearest):
-                left.append(target)
+                unlinked.append(target)
                 continue
             candidates[target] = joined.later.count[nearest].sum()
             success[target] = bool((nearest == partners[target]).any()) / candidates[target]
-        open_targets = np.asarray(left, dtype=np.int64)
+        open_targets = np.asarray(unlinked, dtype=np.int64)
         if cap >= LEAST:
             break
         cap = min(max(1, 2 * cap), LEAST)

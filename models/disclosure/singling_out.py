@@ -99,11 +99,11 @@ def singling_out(material: Material, targets: int, measures: int, rng: np.random
     counting = [predicates[number] for number in eligible.tolist()]
     record = np.asarray([predicate.row for predicate in counting], dtype=np.int64)
     original, control, _ = material.rows(material.traces)
-    others = drawn(len(control), len(original), rng)
-    is_alone = _singled_out(material, counting, record, np.concatenate((original, control[others])))
+    control_cases = drawn(len(control), len(original), rng)
+    is_alone = _singled_out(material, counting, record, np.concatenate((original, control[control_cases])))
     records = len(np.unique(record))
     within, outside = np.split(is_alone.astype(np.float64), [len(original)])
-    if not len(others):
+    if not len(control_cases):
         by_chance = _one_of(material.n_original, probability[eligible])
         _, place, written = np.unique(record, return_inverse=True, return_counts=True)
         expected = float((np.bincount(place, weights=by_chance) / written).sum())
@@ -111,7 +111,7 @@ def singling_out(material: Material, targets: int, measures: int, rng: np.random
         return SinglingOut(against_guess(float(within.sum()), len(original), guess), len(predicates))
     evidence = TargetResults(
         Successes(np.arange(len(original)), within),
-        Successes(others, outside),
+        Successes(control_cases, outside),
         reach=min(records / len(original), 1.0),
     )
     return SinglingOut(compared_exactly(evidence, measures), len(predicates))
@@ -152,7 +152,7 @@ def _singled_out(
     return np.asarray(is_alone[row_of_case])
 
 
-def _written(material: Material, wanted: int, rng: np.random.Generator) -> list[_Predicate]:
+def _written(material: Material, n_predicates: int, rng: np.random.Generator) -> list[_Predicate]:
     """Write predicates from random records: half of them from any items, half from the items rarest in the release."""
     view, weight = material.traces, material.released_weight
     frequency = np.bincount(view.codes, np.repeat(weight, np.diff(view.starts)), minlength=len(view.alphabet))
@@ -160,7 +160,7 @@ def _written(material: Material, wanted: int, rng: np.random.Generator) -> list[
     # Sorted, since a release holds its cases in a random order: the same seed must give the same predicates.
     shown = np.sort(row_of_record[np.diff(view.starts)[row_of_record] > 0])
     # Each record is drawn equally often, but for one: a record that is never drawn could single out nobody.
-    records = rng.permutation(np.resize(rng.permutation(shown), wanted))
+    records = rng.permutation(np.resize(rng.permutation(shown), n_predicates))
     written: dict[_Predicate, None] = {}
     for number, row in enumerate(records.tolist()):
         trace = material.trace(row)

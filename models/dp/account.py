@@ -199,11 +199,11 @@ def agrees(charge: Charge, draws: tuple[Draw, ...]) -> bool:
     """
     if not draws:
         return True
-    left = charge.delta - threshold_delta(draws)
-    if left < 0:
+    delta_left = charge.delta - threshold_delta(draws)
+    if delta_left < 0:
         return False
     if charge.rho:
-        return left == 0 and _agrees_in_rho(charge.rho, draws)
+        return delta_left == 0 and _agrees_in_rho(charge.rho, draws)
     try:
         composition = composed(draws)
     except InputError:
@@ -211,7 +211,7 @@ def agrees(charge: Charge, draws: tuple[Draw, ...]) -> bool:
     if not composition.distance:
         total = sum((epsilon * times for epsilon, times in composition.pure), Fraction(0))
         return charge.epsilon * (1 - AGREEMENT) <= total <= charge.epsilon
-    allowed = float(left)
+    allowed = float(delta_left)
     least = charge.epsilon * (1 - AGREEMENT)
     return composition.delta(charge.epsilon) <= allowed < composition.delta(least)
 

@@ -75,8 +75,8 @@ class Shape:
         if how == "sum":
             return cls(horizon=horizon)
         if horizon is None:
-            what = "divides epsilon by" if how == "tree" else "chooses its noise by"
-            raise InputError(f'accumulate = "{how}" {what} how many releases are to come: declare horizon')
+            use_of_horizon = "divides epsilon by" if how == "tree" else "chooses its noise by"
+            raise InputError(f'accumulate = "{how}" {use_of_horizon} how many releases are to come: declare horizon')
         if how == "factorized":
             return cls(horizon=horizon, factorized=True)
         return _best(horizon)

@@ -239,8 +239,8 @@ def _candidates(
 ) -> list[tuple[Hashable, bool]]:
     """Return the events with the largest plausible ratio, and the direction in which it is large."""
 
-    def score(event: Hashable, here: Counter[Hashable], counts_with_other: Counter[Hashable]) -> float:
-        likely = lower_bound(here[event], runs, 0.05) - delta
+    def score(event: Hashable, counts: Counter[Hashable], counts_with_other: Counter[Hashable]) -> float:
+        likely = lower_bound(counts[event], runs, 0.05) - delta
         if likely <= 0.0:
             return -math.inf
         return math.log(likely / upper_bound(counts_with_other[event], runs, 0.05))

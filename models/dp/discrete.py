@@ -56,32 +56,33 @@ def fractions(scales: npt.NDArray[np.float64]) -> tuple[Words, Words]:
     return integer_mantissa << np.maximum(shift, 0).astype(np.uint64), np.maximum(-shift, 0).astype(np.uint64)
 
 
-def discrete_laplace(scales: npt.NDArray[np.float64], which: Ints, words: Callable[[int], Words]) -> Ints:
-    """One draw at `scales[which[i]]` for each i, int64[n]; `words(n)` gives n uniform words.
+def discrete_laplace(scales: npt.NDArray[np.float64], scale_of_draw: Ints, words: Callable[[int], Words]) -> Ints:
+    """One draw at `scales[scale_of_draw[i]]` for each i, int64[n]; `words(n)` gives n uniform words.
 
     Scales are taken as checked (models.dp.noise.checked_scale).
     """
     numerator, shift = fractions(scales)
-    drawn = np.empty(len(which), dtype=np.int64)
-    held = np.zeros(0, dtype=np.uint64)
+    drawn = np.empty(len(scale_of_draw), dtype=np.int64)
+    words_left = np.zeros(0, dtype=np.uint64)
     done = 0
-    while done < len(which):
-        until = min(done + CHUNK, len(which))
+    while done < len(scale_of_draw):
+        until = min(done + CHUNK, len(scale_of_draw))
         # A draw that the words did not suffice for starts again on the same words: fresh ones would favour short draws.
-        held = np.concatenate((held, words(max((until - done) * WORDS_A_DRAW - len(held), WORDS_A_DRAW))))
-        done, used = _draw(numerator, shift, which, held, done, until, drawn)
-        held = held[used:]
+        missing = max((until - done) * WORDS_A_DRAW - len(words_left), WORDS_A_DRAW)
+        words_left = np.concatenate((words_left, words(missing)))
+        done, used = _draw(numerator, shift, scale_of_draw, words_left, done, until, drawn)
+        words_left = words_left[used:]
     return drawn
 
 
 @kernel
 def _draw(
-    numerator: Words, shift: Words, which: Ints, words: Words, begin: int, until: int, drawn: Ints
+    numerator: Words, shift: Words, scale_of_draw: Ints, words: Words, begin: int, until: int, drawn: Ints
 ) -> tuple[int, int]:
     """Draws begin .. until-1, as far as the words suffice: (first draw not made, words used by those made)."""
     used = 0
     for place in range(begin, until):
-        t, at = numerator[which[place]], used
+        t, at = numerator[scale_of_draw[place]], used
         multiple = _multiple(t)
         while True:
             kept = False
@@ -95,7 +96,7 @@ def _draw(
                 success, at = _exp_coin(_ONE, _ONE, _WORD, words, at)
                 if success:
                     v += _ONE
-            y = np.int64((u + t * min(v, most)) >> shift[which[place]])
+            y = np.int64((u + t * min(v, most)) >> shift[scale_of_draw[place]])
             negative, at = _below(_TWO, _WORD - _ONE, words, at)
             if at > len(words):
                 return place, used

@@ -211,9 +211,9 @@ class CorrelatedCounts:
         earlier = (self._mixed(number)[:, None] / UNIT * self.noisy).sum(axis=0)
         count = measured - np.rint(earlier).astype(np.int64)
         self.numbers = [*self.numbers, number]
-        held = self._held_after(number)
-        self.true = np.vstack([self.true, true])[len(self.true) + 1 - held :]
-        self.noisy = np.vstack([self.noisy, count])[len(self.noisy) + 1 - held :]
+        n_kept = self._held_after(number)
+        self.true = np.vstack([self.true, true])[len(self.true) + 1 - n_kept :]
+        self.noisy = np.vstack([self.noisy, count])[len(self.noisy) + 1 - n_kept :]
         self.sums = self.sums + count
         return _whole(count)
 

@@ -108,13 +108,13 @@ class NoiseSource:
             return np.asarray(_gaussian(checked)(np.zeros(size, dtype=np.int64)), dtype=np.int64)
         return _simulated(self.generator, checked, size)
 
-    def laplace_each(self, scales: npt.NDArray[np.float64], which: Ints) -> Ints:
-        """One draw at `scales[which[i]]` for each i, int64[n]: in bulk, by the sampler of models.dp.discrete."""
+    def laplace_each(self, scales: npt.NDArray[np.float64], scale_of_draw: Ints) -> Ints:
+        """One draw at `scales[scale_of_draw[i]]` for each i, int64[n]: in bulk, by `models.dp.discrete`."""
         from models.dp.discrete import discrete_laplace  # compiled code: only who draws in bulk loads it
 
         for extreme in (scales.min(), scales.max()):  # NaN is both
             checked_scale(float(extreme))
-        return discrete_laplace(scales, which, self.words)
+        return discrete_laplace(scales, scale_of_draw, self.words)
 
     def words(self, size: int) -> Words:
         """Uniform 64-bit words, uint64[size]."""

@@ -113,14 +113,14 @@ class _Variants:
             place.setdefault(label, len(place))
         self.alphabet = list(place)
         codes = [place[str(label)] for label in simple.alphabet]
-        here = [tuple(codes[label] for label in variant) for variant in simple.variants]
+        variants_of_log = [tuple(codes[label] for label in variant) for variant in simple.variants]
         code_of_variant = {variant: code for code, variant in enumerate(self.variants)}
-        fresh = [variant for variant in here if variant not in code_of_variant]
+        fresh = [variant for variant in variants_of_log if variant not in code_of_variant]
         self.counts.extend(fresh, draw, backlog=True)
         self.variants = self.counts.keys
         code_of_variant = {variant: code for code, variant in enumerate(self.variants)}
         true = np.zeros(len(self.variants), dtype=np.int64)
-        rows = np.asarray([code_of_variant[variant] for variant in here], dtype=np.int64)
+        rows = np.asarray([code_of_variant[variant] for variant in variants_of_log], dtype=np.int64)
         np.add.at(true, rows[simple.variant], simple.count)
         return true
 

@@ -349,8 +349,9 @@ class StageBudget:
 
         All Gaussian stages together keep their epsilon, their rho and their delta.
         """
-        others = self.variants + self.model
-        factor = (self.labels + others) / others  # they divide the part of the labels in the same shares
+        variants_and_model = self.variants + self.model
+        # They divide the part of the labels in the same shares.
+        factor = (self.labels + variants_and_model) / variants_and_model
         delta_variants = self.delta_labels + self.delta_variants if self.variants else Fraction(0)
         return replace(
             self,
@@ -548,8 +549,8 @@ def enough(level: contexts.ContextLevel) -> bool:
     Without noise that contradicts a flow, it must hold `STEPS_A_CELL` scales a cell on average. Only noisy counts
     are read.
     """
-    left = thinned(level).cells
-    return bool(left.sum() >= STEPS_A_CELL * float(level.scale[0]) * np.count_nonzero(left)) and bool(left.any())
+    cells = thinned(level).cells
+    return bool(cells.sum() >= STEPS_A_CELL * float(level.scale[0]) * np.count_nonzero(cells)) and bool(cells.any())
 
 
 def candidate_list(

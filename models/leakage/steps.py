@@ -176,9 +176,9 @@ def _best_point(rows: Floats, v: float) -> Point:
     for start in range(0, n, block):
         excess = rows[start : start + block, None, :] - weighted[None, :, :]
         totals = np.maximum(excess, 0.0, out=excess).sum(axis=2)
-        where = int(np.argmax(totals))
-        if totals.flat[where] > best:
-            best, pair = float(totals.flat[where]), (start + where // n, where % n)
+        best_index = int(np.argmax(totals))
+        if totals.flat[best_index] > best:
+            best, pair = float(totals.flat[best_index]), (start + best_index // n, best_index % n)
     q, d = rows[pair[0]], rows[pair[1]]
     chosen = q > v * d
     return Point(float(q[chosen].sum()), float(d[chosen].sum()))

@@ -61,14 +61,14 @@ def another_dense(case: int, items: Ints, size: int, row: Whole, bits: Words) ->
     Intersect word by word and stop at the first survivor. Most words are empty after two items.
     """
     for word in range(bits.shape[1]):
-        left = bits[row[items[0]], word]
+        shared = bits[row[items[0]], word]
         for k in range(1, size):
-            if left == np.uint64(0):
+            if shared == np.uint64(0):
                 break
-            left &= bits[row[items[k]], word]
+            shared &= bits[row[items[k]], word]
         if word == case >> 6:
-            left &= ~(np.uint64(1) << np.uint64(case & 63))
-        if left != np.uint64(0):
+            shared &= ~(np.uint64(1) << np.uint64(case & 63))
+        if shared != np.uint64(0):
             return True
     return False
 
@@ -181,37 +181,37 @@ def unique_cases(
 
 
 @kernel
-def remaining(item: int, left: Words, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> int:
-    """Count the cases of the bitset `left` that are posted under `item`."""
+def remaining(item: int, candidates: Words, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> int:
+    """Count the cases of the bitset `candidates` that are posted under `item`."""
     count = 0
     if row[item] >= 0:
-        for word in range(len(left)):
-            count += count_ones(left[word] & bits[row[item], word])
+        for word in range(len(candidates)):
+            count += count_ones(candidates[word] & bits[row[item], word])
         return count
     for place in range(offsets[item], offsets[item + 1]):
         case = postings[place]
-        count += int((left[case >> 6] >> np.uint64(case & 63)) & np.uint64(1))
+        count += int((candidates[case >> 6] >> np.uint64(case & 63)) & np.uint64(1))
     return count
 
 
 @kernel
-def restrict(item: int, left: Words, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> None:
-    """Keep of `left` the cases posted under `item`, in place."""
+def restrict(item: int, candidates: Words, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> None:
+    """Keep of `candidates` the cases posted under `item`, in place."""
     if row[item] >= 0:
-        for word in range(len(left)):
-            left[word] &= bits[row[item], word]
+        for word in range(len(candidates)):
+            candidates[word] &= bits[row[item], word]
         return
-    kept = np.zeros(len(left), dtype=np.uint64)
+    kept = np.zeros(len(candidates), dtype=np.uint64)
     for place in range(offsets[item], offsets[item + 1]):
         case = postings[place]
         kept[case >> 6] |= np.uint64(1) << np.uint64(case & 63)
-    for word in range(len(left)):
-        left[word] &= kept[word]
+    for word in range(len(candidates)):
+        candidates[word] &= kept[word]
 
 
 @kernel
 def greedy_choice(
-    points: Ints, used: Ints, most: Ints, size: int, left: Words,
+    points: Ints, used: Ints, most: Ints, size: int, candidates: Words,
     base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words,
 ) -> int:  # fmt: skip
     """Return the place of the point whose next occurrence leaves fewest candidates.
@@ -223,7 +223,7 @@ def greedy_choice(
     for k in range(size):
         if used[k] == most[k]:
             continue
-        count = remaining(base[points[k]] + used[k], left, offsets, postings, row, bits)
+        count = remaining(base[points[k]] + used[k], candidates, offsets, postings, row, bits)
         last = base[points[k]] + most[k] - 1
         support = offsets[last + 1] - offsets[last]
         if best < 0 or count < fewest or (count == fewest and support < rarest):
@@ -233,22 +233,22 @@ def greedy_choice(
 
 @kernel
 def greedy_length(
-    points: Ints, most: Ints, size: int, left: Words,
+    points: Ints, most: Ints, size: int, candidates: Words,
     base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words,
 ) -> int:  # fmt: skip
-    """Points that the greedy adversary needs until one candidate of `left` is left; -1 when all do not suffice."""
+    """Points that the greedy adversary needs until one of `candidates` is left; -1 when all do not suffice."""
     used = np.zeros(size, dtype=np.int64)
     needed = 0
     while True:
         count = 0
-        for word in range(len(left)):
-            count += count_ones(left[word])
+        for word in range(len(candidates)):
+            count += count_ones(candidates[word])
         if count <= 1:
             return needed
-        best = greedy_choice(points, used, most, size, left, base, offsets, postings, row, bits)
+        best = greedy_choice(points, used, most, size, candidates, base, offsets, postings, row, bits)
         if best < 0:
             return -1
-        restrict(base[points[best]] + used[best], left, offsets, postings, row, bits)
+        restrict(base[points[best]] + used[best], candidates, offsets, postings, row, bits)
         used[best] += 1
         needed += 1
 
@@ -264,15 +264,15 @@ def greedy_lengths(
     """
     cases = len(chosen)
     needed = np.full(cases, -1, dtype=np.int64)
-    left = np.empty((cases + 63) // 64, dtype=np.uint64)
+    candidates = np.empty((cases + 63) // 64, dtype=np.uint64)
     for case in range(cases):
         if not chosen[case]:
             continue
-        left[:] = ~np.uint64(0)
+        candidates[:] = ~np.uint64(0)
         if cases & 63:
-            left[-1] = (np.uint64(1) << np.uint64(cases & 63)) - np.uint64(1)
+            candidates[-1] = (np.uint64(1) << np.uint64(cases & 63)) - np.uint64(1)
         if group[case] >= 0:
-            restrict(group[case], left, offsets, postings, row, bits)
+            restrict(group[case], candidates, offsets, postings, row, bits)
         codes = np.sort(points[starts[case] : starts[case + 1]])
         distinct = np.empty(len(codes), dtype=np.int64)
         most = np.empty(len(codes), dtype=np.int64)
@@ -283,5 +283,5 @@ def greedy_lengths(
                 most[size] = 0
                 size += 1
             most[size - 1] += 1
-        needed[case] = greedy_length(distinct, most, size, left, base, offsets, postings, row, bits)
+        needed[case] = greedy_length(distinct, most, size, candidates, base, offsets, postings, row, bits)
     return needed

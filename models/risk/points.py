@@ -298,7 +298,7 @@ class _Numbers:
     def code(self, numbers: Ints, free: int) -> Codes:
         """int32[numbers]: code of each; new ones are numbered from `free` on."""
         least = int(numbers.min(initial=0))
-        distinct, which = grouped(numbers - least, int(numbers.max(initial=0)) - least + 1)
+        distinct, group_of_number = grouped(numbers - least, int(numbers.max(initial=0)) - least + 1)
         distinct += least
         place = np.searchsorted(self._numbers, distinct)
         is_numbered = np.append(self._numbers, 0)[place] == distinct
@@ -310,4 +310,4 @@ class _Numbers:
             self._numbers = joined[order]
             self._codes = np.concatenate((self._codes, np.arange(free, free + len(fresh), dtype=np.int32)))[order]
             place = np.searchsorted(self._numbers, distinct)
-        return self._codes[place][which]
+        return self._codes[place][group_of_number]

@@ -160,7 +160,7 @@ def _fill_samples(
     `order` is 0, 1, 2, ..., up to the longest trace, and is so again at the end.
     """
     # Plain loops over arrays that the caller made: array expressions take four times as long to compile.
-    taken = np.zeros(len(order), dtype=np.bool_)
+    is_taken = np.zeros(len(order), dtype=np.bool_)
     filled = 0
     for person in range(len(lengths)):
         first, n, k = number_starts[person], lengths[person], take[person]
@@ -179,12 +179,12 @@ def _fill_samples(
             # Floyd: number j is at most n - k + j; if it was taken before, this bound itself was not.
             for j in range(k):
                 place = numbers[first + j]
-                if taken[place]:
+                if is_taken[place]:
                     place = n - k + j
-                taken[place] = True
+                is_taken[place] = True
                 sampled[filled + j] = place
             for j in range(k):
-                taken[sampled[filled + j]] = False
+                is_taken[sampled[filled + j]] = False
         filled += k
 
 

@@ -150,8 +150,8 @@ def data_utility_at_least(
         raise InputError("data utility compares two logs with at least one case each")
     codes: dict[Hashable, str] = {}
     texts = _texts(original.starts, perspective(original, carries, T), codes)
-    others = _texts(released.starts, perspective(released, carries, T), codes)
-    original_counts, released_counts = Counter(texts), Counter(others)
+    text_of_case = _texts(released.starts, perspective(released, carries, T), codes)
+    original_counts, released_counts = Counter(texts), Counter(text_of_case)
     original_texts, released_texts = sorted(original_counts), sorted(released_counts)
     row = {text: place for place, text in enumerate(original_texts)}
     column = {text: place for place, text in enumerate(released_texts)}
@@ -159,7 +159,9 @@ def data_utility_at_least(
 
     # The plan may use these arcs only: from each case to its released form, between equal texts, and the corner arcs,
     # which move the remaining mass.
-    kept_pairs = {(row[texts[case]], column[text]) for case, text in zip(origin, others, strict=True) if case >= 0}
+    kept_pairs = {
+        (row[texts[case]], column[text]) for case, text in zip(origin, text_of_case, strict=True) if case >= 0
+    }
     equal = {(row[text], column[text]) for text in original_counts.keys() & released_counts.keys()}
     corner_rows, corner_columns = corner_arcs(*masses)
     corners = set(zip(corner_rows.tolist(), corner_columns.tolist(), strict=True))

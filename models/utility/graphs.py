@@ -252,8 +252,8 @@ def _spearman(pairs: Floats) -> float | None:
 
 def _ranks(values: Floats) -> Floats:
     """Return the rank of each value, from 1; equal values share the mean of their ranks."""
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    _, group_of_value, counts = np.unique(values, return_inverse=True, return_counts=True)
     last_rank = np.cumsum(counts)
     mean_rank = last_rank - (counts - 1) / 2
-    ranks: Floats = mean_rank[which]
+    ranks: Floats = mean_rank[group_of_value]
     return ranks

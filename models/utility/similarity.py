@@ -133,9 +133,9 @@ def _sampled(variants: Variants, most: int, draws: np.random.Generator) -> list[
     )
     if len(ranked) <= most:
         return [(variant, float(count)) for variant, count in ranked]
-    kept, others = ranked[: most // 2], ranked[most // 2 :]
-    chosen = [others[place] for place in draws.choice(len(others), most - len(kept), replace=False)]
-    growth = sum(count for _, count in others) / sum(count for _, count in chosen)
+    kept, less_frequent = ranked[: most // 2], ranked[most // 2 :]
+    chosen = [less_frequent[place] for place in draws.choice(len(less_frequent), most - len(kept), replace=False)]
+    growth = sum(count for _, count in less_frequent) / sum(count for _, count in chosen)
     return [(v, float(n)) for v, n in kept] + [(v, n * growth) for v, n in chosen]
 
 

@@ -307,7 +307,7 @@ def linked_pairs(releases: Sequence[AssessedRelease], attackers: Attackers) -> l
     for number, earlier in enumerate(releases[:-1]):
         logs = [release.partners or release.log for release in (earlier, newest)]
         rng = np.random.default_rng([attackers.seed, len(ATTACKS) + 2, number])
-        links = release_links(logs[0], logs[1], attackers.wanted, rng)
+        links = release_links(logs[0], logs[1], attackers.n_targets, rng)
         pairs.append(LinkedPair(earlier.name, newest.name, links, newest.least_cases))
     return pairs
 

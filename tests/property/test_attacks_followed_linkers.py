@@ -181,4 +181,4 @@ def test_a_linker_that_moved_places_every_record_it_can() -> None:
             assert least[at] & LEAST <= 1
             assert given.earlier.value[i] == given.later.value[j]
         (scratch_built,) = base_linkers(given, linkable, [1])
-        assert base.left == scratch_built.left == int(base.excess.sum())
+        assert base.unplaced == scratch_built.unplaced == int(base.excess.sum())

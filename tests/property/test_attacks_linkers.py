@@ -57,7 +57,7 @@ def test_as_many_records_are_placed_as_a_maximum_flow_places(seed: int) -> None:
         given = join_releases(*releases(rng))
         linkable = edges(given, 4)
         for base in base_linkers(given, linkable, range(5)):
-            assert given.earlier.n_cases - base.left == most_placed(given, base.n)
+            assert given.earlier.n_cases - base.unplaced == most_placed(given, base.n)
             exists.add(base.exists)
             links = base.links()
             least = dict(zip(_ends(linkable), (linkable.least & LEAST).tolist(), strict=True))

@@ -903,8 +903,8 @@ def test_cases_from_the_original_in_the_control_accuse_nobody() -> None:
 
 
 def test_the_targets_follow_the_width_that_is_asked_for() -> None:
-    assert Attackers([Profile()], half_width=0.1).wanted == 97
-    assert Attackers([Profile()], targets=5, half_width=0.1).wanted == 5
+    assert Attackers([Profile()], half_width=0.1).n_targets == 97
+    assert Attackers([Profile()], targets=5, half_width=0.1).n_targets == 5
     with pytest.raises(InputError, match=r"between 0 and \.5"):
         Attackers([Profile()], half_width=0.5)
 

@@ -307,9 +307,9 @@ class _Recorder(RecordingNoise):
 
     __slots__ = ()
 
-    def laplace_each(self, scales: np.ndarray, which: np.ndarray) -> np.ndarray:
-        self.asked.extend((scale, 1) for scale in scales[which].tolist())
-        return super().laplace_each(scales, which)
+    def laplace_each(self, scales: np.ndarray, scale_of_draw: np.ndarray) -> np.ndarray:
+        self.asked.extend((scale, 1) for scale in scales[scale_of_draw].tolist())
+        return super().laplace_each(scales, scale_of_draw)
 
 
 @pytest.mark.parametrize(
@@ -339,8 +339,8 @@ class _Chosen(ScriptedNoise):
 
     __slots__ = ()
 
-    def laplace_each(self, scales: np.ndarray, which: np.ndarray) -> np.ndarray:
-        return np.asarray([*self.of_times, *[0] * len(which)][: len(which)], dtype=np.int64)
+    def laplace_each(self, scales: np.ndarray, scale_of_draw: np.ndarray) -> np.ndarray:
+        return np.asarray([*self.of_times, *[0] * len(scale_of_draw)][: len(scale_of_draw)], dtype=np.int64)
 
 
 def _released(log: EventLog, steps: Sequence[int] = (), **keys: object) -> list[tuple[str, list[float]]]:

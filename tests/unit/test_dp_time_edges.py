@@ -185,9 +185,9 @@ class _Steps(ScriptedNoise):
 
     __slots__ = ()
 
-    def laplace_each(self, scales: np.ndarray, which: np.ndarray) -> np.ndarray:
-        self.asked.append(scales[which].tolist())
-        return np.asarray(self.of_times[: len(which)], dtype=np.int64)
+    def laplace_each(self, scales: np.ndarray, scale_of_draw: np.ndarray) -> np.ndarray:
+        self.asked.append(scales[scale_of_draw].tolist())
+        return np.asarray(self.of_times[: len(scale_of_draw)], dtype=np.int64)
 
 
 def test_noise_is_added_on_the_lattice_of_the_group() -> None:

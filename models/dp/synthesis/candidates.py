@@ -60,19 +60,19 @@ def reweigh(
     return np.asarray(np.where(cells >= DROP * scale, cells, 0), dtype=np.int64)
 
 
-def representative(drawn: Mapping[Variant, int], taken: Sequence[Variant], most: int) -> list[Variant]:
-    """Choose at most `most` drawn variants, none of `taken`, to represent the sample.
+def representative(drawn: Mapping[Variant, int], known_variants: Sequence[Variant], most: int) -> list[Variant]:
+    """Choose at most `most` drawn variants, none of `known_variants`, to represent the sample.
 
     Each one is the variant that most reduces the mean distance of the sample to the variants chosen before.
     """
-    ranked, weights = _pool({variant: n for variant, n in drawn.items() if variant not in set(taken)})
+    ranked, weights = _pool({variant: n for variant, n in drawn.items() if variant not in set(known_variants)})
     if len(ranked) <= most:
         return ranked
     texts = [_text(variant) for variant in ranked]
     between = distances(texts, texts)
     to_nearest = np.ones(len(ranked))  # distance of each variant to the nearest one chosen so far
-    if taken:
-        to_nearest = distances(texts, [_text(variant) for variant in taken]).min(axis=1)
+    if known_variants:
+        to_nearest = distances(texts, [_text(variant) for variant in known_variants]).min(axis=1)
 
     def gain_of(place: int) -> float:
         return float(weights @ np.maximum(to_nearest - between[place], 0.0))
@@ -104,8 +104,8 @@ def _pool(drawn: Mapping[Variant, int]) -> tuple[list[Variant], Floats]:
     if len(ranked) <= POOL:
         return ranked, weights
     kept = POOL // 2
-    others = np.arange(kept, POOL)  # of equal frequency first drawn first: the sort is stable
-    weights[others] *= weights[kept:].sum() / weights[others].sum()
+    less_frequent = np.arange(kept, POOL)  # of equal frequency first drawn first: the sort is stable
+    weights[less_frequent] *= weights[kept:].sum() / weights[less_frequent].sum()
     return ranked[:POOL], weights[:POOL]
 
 

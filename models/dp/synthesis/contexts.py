@@ -189,8 +189,8 @@ def measure(
         levels.append(ContextLevel(opened, cells, np.full(len(opened), scale / LAPLACE)))
         if order == 1 and len(rhos) > 1 and enough is not None and not enough(levels[0]):
             remaining_rho = sum(rhos[1:], start=Fraction(0))
-            again = measure(variants, counts, labels, [remaining_rho], bound, draw, cases_per_person)
-            return [_together(levels[0], again[0], rhos)]
+            single_level = measure(variants, counts, labels, [remaining_rho], bound, draw, cases_per_person)
+            return [_together(levels[0], single_level[0], rhos)]
         opened = _next_contexts(levels, labels)
     return levels
 

@@ -9,8 +9,8 @@
    al. 2010), with equal ratios within a bin. Sums of many cells are nearer to the truth than single cells.
 3. Durations. The n steps of a pair get one quantile in each n-th of its shape: medians then have no error of sampling.
 4. Throughput. Steps that are drawn one by one add up to throughput times which are only near to the true ones. The
-   noisy histogram of these, pulled towards the drawn ones, gives the wanted times. Durations are exchanged among the
-   cases that have a step of the same pair until cases come near to what is wanted (`_exchanged`): the durations of a
+   noisy histogram of these, pulled towards the drawn ones, gives the target times. Durations are exchanged among the
+   cases that have a step of the same pair until cases come near to these (`_exchanged`): the durations of a
    pair stay what they are.
 
 It reads noisy cells and released traces only, and costs nothing.
@@ -55,7 +55,7 @@ LEAST_START = 2.0
 """Cells of starts below so many deviations of the noise count as 0: of a long range most weeks are empty."""
 
 PASSES = 3
-"""Exchanges of all durations. Each brings the cases nearer to the wanted times; a fourth changes hardly anything."""
+"""Exchanges of all durations. Each brings the cases nearer to the target times; a fourth changes hardly anything."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -112,8 +112,8 @@ def draw_times(
     # Throughput times: durations are exchanged until cases come near to the noisy histogram.
     drawn_throughput = steps.sums(duration)
     throughput = throughput_shape(noisy, drawn_throughput, bounds.throughput_edges)
-    wanted = _wanted(drawn_throughput, throughput, bounds.throughput_edges, draw)
-    duration = _exchanged(steps, duration, wanted)
+    target_throughput = _target_throughput(drawn_throughput, throughput, bounds.throughput_edges, draw)
+    duration = _exchanged(steps, duration, target_throughput)
 
     starts = _starts(noisy, steps.n_cases, bounds, draw)
     unreadable = np.flatnonzero(weighted < READABLE * noisy.step_noise)
@@ -298,10 +298,10 @@ def _durations(steps: ReleasedSteps, shapes: Floats, edges: Ints, draw: NoiseSou
     return duration
 
 
-def _wanted(drawn: Ints, throughput: Floats, edges: Ints, draw: NoiseSource) -> Ints:
-    """Return the wanted throughput time of each case, int64[cases]: by its rank among the drawn ones.
+def _target_throughput(drawn: Ints, throughput: Floats, edges: Ints, draw: NoiseSource) -> Ints:
+    """Return the target throughput time of each case, int64[cases]: by its rank among the drawn ones.
 
-    Durations are only exchanged, so that the wanted times must add up to the drawn ones. The slowest tenth of the cases
+    Durations are only exchanged, so that the target times must add up to the drawn ones. The slowest tenth of the cases
     takes the difference; the median and the .9 quantile stay what they are.
     """
     n_cases = len(drawn)
@@ -312,13 +312,13 @@ def _wanted(drawn: Ints, throughput: Floats, edges: Ints, draw: NoiseSource) -> 
     if slowest.sum() > 0:
         difference = float(drawn.sum()) - ranked.sum()
         slowest[:] = np.maximum(slowest * (1.0 + difference / slowest.sum()), slowest.min())
-    wanted = np.zeros(n_cases, dtype=np.int64)
-    wanted[by_throughput] = np.rint(ranked).astype(np.int64)
-    return wanted
+    target_throughput = np.zeros(n_cases, dtype=np.int64)
+    target_throughput[by_throughput] = np.rint(ranked).astype(np.int64)
+    return target_throughput
 
 
-def _exchanged(steps: ReleasedSteps, duration: Ints, wanted: Ints) -> Ints:
-    """Exchange durations among the cases with a step of the same pair, so that cases come near to the wanted times.
+def _exchanged(steps: ReleasedSteps, duration: Ints, target_throughput: Ints) -> Ints:
+    """Exchange durations among the cases with a step of the same pair, so that cases come near to the target times.
 
     Of the steps that are the k-th one of a pair in their case, the case that lacks most gets the longest duration:
     among all exchanges within such a group this has the least sum of squares of what cases lack.
@@ -329,8 +329,8 @@ def _exchanged(steps: ReleasedSteps, duration: Ints, wanted: Ints) -> Ints:
     for _ in range(PASSES):
         for group in groups:
             case = steps.case[group]
-            others = sums[case] - duration[group]  # the other steps of each case
-            lacking = wanted[case] - others
+            other_steps = sums[case] - duration[group]  # the other steps of each case
+            lacking = target_throughput[case] - other_steps
             by_lack = group[np.argsort(lacking, kind="stable")]
             sums[case] -= duration[group]
             duration[by_lack] = np.sort(duration[group])

@@ -94,8 +94,8 @@ def follows(
         noisy += counted_steps @ np.asarray(list(counted.values()), dtype=np.float64)
     deviation = np.repeat(level.scale, labels + 1) / UNIT * LAPLACE
     of = _steps(near.traces, level.contexts, order, labels, bound, weigh)
-    taken = np.unique(of.nonzero()[0])
-    return Cells(of[taken], noisy[taken], deviation[taken])
+    used_rows = np.unique(of.nonzero()[0])
+    return Cells(of[used_rows], noisy[used_rows], deviation[used_rows])
 
 
 def nearby(near: Spread, counts: Ints, scale: Floats) -> Cells:

@@ -51,14 +51,14 @@ def thinned(level: ContextLevel) -> ContextLevel:
     return balanced(level, LAPLACE * np.log(len(level.contexts)) / 2)
 
 
-def circulation(wanted: Floats) -> Floats:
+def circulation(matrix: Floats) -> Floats:
     """Return the nearest square matrix without negative cells whose row sums equal its column sums."""
     from scipy.optimize import minimize
 
-    unit = float(np.abs(wanted).max(initial=0.0))
+    unit = float(np.abs(matrix).max(initial=0.0))
     if not unit:
-        return np.zeros(wanted.shape)
-    scaled = wanted / unit
+        return np.zeros(matrix.shape)
+    scaled = matrix / unit
 
     def kept(u: Vector) -> Floats:
         return np.asarray(np.maximum(scaled + u[:, None] - u[None, :], 0.0))
@@ -67,10 +67,10 @@ def circulation(wanted: Floats) -> Floats:
         cells = kept(u)
         return 0.5 * float((cells**2).sum()), np.asarray(cells.sum(axis=1) - cells.sum(axis=0))
 
-    steps = max(min(MOST_STEPS, MOST_WORK // wanted.size), 10)
+    steps = max(min(MOST_STEPS, MOST_WORK // matrix.size), 10)
     optimum = minimize(
         dual,
-        np.zeros(len(wanted)),
+        np.zeros(len(matrix)),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": steps, "maxfun": 2 * steps, "ftol": 0.0, "gtol": 1e-9},

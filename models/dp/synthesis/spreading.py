@@ -70,17 +70,17 @@ class Spread:
         rows: list[tuple[Variant, int, float]] = []
         for trace, count in shown:
             place = place_of[trace]
-            others = {variant: n for variant, n in drawn_near.get(place, Counter()).items() if variant != trace}
-            n_others = sum(others.values())
+            other_variants = {variant: n for variant, n in drawn_near.get(place, Counter()).items() if variant != trace}
+            n_others = sum(other_variants.values())
 
             # Of a frequent variant its own noisy count is known. Of another candidate half of the cell is
             # kept. The other drawn traces near the candidate divide what remains by how often they were
             # drawn.
             kept = float(count)
-            if others:
+            if other_variants:
                 kept = min((noisy_counts or {}).get(trace, count / 2), count)
             cases = {trace: kept}
-            for variant, n in others.items():
+            for variant, n in other_variants.items():
                 cases[variant] = (count - kept) * n / n_others
             rows += [(variant, place, float(n)) for variant, n in cases.items() if n]
         traces, cells, weights = zip(*rows, strict=True) if rows else ((), (), ())

@@ -52,9 +52,9 @@ class VariantCounts:
         variants = tuple(tuple(code[label] for label in variant) for variant in simple.variants)
         return cls(tuple(names), variants, amounts(simple.variant, simple.count, len(variants)))
 
-    def without(self, taken: Collection[Variant]) -> tuple[list[Variant], Ints]:
-        """Return the variants that are not in `taken`, with their counts."""
-        kept = [place for place, variant in enumerate(self.variants) if variant not in taken]
+    def without(self, excluded: Collection[Variant]) -> tuple[list[Variant], Ints]:
+        """Return the variants that are not in `excluded`, with their counts."""
+        kept = [place for place, variant in enumerate(self.variants) if variant not in excluded]
         return [self.variants[place] for place in kept], self.counts[np.asarray(kept, dtype=np.int64)]
 
 
@@ -63,9 +63,9 @@ def only(log: EventLog, labels: Iterable[str]) -> EventLog:
 
     It changes each case by itself; cases without events stay.
     """
-    wanted = set(labels)
-    is_wanted = np.asarray([str(value) in wanted for value in log.activity.values] + [False], dtype=np.bool_)
-    return log.select_events(is_wanted[log.activity.codes])
+    kept_labels = set(labels)
+    is_kept = np.asarray([str(value) in kept_labels for value in log.activity.values] + [False], dtype=np.bool_)
+    return log.select_events(is_kept[log.activity.codes])
 
 
 def merged(log: EventLog, labels: Iterable[str], other: str) -> EventLog:
@@ -73,9 +73,9 @@ def merged(log: EventLog, labels: Iterable[str], other: str) -> EventLog:
 
     It changes each case by itself.
     """
-    wanted = set(labels)
-    wanted.discard(other)  # it is a value of its own, whether the log has it or not
-    kept = [code for code, value in enumerate(log.activity.values) if str(value) in wanted]
+    kept_labels = set(labels)
+    kept_labels.discard(other)  # it is a value of its own, whether the log has it or not
+    kept = [code for code, value in enumerate(log.activity.values) if str(value) in kept_labels]
     recode = np.full(len(log.activity.values) + 1, len(kept), dtype=np.int32)
     recode[kept] = np.arange(len(kept), dtype=np.int32)
     recode[-1] = -1  # missing activities stay missing

@@ -270,9 +270,9 @@ def _of_frame(
             "'activity': 1, 'time': 2}"
         )
     names = names_of_log(header, reading)
-    wanted = {names.case, names.activity, names.time}
+    required_columns = {names.case, names.activity, names.time}
     in_index = [str(level) for level in frame.index.names if level is not None and str(level) not in header]
-    if in_index and not wanted <= set(header):
+    if in_index and not required_columns <= set(header):
         raise InputError(
             f"{name}: {', '.join(map(repr, in_index))} is in the index of the DataFrame, and not a column; "
             "call .reset_index() first"

@@ -69,14 +69,14 @@ class EngineOptions:
 
         return self.engine != EMBEDDED or (output is not None and not output.name.lower().endswith(SUFFIXES))
 
-    def refuse(self, what: str) -> None:
+    def refuse(self, feature: str) -> None:
         """Raise InputError if an engine was named for something that only the embedded one can do."""
         from stream.engine.contract import KINDS
 
         if self.engine not in KINDS:
             raise InputError(f"--engine {self.engine!r} is not one of {', '.join(KINDS)}")
         if self.engine != EMBEDDED:
-            raise InputError(f"{what}; only --engine embedded can")
+            raise InputError(f"{feature}; only --engine embedded can")
 
 
 IN_MEMORY = EngineOptions()
@@ -106,7 +106,7 @@ def table(kind: str, path: Path, reading: Reading, memory: str | None, count_que
         opened(kind, path, reading, work, memory) as engine,
     ):
         task = bar.add_task(f"{path}: reading", total=None)
-        return engine.count(count_query, lambda what: bar.update(task, description=f"{path}: {what}")).table
+        return engine.count(count_query, lambda step: bar.update(task, description=f"{path}: {step}")).table
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +159,8 @@ class _EngineRun:
         self._request, self._engine, self._work, self._bar = request, engine, work, bar
         self._task = bar.add_task("reading", total=None)
 
-    def _report_step(self, what: str) -> None:
-        self._bar.update(self._task, description=what)
+    def _report_step(self, step: str) -> None:
+        self._bar.update(self._task, description=step)
 
     def result(self, target: str | None) -> Mapping[str, Any]:
         """Count and plan; write the release if there is a target."""

@@ -57,10 +57,10 @@ def tables() -> Console:
     return _Plain(highlight=False, markup=False, width=None if has_width else WIDE)
 
 
-def grid(*names: str, title: str | None = None, left: int = 1) -> Table:
+def grid(*names: str, title: str | None = None, word_columns: int = 1) -> Table:
     """Return a table without lines between its columns, for 80 columns of text.
 
-    The first `left` columns hold words, the others numbers. A word that is too long continues in the next line;
+    The first `word_columns` columns hold words, the others numbers. A word that is too long continues in the next line;
     nothing is cut, and no word of a heading is divided.
     """
     from rich import box
@@ -69,18 +69,18 @@ def grid(*names: str, title: str | None = None, left: int = 1) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for at, name in enumerate(names):
         widest = max(map(len, name.split()))
-        table.add_column(name, justify="left" if at < left else "right", overflow="fold", min_width=widest)
+        table.add_column(name, justify="left" if at < word_columns else "right", overflow="fold", min_width=widest)
     return table
 
 
-def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, left: int) -> Table:
+def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, word_columns: int) -> Table:
     """Return a grid with rows, without columns that are empty in all rows.
 
     Releases with noise have no counts, for example.
     """
     kept = [column for column in range(len(names)) if any(row[column] is not None for row in rows)]
-    kept_left = sum(column < left for column in kept)
-    table = grid(*(names[column] for column in kept), title=title, left=kept_left)
+    kept_word_columns = sum(column < word_columns for column in kept)
+    table = grid(*(names[column] for column in kept), title=title, word_columns=kept_word_columns)
     for row in rows:
         cells = [row[column] for column in kept]
         table.add_row(*["" if cell is None else str(cell) for cell in cells])

@@ -273,7 +273,7 @@ def _show(
     from stream.run.advise import NAME
 
     console = tables()
-    table = grid("candidate", "holds", "cuts", "kept", "wait", "KA", "FA", "CA", "BA", "loses", left=2)
+    table = grid("candidate", "holds", "cuts", "kept", "wait", "KA", "FA", "CA", "BA", "loses", word_columns=2)
     table.columns[-1].justify = "left"
     for trial in trials:
         worst = ["-" if value is None else str(value) for value in trial.worst.values()]

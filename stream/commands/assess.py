@@ -196,7 +196,7 @@ def _print(assessments: Mapping[str, Assessment], pairs: Sequence[LinkedPair]) -
     for name, assessment in assessments.items():
         for result in assessment.results:
             rows = [[cell or None for cell in row(measure)] for measure in result.measures]
-            console.print(filled(COLUMNS, rows, title=f"{name}, {result.profile.name} attacker", left=2))
+            console.print(filled(COLUMNS, rows, title=f"{name}, {result.profile.name} attacker", word_columns=2))
             console.print(f"The attacker knows {result.profile.sentence()}; for membership the whole case.")
             for line in not_run(result):
                 console.print(line)
@@ -205,7 +205,7 @@ def _print(assessments: Mapping[str, Assessment], pairs: Sequence[LinkedPair]) -
             console.print()
     if pairs:
         linked = [[cell or None for cell in pair.cells()] for pair in pairs]
-        console.print(filled(LINK_COLUMNS, linked, title="links to the newest release", left=1))
+        console.print(filled(LINK_COLUMNS, linked, title="links to the newest release", word_columns=1))
         console.print(LINKED)
     for warning in warnings(assessments):
         console.print(f"warning: {warning}")

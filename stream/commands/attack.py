@@ -219,7 +219,7 @@ def _show(pairs: list[AttackedPair], body: dict[str, Any]) -> None:
 
     console = tables()
     names = ("ka1", "ka2", "fa", "ca", "ba")
-    table = grid("releases", "n", "linker", *names, "fc", "cc", "bc", left=3)
+    table = grid("releases", "n", "linker", *names, "fc", "cc", "bc", word_columns=3)
     for earlier, later, answer in pairs:
         for row in answer.json()["results"]:
             compared = f"{earlier + 1}, {later + 1}"
@@ -251,7 +251,7 @@ def _show_series(console: Any, series: Mapping[str, Any]) -> None:
 
 def _show_candidates(console: Any, pairs: list[AttackedPair]) -> None:
     names = ("n", "ms1", "ms2", "f", "c", "b", "fa", "ca", "ba")
-    table = grid("releases", "bk", *names, left=2)
+    table = grid("releases", "bk", *names, word_columns=2)
     for earlier, later, answer in pairs:
         for row in answer.candidates:
             table.add_row(f"{earlier + 1}, {later + 1}", ", ".join(row["bk"]), *_numbers(row, names))

@@ -61,7 +61,7 @@ def list_letters(
         times = [letter.at for letter in of_reason]
         by_reason.add_row(name, str(len(of_reason)), str(replayed), moment(min(times)), moment(max(times)))
     console.print(by_reason)
-    newest = grid("place", "reason", "at", "sent again", left=4)
+    newest = grid("place", "reason", "at", "sent again", word_columns=4)
     for letter in letters[-SHOWN:]:
         newest.add_row(str(letter.place), letter.reason, moment(letter.at), "yes" if letter.replayed else "")
     console.print(newest)

@@ -47,7 +47,7 @@ def _show(facts: Inspection) -> None:
     console = tables()
     console.print(f"{facts.file}: {_summary(facts)}")
     if facts.columns:
-        table = grid("column", "is", "type", "filled", "values", "looks like", "why", left=3)
+        table = grid("column", "is", "type", "filled", "values", "looks like", "why", word_columns=3)
         for column_of_words in table.columns[-2:]:
             column_of_words.justify = "left"
         for column in facts.columns:

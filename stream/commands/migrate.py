@@ -32,7 +32,7 @@ def command(
         emit_json({"dry_run": dry_run, "items": [item.json() for item in items]})
     else:
         console = tables()
-        table = grid("action", "version", "protection", "file", left=4)
+        table = grid("action", "version", "protection", "file", word_columns=4)
         for item in items:
             version = "?" if item.version is None else str(item.version)
             protection = item.protection or "-"

@@ -34,7 +34,7 @@ def command(
     console = tables()
     for name in dict.fromkeys(row["publication"] for row in rows):
         of_publication = [row for row in rows if row["publication"] == name]
-        console.print(filled(HEAD, [_cells(row) for row in of_publication], title=name, left=4))
+        console.print(filled(HEAD, [_cells(row) for row in of_publication], title=name, word_columns=4))
         reasons = [(str(row["sequence"] or row["status"]), row["time"][:16], _why(row)) for row in of_publication]
         show_reasons(console, reasons)
     return exit_code(verdicts)

@@ -229,7 +229,7 @@ def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]
         rows_of.setdefault(name, []).append((SIGNS.get(number, number), time, *figures))
         reasons_of.setdefault(name, []).append((str(number), time, reasons))
     for name, rows_of_publication in rows_of.items():
-        console.print(filled(HEAD, rows_of_publication, title=name, left=3))
+        console.print(filled(HEAD, rows_of_publication, title=name, word_columns=3))
         show_reasons(console, reasons_of[name])
     if any(not (verdict.released or verdict.withheld or verdict.waiting or verdict.held) for verdict in verdicts):
         console.print(f"the log has {outcome.cases} cases; the window of a publication sets how many a release needs")

@@ -56,17 +56,19 @@ def command(
     from connectors.logs import declared_times
     from models.risk.table import document, questions, with_time_note
 
-    wanted, amounts = questions(options.split(attacker.projection), options.split(attacker.points))
+    projections, amounts = questions(options.split(attacker.projection), options.split(attacker.points))
     if plot is not None:
         from stream.commands._plot import check
 
         check(plot)
     if engine.engine == _engine.EMBEDDED:
-        measured, seconds, estimate = _in_memory(log, attacker, wanted, amounts, population, sensitive, reading, seed)
+        measured, seconds, estimate = _in_memory(
+            log, attacker, projections, amounts, population, sensitive, reading, seed
+        )
     else:
-        _refuse_beyond_variants(attacker, wanted, population, engine)
+        _refuse_beyond_variants(attacker, projections, population, engine)
         measured, seconds = _on_variants(
-            log, attacker, wanted, amounts, options.split_attributes(sensitive), reading, engine, seed
+            log, attacker, projections, amounts, options.split_attributes(sensitive), reading, engine, seed
         )
         estimate = None
     measured = with_time_note(measured, declared_times(log))
@@ -83,7 +85,7 @@ def command(
 def _in_memory(
     log: Path,
     attacker: AdversaryOptions,
-    wanted: list[Projection],
+    projections: list[Projection],
     amounts: list[Any],
     population: int,
     sensitive: str,
@@ -110,32 +112,32 @@ def _in_memory(
         case_attributes=options.split(attacker.case_attributes) or None,
         event_attributes=event_attributes or None,
     )
-    measured, seconds = _measure(wanted, lambda name: ask(name, amounts))
+    measured, seconds = _measure(projections, lambda name: ask(name, amounts))
     estimate = estimate_population(events, measured[0], population, seed) if population else None
     return measured, seconds, estimate
 
 
 def _refuse_beyond_variants(
-    attacker: AdversaryOptions, wanted: Sequence[str], population: int, engine: _engine.EngineOptions
+    attacker: AdversaryOptions, projections: Sequence[str], population: int, engine: _engine.EngineOptions
 ) -> None:
     """Raise InputError for values that are read from single cases."""
-    if "A" in wanted:
+    if "A" in projections:
         engine.refuse("projection A knows the times of single cases (others: --projection B,C,D,E,F)")
     if attacker.unit != "case" or attacker.semantics != "joint" or attacker.adversary != "random":
         engine.refuse("--unit resource, --semantics per-column and --adversary greedy read single cases")
     if population:
         engine.refuse("--population fits a model to the attributes of single cases")
-    if set(wanted) & set("BDF") and not attacker.case_attributes:
+    if set(projections) & set("BDF") and not attacker.case_attributes:
         engine.refuse("which case attributes are known is found on the whole log (or name them: --case-attributes)")
     resource_alone = options.split(attacker.event_attributes) in (["resource"], ["org:resource"])
-    if set(wanted) & set("BC") and not resource_alone:
+    if set(projections) & set("BC") and not resource_alone:
         engine.refuse("of events, variants have the resource alone (--event-attributes resource)")
 
 
 def _on_variants(
     log: Path,
     attacker: AdversaryOptions,
-    wanted: list[Projection],
+    projections: list[Projection],
     amounts: list[Any],
     sensitive: Sequence[str],
     reading: Reading,
@@ -149,23 +151,23 @@ def _on_variants(
 
     attributes = tuple(dict.fromkeys(options.split(attacker.case_attributes)))
     columns = tuple(dict.fromkeys((*attributes, *sensitive)))  # a misspelt name is reported, as in memory
-    items = Items("seq", "ar" if set(wanted) & set("BC") else "ac")
+    items = Items("seq", "ar" if set(projections) & set("BC") else "ac")
     count_query = CountQuery(items, columns, classes=False, written=False)
     table = _engine.table(engine.engine, log, reading, engine.memory, count_query)
     return _measure(
-        wanted,
+        projections,
         lambda name: variant_uniqueness(table, name, amounts, attributes, draws=attacker.draws, seed=seed),
     )
 
 
 def _measure(
-    wanted: Sequence[Projection], ask: Callable[[Projection], Uniqueness]
+    projections: Sequence[Projection], ask: Callable[[Projection], Uniqueness]
 ) -> tuple[list[Uniqueness], list[float]]:
     """Measure each projection, with its CPU seconds."""
     from models.risk.table import measure_each
 
     with progress() as bar:
-        return measure_each(bar.track(wanted, description="uniqueness by projection"), ask, time.process_time)
+        return measure_each(bar.track(projections, description="uniqueness by projection"), ask, time.process_time)
 
 
 def _print(name: str, measured: Sequence[Uniqueness], estimate: Mapping[str, Any] | None) -> None:

@@ -58,20 +58,20 @@ def command(
     from stream.operator.console.server import Console, listen, serve
     from stream.operator.console.sessions import Sessions, new_token, read_token
 
-    where = address(host, behind_proxy)
+    console_address = address(host, behind_proxy)
     output = output_folder(folder, show_values=show_values)
     token = read_token(token_file) if token_file else new_token()
     orders = orders_from(config) if config else None
     if orders is not None:
         refuse_other_process(orders.settings, folder)
-    with listen(where.host, port) as listening:
-        taken = int(listening.getsockname()[1])
+    with listen(console_address.host, port) as listening:
+        listening_port = int(listening.getsockname()[1])
         # browsers send the cookies of a host to each of its ports: two consoles need two names
-        guard = Guard(where, Sessions(token), Pages(str(folder)), f"veilstream-{taken}")
-        url = where.url(taken)
+        guard = Guard(console_address, Sessions(token), Pages(str(folder)), f"veilstream-{listening_port}")
+        url = console_address.url(listening_port)
         shown = url if token_file else f"{url}?token={token}"
         logs.configure()
-        serve(Console(output, guard, orders), listening, lambda: _ready(shown, taken, json=json))
+        serve(Console(output, guard, orders), listening, lambda: _ready(shown, listening_port, json=json))
 
 
 def _ready(url: str, port: int, *, json: bool) -> None:

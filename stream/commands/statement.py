@@ -35,7 +35,7 @@ def command(
     if output is not None and output.suffix not in (".html", ".md"):
         raise InputError(f"{output}: the statement is written as .html or .md")
     series = releases_of(folder, publication, number)
-    page = statement(series, alone=number is not None, others=other_publications(folder, series))
+    page = statement(series, alone=number is not None, other_releases=other_publications(folder, series))
     if output is not None:
         write_page(output, html(page) if output.suffix == ".html" else markdown(page), private=False)
         typer.echo(f"statement: {output}", err=True)

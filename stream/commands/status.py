@@ -140,9 +140,10 @@ def _print(status: Status, now: float, age: float, standstill_reason: str | None
         console.print(table)
     if status.get("paused"):
         console.print(f"paused: {', '.join(status['paused'])}")
-    for held in status.get("held", ()):
-        days = (now - held["since"]) / 86400
-        console.print(f"release {held['number']} of {held['publication']} has been held for {days:.1f} days")
+    for held_release in status.get("held", ()):
+        days = (now - held_release["since"]) / 86400
+        name = f"release {held_release['number']} of {held_release['publication']}"
+        console.print(f"{name} has been held for {days:.1f} days")
     if status["foreign"]:
         console.print(f"{status['foreign']} events under another pseudonym key were rejected")
     for gap in gaps_of(status):
@@ -171,8 +172,8 @@ def _release_cells(release: ReleaseStatus, now: float) -> list[str]:
     spent = f"{budget['spent_epsilon']:g}"
     if budget["max_epsilon"] is not None:
         spent += f" of {budget['max_epsilon']:g}"
-    left = "no limit" if budget["left_releases"] is None else str(budget["left_releases"])
-    return [last, following, str(release["withheld_streak"]), spent, left]
+    releases_left = "no limit" if budget["left_releases"] is None else str(budget["left_releases"])
+    return [last, following, str(release["withheld_streak"]), spent, releases_left]
 
 
 def _trigger(trigger: TriggerStatus) -> str:

@@ -33,12 +33,12 @@ def create(
     from stream.daemon.start import daemon_settings
 
     settings, source = daemon_settings(config)
-    wanted = topics.plans(settings.process.name, source)
+    planned_topics = topics.plans(settings.process.name, source)
     if source_partitions is not None:
-        wanted += [topics.TopicPlan(name, source_partitions) for name in source.topics]
+        planned_topics += [topics.TopicPlan(name, source_partitions) for name in source.topics]
     with topics.admin(source) as client:
-        created = topics.create(client, wanted, source)
-        problems = topics.check(client, wanted)
+        created = topics.create(client, planned_topics, source)
+        problems = topics.check(client, planned_topics)
     return _report(created, [problem.text for problem in problems], json)
 
 
@@ -49,10 +49,10 @@ def check(config: Config, json: options.Json = False) -> int:
     from stream.daemon.start import daemon_settings
 
     settings, source = daemon_settings(config)
-    wanted = topics.plans(settings.process.name, source)
-    wanted += [topics.TopicPlan(name, None) for name in source.topics]
+    planned_topics = topics.plans(settings.process.name, source)
+    planned_topics += [topics.TopicPlan(name, None) for name in source.topics]
     with topics.admin(source) as client:
-        problems = topics.check(client, wanted)
+        problems = topics.check(client, planned_topics)
     return _report([], [problem.text for problem in problems], json)
 
 
@@ -80,17 +80,17 @@ def acls(
 
     settings, source = daemon_settings(config)
     roles = [name for name in topics.ROLES if role.value in (name, "all")]
-    wanted = {name: topics.permissions(settings.process.name, source, name) for name in roles}
+    permissions_of_role = {name: topics.permissions(settings.process.name, source, name) for name in roles}
     if json:
         rows = [
             {"role": name, "principal": principal, "kind": permission.kind, "names": permission.names}
             | {"operations": permission.operations}
-            for name, permissions in wanted.items()
+            for name, permissions in permissions_of_role.items()
             for permission in permissions
         ]
         emit_json({"acls": rows})
         return 0
-    for name, permissions in wanted.items():
+    for name, permissions in permissions_of_role.items():
         typer.echo(f"# {name}")
         for line in topics.acl_commands(permissions, source, principal):
             typer.echo(line)

@@ -77,8 +77,8 @@ def _counted(
         engine.refuse("--perspective relative_time reads the times of single cases")
     if fitness != "none":
         engine.refuse("the discovered model is mined from all cases (--fitness none leaves it out)")
-    wanted = CountQuery(Knowledge("seq", "ar" if "resource" in carries else "ac"), classes=False, written=False)
-    return _engine.table(engine.engine, path, reading, engine.memory, wanted)
+    count_query = CountQuery(Knowledge("seq", "ar" if "resource" in carries else "ac"), classes=False, written=False)
+    return _engine.table(engine.engine, path, reading, engine.memory, count_query)
 
 
 def _print(result: Mapping[str, Any]) -> None:
@@ -93,8 +93,8 @@ def _print(result: Mapping[str, Any]) -> None:
         if figures:
             cells = [f"{figures[key]:.4f}" for key in ("fitness", "precision", "f1")]
         table.add_row(name, *cells)
-    first, *others = sentences(result)
+    first, *further_sentences = sentences(result)
     tables().print(first)
     tables().print(table)
-    for sentence in others:
+    for sentence in further_sentences:
         tables().print(sentence)

@@ -57,7 +57,7 @@ def command(
         count = len(result.problems)
         problems = "1 problem" if count == 1 else f"{count} problems"
         console.print(f"[x] DOES NOT HOLD: {problems}", style="red")
-        wrong = grid("publication", "number", "kind", "what does not hold", left=4)
+        wrong = grid("publication", "number", "kind", "what does not hold", word_columns=4)
         for problem in result.problems:
             wrong.add_row(problem.publication, str(problem.sequence or ""), problem.kind, problem.text)
         console.print(wrong)
@@ -65,7 +65,7 @@ def command(
     for row in result.publications:
         counts = [_amount_or_none(getattr(row, name)) for name in COUNTS]
         rows.append([row.name, *counts])
-    console.print(filled(("publication", *COUNTS), rows, title="", left=1))
+    console.print(filled(("publication", *COUNTS), rows, title="", word_columns=1))
     for row in result.publications:
         if row.waited:
             cuts = "1 cut" if row.waited == 1 else f"{row.waited} cuts"

@@ -42,8 +42,8 @@ def naming(publication: str, table: str) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        where = ".".join([table, *getattr(error, "__notes__", ())])
-        faults = "; ".join(f"{where}.{fault}" for fault in explain(error))
+        place = ".".join([table, *getattr(error, "__notes__", ())])
+        faults = "; ".join(f"{place}.{fault}" for fault in explain(error))
         raise InputError(f"publication {publication!r}: {faults}") from None
     except InputError as error:
         raise InputError(f"publication {publication!r}: {error}") from None

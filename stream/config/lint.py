@@ -121,48 +121,48 @@ def _releases(settings: Settings) -> Iterator[str]:
         if publication.cases == "completed":
             yield from _once(settings, publication)
         spec = settings.spec(publication)
-        release, where = spec.release_charge, f"publication {publication.name!r}"
+        release, place = spec.release_charge, f"publication {publication.name!r}"
         if release.charge == Charge():
             continue
         nothing = Spending()
         number = releases_left(spec.gate, release, nothing, nothing, spec.process_limits, spec.accounting)
         if publication.cases == "completed":
             if number == 0:
-                yield f"{where}: its bounds are below one charge: no release will come"
+                yield f"{place}: its bounds are below one charge: no release will come"
             continue
         limits_itself = any(bound is not None for bound in (spec.gate.max_epsilon, spec.gate.max_tpl))
         if number is None or not (limits_itself or spec.max_epsilon is not None):
-            yield f"{where}: no max_epsilon: its privacy loss grows without a limit"
+            yield f"{place}: no max_epsilon: its privacy loss grows without a limit"
             continue
         together, rule = loss(spec.accounting, nothing.with_release(release, number), spec.gate.max_delta)
         costs = f"together they cost epsilon {float(together.epsilon):.3g}, delta {float(together.delta):.3g}"
         if limits_itself:
-            yield f"{where}: its budget allows {number} releases, then none; {costs} ({RULE_TEXTS[rule]})"
+            yield f"{place}: its budget allows {number} releases, then none; {costs} ({RULE_TEXTS[rule]})"
         else:
             yield (
-                f"{where}: no max_epsilon: process.budget allows {number} releases if no other publication spends, "
+                f"{place}: no max_epsilon: process.budget allows {number} releases if no other publication spends, "
                 f"then none; {costs} ({RULE_TEXTS[rule]})"
             )
 
 
 def _once(settings: Settings, publication: Publication) -> Iterator[str]:
     """Warn of the assumptions of a series in which each case counts once."""
-    where = f"publication {publication.name!r}"
+    place = f"publication {publication.name!r}"
     if settings.process.completion == Completion():
         yield (
-            f'{where}: cases = "completed", and no rule of process.completion ever makes a case complete: unless '
+            f'{place}: cases = "completed", and no rule of process.completion ever makes a case complete: unless '
             "events mark the end of their case, every release will be empty"
         )
     if settings.process.person is None:
         yield (
-            f"{where}: no attribute has the role person, so nobody checks that a person has at most cases_per_person "
+            f"{place}: no attribute has the role person, so nobody checks that a person has at most cases_per_person "
             "cases in the whole series: who has more is covered in parts only"
         )
-    others = [repr(other.name) for other in _showing_all(settings)]
-    if others and settings.process.retention is None:
+    other_names = [repr(other.name) for other in _showing_all(settings)]
+    if other_names and settings.process.retention is None:
         yield (
-            f"{where}: released cases stay in the state, since {', '.join(others)} of the same process can show them "
-            "again; process.retention takes them away"
+            f"{place}: released cases stay in the state, since {', '.join(other_names)} of the same process can show "
+            "them again; process.retention takes them away"
         )
 
 

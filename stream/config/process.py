@@ -284,14 +284,14 @@ class Process(ConfigTable):
         return {"log_end": True} if value == "log_end" else value
 
 
-def plain_name(value: str, where: str) -> str:
+def plain_name(value: str, place: str) -> str:
     """Return the name if a topic and a folder can have it.
 
     Raises
     ------
     ValueError
-        If they cannot; the message begins with `where`.
+        If they cannot; the message begins with `place`.
     """
     if not NAME.fullmatch(value):
-        raise ValueError(f"{where} = {value!r}: use a lower-case letter, then letters, digits and hyphens (63 at most)")
+        raise ValueError(f"{place} = {value!r}: use a lower-case letter, then letters, digits and hyphens (63 at most)")
     return value

@@ -126,25 +126,25 @@ class Publication(ConfigTable):
 
     @model_validator(mode="after")
     def _parts(self) -> Publication:
-        where = f"publication {self.name!r}"
-        refuse_impossible(self.gate, self.build_mechanism, where)
-        self._refuse_data_cuts(where)
+        place = f"publication {self.name!r}"
+        refuse_impossible(self.gate, self.build_mechanism, place)
+        self._refuse_data_cuts(place)
         window = self.build_window  # built here, so that a fault in it is reported when the file is read
         if self.start is not None and window.every is None:
-            raise InputError(f"{where}: start is the begin of windows of `every`, but window.every is not set")
+            raise InputError(f"{place}: start is the begin of windows of `every`, but window.every is not set")
         if self.publish_after is not None and self.build_mechanism.reads_data_in_gate:
             raise InputError(
-                f"{where}: publish_after hides how long a build took, which only dp releases must not reveal; "
+                f"{place}: publish_after hides how long a build took, which only dp releases must not reveal; "
                 f"{self.build_mechanism.kind} makes none; remove it"
             )
-        self._refuse_log_keys(where)
-        self._refuse_other_resources(where)
-        self._refuse_vacuous_bounds(where)
-        self._refuse_impossible_ba(where)
+        self._refuse_log_keys(place)
+        self._refuse_other_resources(place)
+        self._refuse_vacuous_bounds(place)
+        self._refuse_impossible_ba(place)
         if self.cases == "completed":
-            self._refuse_twice(where)
-        self._refuse_other_releases(where)
-        self._refuse_accumulation(where)
+            self._refuse_twice(place)
+        self._refuse_other_releases(place)
+        self._refuse_accumulation(place)
         return self
 
     @cached_property
@@ -220,7 +220,7 @@ class Publication(ConfigTable):
         """Whether the mechanism counts and releases who did an event."""
         return "resource" in (self.build_mechanism.perspective or ())
 
-    def _refuse_log_keys(self, where: str) -> None:
+    def _refuse_log_keys(self, place: str) -> None:
         """Refuse keys about the log of a release for a kind that releases none."""
         if self.build_mechanism.releases_log:
             return
@@ -229,26 +229,26 @@ class Publication(ConfigTable):
             keys.append("assess")
         if keys:
             raise InputError(
-                f"{where}: {keys[0]} is about released logs, and {self.build_mechanism.kind} has none; remove it"
+                f"{place}: {keys[0]} is about released logs, and {self.build_mechanism.kind} has none; remove it"
             )
 
-    def _refuse_other_resources(self, where: str) -> None:
+    def _refuse_other_resources(self, place: str) -> None:
         """Refuse to release resources that the mechanism does not count.
 
         A role with an activity that the mechanism does not count would be knowledge that no bound covers.
         """
         if self.resources in ("roles", "pseudonyms") and not self.carries_resources:
             raise InputError(
-                f'{where}: resources = "{self.resources}" needs a mechanism that counts them: mechanism.attribute = '
+                f'{place}: resources = "{self.resources}" needs a mechanism that counts them: mechanism.attribute = '
                 f'"ar" (activities and resources) or "re"; {self.build_mechanism.kind} as configured releases none'
             )
         if self.resources == "none" and self.carries_resources:
             raise InputError(
-                f'{where}: resources = "none", but its mechanism releases them (mechanism.attribute = "ar" or "re"); '
+                f'{place}: resources = "none", but its mechanism releases them (mechanism.attribute = "ar" or "re"); '
                 'use attribute = "ac"'
             )
 
-    def _refuse_vacuous_bounds(self, where: str) -> None:
+    def _refuse_vacuous_bounds(self, place: str) -> None:
         """Refuse bounds that every release would pass.
 
         With n >= bk_length every record matches. The least value of `all` or `common` is nearly always 0, with no case
@@ -259,32 +259,32 @@ class Publication(ConfigTable):
             minimum = getattr(audit, "minimum", "realisable")
             if self.gate.anonymity_bounds and minimum != "realisable":
                 raise InputError(
-                    f'{where}: audit.minimum = "{minimum}" is for reports: its least values are mostly 0, which no '
+                    f'{place}: audit.minimum = "{minimum}" is for reports: its least values are mostly 0, which no '
                     'case is behind, and the gate would pass whatever is released; use "realisable"'
                 )
             if self.gate.anonymity_bounds and length is not None and max(ns, default=0) >= length:
                 raise InputError(
-                    f"{where}: audit.n = {max(ns)} is not below bk_length = {length}: with it every record matches "
+                    f"{place}: audit.n = {max(ns)} is not below bk_length = {length}: with it every record matches "
                     "and the gate would pass whatever is released"
                 )
 
-    def _refuse_impossible_ba(self, where: str) -> None:
+    def _refuse_impossible_ba(self, place: str) -> None:
         """BA counts the cases that are new since an earlier release: never more than a window brings."""
-        window, wanted = self.build_window, self.gate.min_ba
-        if wanted is None or window.new_cases is None:
+        window, min_ba = self.build_window, self.gate.min_ba
+        if min_ba is None or window.new_cases is None:
             return
         brought = max(window.new_cases, window.min_new_cases or 0)
-        if brought < wanted:
+        if brought < min_ba:
             raise InputError(
-                f"{where}: min_ba = {wanted} cannot hold where a window brings {brought} new cases; "
-                f"set window.new_cases to at least {wanted}"
+                f"{place}: min_ba = {min_ba} cannot hold where a window brings {brought} new cases; "
+                f"set window.new_cases to at least {min_ba}"
             )
 
-    def _refuse_data_cuts(self, where: str) -> None:
+    def _refuse_data_cuts(self, place: str) -> None:
         if self.private and self.build_window.only_events_per_case:
             # The trigger depends on events of other people, and the exposure on ticks: one row could fire without end.
             raise InputError(
-                f"{where}: window.events_per_case cannot fire by itself for {self.build_mechanism.kind}; "
+                f"{place}: window.events_per_case cannot fire by itself for {self.build_mechanism.kind}; "
                 "add every = ... or manual = true"
             )
         if self.build_mechanism.reads_data_in_gate or (self.gate.public_cut and self.cases == "all"):
@@ -294,52 +294,52 @@ class Publication(ConfigTable):
         keys += [f"window.first.{name}" for name in sorted(set(first) - FIRST_IS_PUBLIC)]
         if keys:
             raise InputError(
-                f"{where}: {keys[0]} reads the data, so the moment of a {self.build_mechanism.kind} release "
+                f"{place}: {keys[0]} reads the data, so the moment of a {self.build_mechanism.kind} release "
                 "would itself reveal something; use every = ... or manual"
                 + (", or set gate.public_cut = true (the promise then states it)" if self.cases == "all" else "")
             )
 
-    def _refuse_other_releases(self, where: str) -> None:
+    def _refuse_other_releases(self, place: str) -> None:
         """Refuse `release` for a publication whose releases cannot be cumulative, or cannot be increments."""
         if self.cases == "completed" and "release" in self.model_fields_set:
             raise InputError(
-                f'{where}: with cases = "completed" each release holds only cases that no other one holds; remove '
+                f'{place}: with cases = "completed" each release holds only cases that no other one holds; remove '
                 "release, which is for releases that show earlier cases again"
             )
         if self.release == "increment" and not self.build_mechanism.keeps_cases:
             raise InputError(
-                f'{where}: release = "increment" needs releases that never change an earlier case, which only '
+                f'{place}: release = "increment" needs releases that never change an earlier case, which only '
                 f"tlkc-cohorts makes; {self.build_mechanism.kind} anonymizes all cases again; remove it"
             )
 
-    def _refuse_accumulation(self, where: str) -> None:
+    def _refuse_accumulation(self, place: str) -> None:
         """Refuse a second log that could not be made, or that adds nothing."""
         if self.accumulate == "none":
             if self.horizon is not None:
-                raise InputError(f"{where}: horizon is of accumulated logs; add accumulate, or remove it")
+                raise InputError(f"{place}: horizon is of accumulated logs; add accumulate, or remove it")
             return
         kind = self.build_mechanism.kind
         if self.cases == "all":
             raise InputError(
-                f'{where}: accumulate adds up releases of different cases; with cases = "all" each release is about '
+                f'{place}: accumulate adds up releases of different cases; with cases = "all" each release is about '
                 'everything so far already; add cases = "completed", or remove it'
             )
         if read := self.gate.reading("release"):
             raise InputError(
-                f"{where}: gate.{read[0]} decides by the release, so an attempt that it withholds reveals noise that "
+                f"{place}: gate.{read[0]} decides by the release, so an attempt that it withholds reveals noise that "
                 "accumulated logs use, and that the next attempt would draw again; remove it, or accumulate"
             )
         if not self.build_mechanism.accumulates:
             raise InputError(
-                f"{where}: releases of {kind} do not add up (only noisy counts do); use dp-variants or dp-synthetic, "
+                f"{place}: releases of {kind} do not add up (only noisy counts do); use dp-variants or dp-synthetic, "
                 "or remove accumulate"
             )
         try:
             self.build_mechanism.check_series(Shape.of(self.accumulate, self.horizon))
         except InputError as error:
-            raise InputError(f"{where}: accumulate: {error}") from None
+            raise InputError(f"{place}: accumulate: {error}") from None
 
-    def _refuse_twice(self, where: str) -> None:
+    def _refuse_twice(self, place: str) -> None:
         """Refuse what breaks a series in which each case counts once.
 
         The window of a case must depend on that case's own events and on public moments.
@@ -347,17 +347,17 @@ class Publication(ConfigTable):
         kind, window = self.build_mechanism.kind, self.build_window
         if not self.build_mechanism.counts_cases:
             raise InputError(
-                f'{where}: cases = "completed" is for releases of noisy counts of cases, where one charge then pays '
+                f'{place}: cases = "completed" is for releases of noisy counts of cases, where one charge then pays '
                 f"for the series; {kind} makes none; remove it"
             )
         if window.first is not None:
             raise InputError(
-                f'{where}: first shapes a release that grows; with cases = "completed" each release is about '
+                f'{place}: first shapes a release that grows; with cases = "completed" each release is about '
                 "the cases that completed since the last one; remove it"
             )
         if window.tumbling and not self.gate.public_cut:
             raise InputError(
-                f'{where}: window.time = "event" closes a window when the events of all have passed it, so which '
+                f'{place}: window.time = "event" closes a window when the events of all have passed it, so which '
                 'window a case falls into can depend on others; use time = "wall", or set gate.public_cut = true '
                 "(the promise then states it)"
             )

@@ -274,16 +274,16 @@ class Settings(ConfigTable):
         accounting = self.process.budget.accounting
         for publication in self.publication:
             kind, charge = publication.build_mechanism.kind, publication.build_mechanism.charge()
-            where = f"publication {publication.name!r}"
+            place = f"publication {publication.name!r}"
             if accounting == "pure" and charge.rho:
                 raise InputError(
-                    f'{where}: mechanism.rho is added up by process.budget.accounting = "zcdp", and the ledger of this '
+                    f'{place}: mechanism.rho is added up by process.budget.accounting = "zcdp", and the ledger of this '
                     "process adds up epsilon; set it, or give the mechanism an epsilon"
                 )
             if accounting == "zcdp" and charge != Charge() and not charge.rho:
                 has = "mechanism.epsilon" if kind == "dp-variants" else f"the epsilon of {kind}"
                 raise InputError(
-                    f'{where}: process.budget.accounting = "zcdp" adds up rho, and {has} is not one; use dp-variants '
+                    f'{place}: process.budget.accounting = "zcdp" adds up rho, and {has} is not one; use dp-variants '
                     "with rho, or give this publication a process (a ledger) of its own"
                 )
 
@@ -319,28 +319,28 @@ class Settings(ConfigTable):
 
     def _check_released(self, publication: Publication) -> None:
         """Refuse to release attributes whose role forbids it, or which the mechanism cannot release."""
-        where, roles = f"publication {publication.name!r}: release_attributes", self.process.attributes
+        place, roles = f"publication {publication.name!r}: release_attributes", self.process.attributes
         for name in publication.release_attributes:
             if name in (*roles.identifier, *roles.quasi, *roles.person):
                 role = next(role for role in ("identifier", "quasi", "person") if name in getattr(roles, role))
-                raise InputError(f"{where}: {name!r} has the role {role}, which is never released")
+                raise InputError(f"{place}: {name!r} has the role {role}, which is never released")
             if name not in (*roles.sensitive, *roles.public):
                 raise InputError(
-                    f"{where}: {name!r} has no role; name it in process.attributes.sensitive or .public first"
+                    f"{place}: {name!r} has no role; name it in process.attributes.sensitive or .public first"
                 )
         if publication.release_attributes and not publication.build_mechanism.releases_attributes:
-            raise InputError(f"{where}: {publication.build_mechanism.kind} releases no attributes of cases")
+            raise InputError(f"{place}: {publication.build_mechanism.kind} releases no attributes of cases")
 
     def _check_resources(self, publication: Publication) -> None:
         """Refuse roles that are not defined, and raw names if pseudonyms are configured."""
-        where, process = f"publication {publication.name!r}: resources", self.process
+        place, process = f"publication {publication.name!r}: resources", self.process
         if publication.resources == "roles" and process.resource_roles is None:
             raise InputError(
-                f'{where} = "roles" needs process.resource_roles: an attribute of events ("org:role"), or the '
+                f'{place} = "roles" needs process.resource_roles: an attribute of events ("org:role"), or the '
                 "resources of each role"
             )
         if publication.resources == "pseudonyms" and process.raw_resources:
-            raise InputError(f'{where} = "pseudonyms", but process.raw_resources releases the names; keep one')
+            raise InputError(f'{place} = "pseudonyms", but process.raw_resources releases the names; keep one')
 
     @property
     def storage_keys(self) -> Keys:

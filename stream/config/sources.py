@@ -55,15 +55,15 @@ def of_folder(output: Path) -> Settings:
     return _validated(body, str(path), {})
 
 
-def _validated(body: Mapping[str, Any], where: str, overrides: Mapping[str, Any]) -> Settings:
+def _validated(body: Mapping[str, Any], place: str, overrides: Mapping[str, Any]) -> Settings:
     merged = _merge(_merge(body, _environment()), overrides)
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
         faults = "; ".join(_named(fault, merged.get("publication")) for fault in explain(error))
-        raise InputError(f"{where}: {faults}") from None
+        raise InputError(f"{place}: {faults}") from None
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise InputError(f"{place}: {error}") from None
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

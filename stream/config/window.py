@@ -16,18 +16,18 @@ from stream.fold.window import Window, as_moment
 _WINDOW = TypeAdapter(Window)
 
 
-def moment(value: Any, where: str) -> int:
+def moment(value: Any, place: str) -> int:
     """Return a time with its zone, in ns since 1970-01-01 UTC.
 
     Raises
     ------
     InputError
-        If it is not such a time; the message begins with `where`.
+        If it is not such a time; the message begins with `place`.
     """
     try:
         return as_moment(value)
     except ValueError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise InputError(f"{place}: {error}") from None
 
 
 def read_window(table: Mapping[str, Any]) -> Window:

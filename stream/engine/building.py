@@ -121,11 +121,11 @@ def _rows(engine: Engine, plan: VariantPlan, cases: tuple[str, ...]) -> Ints:
     if len(of_id) < len(cases):
         raise VeilstreamError("two cases drew one id; run it again")
     row = np.full(len(cases), -1, dtype=np.int64)
-    left = 0
+    n_leaving = 0
     for part in engine.leaving(plan, draws):
         row[[of_id[name] for name in part.ids]] = part.row
-        left += len(part.ids)
-    if left != plan.cases or int(np.count_nonzero(row >= 0)) != left:
+        n_leaving += len(part.ids)
+    if n_leaving != plan.cases or int(np.count_nonzero(row >= 0)) != n_leaving:
         raise VeilstreamError("the engine lost cases of the plan, or has one twice; run it again")
     return row
 

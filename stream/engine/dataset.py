@@ -257,9 +257,9 @@ def _upload(folder: Path, target: str, names: list[str]) -> None:
     a run that was killed, and are removed first.
     """
     system, root = located(target)
-    left, token = _left_over(system, root, target), secrets.token_hex(16).encode()
+    leftovers, token = _left_over(system, root, target), secrets.token_hex(16).encode()
     system.pipe_file(f"{root}/{MARKER}", token)
-    for name in left:
+    for name in leftovers:
         if not name.endswith(f"/{MARKER}"):
             system.rm_file(name)
     for name in names:

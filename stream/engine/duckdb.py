@@ -200,9 +200,9 @@ class DuckDb(SqlEngine):
             raise InputError(f"{files.name}: times of type {kind} are read by --engine embedded only")
         return _time_of_text(name)
 
-    def _no_time(self, where: str) -> str:
+    def _no_time(self, place: str) -> str:
         name = self._source.names.time
-        return f"{where}: {name} is missing, or no time of ISO 8601 with seconds; only --engine embedded reads others"
+        return f"{place}: {name} is missing, or no time of ISO 8601 with seconds; only --engine embedded reads others"
 
     # Expressions
 

@@ -139,7 +139,7 @@ WHOLE_MINUTES_SINCE = 1973
 """Since this year every zone is whole minutes ahead of UTC."""
 
 
-def local_minutes(minutes: Ints, name: str, where: str, *, texts: bool) -> tuple[Ints, Ints, Any]:
+def local_minutes(minutes: Ints, name: str, place: str, *, texts: bool) -> tuple[Ints, Ints, Any]:
     """Return the begin in UTC of minutes of local time, as the readers of a log in memory compute it.
 
     A local time that appears twice (when the clock is set back) is read as the first one.
@@ -150,7 +150,7 @@ def local_minutes(minutes: Ints, name: str, where: str, *, texts: bool) -> tuple
         Minutes of local time since 1970.
     name
         The zone.
-    where
+    place
         The data set, for messages.
     texts
         Whether the times are texts: their reader continues with the old clock and does not jump.
@@ -172,7 +172,7 @@ def local_minutes(minutes: Ints, name: str, where: str, *, texts: bool) -> tuple
     if name.upper() in ("UTC", "Z"):
         return minutes, minutes * MINUTE, np.zeros(len(minutes), dtype=np.bool_)
     if len(minutes) and int(minutes[0]) * MINUTE < pd.Timestamp(WHOLE_MINUTES_SINCE, 1, 1).value:
-        raise InputError(f"{where}: times before {WHOLE_MINUTES_SINCE} in {name} are read by --engine embedded only")
+        raise InputError(f"{place}: times before {WHOLE_MINUTES_SINCE} in {name} are read by --engine embedded only")
     if texts:
         begin, time_zone = datetime(1970, 1, 1), zone(name)  # noqa: DTZ001 - the zone follows
         moments = [
@@ -303,8 +303,8 @@ class DataFiles:
 
     def free(self, name: str) -> str:
         """Return a name like this that no column has, in any letters."""
-        taken = {name.casefold() for name in self.header}
-        while name in taken:
+        used_names = {name.casefold() for name in self.header}
+        while name in used_names:
             name += "_"
         return name
 
@@ -382,8 +382,8 @@ def opened(path: Path | str, reading: Reading) -> DataFiles:
     system, files = _listed(text)
     kinds = {kind for kind in map(_kind, files) if kind is not None}
     if len(kinds) != 1:
-        what = "no such file, or no Parquet or CSV" if not kinds else "both Parquet and CSV files"
-        raise InputError(f"{text}: {what}; engines read Parquet or CSV files, other logs only --engine embedded")
+        contents = "no such file, or no Parquet or CSV" if not kinds else "both Parquet and CSV files"
+        raise InputError(f"{text}: {contents}; engines read Parquet or CSV files, other logs only --engine embedded")
     kind = kinds.pop()
     _refuse_patterns(files)
     partitions = _partitions(files, text)

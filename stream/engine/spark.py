@@ -158,9 +158,9 @@ class Spark(SqlEngine):
             return name, zoned
         return _product(f"unix_micros(CAST({name} AS TIMESTAMP))", SECOND // 1_000_000), zoned
 
-    def _no_time(self, where: str) -> str:
+    def _no_time(self, place: str) -> str:
         name = self._source.names.time
-        return f"{where}: no {name}; every event needs one (another column: --columns time=...)"
+        return f"{place}: no {name}; every event needs one (another column: --columns time=...)"
 
     # Expressions
 

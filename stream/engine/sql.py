@@ -140,7 +140,7 @@ class SqlEngine(ABC):
         """
 
     @abstractmethod
-    def _no_time(self, where: str) -> str:
+    def _no_time(self, place: str) -> str:
         """Return the message for a row without time."""
 
     @abstractmethod
@@ -298,8 +298,8 @@ class SqlEngine(ABC):
             raise VeilstreamError(f"{files.name}: {self.NAME} names its files otherwise than they were listed")
         for role, column, condition in (("case", names.case, NO_CASE), ("activity", names.activity, NO_ACTIVITY)):
             if counts[f"no_{role}"]:
-                where = self._first_row_with("raw_events", condition)
-                raise InputError(f"{where}: no {column}; every event needs one (another column: --columns {role}=...)")
+                place = self._first_row_with("raw_events", condition)
+                raise InputError(f"{place}: no {column}; every event needs one (another column: --columns {role}=...)")
         if counts["no_time"]:
             raise InputError(self._no_time(self._first_row_with("raw_events", NO_TIME)))
         # A local time is up to a day from UTC. Zones do not cover years far outside, so this check comes before them.
@@ -318,8 +318,8 @@ class SqlEngine(ABC):
         """Refuse rows outside the years that are read, naming the first; `begin`, `end`, `margin`: nanoseconds."""
         first, behind = INSTANTS.start - margin, INSTANTS.stop + margin
         if begin < first or end >= behind:
-            where = self._first_row_with(table, f"t < {first} OR t >= {behind}")
-            raise InputError(f"{where}: {self._source.names.time} {OUTSIDE}")
+            place = self._first_row_with(table, f"t < {first} OR t >= {behind}")
+            raise InputError(f"{place}: {self._source.names.time} {OUTSIDE}")
 
     def _read_local_times(self, kept: list[str]) -> None:
         """Make the view `utc_events` from times without zone, by a table of the minutes that appear.

@@ -30,9 +30,9 @@ def workspace(target: str) -> Iterator[Path]:
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with _alone(parent / f".{name}.lock", target):
-            for left in parent.iterdir():
-                if _ours(left, name):
-                    shutil.rmtree(left, ignore_errors=True)
+            for leftover in parent.iterdir():
+                if _ours(leftover, name):
+                    shutil.rmtree(leftover, ignore_errors=True)
             folder = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".tmp", dir=parent))
             try:
                 (folder / MARKER).touch()

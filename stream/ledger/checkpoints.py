@@ -366,7 +366,7 @@ def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> StateGe
     return StateGeneration(state, version, protection, changes.fault)
 
 
-def opened(file: BinaryIO, keys: Keys, where: str, *, plain_too: bool = False) -> tuple[memoryview, int, Protection]:
+def opened(file: BinaryIO, keys: Keys, place: str, *, plain_too: bool = False) -> tuple[memoryview, int, Protection]:
     """Return a sealed whole state: its bytes, its version, and its protection.
 
     Parameters
@@ -375,7 +375,7 @@ def opened(file: BinaryIO, keys: Keys, where: str, *, plain_too: bool = False) -
         The file.
     keys
         Keys of the operator.
-    where
+    place
         Name of the file, for messages.
     plain_too
         Whether a state that is not encrypted is accepted though there is a key.
@@ -391,6 +391,6 @@ def opened(file: BinaryIO, keys: Keys, where: str, *, plain_too: bool = False) -
     version = header_of(file, FORMAT).version
     if not readable(version):
         age = "newer" if version > STATE_VERSION else "older"
-        raise RefusedError(f"{where} has state version {version}, {age} than {STATE_VERSION}, this program's")
+        raise RefusedError(f"{place} has state version {version}, {age} than {STATE_VERSION}, this program's")
     unsealed = unseal(file, keys, FORMAT, plain_too=plain_too)
     return unsealed.body, unsealed.version, unsealed.protection

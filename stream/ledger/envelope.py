@@ -83,13 +83,13 @@ class Damaged(Exception):  # noqa: N818 - not an error of its own: it becomes pa
     """Why sealed bytes cannot be read."""
 
 
-def seal(body: Bytes, keys: Keys, what: str, version: int) -> bytes:
-    """Return `body` as bytes of the format `what`, as `sealed_parts` does."""
-    return b"".join(sealed_parts([body], keys, what, version))
+def seal(body: Bytes, keys: Keys, format_name: str, version: int) -> bytes:
+    """Return `body` as bytes of the format `format_name`, as `sealed_parts` does."""
+    return b"".join(sealed_parts([body], keys, format_name, version))
 
 
-def sealed_parts(parts: Sequence[Bytes], keys: Keys, what: str, version: int) -> Iterator[Bytes]:
-    """Yield bytes of the format `what`, encrypted with the current key if there is one.
+def sealed_parts(parts: Sequence[Bytes], keys: Keys, format_name: str, version: int) -> Iterator[Bytes]:
+    """Yield bytes of the format `format_name`, encrypted with the current key if there is one.
 
     The body is never in memory a second time.
 
@@ -99,7 +99,7 @@ def sealed_parts(parts: Sequence[Bytes], keys: Keys, what: str, version: int) ->
         The content, in one or several parts.
     keys
         Keys of the operator.
-    what
+    format_name
         Name of the format.
     version
         Version of the format.
@@ -108,13 +108,13 @@ def sealed_parts(parts: Sequence[Bytes], keys: Keys, what: str, version: int) ->
         digest = hashlib.sha256()
         for part in parts:
             digest.update(part)
-        yield msgspec.json.encode(Header(what, version, digest.hexdigest())) + b"\n"
+        yield msgspec.json.encode(Header(format_name, version, digest.hexdigest())) + b"\n"
         yield from parts
         return
     # Encrypted bytes have no digest: it would show whether two bodies are equal, and GCM authenticates them
     # anyway.
     nonce = secrets.token_bytes(NONCE_BYTES)
-    header = msgspec.json.encode(Header(what, version, "", nonce.hex()))
+    header = msgspec.json.encode(Header(format_name, version, "", nonce.hex()))
     yield header + b"\n"
     encryptor = _cipher(keys.current, nonce).encryptor()
     encryptor.authenticate_additional_data(header)
@@ -126,9 +126,9 @@ def sealed_parts(parts: Sequence[Bytes], keys: Keys, what: str, version: int) ->
     yield encryptor.tag
 
 
-def header_of(file: BinaryIO, what: str) -> Header:
+def header_of(file: BinaryIO, format_name: str) -> Header:
     """Read the header, unverified, for the version is checked first. Damaged if the format is another one."""
-    return _decoded(_header_line(file), what)
+    return _decoded(_header_line(file), format_name)
 
 
 def _header_line(file: BinaryIO) -> bytes:
@@ -136,22 +136,22 @@ def _header_line(file: BinaryIO) -> bytes:
     return file.readline(LONGEST_HEADER).removesuffix(b"\n")
 
 
-def _decoded(line: bytes, what: str) -> Header:
+def _decoded(line: bytes, format_name: str) -> Header:
     try:
         header = msgspec.json.decode(line, type=Header)
     except msgspec.DecodeError:
         header = None
-    if header is None or header.format != what:
-        raise Damaged(f"is not a {what.replace('-', ' ')}")
+    if header is None or header.format != format_name:
+        raise Damaged(f"is not a {format_name.replace('-', ' ')}")
     return header
 
 
-def unseal(file: BinaryIO, keys: Keys, what: str, *, plain_too: bool = False) -> Opened:
+def unseal(file: BinaryIO, keys: Keys, format_name: str, *, plain_too: bool = False) -> Opened:
     """Open sealed bytes. Their body is in scratch memory, and nowhere else.
 
     Parameters
     ----------
-    file, keys, what
+    file, keys, format_name
         The bytes, the storage keys, and the name of the format.
     plain_too
         Whether plain bytes are accepted although a key is configured. Otherwise somebody who can write the file could
@@ -163,7 +163,7 @@ def unseal(file: BinaryIO, keys: Keys, what: str, *, plain_too: bool = False) ->
         If they cannot be opened. The message names the fault.
     """
     line = _header_line(file)
-    header = _decoded(line, what)
+    header = _decoded(line, format_name)
     begin = len(line) + 1
     size = max(0, file.seek(0, os.SEEK_END) - begin)
     if header.nonce is None:

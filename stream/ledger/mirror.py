@@ -232,13 +232,13 @@ class Mirror:
     def prune(self, publication: str, account: Account) -> None:
         """Remove what no existing or held release names."""
         seals = account.seals
-        wanted = {
+        needed_names = {
             mirror_name(publication, seals[number].body.operator)
             for number in (*account.released_numbers, *account.held)
         }
-        wanted |= {mirror_name(publication, seals[number].body.temporary) for number in account.held}
+        needed_names |= {mirror_name(publication, seals[number].body.temporary) for number in account.held}
         for name in self.blobs.names(publication):
-            if name not in wanted:
+            if name not in needed_names:
                 self.blobs.delete(name)
 
     def _mark(self, files: Mapping[str, bytes]) -> str:

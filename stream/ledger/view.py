@@ -391,8 +391,8 @@ class LedgerView:
 
     def sealed_elsewhere(self, publication: str, *, charged: bool = False) -> int:
         """Return how many numbers all other publications sealed; only charged ones if `charged`."""
-        others = (account for name, account in self.accounts.items() if name != publication)
-        return sum(account.sealed(charged=charged) for account in others)
+        other_accounts = (account for name, account in self.accounts.items() if name != publication)
+        return sum(account.sealed(charged=charged) for account in other_accounts)
 
     @property
     def is_unused(self) -> bool:
@@ -424,10 +424,10 @@ class LedgerView:
         for entry in self._history_since(publication, number):
             key = (entry.publication, entry.sequence)
             if isinstance(entry, SealEntry):
-                left = entry.body.held_at is None
+                has_left = entry.body.held_at is None
             else:
-                left = isinstance(entry, ApprovalEntry) and entry.body.decision == "approved"
-            if left and key in self.releases:
+                has_left = isinstance(entry, ApprovalEntry) and entry.body.decision == "approved"
+            if has_left and key in self.releases:
                 keys.append(key)
         return keys
 

@@ -196,12 +196,12 @@ def assess_releases(
     if has_several:
         attacked[POOLED] = (pooled([release.log for release in releases]), attackers)
     result = {}
-    for name, (log, who) in attacked.items():
+    for name, (log, attackers_of_log) in attacked.items():
         result[name] = assess(
             original,
             log,
             control,
-            who,
+            attackers_of_log,
             say=lambda attack, name=name: say(f"{name}: {attack}"),  # type: ignore[misc]
         )
     return result

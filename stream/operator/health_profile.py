@@ -91,31 +91,31 @@ def read_health_facts(path: Path) -> HealthFacts | None:
     table = tomllib.loads(path.read_text(encoding="utf-8")).get(CATALOGUE)
     if table is None:
         return None
-    where = f"{path}: [{CATALOGUE}]"
+    place = f"{path}: [{CATALOGUE}]"
     if not isinstance(table, dict):
-        raise InputError(f"{where}: must be a table")
+        raise InputError(f"{place}: must be a table")
     allowed_keys = {*ALWAYS, *NON_PUBLIC}
     for key, value in table.items():
         if key not in allowed_keys:
-            raise InputError(f"{where}: unknown key {key!r}; the keys are {', '.join((*ALWAYS, *NON_PUBLIC))}")
+            raise InputError(f"{place}: unknown key {key!r}; the keys are {', '.join((*ALWAYS, *NON_PUBLIC))}")
         if not isinstance(value, str) or not value.isprintable():
-            raise InputError(f"{where}: {key}: must be text in quotes, on one line")
+            raise InputError(f"{place}: {key}: must be text in quotes, on one line")
     required_keys = list(ALWAYS)
     if table.get("access_rights") == "NON_PUBLIC":
         required_keys += NON_PUBLIC
     missing = [key for key in required_keys if not table.get(key, "").strip()]
     if missing:
-        raise InputError(f"{where}: HealthDCAT-AP also asks for {', '.join(missing)}")
+        raise InputError(f"{place}: HealthDCAT-AP also asks for {', '.join(missing)}")
     facts = HealthFacts(**table)
     if facts.access_rights not in ACCESS_RIGHTS:
-        raise InputError(f"{where}: access_rights must be {', '.join(ACCESS_RIGHTS)}, not {facts.access_rights!r}")
+        raise InputError(f"{place}: access_rights must be {', '.join(ACCESS_RIGHTS)}, not {facts.access_rights!r}")
     for key in ("contact", "hdab_contact"):
         if not table[key].startswith(("https://", "http://")) and "@" not in table[key]:
-            raise InputError(f"{where}: {key}: must be an e-mail address or the address of a page")
+            raise InputError(f"{place}: {key}: must be an e-mail address or the address of a page")
     for key in ("health_category", "dataset_type"):
         code = table.get(key, "")
         if code and not code.startswith(("https://", "http://")) and not code.replace("_", "").isalnum():
-            raise InputError(f"{where}: {key}: must be a code of the EU vocabulary such as EHRS, or its address")
+            raise InputError(f"{place}: {key}: must be a code of the EU vocabulary such as EHRS, or its address")
     return facts
 
 

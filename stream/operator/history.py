@@ -101,19 +101,19 @@ class History:
         names = dict.fromkeys((*(row["publication"] for row in self.rows), *self.names))
         released: dict[str, list[AuditDocument]] = {name: [] for name in names}
         withheld: dict[str, list[list[str]]] = {name: [] for name in names}
-        held = Counter[str]()
+        n_held = Counter[str]()
         ended = set()
         for row in self.rows:
             name = row["publication"]
             if row["status"] in ("published", "sealed") or (name, row["sequence"]) == leaving:
                 released[name].append(self.audits[name, row["sequence"]])
             elif row["status"] == "held":
-                held[name] += 1
+                n_held[name] += 1
             elif row["status"] != "burned":
                 withheld[name].append(row["reasons"])
             if row["trigger"] == LOG_END:
                 ended.add(name)
-        return verdicts(released, withheld, held, ended)
+        return verdicts(released, withheld, n_held, ended)
 
 
 def read(output: Path) -> History:
@@ -160,10 +160,10 @@ def attacks_sentence(output: Path, publication: str, sequence: int) -> str:
                 f"{measure['attack']} ({measure['how']})" for measure in profile["measures"] if measure.get("seen")
             ]
             seen.update(dict.fromkeys(names))
-    where = f"The figures are in operator/{publication}/{path.parent.name}/{path.name}."
+    place_of_figures = f"The figures are in operator/{publication}/{path.parent.name}/{path.name}."
     if seen:
-        return f"A leak was seen by {', '.join(seen)}. {where}"
-    return f"No attack saw a leak. This shows no more than what each of them would have seen. {where}"
+        return f"A leak was seen by {', '.join(seen)}. {place_of_figures}"
+    return f"No attack saw a leak. This shows no more than what each of them would have seen. {place_of_figures}"
 
 
 def read_json(path: Path | str, kind: Any = Any) -> Any:

@@ -123,14 +123,14 @@ def _write(path: Path, data: bytes) -> None:
 
 def _mirrored(place: mirror.Mirror, settings: Settings, keys: Keys) -> Iterator[_Step]:
     for name in place.blobs.names(CHECKPOINTS):
-        where = f"{place.blobs.where}/{name}"
+        location = f"{place.blobs.where}/{name}"
         write = partial(place.blobs.put, name)
-        yield _checkpoint(where, place.blobs.get(name) or b"", keys, write, _renewed_slot)
+        yield _checkpoint(location, place.blobs.get(name) or b"", keys, write, _renewed_slot)
     for publication in settings.publication:
         for name in place.blobs.names(publication.name):
-            where = f"{place.blobs.where}/{name}"
+            location = f"{place.blobs.where}/{name}"
             read = partial(_release, place.blobs.get(name) or b"", keys)
-            item, body = _opened(where, mirror.VERSION, keys, read)
+            item, body = _opened(location, mirror.VERSION, keys, read)
             yield _Step(item, partial(_put_release, place, name, body))
 
 
@@ -159,20 +159,20 @@ def _generation(path: Path, keys: Keys, write: Callable[[bytes], None]) -> _Step
 
 
 def _checkpoint(
-    where: str, data: bytes, keys: Keys, write: Callable[[bytes], None], renew: Callable[[memoryview], bytes]
+    location: str, data: bytes, keys: Keys, write: Callable[[bytes], None], renew: Callable[[memoryview], bytes]
 ) -> _Step:
-    read = partial(checkpoint.opened, io.BytesIO(data), keys, where, plain_too=True)
-    item, state = _opened(where, STATE_VERSION, keys, read)
+    read = partial(checkpoint.opened, io.BytesIO(data), keys, location, plain_too=True)
+    item, state = _opened(location, STATE_VERSION, keys, read)
     return _Step(item, lambda: write(seal(renew(state), keys, checkpoint.FORMAT, STATE_VERSION)))
 
 
-def _opened(where: str, newest: int, keys: Keys, read: Callable[[], Sealed]) -> tuple[Item, memoryview]:
-    wanted: Protection = "plain" if keys.current is None else "current"
+def _opened(location: str, newest: int, keys: Keys, read: Callable[[], Sealed]) -> tuple[Item, memoryview]:
+    configured: Protection = "plain" if keys.current is None else "current"
     try:
         body, version, protection = read()
     except (Damaged, RefusedError) as problem:
-        return Item(where, None, newest, None, wanted, str(problem)), memoryview(b"")
-    return Item(where, version, newest, protection, wanted), body
+        return Item(location, None, newest, None, configured, str(problem)), memoryview(b"")
+    return Item(location, version, newest, protection, configured), body
 
 
 def renewed(state: memoryview) -> bytes:

@@ -382,10 +382,10 @@ class _Publication:
         for stated, rule in rules:
             if stated.get("rule", rule) != rule:
                 self._wrong("budget", f"says that its spending is {stated['rule']}, by the ledger it is {rule}", number)
-        for stated, right, what in amounts:
+        for stated, right, claim in amounts:
             for unit, amount in (("epsilon", right.epsilon), ("delta", right.delta)):
                 if stated.get(unit) not in (shown(amount), float(amount)):
-                    self._wrong("budget", f"{what} {stated.get(unit)} {unit}, the ledger {shown(amount)}", number)
+                    self._wrong("budget", f"{claim} {stated.get(unit)} {unit}, the ledger {shown(amount)}", number)
         limit = budget.get("limit")
         if limit is not None and float(spent.epsilon) > limit:
             self._wrong("budget", f"was sealed with {shown(spent.epsilon)} spent, above its limit {limit}", number)
@@ -527,8 +527,8 @@ class _Tree:
 
     def exists(self, path: str) -> bool:
         """Return whether there is such a file or folder."""
-        where = f"{self._base}/{path}"
-        return os.path.lexists(where) if self.local else bool(self._fs.exists(where))
+        full_path = f"{self._base}/{path}"
+        return os.path.lexists(full_path) if self.local else bool(self._fs.exists(full_path))
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a file."""
@@ -549,8 +549,8 @@ class _Tree:
         return nullcontext() if self.local else reaching(f"{self._base}/{path}")
 
     def _open(self, path: str) -> Any:
-        where = f"{self._base}/{path}"
-        return open(where, "rb") if self.local else self._fs.open(where, "rb")
+        full_path = f"{self._base}/{path}"
+        return open(full_path, "rb") if self.local else self._fs.open(full_path, "rb")
 
 
 def _blocks(stream: Any) -> Iterator[bytes]:

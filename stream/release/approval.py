@@ -174,8 +174,8 @@ def _state_words(pipeline: Pipeline, number: int) -> str:
         return "it is published"
     if number in account.burned:
         return "its number was burned"
-    held = ", ".join(str(waiting) for waiting in account.held)
-    return f"held are {held}" if held else "nothing is"
+    held_numbers = ", ".join(str(waiting) for waiting in account.held)
+    return f"held are {held_numbers}" if held_numbers else "nothing is"
 
 
 def _append(
@@ -261,7 +261,7 @@ def released_since(pipeline: Pipeline, number: int) -> list[ReleaseRecord]:
 
 
 def _attacks_by_other_publications(
-    pipeline: Pipeline, audit: AuditDocument, record: ReleaseRecord, others: list[ReleaseRecord]
+    pipeline: Pipeline, audit: AuditDocument, record: ReleaseRecord, other_records: list[ReleaseRecord]
 ) -> list[Reason]:
     """Add the attacks between a held release and releases since to its audit; return reasons to refuse it.
 
@@ -269,7 +269,7 @@ def _attacks_by_other_publications(
     """
     mechanism = pipeline.spec.mechanism
     if mechanism.remembers or mechanism.shares_memory:
-        last = others[-1]
+        last = other_records[-1]
         sentence = (
             f"premise: release {last.sequence} of {last.publication} left since, and this one does not continue it; "
             "reject it: the next one does"
@@ -281,7 +281,7 @@ def _attacks_by_other_publications(
         return []
     rows = anonymity.get("true_linker") or []
     measured = {(row.get("publication"), row["earlier"]) for row in rows}
-    unmeasured = [other for other in others if other.key not in measured]
+    unmeasured = [other for other in other_records if other.key not in measured]
     anonymity["true_linker"] = [*rows, *correspondence.against_other_publications(record, unmeasured)]
     return []
 

@@ -92,8 +92,8 @@ class Earlier(Sequence[ReleaseRecord]):
 
         Values that audits keep with other releases are based on the old record, so they are dropped.
         """
-        for held in self._held.values():
-            held.cache.clear()
+        for loaded in self._held.values():
+            loaded.cache.clear()
         if self._keys[place] in self._held:
             self._held[self._keys[place]] = record
 
@@ -178,7 +178,7 @@ class Audience:
         # If nothing in the manifest may depend on data, only charged numbers of others count: how many other numbers
         # there are, the data decided.
         charged_only = not mechanism.reads_data_in_gate
-        others = view.sealed_elsewhere(publication, charged=charged_only)
+        sealed_by_others = view.sealed_elsewhere(publication, charged=charged_only)
         return ReleaseInputs(
             number=account.last_number + 1,
             previous=account.seals[existing[-1]] if existing else None,
@@ -186,7 +186,7 @@ class Audience:
             earlier=self.earlier,
             memory=self.memory(None if mechanism.shares_memory else publication),
             spending_elsewhere=view.spending_elsewhere(publication),
-            sealed_numbers=len(account.seals) + others,
+            sealed_numbers=len(account.seals) + sealed_by_others,
             erased=account.erased,
             erased_releases=frozenset(account.erased_releases),
             resource_form=account.resource_form,

@@ -111,16 +111,16 @@ def accounting(attempt: Attempt, build: Build, mechanism: Mechanism) -> dict[str
     exposed = attempt.exposure.log
     removes = mechanism.reads_data_in_gate and build.n_actual is not None
     events, cases = (build.log.n_events, build.log.n_cases) if removes else (None, None)
-    held_cases, held = build.held
+    held_cases, held_events = build.held
     counts: dict[str, int | None] = dict(attempt.counts)
-    if held:
-        counts.update(pending=attempt.counts.get("pending", 0) + held, held=held, held_cases=held_cases)
+    if held_events:
+        counts.update(pending=attempt.counts.get("pending", 0) + held_events, held=held_events, held_cases=held_cases)
     return {
         **counts,
         "exposed": exposed.n_events,
         "released": events,
         "released_cases": cases,
-        "suppressed_events": None if events is None else exposed.n_events - events - held,
+        "suppressed_events": None if events is None else exposed.n_events - events - held_events,
         "suppressed_cases": None if cases is None else exposed.n_cases - cases - held_cases,
     }
 

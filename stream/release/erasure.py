@@ -136,9 +136,9 @@ class _Former:
 
 def _former(service: AffectedReleases) -> list[_Former]:
     view = service.ledger.view
-    held = {name for (name, _), seal in view.seals.items() if seal.body.held_at is not None}
+    held_names = {name for (name, _), seal in view.seals.items() if seal.body.held_at is not None}
     shared = (service.store, service.folder, service.mirror, service.clock)
-    former = sorted(held - set(service.pipelines))
+    former = sorted(held_names - set(service.pipelines))
     return [_Former(name, service.ledger, view.account(name), *shared) for name in former]
 
 

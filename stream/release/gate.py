@@ -119,12 +119,12 @@ class GatePolicy(BaseModel):
         values = {name: getattr(self, name) for name in names}
         return {name: float(bound) for name, bound in values.items() if bound is not None}
 
-    def reading(self, what: Reads) -> list[str]:
-        """Return the keys of the bounds that are set and whose measure reads `what`.
+    def reading(self, source: Reads) -> list[str]:
+        """Return the keys of the bounds that are set and whose measure reads `source`.
 
         A bound that is not listed in `BOUNDS` counts as one that reads raw data.
         """
-        return [name for name in self.bounds if BOUNDS.get(name, "raw") == what]
+        return [name for name in self.bounds if BOUNDS.get(name, "raw") == source]
 
 
 MOST_LEFT = 1 << 14
@@ -132,7 +132,7 @@ MOST_LEFT = 1 << 14
 many releases take seconds."""
 
 
-def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> None:
+def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, place: str) -> None:
     """Refuse a policy with a bound that does not apply to its mechanism: a configuration error.
 
     Parameters
@@ -141,41 +141,41 @@ def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> N
         The bounds of the gate.
     mechanism
         The mechanism of the publication.
-    where
+    place
         Place in the configuration, for the message.
 
     Raises
     ------
     InputError
-        Names the bound, and the place `where` in the configuration.
+        Names the bound, and its place in the configuration.
     """
     spends = mechanism.charge() != Charge()
     if not mechanism.reads_data_in_gate:
-        _refuse_bounds_on_data(policy, mechanism, where, spends=spends)
+        _refuse_bounds_on_data(policy, mechanism, place, spends=spends)
     if policy.max_minimality is not None and getattr(mechanism, "suppression", None) != "local":
-        raise InputError(f'{where}: max_minimality needs suppression = "local": other releases have no such rules')
+        raise InputError(f'{place}: max_minimality needs suppression = "local": other releases have no such rules')
     if policy.on_violation == "repair" and not mechanism.repairable:
-        raise InputError(f'{where}: on_violation = "repair" needs a mechanism that can suppress further: tlkc, not rel')
+        raise InputError(f'{place}: on_violation = "repair" needs a mechanism that can suppress further: tlkc, not rel')
     if policy.max_tpl is not None and mechanism.charge().rho:
         raise InputError(
-            f"{where}: gate.max_tpl bounds pure epsilon, and noise of rho has none; use max_epsilon and max_delta"
+            f"{place}: gate.max_tpl bounds pure epsilon, and noise of rho has none; use max_epsilon and max_delta"
         )
     if not spends and any(bound is not None for bound in (policy.max_tpl, policy.max_epsilon, policy.max_delta)):
         raise InputError(
-            f"{where}: max_tpl, max_epsilon and max_delta need a mechanism that spends epsilon, not {mechanism.kind}"
+            f"{place}: max_tpl, max_epsilon and max_delta need a mechanism that spends epsilon, not {mechanism.kind}"
         )
 
 
-def _refuse_bounds_on_data(policy: GatePolicy, mechanism: Mechanism, where: str, *, spends: bool) -> None:
+def _refuse_bounds_on_data(policy: GatePolicy, mechanism: Mechanism, place: str, *, spends: bool) -> None:
     """Refuse bounds whose decisions would reveal data that no charge pays for."""
     if policy.anonymity_bounds or policy.min_series is not None:
         raise InputError(
-            f"{where}: bounds on KA, FA, CA, BA and series do not apply to {mechanism.kind}, and read data; remove them"
+            f"{place}: bounds on KA, FA, CA, BA and series do not apply to {mechanism.kind}, and read data; remove them"
         )
     bounds_on_source = policy.reading("raw")
     if bounds_on_source:
         raise InputError(
-            f"{where}: gate.{bounds_on_source[0]} reads raw data, so whether a {mechanism.kind} release comes would "
+            f"{place}: gate.{bounds_on_source[0]} reads raw data, so whether a {mechanism.kind} release comes would "
             "reveal data, and no charge pays for that; remove it (audit.json has the figure)"
         )
     bounds_on_release = policy.reading("release")
@@ -184,7 +184,7 @@ def _refuse_bounds_on_data(policy: GatePolicy, mechanism: Mechanism, where: str,
         if spends:
             remedy = ", or set gate.charge_withheld = true (every attempt is then paid for)"
         raise InputError(
-            f"{where}: gate.{bounds_on_release[0]} reads the release, and its decision is an output of a "
+            f"{place}: gate.{bounds_on_release[0]} reads the release, and its decision is an output of a "
             f"{mechanism.kind} mechanism; remove it{remedy}"
         )
 

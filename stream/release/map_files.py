@@ -182,9 +182,9 @@ def _drawing(counts: Mapping[str, Any]) -> Markup:
     return drawn_map or picture("graph", "Process map without steps", 1, 1, [], xmlns=NAME_SPACE)
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _free(name: str, used_names: set[str]) -> str:
     """Return the name, in brackets as often as an activity is called so."""
-    while name in taken:
+    while name in used_names:
         name = f"({name})"
     return name
 

@@ -595,9 +595,9 @@ class Pipeline:
 
     # refused cuts
 
-    def _blocked(self, attempt: Attempt, held: int) -> Decision:
+    def _blocked(self, attempt: Attempt, held_number: int) -> Decision:
         """Refuse the cut before any charge: an earlier release waits for a person."""
-        return self._withhold(attempt, [blocked(self.name, held)], AuditDocument(), waits_for=held)
+        return self._withhold(attempt, [blocked(self.name, held_number)], AuditDocument(), waits_for=held_number)
 
     def _pause(self, attempt: Attempt, lost: UnreadableError) -> Decision:
         """Refuse the cut of a publication that lost a file of an earlier release. Other publications continue."""

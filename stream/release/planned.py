@@ -183,14 +183,14 @@ def refuse_unplanned(name: str, mechanism: Mechanism, *, repairs: bool, accumula
     InputError
         Names the publication, and what needs the cases.
     """
-    where = f"publication {name!r}"
+    place = f"publication {name!r}"
     try:
         mechanism.variants_by()
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise InputError(f"{place}: {error}") from None
     if repairs:
         raise InputError(
-            f'{where}: gate.on_violation = "repair" suppresses further case by case; only --engine embedded can'
+            f'{place}: gate.on_violation = "repair" suppresses further case by case; only --engine embedded can'
         )
     if accumulates:
-        raise InputError(f"{where}: accumulate adds releases up case by case; only --engine embedded can")
+        raise InputError(f"{place}: accumulate adds releases up case by case; only --engine embedded can")

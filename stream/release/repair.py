@@ -42,11 +42,11 @@ def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[Re
         Earlier releases of the audience.
     """
     length = max(1, audit.bk_length - min(audit.n))
-    wanted = [] if policy.min_ka is None else [Target(None, policy.min_ka, length)]
+    of_source = [] if policy.min_ka is None else [Target(None, policy.min_ka, length)]
     if policy.min_ba is None:
-        return wanted
+        return of_source
     first = len(earlier) - len(audit.chosen(earlier))
-    return wanted + [Target(place, policy.min_ba, length) for place in range(first, len(earlier))]
+    return of_source + [Target(place, policy.min_ba, length) for place in range(first, len(earlier))]
 
 
 def shown(earlier: Sequence[ReleaseRecord]) -> ShownItems:
@@ -96,12 +96,12 @@ def walk(
         A candidate whose manifest names the cost of the repair.
     """
     removed_items: list[Any] = []
-    shown_before, wanted = shown(earlier), targets(policy, audit, earlier)
+    shown_before, targets_of_repair = shown(earlier), targets(policy, audit, earlier)
     bounds = _bounds(policy, audit)
     last = first
     for tries in range(1, ROUNDS + 1):
         try:
-            build = mechanism.repair(exposure, shown_before, wanted, removed_items)
+            build = mechanism.repair(exposure, shown_before, targets_of_repair, removed_items)
         except BoundError as error:
             return replace(last, reasons=[*first.reasons, Reason("mechanism", f"repair: {error}")])
         last = judge(_with_costs(build, first.build, tries, bounds))

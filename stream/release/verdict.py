@@ -137,23 +137,23 @@ class SuppressionKnowledge:
 
     def line(self) -> str:
         """Return a sentence of its own, below the verdict."""
-        few = "fewer than K" if self.least is None else f"fewer than {self.least}"
+        fewer_than = "fewer than K" if self.least is None else f"fewer than {self.least}"
         gaps = f"; {self.not_measured} of {self.groups} groups were not measured" if self.not_measured else ""
         if self.worst is None:
             return (
-                f"Whether a reader of the program's source can narrow a person down to {few} cases was not measured: "
-                "the rules by which events were removed are public."
+                f"Whether a reader of the program's source can narrow a person down to {fewer_than} cases was not "
+                "measured: the rules by which events were removed are public."
             )
         bound = "no bound was set" if self.bound is None else f"bound {self.bound}"
         if self.worst:
             sets = f"{self.worst} set{'s' * (self.worst != 1)} of items of a group"
             return (
-                f"A reader of the program's source can narrow a person down: up to {sets} leave {few} possible "
+                f"A reader of the program's source can narrow a person down: up to {sets} leave {fewer_than} possible "
                 f"cases (gate.max_minimality: {bound}{gaps})."
             )
         if self.not_measured:
             reader = "a reader of the program's source"
-            return f"In the measured releases, no set of items leaves {reader} {few} cases{gaps}."
+            return f"In the measured releases, no set of items leaves {reader} {fewer_than} cases{gaps}."
         below = "K" if self.least is None else self.least
         return (
             f"Even a reader of the program's source cannot narrow a person down below {below} cases, by any set of "
@@ -336,8 +336,8 @@ class PublicationSeries:
             return self._of_nothing()
         budget = self._last.get("budget")
         if budget is not None:
-            others = tuple(other for other in plain if other != self.publication)
-            by_budget = _of_budget(self.publication, budget, (self.released, self.withheld), others)
+            other_names = tuple(other for other in plain if other != self.publication)
+            by_budget = _of_budget(self.publication, budget, (self.released, self.withheld), other_names)
             if not self._lost or by_budget.verdict == "DP VOID":
                 return by_budget
             return replace(by_budget, verdict="LIMITED", sentence=f"{by_budget.sentence}; {self._missing}")
@@ -388,8 +388,8 @@ class PublicationSeries:
         if open_:
             return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *facts)
         least_bound = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
-        which = "1 release" if self.released == 1 else f"{self.released} releases, alone and together"
-        promise = f"{which}: at least {least_bound} cases match (or none)"
+        subject = "1 release" if self.released == 1 else f"{self.released} releases, alone and together"
+        promise = f"{subject}: at least {least_bound} cases match (or none)"
         if rules is not None and rules.cause:
             return Verdict(name, "LIMITED", f"{promise}, but {rules.cause}{least}", *facts)
         return Verdict(name, "SAFE", f"{promise}{least}", *facts)
@@ -454,8 +454,11 @@ def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tu
             "each case is in one of them"
         )
     if void_by:
-        others = ", ".join(void_by)
-        sentence = f"{each}, but {others} shows the same cases without: it holds for readers who never see {others}"
+        publications = ", ".join(void_by)
+        sentence = (
+            f"{each}, but {publications} shows the same cases without: "
+            f"it holds for readers who never see {publications}"
+        )
         return Verdict(name, "DP VOID", sentence, *facts, void_by)
     if once:
         return Verdict(name, "SAFE", each, *facts)

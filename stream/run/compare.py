@@ -71,11 +71,11 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
             }
         )
 
-    again = {**mechanism, "kind": "tlkc"}
-    repairable = again.get("knowledge") != "rel"
+    tlkc_mechanism = {**mechanism, "kind": "tlkc"}
+    repairable = tlkc_mechanism.get("knowledge") != "rel"
     publications = (
-        setting("re-anonymize", again, {**bounds, "on_violation": "warn"}),
-        *([setting("repair", again, {**bounds, "on_violation": "repair"})] if repairable else []),
+        setting("re-anonymize", tlkc_mechanism, {**bounds, "on_violation": "warn"}),
+        *([setting("repair", tlkc_mechanism, {**bounds, "on_violation": "repair"})] if repairable else []),
         setting("cohorts", {**mechanism, "kind": "tlkc-cohorts", "bins": edges}, bounds),
         setting("dp", {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}, {"public_cut": True}),
     )

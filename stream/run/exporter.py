@@ -810,9 +810,9 @@ class Metrics:
             self._set("anonymity_worst_cases", worst, publication=publication, attack=attack)
         rows = [row for pair in anonymity.get("results") or () for row in pair["results"]]
         for n in anonymity.get("n") or ():
-            mine = [row for row in rows if row.get("n") == n and row.get("linker") != "none"]
+            rows_of_n = [row for row in rows if row.get("n") == n and row.get("linker") != "none"]
             for attack, key in (("ka", "ka2"), ("fa", "fa"), ("ca", "ca"), ("ba", "ba")):
-                least = min(_numbers(mine, key), default=None)
+                least = min(_numbers(rows_of_n, key), default=None)
                 self._set("anonymity_cases", least, publication=publication, attack=attack, n=str(n))
         for attack, key in (("fa", "fc"), ("ca", "cc"), ("ba", "bc")):
             most = max(_numbers(rows, key), default=None)
@@ -841,9 +841,9 @@ class Metrics:
             self._set("budget_spent_epsilon", float(spent.epsilon), publication=publication)
             self._set("budget_spent_delta", float(spent.delta), publication=publication)
 
-    def affordable(self, publication: str, left: int | None) -> None:
+    def affordable(self, publication: str, releases_left: int | None) -> None:
         """Export how many further releases the limits can pay for; None if nothing bounds them."""
-        self._set("budget_left_releases", left, publication=publication)
+        self._set("budget_left_releases", releases_left, publication=publication)
 
     def process_budget(self, spent: Charge) -> None:
         """Export what all publications charged together, former ones included."""

@@ -41,12 +41,12 @@ class LogRecords:
 
         Ranks decide and not positions: records may be of another size than in the run before.
         """
-        taken = self.taken
+        last_taken = self.taken
         for position_of_record, record in self.records:
-            if record.last > taken:
+            if record.last > last_taken:
                 self.pace(record)
-                yield Arrival(position_of_record, record, record.last - taken)
-                taken = record.last
+                yield Arrival(position_of_record, record, record.last - last_taken)
+                last_taken = record.last
 
 
 def log_facts(log: EventLog) -> LogFacts:
@@ -146,12 +146,12 @@ def _decoded(column: Column, order: Ints) -> list[Any]:
     return [table[code] for code in column.codes[order].tolist()]
 
 
-def _attributes(log: EventLog, wanted: Sequence[str]) -> list[dict[str, dict[str, Any]] | None]:
+def _attributes(log: EventLog, names: Sequence[str]) -> list[dict[str, dict[str, Any]] | None]:
     """Return the attributes of each event, {"case": {...}, "event": {...}}; None if it has none."""
-    if not wanted:
+    if not names:
         return []
     attributes_of_event: list[dict[str, dict[str, Any]] | None] = [None] * log.n_events
-    for name in wanted:
+    for name in names:
         if name in log.event_attributes:
             column = log.event_attributes[name]
             values = [carried(value) for value in column.values]

@@ -250,12 +250,12 @@ class Run:
                 for cut in fold.apply(position, record):
                     decision = service.decide(fold, cut)
                     attempts[cut.publication] += 1
-                    which = f"{cut.publication} attempt {attempts[cut.publication]}"
+                    attempt = f"{cut.publication} attempt {attempts[cut.publication]}"
                     hours = (cut.time_ns - BEGIN_NS) / HOUR_NS
-                    seen += [(which, decision.status), (which, f"at hour {hours:g}")]
+                    seen += [(attempt, decision.status), (attempt, f"at hour {hours:g}")]
                     if decision.status == "sealed":
                         place = folder / "public" / cut.publication / release_name(decision.sequence)
-                        seen += (_tagged(which, output) for output in visible(place, self.scene.common))
+                        seen += (_tagged(attempt, output) for output in visible(place, self.scene.common))
                         counts.append(_variants(place))
             spent = loss(self.settings.process.budget.adds, service.ledger.view.spending).charge
         finally:
@@ -281,8 +281,8 @@ def _drop_message(_: str) -> None:
     """Drop the messages of a reader about a file: they are for the operator, and no output of a run."""
 
 
-def _tagged(which: str, event: tuple[Any, ...]) -> Hashable:
-    return (which, *event)
+def _tagged(attempt: str, event: tuple[Any, ...]) -> Hashable:
+    return (attempt, *event)
 
 
 def visible(folder: Path, common: int) -> Iterator[tuple[Any, ...]]:

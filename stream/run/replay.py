@@ -310,9 +310,9 @@ class Resume:
         fold = self.service.fold_of(state)
         return fold, fold.state.partition((SOURCE, 0)).hwm
 
-    def before(self, again: Sequence[tuple[str, Decision]]) -> list[tuple[str, Decision]]:
+    def before(self, repeated: Sequence[tuple[str, Decision]]) -> list[tuple[str, Decision]]:
         """Return decisions of the earlier run on cuts before the checkpoint, in ledger order."""
-        seen = {decision.cut for _, decision in again}
+        seen = {decision.cut for _, decision in repeated}
         return [
             (entry.publication, decision)
             for entry in self.service.ledger.view.attempts
@@ -323,7 +323,7 @@ class Resume:
 
     def _claim(self, log: EventLog) -> None:
         """Claim the folder for this log and configuration: with others its cuts would differ."""
-        wanted = ClaimBody(
+        own_claim = ClaimBody(
             log=digest(log),
             config=self.service.settings.digest,
             key=self.service.pseudonyms.id,
@@ -332,19 +332,19 @@ class Resume:
         )
         view = self.service.ledger.view
         if view.claim is None and not view.made_by_daemon:
-            self.service.ledger.append(ClaimEntry(publication="", body=wanted))
+            self.service.ledger.append(ClaimEntry(publication="", body=own_claim))
             return
         # The folder of a daemon belongs to no replay: every comparison below fails.
         claim = ClaimBody() if view.made_by_daemon or view.claim is None else view.claim
-        for name, what in (
+        for name, subject in (
             ("log", "the log"),
             ("config", "the configuration"),
             ("key", "the pseudonym key"),
             ("until", "the end (--until)"),
         ):
-            if getattr(claim, name) != getattr(wanted, name):
+            if getattr(claim, name) != getattr(own_claim, name):
                 raise RefusedError(
-                    f"{self.service.folder.output}: {what} is not the one that this folder's replay began with; "
+                    f"{self.service.folder.output}: {subject} is not the one that this folder's replay began with; "
                     "choose another folder with -o"
                 )
 
@@ -471,8 +471,8 @@ def check_against(settings: Settings, log: EventLog, until: int | None = None) -
             roles = (
                 role for role in ("sensitive", "quasi", "public", "person") if name in getattr(process.attributes, role)
             )
-            what = next((f"{role} attribute" for role in roles), "process.resource_roles:")
-            raise InputError(f"{what} {name!r} is not in the log; it has {in_log}")
+            described_role = next((f"{role} attribute" for role in roles), "process.resource_roles:")
+            raise InputError(f"{described_role} {name!r} is not in the log; it has {in_log}")
     reads_values = not settings.promises_epsilon
     named_resources = set(process.role_of) if isinstance(process.role_of, dict) else set()
     if reads_values and named_resources and not named_resources & set(map(str, log.resource.values)):

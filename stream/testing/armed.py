@@ -28,17 +28,17 @@ LOOK_SECONDS = 0.1
 """The clock is asked far more often than the order changes."""
 
 
-def order(folder: Path, pid: int, **what: Any) -> None:
+def order(folder: Path, pid: int, **orders: Any) -> None:
     """Give a process a further order."""
     with _ORDERING:
-        _write(folder, pid, {**_read(folder / f"{pid}.json"), **what})
+        _write(folder, pid, {**_read(folder / f"{pid}.json"), **orders})
 
 
 def withdraw(folder: Path, pid: int, *names: str) -> None:
     """Take orders back; the process may have executed and removed them itself."""
     with _ORDERING:
-        left = {name: value for name, value in _read(folder / f"{pid}.json").items() if name not in names}
-        _write(folder, pid, left)
+        remaining = {name: value for name, value in _read(folder / f"{pid}.json").items() if name not in names}
+        _write(folder, pid, remaining)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _write(folder: Path, pid: int, what: dict[str, Any]) -> None:
+def _write(folder: Path, pid: int, orders: dict[str, Any]) -> None:
     temporary = folder / f".{pid}"
-    temporary.write_text(json.dumps(what))
+    temporary.write_text(json.dumps(orders))
     temporary.replace(folder / f"{pid}.json")
 
 

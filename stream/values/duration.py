@@ -24,18 +24,18 @@ LONGEST = 36_525 * UNITS["d"]
 _FORM = re.compile(r"(\d{1,18})\s*(ms|s|m|h|d|w)", re.ASCII)
 
 
-def nanoseconds(value: Any, where: str = "duration") -> int:
+def nanoseconds(value: Any, place: str = "duration") -> int:
     """Return a duration in nanoseconds.
 
     Raises
     ------
     InputError
-        Where `as_duration` refuses the value; the message begins with `where`.
+        Where `as_duration` refuses the value; the message begins with `place`.
     """
     try:
         return as_duration(value)
     except ValueError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise InputError(f"{place}: {error}") from None
 
 
 def as_duration(value: Any) -> int:

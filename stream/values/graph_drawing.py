@@ -133,7 +133,7 @@ def _edges(
     most = most or max((edge["count"] for edge in edges), default=1)
     paths: list[Markup] = []
     counts: list[Markup] = []
-    taken: list[Place] = []
+    occupied: list[Place] = []
     for rank, edge in enumerate(edges):
         start, end, count = edge["from"], edge["to"], edge["count"]
         path, label = _path(places[start], places[end], width, start == end)
@@ -145,8 +145,8 @@ def _edges(
         shape = {"d": path, "stroke_width": _stroke(edge.get("low", count), most), "marker_end": "url(#_arrow)"}
         paths.append(element("path", *svg.title(label_text), class_=kind, **shape))
         if rank < NAMED_EDGES:
-            x, y = _free(label, taken)
-            taken.append((x, y))
+            x, y = _free(label, occupied)
+            occupied.append((x, y))
             counts.append(element("text", str(count), class_="edge-count", x=x, y=y, text_anchor="middle"))
     return paths + counts
 
@@ -156,10 +156,10 @@ def _stroke(count: int, most: int) -> str:
     return f"{0.8 + 3.4 * math.sqrt(count / most):.2f}"
 
 
-def _free(wanted: Place, taken: Sequence[Place]) -> Place:
+def _free(preferred: Place, occupied: Sequence[Place]) -> Place:
     """Return the wanted place of a number, or the nearest one below that no other number covers."""
-    x, y = wanted
-    while any(abs(x - a) < LABEL_WIDTH and abs(y - b) < LABEL_HEIGHT for a, b in taken):
+    x, y = preferred
+    while any(abs(x - a) < LABEL_WIDTH and abs(y - b) < LABEL_HEIGHT for a, b in occupied):
         y += LABEL_HEIGHT / 2
     return x, y
 

@@ -86,7 +86,7 @@ def test_eighty_columns_divide_no_word_of_a_table(
 ) -> None:
     """Headings, moments and triggers are whole where every column has a value: one space is between them then."""
     monkeypatch.setenv("COLUMNS", "80")
-    tables().print(filled(names, [row], title="", left=1))
+    tables().print(filled(names, [row], title="", word_columns=1))
     shown = capsys.readouterr().out
     head, values = (line.split() for line in shown.splitlines() if line.split() and "─" not in line)
     assert (head, values) == (list(names), [str(value) for value in row])

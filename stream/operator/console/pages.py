@@ -28,9 +28,9 @@ def address_of(release: HeldRelease) -> str:
 class Pages:
     """Renders a template for a session."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, folder_name: str) -> None:
         self._environment = environment_of(FOLDER, report_page.FOLDER)
-        self._environment.globals |= {"software": software(), "where": where, "counts": COUNTS}
+        self._environment.globals |= {"software": software(), "where": folder_name, "counts": COUNTS}
         self._environment.globals |= {"signs": report_page.SIGNS}
         self._environment.filters |= {
             "number": report_page.number,

@@ -109,8 +109,8 @@ def _shown(output: Path, release: HeldRelease, history: History, now: Mapping[st
     digest = hashlib.sha256(path.read_bytes()).hexdigest() if release.manifest else ""
     paper = None
     if release.manifest:
-        held = [PublishedRelease(release.number, release.manifest, digest)]
-        paper = statement(held, alone=True, others=other_publications(output, held))
+        held_series = [PublishedRelease(release.number, release.manifest, digest)]
+        paper = statement(held_series, alone=True, other_releases=other_publications(output, held_series))
     # The verdicts of all publications if this release left.
     verdicts_after = history.verdicts(leaving=key) if release.manifest and audit else []
     verdict_after = None

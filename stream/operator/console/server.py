@@ -101,29 +101,29 @@ class Console:
 
     async def release(self, request: web.Request) -> web.Response:
         """`/held/PUBLICATION/N`: show a held release with the statement to sign and the form."""
-        held = await self._held(request)
+        held_release = await self._held(request)
         empty_form = dict.fromkeys(FIELDS, "")
-        return self._page(request, "release", page="held", held=held, wrong="", entered=empty_form)
+        return self._page(request, "release", page="held", held=held_release, wrong="", entered=empty_form)
 
     async def decide(self, request: web.Request) -> web.Response:
         """Record a decision, as `veilstream approve` and `veilstream reject` do."""
         session, fields = await self._guard.form(request)
-        held = await self._held(request)
+        held_release = await self._held(request)
         entered = {name: " ".join(fields.get(name, "").split()) for name in FIELDS}
-        if not held.seen:
+        if not held_release.seen:
             raise web.HTTPConflict(
                 text="The files of this release are not on this host, so nobody can read it here. Nothing was recorded."
             )
         # The person has read the page that the browser shows. Its release may have been replaced since.
-        if fields.get("seen") != held.seen:
+        if fields.get("seen") != held_release.seen:
             raise web.HTTPConflict(text="The release is not the one that your page showed. Read it again.")
-        wrong = _problem_of(entered, approvable=held.verdict is not None)
+        wrong = _problem_of(entered, approvable=held_release.verdict is not None)
         if wrong:
-            response = self._page(request, "release", page="held", held=held, wrong=wrong, entered=entered)
+            response = self._page(request, "release", page="held", held=held_release, wrong=wrong, entered=entered)
             response.set_status(web.HTTPUnprocessableEntity.status_code)
             return response
-        session.notice, where = await _in_thread(partial(self._carry_out, held, entered))
-        return web.Response(status=303, headers={"Location": where})
+        session.notice, next_page = await _in_thread(partial(self._carry_out, held_release, entered))
+        return web.Response(status=303, headers={"Location": next_page})
 
     async def decisions(self, request: web.Request) -> web.Response:
         """`/decisions`: list all decisions with name and reason."""
@@ -132,16 +132,16 @@ class Console:
 
     async def _held(self, request: web.Request) -> releases.Held:
         publication, number = request.match_info["publication"], int(request.match_info["number"])
-        held = await _in_thread(partial(releases.held_release, self._folder.output, publication, number))
-        if held is None:
+        held_release = await _in_thread(partial(releases.held_release, self._folder.output, publication, number))
+        if held_release is None:
             raise web.HTTPNotFound(
                 text="No such release is held here. If it was, the page of decisions shows its outcome."
             )
-        return held
+        return held_release
 
-    def _carry_out(self, held: releases.Held, entered: Mapping[str, str]) -> tuple[str, str]:
+    def _carry_out(self, held_release: releases.Held, entered: Mapping[str, str]) -> tuple[str, str]:
         """Carry out a decision; return a notice for the operator, and the page that shows it."""
-        output, release = self._folder.output, held.release
+        output, release = self._folder.output, held_release.release
         subject = output if self._orders is None else self._orders.settings
         order: Order = "approve" if entered["decision"] == "approve" else "reject"
         made = decide(
@@ -150,8 +150,8 @@ class Console:
         name = f"Release {made.number} of {made.publication}"
         match made.status:
             case "ordered":
-                where = f"is at offset {made.offset} of the delta topic"
-                return f"The order to {order} release {made.number} of {made.publication} {where}. {OBEYS}", "/held"
+                name_of_order = f"The order to {order} release {made.number} of {made.publication}"
+                return f"{name_of_order} is at offset {made.offset} of the delta topic. {OBEYS}", "/held"
             case "refused":
                 return f"{name} stays held: the gate no longer passes ({'; '.join(made.reasons)}).", "/held"
             case "approved":

@@ -325,7 +325,7 @@ def _strongest(assessment: Assessment) -> Measure | None:
 # in the operator's folder
 
 
-def check_original(log: EventLog, settings: Settings, view: LedgerView, where: str) -> None:
+def check_original(log: EventLog, settings: Settings, view: LedgerView, folder: str) -> None:
     """Refuse a log other than the one that the folder's replay read. A daemon's folder names no log.
 
     Parameters
@@ -336,7 +336,7 @@ def check_original(log: EventLog, settings: Settings, view: LedgerView, where: s
         The configuration.
     view
         The facts of the folder's ledger.
-    where
+    folder
         The folder, for the message.
 
     Raises
@@ -349,7 +349,7 @@ def check_original(log: EventLog, settings: Settings, view: LedgerView, where: s
         return
     until = None if claim.until is None else int(claim.until)
     if digest(within(log, settings, until)) != claim.log:
-        raise InputError(f"{where}: is not the log that this folder's replay read; give that one with --original")
+        raise InputError(f"{folder}: is not the log that this folder's replay read; give that one with --original")
 
 
 def keep(output: Path, document: Mapping[str, Any]) -> None:

@@ -57,24 +57,24 @@ def read_facts(path: Path) -> dict[str, str]:
     return checked({key: value for key, value in table.items() if key != CATALOGUE}, str(path))
 
 
-def checked(table: Mapping[str, object], where: str) -> dict[str, str]:
+def checked(table: Mapping[str, object], place: str) -> dict[str, str]:
     """Return the facts of a table that have a value. Raises as `read_facts`."""
     facts = {}
     for key, value in table.items():
         if key not in KEYS:
-            raise InputError(f"{where}: unknown key {key!r}{_nearest(key)}; the keys are {', '.join(KEYS)}")
+            raise InputError(f"{place}: unknown key {key!r}{_nearest(key)}; the keys are {', '.join(KEYS)}")
         if isinstance(value, date | datetime):
             text = day(value)
         elif isinstance(value, str):
             text = " ".join(value.split())
         else:
-            raise InputError(f'{where}: {key}: must be text in quotes, such as {key} = "...", or a date')
+            raise InputError(f'{place}: {key}: must be text in quotes, such as {key} = "...", or a date')
         if len(text) > LONGEST:
             raise InputError(
-                f"{where}: {key}: has {len(text)} characters, at most {LONGEST} fit; name the document with the details"
+                f"{place}: {key}: has {len(text)} characters, at most {LONGEST} fit; name the document with the details"
             )
         if not text.isprintable():
-            raise InputError(f"{where}: {key}: holds a control character; remove it")
+            raise InputError(f"{place}: {key}: holds a control character; remove it")
         if text:
             facts[key] = text
     return facts

@@ -484,24 +484,24 @@ def _configurations(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[
     yield "configuration", "\n".join(lines)
 
 
-def _budget(left: BudgetAnswer, texts: DossierTexts) -> str:
-    spent, each = texts.amount(left["spent"]), texts.amount(left["each"])
-    rule = texts.say(f"rule.{left['rule']}")
-    if left["limit"] is None:
+def _budget(budget: BudgetAnswer, texts: DossierTexts) -> str:
+    spent, each = texts.amount(budget["spent"]), texts.amount(budget["each"])
+    rule = texts.say(f"rule.{budget['rule']}")
+    if budget["limit"] is None:
         return texts.say("five.budget_unlimited", spent=spent, each=each, rule=rule)
-    text = texts.say("five.budget_text", spent=spent, each=each, limit=texts.amount(left["limit"]), rule=rule)
-    return f"{text}; {_budget_end(left, texts)}"
+    text = texts.say("five.budget_text", spent=spent, each=each, limit=texts.amount(budget["limit"]), rule=rule)
+    return f"{text}; {_budget_end(budget, texts)}"
 
 
-def _budget_end(left: BudgetAnswer, texts: DossierTexts) -> str:
-    number = left["releases_left"]
+def _budget_end(budget: BudgetAnswer, texts: DossierTexts) -> str:
+    number = budget["releases_left"]
     if number is None:
         return texts.say("five.budget_end_once")
     if number == 0:
         return texts.say("five.budget_over")
-    if left["last_paid"] is None:
+    if budget["last_paid"] is None:
         return texts.say("five.budget_end_open", number=number)
-    return texts.say("five.budget_end", number=number, day=day(left["last_paid"]))
+    return texts.say("five.budget_end", number=number, day=day(budget["last_paid"]))
 
 
 def ranges(numbers: Sequence[int], texts: DossierTexts) -> str:

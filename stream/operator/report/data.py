@@ -197,9 +197,9 @@ def _drawn_edges(flow: Flow, kept: set[str]) -> list[tuple[tuple[str, str], int]
             heaviest_into.setdefault(after, (before, after))
     drawn = set(heaviest_into.values())
 
-    others = [edge for edge, _ in inside if edge not in drawn]
+    other_edges = [edge for edge, _ in inside if edge not in drawn]
     room = max(0, MOST_EDGES - len(drawn))
-    drawn.update(others[:room])
+    drawn.update(other_edges[:room])
     return [(edge, count) for edge, count in inside if edge in drawn]
 
 
@@ -287,7 +287,7 @@ def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, 
 
     n_items = row.get("bk_length")
     knows = f"knows up to {n_items} items of a person" if n_items else "knows something of a person"
-    left = "1 case" if value == 1 else f"{value} cases"
+    cases_left = "1 case" if value == 1 else f"{value} cases"
     holds = ADVERSARY[measure].format(release=row["label"], against=against)
     return {
         "measure": measure.upper(),
@@ -296,7 +296,7 @@ def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, 
         "release": row["label"],
         "against": against,
         "knowledge": knowledge,
-        "sentence": f"In the worst case {left} fit. The adversary {knows}, and {holds}.",
+        "sentence": f"In the worst case {cases_left} fit. The adversary {knows}, and {holds}.",
     }
 
 
@@ -340,7 +340,7 @@ def budget_answer(attempts: Sequence[AttemptRow], stated: Budget, releases_left:
     if not stated:
         return None
     differences = [limit - used for used, limit in _limits(stated) if limit is not None]
-    left = max(0.0, min(differences)) if differences else None
+    epsilon_left = max(0.0, min(differences)) if differences else None
 
     # The pace so far gives the date of the last release that the remaining budget pays for.
     moments = [_moment(row["time"]) for row in attempts if row["label"].isdigit() and row["time"]]
@@ -353,7 +353,7 @@ def budget_answer(attempts: Sequence[AttemptRow], stated: Budget, releases_left:
         "spent": spent["epsilon"] or 0.0,
         "limit": stated["limit"],
         "each": stated["epsilon"],
-        "left": left,
+        "left": epsilon_left,
         "releases_left": releases_left,
         "last_paid": last_paid,
         "rule": spent.get("rule", "sum"),
@@ -435,18 +435,18 @@ def _happened(entry: HistoryEntry, attempts: Mapping[str, Iterator[AttemptRow]])
         row = next(attempts[entry.publication])
         if row["status"] == "burned":
             return _line("number lost", entry.publication, row["label"], row["time"], None, _BURNED)
-        what = "released, with a warning" if row["warned"] else _WHAT[row["status"]]
+        outcome = "released, with a warning" if row["warned"] else _OUTCOMES[row["status"]]
         why = "; ".join(row["reasons"])
         if row["repaired"]:
-            what, why = "released after a repair", f"more events were removed, since {why}"
-        return _line(what, entry.publication, row["label"], row["time"], row["cases"], why)
+            outcome, why = "released after a repair", f"more events were removed, since {why}"
+        return _line(outcome, entry.publication, row["label"], row["time"], row["cases"], why)
     if isinstance(entry, ApprovalEntry) and entry.body.decision in ("approved", "refused"):
         body = entry.body
-        what = "approved" if body.decision == "approved" else "approval refused by the gate"
+        outcome = "approved" if body.decision == "approved" else "approval refused by the gate"
         why = f"by {body.by}: {body.why}"
         if body.reasons:
             why += f" ({'; '.join(body.reasons)})"
-        return _line(what, entry.publication, str(entry.sequence), None, None, why)
+        return _line(outcome, entry.publication, str(entry.sequence), None, None, why)
     if isinstance(entry, ErasedEntry):
         erased = "1 case" if entry.body.cases == 1 else f"{entry.body.cases} cases"
         releases = ", ".join(map(str, entry.body.releases))
@@ -457,7 +457,7 @@ def _happened(entry: HistoryEntry, attempts: Mapping[str, Iterator[AttemptRow]])
     return None
 
 
-_WHAT = {
+_OUTCOMES = {
     "withheld": "withheld",
     "waiting": "waiting",
     "sealed": "sealed, not yet public",
@@ -470,9 +470,9 @@ _BURNED = "a crash came between sealing and publishing; the number is not used a
 _GAP = "source events are missing; the operator continued without them"
 
 
-def _line(what: str, publication: str, label: str, time: str | None, cases: int | None, why: str) -> HappenedRow:
+def _line(outcome: str, publication: str, label: str, time: str | None, cases: int | None, why: str) -> HappenedRow:
     return {
-        "what": what,
+        "what": outcome,
         "publication": publication,
         "label": label,
         "time": time or None,

@@ -156,12 +156,12 @@ def _worst(entries: Sequence[AnonymityRow]) -> list[Mapping[str, Any]]:
         for pair in entry["pairs"]:
             for result in pair["results"]:
                 attacks = {"fa": result.get("fa"), "ca": result.get("ca"), "ba": result.get("ba")}
-                for attack, left in attacks.items():
+                for attack, cases_left in attacks.items():
                     knowledge = result["worst"].get(attack)
                     if knowledge is None:
                         continue
-                    where = {"label": entry["label"], "earlier": pair["earlier"], "n": result["n"]}
-                    rows.append({**where, "attack": attack.upper(), "bk": knowledge, "left": left})
+                    pair_and_n = {"label": entry["label"], "earlier": pair["earlier"], "n": result["n"]}
+                    rows.append({**pair_and_n, "attack": attack.upper(), "bk": knowledge, "left": cases_left})
     return rows
 
 

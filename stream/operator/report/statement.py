@@ -177,14 +177,14 @@ def other_publications(folder: Path, series: Sequence[PublishedRelease]) -> list
     process, publication = series[-1].manifest["process"], series[-1].manifest["publication"]
     last_releases = []
     for place in _folders(_public_folder(folder)):
-        others = []
+        releases = []
         for release in map(_read, _manifests(place)):
             is_of_process = release.manifest["process"] == process
             is_other = release.manifest["publication"] != publication
             shows_exact_counts = release.manifest.get("budget") is None
             if is_of_process and is_other and shows_exact_counts:
-                others.append(release)
-        last_releases += others[-1:]
+                releases.append(release)
+        last_releases += releases[-1:]
     return last_releases
 
 
@@ -215,7 +215,9 @@ def _read(path: Path) -> PublishedRelease:
     return PublishedRelease(int(manifest["sequence"]), manifest, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequence[PublishedRelease] = ()) -> Statement:
+def statement(
+    series: Sequence[PublishedRelease], *, alone: bool, other_releases: Sequence[PublishedRelease] = ()
+) -> Statement:
     """Return the statement on releases of one publication.
 
     Parameters
@@ -224,7 +226,7 @@ def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequen
         The releases, in order.
     alone
         Whether the statement is on one release of a series, and not on the whole series.
-    others
+    other_releases
         See `other_publications`.
     """
     last = series[-1].manifest
@@ -241,7 +243,7 @@ def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequen
         _contents(last),
         *_reading(last),
         *_promises(series),
-        *_together(last, others),
+        *_together(last, other_releases),
         *_budget(last),
         _method(last),
         _checks(series, alone=alone),
@@ -261,7 +263,7 @@ def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequen
         "mechanism": last["mechanism"],
         "promise": last["promise"],
         "budget": last.get("budget"),
-        "subtracted_by": [release.manifest["publication"] for release in others] if has_budget else [],
+        "subtracted_by": [release.manifest["publication"] for release in other_releases] if has_budget else [],
         "missing": _missing(series) if not alone else [],
         "chain_holds": _chain(series) if not alone else None,
         "released_by": program,
@@ -297,8 +299,8 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
         )
     simulated = [release.number for release in series if release.manifest.get("clock") == "simulated"]
     if simulated:
-        which = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"
-        notes.append(f"{which} made from a recorded log; “published” is a moment of a simulated clock.")
+        subject = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"
+        notes.append(f"{subject} made from a recorded log; “published” is a moment of a simulated clock.")
     if any(release.manifest.get("approval") for release in series):
         whom = "this release" if len(series) == 1 else "each of these releases"
         notes.append(
@@ -337,20 +339,20 @@ def _reading(manifest: Mapping[str, Any]) -> Iterator[Section]:
     """Return notes for people who mine the log; manifests of earlier versions have none."""
     notes = manifest.get("reading")
     if notes:
-        what = "map" if manifest.get("content") == MAP else "log"
-        yield Section(f"How to read the {what}", points=tuple(notes))
+        content = "map" if manifest.get("content") == MAP else "log"
+        yield Section(f"How to read the {content}", points=tuple(notes))
 
 
-def _together(manifest: Mapping[str, Any], others: Sequence[PublishedRelease]) -> Iterator[Section]:
+def _together(manifest: Mapping[str, Any], other_releases: Sequence[PublishedRelease]) -> Iterator[Section]:
     """Return the effect of other publications on a promise by noise.
 
     A promise by groups names them already.
     """
-    if manifest.get("budget") is None or not others:
+    if manifest.get("budget") is None or not other_releases:
         return
-    same = [release for release in others if release.manifest.get("audience") == manifest.get("audience")]
+    same = [release for release in other_releases if release.manifest.get("audience") == manifest.get("audience")]
     points = []
-    for release in others:
+    for release in other_releases:
         name, audience = release.manifest["publication"], release.manifest.get("audience")
         whose = "the same audience" if release in same else f"audience “{audience}”"
         points.append(f"Publication “{name}” for {whose} shows exact counts of cases of this process, without noise.")
@@ -393,7 +395,7 @@ def _promises(series: Sequence[PublishedRelease]) -> Iterator[Section]:
         wordings.setdefault(tuple(release.manifest["promise"].items()), []).append(release.number)
     for items, numbers in wordings.items():
         promise = dict(items)
-        where = f" (release {_ranges(numbers)})" if len(wordings) > 1 else ""
+        of_releases = f" (release {_ranges(numbers)})" if len(wordings) > 1 else ""
         facts = [
             ("Guaranteed", promise["guaranteed"]),
             ("To whom", promise["to_whom"]),
@@ -404,14 +406,14 @@ def _promises(series: Sequence[PublishedRelease]) -> Iterator[Section]:
             if promise.get(key):
                 facts.append((name, promise[key]))
         sentences = tuple((name, sentence(text)) for name, text in facts)
-        yield Section(f"Promises{where}", facts=sentences)
+        yield Section(f"Promises{of_releases}", facts=sentences)
 
         points = [sentence(point) for point in promise["not_guaranteed"].split("; ") if point.strip()]
         if numbers[-1] == series[-1].number:
             whole_trace = _whole_trace(series[-1].manifest)
             if whole_trace:
                 points.append(whole_trace)
-        yield Section(f"Not promised{where}", points=tuple(points))
+        yield Section(f"Not promised{of_releases}", points=tuple(points))
 
 
 def _whole_trace(manifest: Mapping[str, Any]) -> str | None:

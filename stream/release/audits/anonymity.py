@@ -103,9 +103,9 @@ class CorrespondenceAudit(Audit):
             _refuse_other_items(earlier, candidate)
         earlier_of_publication = [record for record in chosen if record.publication == candidate.publication]
         earlier_of_others = [record for record in chosen if record.publication != candidate.publication]
-        others = [self._other(record, candidate, known_columns) for record in earlier_of_others]
+        other_results = [self._other(record, candidate, known_columns) for record in earlier_of_others]
         known_part = knowledge_of(candidate.carries, known_columns)
-        compared = Comparison(candidate, earlier_of_publication, max(self.n), known_part, alone=not others)
+        compared = Comparison(candidate, earlier_of_publication, max(self.n), known_part, alone=not other_results)
         real = self._real(compared)
         inserted = insertions(context, earlier_of_publication)
         fitting = [
@@ -120,17 +120,17 @@ class CorrespondenceAudit(Audit):
         body["ka"] = self._ka(compared)
         if status == "ok":
             body["results"] = self._all_exact(context, earlier_of_publication, compared)
-        body["true_linker"] = [*map(_true, earlier_of_publication, real), *others]
+        body["true_linker"] = [*map(_true, earlier_of_publication, real), *other_results]
         return {"status": status, "reason": reason, **body}
 
     def against_other_publications(
-        self, candidate: ReleaseRecord, others: Sequence[ReleaseRecord]
+        self, candidate: ReleaseRecord, other_records: Sequence[ReleaseRecord]
     ) -> list[TrueLinkerRow]:
         """Return `true_linker` of a release against releases of other publications, cut before or after it."""
-        for record in others:
+        for record in other_records:
             _refuse_other_items(record, candidate)
         known_columns = self._known_columns(candidate.carries)
-        return [self._other(record, candidate, known_columns) for record in others]
+        return [self._other(record, candidate, known_columns) for record in other_records]
 
     @property
     def looks_back(self) -> int | None:

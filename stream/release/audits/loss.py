@@ -87,6 +87,6 @@ class LossAudit(Audit):
             wait = f" ({waiting} events wait for a later release)" if waiting else ""
             notes.append(f"{kept:.2f} of the events are in the release{wait}")
         if lost:
-            what = "1 activity" if len(lost) == 1 else f"{len(lost)} activities"
-            notes.append(f"{what} of at least 5 % of the cases {'is' if len(lost) == 1 else 'are'} missing")
+            n_activities = "1 activity" if len(lost) == 1 else f"{len(lost)} activities"
+            notes.append(f"{n_activities} of at least 5 % of the cases {'is' if len(lost) == 1 else 'are'} missing")
         return notes

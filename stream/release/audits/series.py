@@ -55,9 +55,9 @@ class SeriesAudit(Audit):
         records = [*context.earlier[-self.last :], context.candidate]
         if len(records) < 3:
             return _not_measured("ok", "a series begins with the third release")
-        others = [record for record in records if record.publication != context.candidate.publication]
-        if others:
-            reason = f"release {others[0].sequence} of {others[0].publication} is of other windows"
+        other_records = [record for record in records if record.publication != context.candidate.publication]
+        if other_records:
+            reason = f"release {other_records[0].sequence} of {other_records[0].publication} is of other windows"
             return _not_measured("not_incremental", reason)
         for earlier, later in combinations(records, 2):
             status, reason = fits(context, earlier, later, partners(earlier, later))

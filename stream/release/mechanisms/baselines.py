@@ -97,13 +97,13 @@ class Pretsa(_SharedTraces):
 def _shared(log: EventLog, K: int, *, prefixes: bool = False) -> list[str]:
     """Return a line if a trace (or a prefix of one) belongs to fewer than K cases."""
     traces = Counter(trace for trace in log.traces() if trace)
-    held = Counter[tuple[str, ...]]()
+    cases_of_trace = Counter[tuple[str, ...]]()
     for trace, cases in traces.items():
         for length in range(1 if prefixes else len(trace), len(trace) + 1):
-            held[trace[:length]] += cases
-    least = min(held.values(), default=K)
-    what = "prefix" if prefixes else "trace"
-    return [f"a {what} is shared by {least} cases (K = {K})"] if least < K else []
+            cases_of_trace[trace[:length]] += cases
+    least = min(cases_of_trace.values(), default=K)
+    unit = "prefix" if prefixes else "trace"
+    return [f"a {unit} is shared by {least} cases (K = {K})"] if least < K else []
 
 
 def _shortening(K: int) -> Mapping[str, Any]:

@@ -468,7 +468,7 @@ class TlkcCohorts(TlkcMechanism):
                 "need a publication of their own"
             )
         queue = published.queue(exposure)
-        fresh = self._fresh(exposure, queue, published, taken=published.shown != before.shown)
+        fresh = self._fresh(exposure, queue, published, took_over=published.shown != before.shown)
         registry = published
         if fresh is not None:
             registry = self._joined(published, exposure, fresh, claim_of_all).held_back(exposure, queue)
@@ -541,12 +541,14 @@ class TlkcCohorts(TlkcMechanism):
             claim["resources"] = "roles"
         return claim
 
-    def _fresh(self, exposure: Exposure, queue: Ints, published: PublishedCohorts, *, taken: bool) -> Anonymized | None:
+    def _fresh(
+        self, exposure: Exposure, queue: Ints, published: PublishedCohorts, *, took_over: bool
+    ) -> Anonymized | None:
         """Return a new cohort; None if the queue has to wait, but cohorts of another publication were taken over."""
         try:
             return self._cohort(exposure, queue, published)
         except BoundError:
-            if taken:
+            if took_over:
                 return None
             raise
 

@@ -91,8 +91,8 @@ class DpLog(Mechanism):
         return self._promised(once)
 
     def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
-        what = "the released variants, their frequencies and all times"
-        return strict_promise(self.charge(), self.cases_per_person, what, once)
+        outputs = "the released variants, their frequencies and all times"
+        return strict_promise(self.charge(), self.cases_per_person, outputs, once)
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         """Build one release; see `Mechanism.build`."""

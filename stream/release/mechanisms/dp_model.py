@@ -56,8 +56,8 @@ class DpModel(StagedMechanism):
     def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
         choice = "" if self.activities is not None else ", and the choice of the activities"
         times = "" if self.max_duration is None else ", all times"
-        what = f"the released counts{times}, their intervals and the model{choice}"
-        promise = strict_promise(self.charge(), self.cases_per_person, what, once)
+        outputs = f"the released counts{times}, their intervals and the model{choice}"
+        promise = strict_promise(self.charge(), self.cases_per_person, outputs, once)
         return {
             **promise,
             "not_guaranteed": "a step of the map or of the model may be one that no case took, and rare steps may be "

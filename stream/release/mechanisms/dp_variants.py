@@ -148,7 +148,7 @@ def large_delta(delta_dp: Fraction) -> list[str]:
 
 
 def strict_promise(
-    charge: Charge, cases_per_person: int, what: str, once: OncePerCase | None = None
+    charge: Charge, cases_per_person: int, outputs: str, once: OncePerCase | None = None
 ) -> Mapping[str, Any]:
     """Return the words of a strict release: formula, relation, unit, and parts that are not covered.
 
@@ -158,7 +158,7 @@ def strict_promise(
         Charge of one release.
     cases_per_person
         Cases of one person that the promise covers together.
-    what
+    outputs
         The covered parts of a release, in words.
     once
         Terms of a series in which each case counts once, if it is one.
@@ -177,7 +177,7 @@ def strict_promise(
     public = "activity labels, parameters and bounds count as public"
     if once is None:
         return {
-            "guaranteed": f"{what}: {formula} releases",
+            "guaranteed": f"{outputs}: {formula} releases",
             "to_whom": f"every person with at most {cases} in the log",
             "against_whom": adversary,
             "relation": "unbounded: L' is L, the log that the window exposed, with or without the cases of one person "
@@ -204,7 +204,7 @@ def strict_promise(
             "published"
         )
     return {
-        "guaranteed": f"{what}, {all_of_it}, however many: {formula} series of {series_of}",
+        "guaranteed": f"{outputs}, {all_of_it}, however many: {formula} series of {series_of}",
         "to_whom": whom,
         "against_whom": adversary,
         "relation": "unbounded: L' is L, all that the windows of the series exposed, with or without the cases of one "

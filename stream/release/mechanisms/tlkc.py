@@ -162,15 +162,15 @@ class TlkcMechanism(Mechanism):
     @property
     def left_words(self) -> str:
         """Return the promise against weaker knowledge."""
-        left = [structure for structure in WEAKER[self.knowledge] if structure not in self.also]
+        unprotected = [structure for structure in WEAKER[self.knowledge] if structure not in self.also]
         if self.knowledge == "rel":
             zone = ""
             if self.T not in ("seconds", "minutes"):
                 zone = f"; days and hours counted by another clock than {self.clock}"
             return f" the share of a value for somebody who knows the items without their times{zone};"
-        if not left:
+        if not unprotected:
             return ""
-        words = ", ".join(KNOWN[structure] for structure in left)
+        words = ", ".join(KNOWN[structure] for structure in unprotected)
         return f" the share of a value for somebody who knows less of the items ({words});"
 
     @property

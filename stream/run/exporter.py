@@ -1,6 +1,7 @@
-"""Prometheus: what is measured of releases, stream and budget, in a registry of one's own.
+"""Export figures of releases, stream and budget to Prometheus, from a registry of their own.
 
-Nothing here reads a clock of the data or decides anything; a missing figure is a missing series, never a zero.
+The metrics are defined in `stream.run.metric_table`. Nothing here reads a clock of the data or decides anything. A
+figure that is missing is a missing series, never a zero.
 """
 
 from __future__ import annotations
@@ -8,11 +9,10 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -35,554 +35,7 @@ from stream.release.gate import MEASURES, GatePolicy, worst_anonymity
 from stream.release.manifest import software
 from stream.release.reason import CODES, Reason
 from stream.release.verdict import Word
-
-# Every metric that veilstream shows: the one table that the registry, docs/metrics.md and the lint come
-# from.
-#
-# Labels are bounded by the configuration or by this program, never by the data: no case, no activity, no
-# release number.
-
-PREFIX = "veilstream_"
-PROCESS = ("process",)
-PUBLICATION = ("process", "publication")
-
-LABELS = {
-    "process": "`process.name` of the configuration",
-    "publication": "`publication.name` of the configuration",
-    "attack": "ka, fa, ca, ba (proportion cracked: fa, ca, ba)",
-    "direction": "leakage: backward, forward, total; uniqueness: source, release",
-    "mechanism": "`mechanism.kind` of the publication",
-    "reason": "a closed list: what the gate, the dead-letter queue or the mappings name",
-    "partition": "`topic/number` of a source partition; `log/0` in a replay",
-    "n": "`audit.n` of the publication (a handful)",
-    "version": "of the program, as in manifests",
-    "verdict": "SAFE, LIMITED, DP VOID, WAITING, WITHHELD, NOTHING RELEASED",
-    "place": "operator: state, ledger and audits; store: releases, if they are in another folder",
-    "stage": "build, the name of each audit, files, read_back",
-}
-
-
-SITUATION = "Look at it when "
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """One metric. `unit` is the base unit, which the name ends with (before `_total`).
-
-    `text` defines the metric, and ends with the situation in which somebody looks at it.
-    """
-
-    name: str
-    kind: Literal["gauge", "counter", "histogram"]
-    labels: tuple[str, ...]
-    unit: str
-    text: str
-
-    @property
-    def help(self) -> str:
-        """Description of the metric, as a scrape shows it."""
-        return self.text.partition(SITUATION)[0].strip()
-
-    @property
-    def situation(self) -> str:
-        """Situation in which somebody looks at it."""
-        _, start, situation = self.text.partition(SITUATION)
-        return start + situation
-
-    def markdown(self) -> str:
-        """Return the row of docs/metrics.md."""
-        situation = self.situation.removeprefix(SITUATION)
-        return f"| `{self.name}` | {self.kind} | {', '.join(self.labels)} | {self.help} | {situation} |"
-
-
-def _rows() -> Iterator[Definition]:
-    yield from _stream()
-    yield from _releases()
-    yield from _anonymity()
-    yield from _budget()
-
-
-def _stream() -> Iterator[Definition]:
-    def row(
-        kind: Literal["gauge", "counter", "histogram"],
-        name: str,
-        unit: str,
-        text: str,
-        labels: tuple[str, ...] = PROCESS,
-    ) -> Definition:
-        return Definition(PREFIX + name, kind, labels, unit, text)
-
-    partition = ("process", "partition")
-    yield row(
-        "counter",
-        "ingest_events_total",
-        "events",
-        "Source events that this ingest worker made durable. Look at it when a worker may be slower than its topic.",
-    )
-    yield row(
-        "gauge",
-        "ingest_lag_records",
-        "records",
-        "Source records not yet taken, at the last report. Look at it when releases lack the newest "
-        "events, or to decide on further workers.",
-        partition,
-    )
-    yield row(
-        "counter",
-        "dlq_records_total",
-        "records",
-        "Records sent to the dead-letter queue. Look at it when a producer was changed, since its "
-        "records may no longer be readable.",
-        ("process", "reason"),
-    )
-    yield row(
-        "counter",
-        "ingest_left_out_total",
-        "records",
-        "Sound records that became no event: of no mapping, unchanged, snapshot, tombstone, transition "
-        "not asked for. Look at it when events of a table are missing although nothing is in the dlq.",
-        ("process", "reason"),
-    )
-    yield row(
-        "counter",
-        "events_total",
-        "events",
-        "Events that the fold accepted. Look at it when the daemon may receive nothing any more.",
-    )
-    yield row(
-        "counter",
-        "duplicate_events_total",
-        "events",
-        "Events that the fold dropped as repeats. Look at it when a producer sends again after a failure.",
-    )
-    yield row(
-        "counter",
-        "foreign_events_total",
-        "events",
-        "Events under another pseudonym key, rejected. Look at it when a host was set up with a key of "
-        "its own by mistake.",
-    )
-    yield row(
-        "counter",
-        "refused_events_total",
-        "events",
-        "Events of erased or retired cases, rejected. Look at it when a person was erased and the "
-        "information system still sends events.",
-    )
-    yield row(
-        "gauge",
-        "open_cases",
-        "cases",
-        "Cases in the state. Look at it when the coordinator's memory grows, and `process.retention` may be missing.",
-    )
-    yield row(
-        "gauge",
-        "pending_events",
-        "events",
-        "Accepted events that no release exposes yet. Look at it when recipients ask how much the next "
-        "release will bring.",
-        PUBLICATION,
-    )
-    yield row(
-        "gauge",
-        "late_events",
-        "events",
-        "Events left out because they came after their window. Look at it when `allowed_lateness` may be "
-        "too short for a source.",
-        PUBLICATION,
-    )
-    yield row(
-        "gauge",
-        "watermark_timestamp_seconds",
-        "seconds",
-        "Latest event time, since 1970. Look at it when an event-time window does not close: one partition may lag.",
-        partition,
-    )
-    yield row(
-        "gauge",
-        "gap_partitions",
-        "partitions",
-        "Source partitions with missing offsets; nothing is released. Look at it when releases stop "
-        "after a topic was truncated or deleted.",
-    )
-    yield row(
-        "gauge",
-        "broker_contact_timestamp_seconds",
-        "seconds",
-        "When the broker last answered this process, since 1970 (daemon). "
-        "Look at it when nothing moves and the network may be the cause.",
-    )
-    yield row(
-        "gauge",
-        "unreadable_partitions",
-        "partitions",
-        "Partitions of this process that stopped at a record batch that cannot be decoded (daemon). Look "
-        "at it when one partition no longer advances after a disk fault.",
-    )
-    yield row(
-        "gauge",
-        "delta_timestamp_seconds",
-        "seconds",
-        "Broker's time of the last folded delta, since 1970. Look at it when the coordinator may have "
-        "fallen behind the ingest workers.",
-    )
-    yield row(
-        "gauge",
-        "delta_lag_records",
-        "records",
-        "Records of the delta topic that the active coordinator has not folded yet, at the last report; markers of "
-        "transactions count (daemon). Look at it when a build is under way, to see how much waits behind it.",
-    )
-    yield row(
-        "counter",
-        "rebalances_total",
-        "rebalances",
-        "Assignments of partitions that this process received from its group, the one at its start included (daemon). "
-        "Look at it when intake stops for seconds again and again: a member may come and go.",
-    )
-    yield row(
-        "histogram",
-        "checkpoint_seconds",
-        "seconds",
-        "Duration of a checkpoint, its mirror included (daemon). Look at it when a slow disk or store may delay "
-        "releases: nothing is folded meanwhile.",
-    )
-    yield row(
-        "gauge",
-        "checkpoint_timestamp_seconds",
-        "seconds",
-        "When the state was last saved, since 1970. Look at it when a restart would have to read many deltas again.",
-    )
-    yield row(
-        "gauge",
-        "checkpoint_bytes",
-        "bytes",
-        "Size of the newest checkpoint, with the changes behind it. Look at it when you plan disk space, "
-        "or checkpoints become slow.",
-    )
-    yield row(
-        "gauge",
-        "free_bytes",
-        "bytes",
-        "Space left where the coordinator writes. Look at it when the disk fills: releases stop before it is full.",
-        ("process", "place"),
-    )
-    yield row(
-        "gauge",
-        "free_bound_bytes",
-        "bytes",
-        "Space that a release needs (`min_free_bytes`). Look at it when free space is judged: below this "
-        "bound no release is built.",
-    )
-    yield row(
-        "gauge",
-        "last_event_timestamp_seconds",
-        "seconds",
-        "When an event was accepted last, since 1970. Look at it when the information system may have stopped sending.",
-    )
-    yield row(
-        "gauge",
-        "coordinator_active",
-        "",
-        "1 if this process decides releases, 0 if it is on standby. Look at it when a failover "
-        "happened: exactly one host must show 1.",
-    )
-    yield row(
-        "gauge",
-        "build_info",
-        "",
-        "1, with the version of the program. "
-        "Look at it when hosts are upgraded one by one, and one may run the old program.",
-        ("process", "version"),
-    )
-
-
-def _releases() -> Iterator[Definition]:
-    def row(
-        name: str,
-        unit: str,
-        text: str,
-        kind: Literal["gauge", "counter", "histogram"] = "gauge",
-        more: tuple[str, ...] = (),
-    ) -> Definition:
-        return Definition(PREFIX + name, kind, (*PUBLICATION, *more), unit, text)
-
-    yield row(
-        "verdict",
-        "",
-        "1 for the verdict on all releases together, 0 for the other words. Look at it when an officer "
-        "asks whether recipients may keep what they have.",
-        more=("verdict",),
-    )
-    yield row(
-        "releases_total",
-        "releases",
-        "Releases sealed since this process started. Look at it when you compare how often publications release.",
-        "counter",
-        ("mechanism",),
-    )
-    yield row(
-        "withheld_total",
-        "attempts",
-        "Attempts withheld since this process started. Look at it when recipients wait although windows close.",
-        "counter",
-    )
-    yield row(
-        "withheld_reasons_total",
-        "reasons",
-        "Reasons of withheld attempts. Look at it when a gate withholds, to learn which bound is broken.",
-        "counter",
-        ("reason",),
-    )
-    yield row(
-        "warned_reasons_total",
-        "reasons",
-        'Reasons that a gate only warned of. Look at it when bounds are tried out with `on_violation = "warn"`.',
-        "counter",
-        ("reason",),
-    )
-    yield row(
-        "withheld_streak_attempts",
-        "attempts",
-        "Attempts withheld since the last release, by the ledger. Look at it when single withheld "
-        "attempts are normal and only a row of them is a fault.",
-    )
-    yield row(
-        "release_timestamp_seconds",
-        "seconds",
-        "When the latest release was sealed, since 1970. Look at it when recipients ask how old their release is.",
-    )
-    yield row(
-        "release_awaited_timestamp_seconds",
-        "seconds",
-        "Since when a release is awaited, since 1970: the latest one, else when series or process began. "
-        "Look at it when a new publication has published nothing yet.",
-    )
-    yield row(
-        "release_expected_seconds",
-        "seconds",
-        "Time between releases: `every` (daemon), else the mean of the last 20 (a week before two). Look "
-        "at it when an alert on a missing release needs a pace to compare with.",
-    )
-    yield row(
-        "waiting_overdue_seconds",
-        "seconds",
-        "Wait of a sealed release past its moment (daemon). Look at it when a dp release was "
-        "sealed and is not published in time.",
-    )
-    yield row(
-        "held_releases",
-        "releases",
-        "Sealed releases that wait for a person's approval. Look at it when officers share the work of approving.",
-    )
-    yield row(
-        "held_age_seconds",
-        "seconds",
-        "Wait of the oldest of them so far; 0 if none waits. "
-        "Look at it when an officer may have forgotten an approval.",
-    )
-    yield row(
-        "decision_seconds",
-        "seconds",
-        "From a cut to its durable decision. Look at it when releases come later than recipients were promised.",
-        "histogram",
-    )
-    yield row(
-        "stage_seconds",
-        "seconds",
-        "Duration of a stage of the latest release. Look at it when a release takes long, to learn "
-        "whether mechanism, audit or disk is slow.",
-        more=("stage",),
-    )
-    yield row(
-        "released_cases",
-        "cases",
-        "Cases in the latest release (not reported for dp releases). Look at it when a release is "
-        "smaller than recipients expect.",
-    )
-    yield row(
-        "released_events",
-        "events",
-        "Events in the latest release (not reported for dp releases). Look at it when you follow how "
-        "much of the log recipients see.",
-    )
-    yield row(
-        "suppressed_cases",
-        "cases",
-        "Cases that the mechanism left out of the latest release. Look at it when whole cases disappear: "
-        "bounds may be too strict for this log.",
-    )
-    yield row(
-        "suppressed_events",
-        "events",
-        "Events that the mechanism left out of the latest release. Look at it when models mined from "
-        "releases lack activities.",
-    )
-
-
-def _anonymity() -> Iterator[Definition]:
-    def row(name: str, unit: str, text: str, *more: str) -> Definition:
-        return Definition(PREFIX + name, "gauge", (*PUBLICATION, *more), unit, text)
-
-    yield row(
-        "anonymity_cases",
-        "cases",
-        "Least anonymity of the latest release by attack and n. Look at it when you ask how much an "
-        "adversary gains who allows for removed events.",
-        "attack",
-        "n",
-    )
-    yield row(
-        "anonymity_worst_cases",
-        "cases",
-        "Least anonymity as the gate reads it. Look at it when anonymity approaches the bound, before a "
-        "gate withholds.",
-        "attack",
-    )
-    yield row(
-        "anonymity_bound_cases",
-        "cases",
-        "Bound of the gate (min_ka and so on). Look at it when anonymity is judged: a figure below this "
-        "line broke the gate.",
-        "attack",
-    )
-    yield row(
-        "cracked_ratio",
-        "ratio",
-        "Highest proportion cracked (FC, CC, BC) against an earlier release. Look at it when an officer "
-        "asks which share of a group the attacks exclude.",
-        "attack",
-    )
-    yield row(
-        "series_worst_cases",
-        "cases",
-        "Least anonymity left over a series of releases. Look at it when recipients keep many releases, "
-        "and pairs alone look fine.",
-    )
-    yield row(
-        "uniqueness_ratio",
-        "ratio",
-        "Highest share of unique cases, by the attacker's knowledge. Look at it when you compare the risk "
-        "of a release with that of its source.",
-        "direction",
-    )
-    yield row(
-        "uniqueness_bound_ratio",
-        "ratio",
-        "Bound of the gate (max_uniqueness). Look at it when uniqueness is judged: a share above this "
-        "line broke the gate.",
-    )
-    yield row(
-        "utility_data_ratio",
-        "ratio",
-        "Data utility of the latest release. Look at it when recipients doubt that frequencies of "
-        "variants are still true.",
-    )
-    yield row(
-        "utility_graph_ratio",
-        "ratio",
-        "F1 of the directly-follows graph of the latest release. Look at it when recipients draw process "
-        "maps from releases.",
-    )
-    yield row(
-        "utility_bound_ratio",
-        "ratio",
-        "Bound of the gate (min_utility). Look at it when utility is judged: a release below this line is withheld.",
-    )
-
-
-def _budget() -> Iterator[Definition]:
-    def row(name: str, unit: str, text: str, *more: str) -> Definition:
-        return Definition(PREFIX + name, "gauge", (*PUBLICATION, *more), unit, text)
-
-    yield row(
-        "leakage_epsilon",
-        "epsilon",
-        "Largest BPL, FPL, TPL over the releases (replacement). Look at it when a dp series grows "
-        "longer, since leakage grows with it.",
-        "direction",
-    )
-    yield row(
-        "leakage_bound_epsilon",
-        "epsilon",
-        "Bound of the gate (max_tpl). Look at it when leakage is judged: above this line a series ends.",
-    )
-    yield row(
-        "budget_spent_epsilon",
-        "epsilon",
-        "Epsilon of all charges so far, composed exactly, withheld attempts included. Look at it when you "
-        "decide how many dp releases may still follow.",
-    )
-    yield row(
-        "budget_limit_epsilon",
-        "epsilon",
-        "Limit of the gate (max_epsilon). Look at it when the epsilon that is left is computed: limit less spending.",
-    )
-    yield row(
-        "budget_spent_delta",
-        "delta",
-        "Delta at which that epsilon holds, withheld attempts included. Look at it when delta rather than epsilon "
-        "ends a dp series.",
-    )
-    yield row(
-        "budget_limit_delta",
-        "delta",
-        "Limit of the gate (max_delta). Look at it when the delta that is left is computed: limit less spending.",
-    )
-    yield row(
-        "budget_left_releases",
-        "releases",
-        "Further releases that every limit of epsilon and delta can pay. Look at it when a budget runs "
-        "out and recipients must hear of it in time.",
-    )
-    for unit in ("epsilon", "delta"):
-        text = (
-            f"{unit.capitalize()} of all charges of all publications by the account, former ones included. Look at it "
-            f"when several publications or renamed ones spend the {unit} of the same people."
-        )
-        yield Definition(f"{PREFIX}process_budget_spent_{unit}", "gauge", PROCESS, unit, text)
-        text = (
-            f"Limit over all publications (process.budget.max_{unit}). Look at it when the {unit} that all "
-            "publications together have left is computed."
-        )
-        yield Definition(f"{PREFIX}process_budget_limit_{unit}", "gauge", PROCESS, unit, text)
-
-
-DEFINITIONS = tuple(_rows())
-
-
-def page() -> str:
-    """docs/metrics.md."""
-    lines = [
-        "# Metrics",
-        "",
-        "Made by `python -m stream.run.exporter`; a test checks that it is current.",
-        "",
-        "`veilstream replay LOG --metrics-port PORT` serves them while it runs, `--metrics-textfile FILE` leaves them",
-        "for a node exporter; the daemon serves them at `[metrics]` (`host`, `port`; with `--role all` the coordinator",
-        "takes the next port). They derive from source data: the default is loopback. Gauges hold the latest release,",
-        "counters begin at the start of the process; history is in the ledger. A gauge without meaning for a release",
-        "(anonymity of a dp release, a bound that is not set) has no series. The endpoint also serves `process_*`",
-        "(memory, open files, start); a textfile does not. Alerts: [runbooks](runbooks/README.md).",
-        "",
-        "| metric | type | labels | meaning | look at it when |",
-        "| --- | --- | --- | --- | --- |",
-        *(definition.markdown() for definition in DEFINITIONS),
-        "",
-        "| label | values |",
-        "| --- | --- |",
-        *(f"| {name} | {values} |" for name, values in LABELS.items()),
-        "",
-        f"Reasons of gates: {', '.join(CODES)}.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    import sys
-
-    sys.stdout.write(page())
-
+from stream.run.metric_table import DEFINITIONS, PREFIX
 
 HOST = "127.0.0.1"
 """Figures derive from source data: loopback by default."""
@@ -597,18 +50,31 @@ KINDS: dict[str, Any] = {"gauge": Gauge, "counter": Counter, "histogram": Histog
 
 
 class Metrics:
-    """All metrics of one process, in `registry`. `live`: event time goes with wall time (daemon)."""
+    """All metrics of one process.
+
+    Parameters
+    ----------
+    process
+        Name of the process in the configuration.
+    registry
+        Registry of the metrics; a new one if not given.
+    live
+        Whether event time goes with wall time, as in a daemon.
+    """
 
     def __init__(self, process: str, registry: CollectorRegistry | None = None, *, live: bool = False) -> None:
         self.process, self.live = process, live
         self.registry = CollectorRegistry() if registry is None else registry
+        # By publication: length of its window (s), moments of its last releases, the moment at which its oldest sealed
+        # release is due, and since when its oldest held release waits (s since 1970).
         self._every: dict[str, float] = {}
         self._sealed: dict[str, deque[float]] = {}
         self._due: dict[str, float | None] = {}
-        self._held: dict[str, float | None] = {}
+        self._held_since: dict[str, float | None] = {}
+        # Totals that counters have reached, by name of the metric and values of its labels.
         self._counted: dict[tuple[str, ...], float] = {}
+        # Source partitions whose lag was reported last.
         self._lagging: set[str] = set()
-        """Source partitions whose lag was reported last."""
         self._metrics: dict[str, Any] = {}
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the series of every counter
         for definition in DEFINITIONS:
@@ -618,10 +84,10 @@ class Metrics:
             )
         self._set("build_info", 1, version=software()["version"])
 
-    # one value
+    # --- One value ---
 
     def _set(self, name: str, value: float | None, **labels: str) -> None:
-        """Set a gauge; None takes its series away: what does not apply has no number."""
+        """Set a gauge; None or NaN removes its series."""
         gauge, labels = self._metrics[PREFIX + name], {"process": self.process, **labels}
         if value is not None and not math.isnan(value):
             gauge.labels(**labels).set(value)
@@ -638,7 +104,7 @@ class Metrics:
         self._count(name, max(0.0, total - before), **labels)
         self._counted[key] = total
 
-    # configuration
+    # --- Configuration ---
 
     def configured(
         self,
@@ -692,7 +158,7 @@ class Metrics:
         self._set("process_budget_limit_epsilon", max_epsilon)
         self._set("process_budget_limit_delta", max_delta)
 
-    # releases
+    # --- Releases ---
 
     def decided(self, publication: str, decision: Decision, seconds: float) -> None:
         """Count a decision on a cut.
@@ -711,7 +177,7 @@ class Metrics:
             self._count("withheld_total", publication=publication)
             self._reasons("withheld_reasons_total", publication, decision.because)
         elif decision.status == "sealed":
-            self._release(publication, decision)
+            self._released(publication, decision.because, decision.audit)
 
     def streak(self, publication: str, attempts: int) -> None:
         """Export the attempts withheld in a row, as the ledger counts them: a restart changes nothing."""
@@ -726,34 +192,42 @@ class Metrics:
         for code in {reason.code for reason in reasons}:
             self._count(name, publication=publication, reason=code)
 
-    def _release(self, publication: str, decision: Decision) -> None:
-        self._reasons("warned_reasons_total", publication, decision.because)
-        self._leaves(publication, decision.audit)
-
-    def _leaves(self, publication: str, audit: AuditDocument) -> None:
+    def _released(self, publication: str, warnings: Iterable[Reason], audit: AuditDocument) -> None:
+        """Count a release, with the reasons that its gate only warned of, and export its figures."""
+        self._reasons("warned_reasons_total", publication, warnings)
         mechanism = (audit.get("mechanism") or {}).get("kind", "")
         self._count("releases_total", publication=publication, mechanism=mechanism)
         self._sealed_at(publication, time.time())
         self._latest(publication, audit)
 
     def held(self, publication: str, since: Sequence[float]) -> None:
-        """Since when (seconds since 1970) each release of a publication that waits for a person has waited."""
-        self._held[publication] = min(since, default=None)
+        """Export how many releases of a publication wait for a person's approval.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        since
+            Start of the wait of each of these releases, in seconds since 1970.
+        """
+        self._held_since[publication] = min(since, default=None)
         self._set("held_releases", len(since), publication=publication)
 
     def _held_age(self, publication: str) -> float:
-        """Asked at each scrape: nothing else has to happen while a release is held."""
-        since = self._held.get(publication)
+        """Return how long the oldest held release has waited, in seconds.
+
+        A scrape calls this, since nothing else has to happen while a release is held.
+        """
+        since = self._held_since.get(publication)
         return 0.0 if since is None else max(0.0, time.time() - since)
 
     def ruled(self, outcome: DecisionOutcome, audit: AuditDocument | None) -> None:
-        """Count a person's decision on a held release; a published one is the latest release from then on."""
+        """Count a person's decision on a held release. An approved one is the latest release from then on."""
         if outcome.status == "approved":
-            self._reasons("warned_reasons_total", outcome.publication, outcome.because)
-            self._leaves(outcome.publication, audit or AuditDocument())
+            self._released(outcome.publication, outcome.because, audit or AuditDocument())
 
     def resumed(self, publication: str, audit: AuditDocument) -> None:
-        """Export the latest release of an earlier process: its figures, which are counted nowhere."""
+        """Export the figures of the latest release if an earlier process made it. No counter counts it."""
         self._set("release_timestamp_seconds", published(audit), publication=publication)
         self._latest(publication, audit)
 
@@ -778,14 +252,19 @@ class Metrics:
         self._due[publication] = due
 
     def _overdue(self, publication: str) -> float:
-        """Asked at each scrape: it grows also where the coordinator hangs."""
+        """Return for how long the oldest sealed release is overdue, in seconds.
+
+        A scrape calls this, so that the figure also grows while the coordinator hangs.
+        """
         due = self._due.get(publication)
         return 0.0 if due is None else max(0.0, time.time() - due)
 
     def _latest(self, publication: str, audit: AuditDocument) -> None:
+        """Export the figures of the latest release."""
         counts = audit.get("counts") or {}
-        for name, key in (("released_events", "released"), *((k, k) for k in KEPT)):
-            self._set(name, counts.get(key), publication=publication)
+        self._set("released_events", counts.get("released"), publication=publication)
+        for name in ("released_cases", "suppressed_cases", "suppressed_events"):
+            self._set(name, counts.get(name), publication=publication)
         for stage, seconds in (audit.get("seconds") or {}).items():
             self._set("stage_seconds", seconds, publication=publication, stage=stage)
         self._anonymity(publication, audit.get("anonymity") or {})
@@ -793,12 +272,14 @@ class Metrics:
         self._measures(publication, audit)
 
     def _sealed_at(self, publication: str, now: float) -> None:
+        """Export the moment of a release, from which the next one is awaited."""
         self._sealed.setdefault(publication, deque(maxlen=RECENT)).append(now)
         for name in ("release_timestamp_seconds", "release_awaited_timestamp_seconds"):
             self._set(name, now, publication=publication)
         self._expect(publication)
 
     def _expect(self, publication: str) -> None:
+        """Export the mean time between the last releases, unless windows have a fixed length."""
         moments = self._sealed[publication]
         if len(moments) > 1 and publication not in self._every:
             mean = (moments[-1] - moments[0]) / (len(moments) - 1)
@@ -836,7 +317,7 @@ class Metrics:
         self._set("utility_graph_ratio", (utility.get("dfg") or {}).get("f1"), publication=publication)
 
     def budget(self, publication: str, spent: Charge) -> None:
-        """Export what the ledger charged; nothing for a mechanism that never charges."""
+        """Export the charges of a publication, if its mechanism ever charges."""
         if spent != Charge():
             self._set("budget_spent_epsilon", float(spent.epsilon), publication=publication)
             self._set("budget_spent_delta", float(spent.delta), publication=publication)
@@ -846,12 +327,12 @@ class Metrics:
         self._set("budget_left_releases", releases_left, publication=publication)
 
     def process_budget(self, spent: Charge) -> None:
-        """Export what all publications charged together, former ones included."""
+        """Export the charges of all publications together, former ones included."""
         if spent != Charge():
             self._set("process_budget_spent_epsilon", float(spent.epsilon))
             self._set("process_budget_spent_delta", float(spent.delta))
 
-    # stream
+    # --- Stream ---
 
     def accounted(self, publication: str, accounting: Mapping[str, int]) -> None:
         """Export counts of the fold (`Fold.accounting`)."""
@@ -860,9 +341,10 @@ class Metrics:
         self._set("open_cases", accounting["cases"])
         accepted = accounting["seen"] + accounting["removed_events"]
         counted_before = self._counted.get(("events_total",))
-        # At its first look a daemon sees the events of the state that it restored: none of them came now.
-        came = accepted > (accepted if counted_before is None and self.live else counted_before or 0)
-        if came:
+        if counted_before is None and self.live:
+            # The first report of a daemon counts the events of the state that it restored. None of them came now.
+            counted_before = accepted
+        if accepted > (counted_before or 0):
             self._set("last_event_timestamp_seconds", time.time())
         self._reach("events_total", accepted)
         self._reach("duplicate_events_total", accounting["duplicates"])
@@ -870,7 +352,7 @@ class Metrics:
         self._reach("refused_events_total", accounting["refused"])
 
     def partitions(self, latest: Mapping[str, int | None], gaps: int) -> None:
-        """Latest event time (ns) of each partition, and how many miss offsets."""
+        """Export the latest event time (ns) of each partition, and how many partitions miss offsets."""
         for partition, moment in latest.items():
             self._set("watermark_timestamp_seconds", None if moment is None else moment / 1e9, partition=partition)
         self._set("gap_partitions", gaps)
@@ -917,7 +399,10 @@ class Metrics:
         self._lagging = set(lag)
 
     def dead_letters(self, reasons: Iterable[str], count: int = 0) -> None:
-        """`count` more dead letters of each reason; 0 shows the series, or `increase` would not see its first one."""
+        """Count `count` more dead letters of each reason.
+
+        0 creates the series; without it `increase` would not see the first dead letter.
+        """
         for reason in reasons:
             self._count("dlq_records_total", count, reason=reason)
 
@@ -927,7 +412,10 @@ class Metrics:
             self._count("ingest_left_out_total", 0, reason=reason)
 
     def rebalanced(self, count: int = 1) -> None:
-        """Count an assignment of partitions; 0 shows the series, or `increase` would not see its first one."""
+        """Count assignments of partitions.
+
+        0 creates the series; without it `increase` would not see the first assignment.
+        """
         self._count("rebalances_total", count)
 
     def delta_lag(self, records: int) -> None:
@@ -943,13 +431,13 @@ class Metrics:
         self._set("checkpoint_timestamp_seconds", time.time())
 
     def checkpoint(self, size: int, saved: float | None = None) -> None:
-        """Size of the newest checkpoint; `saved`: when an earlier process wrote it."""
+        """Export the size of the newest checkpoint, and the moment `saved` at which an earlier process wrote it."""
         self._set("checkpoint_bytes", size)
         if saved is not None:
             self._set("checkpoint_timestamp_seconds", saved)
 
     def last_delta_record(self, moment: float) -> None:
-        """Broker's time of the last delta record that was folded."""
+        """Export the broker's time of the last delta record that was folded."""
         self._set("delta_timestamp_seconds", moment)
 
     def free_space(self, place: str, ask: Callable[[], float]) -> None:
@@ -965,10 +453,10 @@ class Metrics:
         self._set("free_bound_bytes", least)
 
     def active(self, yes: bool) -> None:
-        """Return whether this process decides releases."""
+        """Export whether this process decides releases."""
         self._set("coordinator_active", int(yes))
 
-    # out
+    # --- Output ---
 
     def serve(self, port: int, host: str = HOST) -> tuple[int, Any]:
         """Serve on host:port from a thread; return the port (0 takes a free one) and the server.
@@ -993,7 +481,7 @@ class Metrics:
 
 
 class _Registered(Collector):
-    """The metrics of a registry, as a part of another one."""
+    """Collects the metrics of one registry for another one."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -1002,11 +490,8 @@ class _Registered(Collector):
         return self.registry.collect()
 
     def describe(self) -> Iterable[Metric]:
-        """No names: that they are unique, the registry itself has checked."""
+        """Return no names. The registry has already checked that they are unique."""
         return ()
-
-
-KEPT = ("released_cases", "suppressed_cases", "suppressed_events")
 
 
 def _numbers(rows: Iterable[Mapping[str, Any]], key: str) -> list[float]:

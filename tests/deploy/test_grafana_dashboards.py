@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stream.run.exporter import DEFINITIONS
+from stream.run.metric_table import DEFINITIONS
 from tests.conftest import ROOT
 from tests.deploy.node import HERE, MODULES, node, run
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from stream.run.exporter import DEFINITIONS, LABELS, PREFIX, Definition, page
+from stream.run.metric_table import DEFINITIONS, LABELS, PREFIX, Definition, page
 from tests.conftest import ROOT
 
 NEVER = {"case", "case_id", "activity", "release", "sequence", "resource"}

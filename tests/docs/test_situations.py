@@ -6,7 +6,7 @@ import pytest
 
 from stream.commands import _reference as options_page
 from stream.config.reference import tables
-from stream.run.exporter import DEFINITIONS
+from stream.run.metric_table import DEFINITIONS
 from tests.conftest import ROOT
 from tests.docs.situations import faults, repeated
 

@@ -55,6 +55,9 @@ A_THEN_B = 1
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
+MOST_DURATION = 30 * DAY
+LONG_STEP = 29 * DAY
+"""A step that falls into the last cells below `MOST_DURATION`, where nobody else has one."""
 
 Events = Iterator[Hashable]
 
@@ -70,101 +73,25 @@ class StagePair:
 def stage_pairs(
     epsilon: Fraction, delta: Fraction, draw: NoiseSource | None = None, only: Sequence[str] = ()
 ) -> list[StagePair]:
-    """Every stage alone, each with the whole of epsilon and delta; `only`: of these stages."""
+    """Return pairs for every stage of dp-synthetic alone, each with the whole of epsilon and delta.
+
+    Parameters
+    ----------
+    epsilon, delta
+        What each audited stage may spend.
+    draw
+        Source of the noise; the secure one if not given.
+    only
+        Names of the pairs to return; all of them if empty.
+    """
     source = secure() if draw is None else draw
-    with_delta, pure = Charge(epsilon, delta), Charge(epsilon)
-    one_case = _LabelsStage(epsilon, delta, source)
-    almost_shown = [[label] for label in _many_labels() for _ in range(one_case.cases_at_threshold)]
-    # By stage: how the logs differ, the audited stages, the two logs, and what the stages claim.
-    stages: dict[str, tuple[str, Callable[[EventLog], Events], EventLog, EventLog, Charge]] = {
-        "label": ("stage labels: a label of one person", one_case, _log(), _log("X"), with_delta),
-        "label of many": (
-            "stage labels: a label of one person with many cases",
-            _LabelsStage(epsilon, delta, source, MANY_CASES),
-            _log(),
-            _log(*["X"] * MANY_CASES),
-            with_delta,
-        ),
-        "labels at once": (
-            "stage labels: many labels of one person in one case",
-            one_case,
-            _log(),
-            _log(_many_labels()),
-            with_delta,
-        ),
-        "near labels": (
-            "stage labels: a case of many labels that others nearly show",
-            one_case,
-            _log(*almost_shown, common=0),
-            _log(*almost_shown, _many_labels(), common=0),
-            with_delta,
-        ),
-        "variants": (
-            "stage variants: a variant of one person",
-            _VariantsStage(epsilon, delta, source),
-            _log(),
-            _log("AC"),
-            with_delta,
-        ),
-        "counts": (
-            "stage variants: a case of a frequent variant",
-            _VariantsStage(epsilon, delta, source),
-            _log(),
-            _log("AB"),
-            with_delta,
-        ),
-        "taken": (
-            "stages variants and model: a case that decides which cases the model sees",
-            *_taken(epsilon, delta, source),
-        ),
-        "model": (
-            "stage model: a trace longer than any",
-            _Cells(epsilon, delta, source),
-            _log(),
-            _log("AC" * (LONG // 2)),
-            with_delta,
-        ),
-        "weights": (
-            "stage weights: the only case near a candidate",
-            _Weights(epsilon, source),
-            _log(),
-            _log("CC"),
-            pure,
-        ),
-        "nearest": (
-            "stage weights: a case near a frequent candidate",
-            _Weights(epsilon, source),
-            _log(),
-            _log("ABA"),
-            pure,
-        ),
-        "times": (
-            "stage times: a step longer than any",
-            _TimesStage(epsilon, delta, source),
-            _log(),
-            _log("AB", took=29 * DAY),
-            with_delta,
-        ),
-        "times of many": (
-            "stage times: a person with many cases of one long step",
-            _TimesStage(epsilon, delta, source, MANY_CASES),
-            _log(),
-            _log(*["AB"] * MANY_CASES, took=29 * DAY),
-            with_delta,
-        ),
-        "many times": (
-            "stage times: many long steps in one case",
-            _TimesStage(epsilon, delta, source),
-            _log(),
-            _log("AB" * (LONG // 2), took=29 * DAY),
-            with_delta,
-        ),
+    pairs = {
+        **_label_pairs(epsilon, delta, source),
+        **_variant_pairs(epsilon, delta, source),
+        **_model_and_weight_pairs(epsilon, delta, source),
+        **_time_pairs(epsilon, delta, source),
     }
-    return [
-        StagePair(_pair(difference, run, first, other), claim)
-        for name, (difference, run, first, other, claim) in stages.items()
-        if not only or name in only
-    ]
+    return [pair for name, pair in pairs.items() if not only or name in only]
 
 
 def map_stage_pairs(
@@ -174,43 +101,168 @@ def map_stage_pairs(
 
     Parameters
     ----------
+    epsilon, delta
+        What each audited stage may spend.
+    draw
+        Source of the noise; the secure one if not given.
     only
         Of these: `labels` and `times` (the stages of dp-synthetic, on all their pairs), `cases`, `steps`, `map`, `map
-        with labels` and `map with times`.
+        with labels` and `map with times`; all of them if empty.
     """
     source = secure() if draw is None else draw
-    long, both = _log("AC" * (LONG // 2)), Charge(epsilon, delta)
-    declared, selected = _WholeMap.of(epsilon, delta, source, NAMES), _WholeMap.of(epsilon, delta, source, None)
-    timed = _WholeMap.of(epsilon, delta, source, NAMES, times.PublicTimeBounds(30 * DAY))
-    runs: dict[str, tuple[str, Callable[[EventLog], Events], EventLog, Charge]] = {
-        "cases": ("stage cases: one case more", _CasesStage(epsilon, source), _log("AB"), Charge(epsilon)),
-        "steps": ("stage steps: a trace longer than any", _StepsStage(epsilon, delta, source), long, both),
-        "map": ("the map: a trace longer than any", declared, long, both),
-        "map with labels": ("the map: a label of one person", selected, _log("X"), both),
-        "map with times": ("the map: a step longer than any", timed, _log("AB", took=29 * DAY), both),
-    }
-    pairs = []
+    pairs: list[StagePair] = []
     if not only or "labels" in only:
-        pairs += stage_pairs(epsilon, delta, source, only=("label", "label of many", "labels at once", "near labels"))
+        pairs += _label_pairs(epsilon, delta, source).values()
     if not only or "times" in only:
-        pairs += stage_pairs(epsilon, delta, source, only=("times", "times of many", "many times"))
-    for name, (sentence, run, other, claim) in runs.items():
-        if not only or name in only:
-            pairs.append(StagePair(_pair(sentence, run, _log(), other), claim))
+        pairs += _time_pairs(epsilon, delta, source).values()
+    pairs += [pair for name, pair in _map_pairs(epsilon, delta, source).items() if not only or name in only]
     return pairs
 
 
-def _pair(name: str, run: Callable[[EventLog], Events], first: EventLog, other: EventLog) -> NeighbourPair:
-    """Return runs on both logs; stage labels cannot show a label that a log does not have."""
+def _label_pairs(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> dict[str, StagePair]:
+    claim = Charge(epsilon, delta)
+    one_case = _LabelsStage(epsilon, delta, draw)
+    many_cases = _LabelsStage(epsilon, delta, draw, MANY_CASES)
+    many_labels = _many_labels()
+    almost_shown = [[label] for label in many_labels for _ in range(one_case.cases_at_threshold)]
+    return {
+        "label": _stage_pair(
+            "stage labels: a label of one person",
+            one_case,
+            _log(),
+            _log("X"),
+            claim,
+        ),
+        "label of many": _stage_pair(
+            "stage labels: a label of one person with many cases",
+            many_cases,
+            _log(),
+            _log(*["X"] * MANY_CASES),
+            claim,
+        ),
+        "labels at once": _stage_pair(
+            "stage labels: many labels of one person in one case",
+            one_case,
+            _log(),
+            _log(many_labels),
+            claim,
+        ),
+        "near labels": _stage_pair(
+            "stage labels: a case of many labels that others nearly show",
+            one_case,
+            _log(*almost_shown, common=0),
+            _log(*almost_shown, many_labels, common=0),
+            claim,
+        ),
+    }
+
+
+def _variant_pairs(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> dict[str, StagePair]:
+    claim = Charge(epsilon, delta)
+    stage = _VariantsStage(epsilon, delta, draw)
+    deciding_stages = _VariantsAndModel.of(epsilon, delta, draw)
+    # One case less than the threshold asks for: one more case decides whether the variant is taken.
+    almost_taken = deciding_stages.threshold - 1
+    return {
+        "variants": _stage_pair("stage variants: a variant of one person", stage, _log(), _log("AC"), claim),
+        "counts": _stage_pair("stage variants: a case of a frequent variant", stage, _log(), _log("AB"), claim),
+        "taken": _stage_pair(
+            "stages variants and model: a case that decides which cases the model sees",
+            deciding_stages,
+            _log(common=almost_taken),
+            _log("AB", common=almost_taken),
+            claim,
+        ),
+    }
+
+
+def _model_and_weight_pairs(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> dict[str, StagePair]:
+    model, weights = _Cells(epsilon, delta, draw), _Weights(epsilon, draw)
+    longest = _log("AC" * (LONG // 2))
+    with_delta, pure = Charge(epsilon, delta), Charge(epsilon)
+    return {
+        "model": _stage_pair("stage model: a trace longer than any", model, _log(), longest, with_delta),
+        "weights": _stage_pair("stage weights: the only case near a candidate", weights, _log(), _log("CC"), pure),
+        "nearest": _stage_pair("stage weights: a case near a frequent candidate", weights, _log(), _log("ABA"), pure),
+    }
+
+
+def _time_pairs(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> dict[str, StagePair]:
+    claim = Charge(epsilon, delta)
+    one_case = _TimesStage(epsilon, delta, draw)
+    many_cases = _TimesStage(epsilon, delta, draw, MANY_CASES)
+    return {
+        "times": _stage_pair(
+            "stage times: a step longer than any",
+            one_case,
+            _log(),
+            _log("AB", took=LONG_STEP),
+            claim,
+        ),
+        "times of many": _stage_pair(
+            "stage times: a person with many cases of one long step",
+            many_cases,
+            _log(),
+            _log(*["AB"] * MANY_CASES, took=LONG_STEP),
+            claim,
+        ),
+        "many times": _stage_pair(
+            "stage times: many long steps in one case",
+            one_case,
+            _log(),
+            _log("AB" * (LONG // 2), took=LONG_STEP),
+            claim,
+        ),
+    }
+
+
+def _map_pairs(epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> dict[str, StagePair]:
+    longest = _log("AC" * (LONG // 2))
+    declared_labels = _WholeMap.of(epsilon, delta, draw, NAMES)
+    selected_labels = _WholeMap.of(epsilon, delta, draw, None)
+    with_times = _WholeMap.of(epsilon, delta, draw, NAMES, times.PublicTimeBounds(MOST_DURATION))
+    with_delta, pure = Charge(epsilon, delta), Charge(epsilon)
+    return {
+        "cases": _stage_pair("stage cases: one case more", _CasesStage(epsilon, draw), _log(), _log("AB"), pure),
+        "steps": _stage_pair(
+            "stage steps: a trace longer than any",
+            _StepsStage(epsilon, delta, draw),
+            _log(),
+            longest,
+            with_delta,
+        ),
+        "map": _stage_pair("the map: a trace longer than any", declared_labels, _log(), longest, with_delta),
+        "map with labels": _stage_pair(
+            "the map: a label of one person",
+            selected_labels,
+            _log(),
+            _log("X"),
+            with_delta,
+        ),
+        "map with times": _stage_pair(
+            "the map: a step longer than any",
+            with_times,
+            _log(),
+            _log("AB", took=LONG_STEP),
+            with_delta,
+        ),
+    }
+
+
+def _stage_pair(
+    difference: str, run: Callable[[EventLog], Events], first: EventLog, other: EventLog, claim: Charge
+) -> StagePair:
+    """Return runs of the audited stages on both logs. Stage labels cannot show a label that a log does not have."""
     if not isinstance(run, _LabelsStage):
-        return NeighbourPair(name, _runs(run, first), _runs(run, other))
-    return NeighbourPair(
-        name,
+        return StagePair(NeighbourPair(difference, _runs(run, first), _runs(run, other)), claim)
+    pair = NeighbourPair(
+        difference,
         _runs(run, first),
         _runs(run, other),
         possible_one=_only_its_labels(first),
         possible_other=_only_its_labels(other),
     )
+    return StagePair(pair, claim)
 
 
 def _only_its_labels(log: EventLog) -> Callable[[Hashable], bool]:
@@ -305,27 +357,38 @@ class _VariantsStage:
             yield from _buckets(variant, count, budget.frequent(terms).scale, COMMON)
 
 
-def _taken(
-    epsilon: Fraction, delta: Fraction, draw: NoiseSource
-) -> tuple[Callable[[EventLog], Events], EventLog, EventLog, Charge]:
-    """Return a log whose only variant has as many cases as the threshold asks for; one more case decides."""
-    half = epsilon / 2
-    budget = _budget(variants=half, model=half, delta=delta)
-    terms = _terms(epsilon, delta)
-    design = synthetic.Design(activities=NAMES, order=1, case_weight=3)
-    common = budget.thresholds(terms, design)["threshold"] - 1
+@dataclass(frozen=True, slots=True)
+class _VariantsAndModel:
+    """Stage variants decides which cases stage model sees. Each has half of epsilon."""
 
-    def run(log: EventLog) -> Events:
+    terms: Terms
+    budget: synthetic.StageBudget
+    design: synthetic.Design
+    draw: NoiseSource
+
+    @classmethod
+    def of(cls, epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> _VariantsAndModel:
+        half = epsilon / 2
+        budget = _budget(variants=half, model=half, delta=delta)
+        design = synthetic.Design(activities=NAMES, order=1, case_weight=3)
+        return cls(_terms(epsilon, delta), budget, design, draw)
+
+    @property
+    def threshold(self) -> int:
+        """Noisy cases with which a variant is taken."""
+        return self.budget.thresholds(self.terms, self.design)["threshold"]
+
+    def __call__(self, log: EventLog) -> Events:
         table = VariantCounts.of(log, NAMES)
-        frequent = synthetic.frequent_variants(table, budget, terms, draw)
-        (level,) = synthetic.residual_model(table, frequent, design, budget, terms, draw)
+        frequent = synthetic.frequent_variants(table, self.budget, self.terms, self.draw)
+        (level,) = synthetic.residual_model(table, frequent, self.design, self.budget, self.terms, self.draw)
         cell = int(level.cells[0, 1])
         kind = "taken" if frequent else "left"
         yield kind
-        for event in _buckets("A then B", cell, float(level.scale[0]), 0 if frequent else common * contexts.UNIT):
+        # If the variant is not taken, the model counts its cases.
+        around = 0 if frequent else (self.threshold - 1) * contexts.UNIT
+        for event in _buckets("A then B", cell, float(level.scale[0]), around):
             yield kind, event
-
-    return run, _log(common=common), _log("AB", common=common), Charge(epsilon, delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,13 +434,13 @@ class _TimesStage:
     person: int = 1
 
     def __call__(self, log: EventLog) -> Events:
-        bounds = times.PublicTimeBounds(30 * DAY)
+        bounds = times.PublicTimeBounds(MOST_DURATION)
         design = synthetic.Design(activities=NAMES, case_weight=1, bounds=bounds)
         terms = Terms.of(self.epsilon, self.delta, self.person)
         scale = _budget(times=self.epsilon, delta=self.delta).times_scale(terms, design)
         norm = times.case_norm(design.case_weight)
         noisy = times.measure(log, NAMES, np.asarray([A_THEN_B]), bounds, norm, scale, self.draw)
-        place = int(np.searchsorted(bounds.throughput_edges, 29 * DAY, side="right")) - 1
+        place = int(np.searchsorted(bounds.throughput_edges, LONG_STEP, side="right")) - 1
         case_unit = times.block_weight(bounds.blocks["throughput"], norm)
         long_steps = float(noisy.steps[0, -1]) * contexts.UNIT
         long_cases = float(noisy.throughput[place]) * case_unit

@@ -28,94 +28,119 @@ _MOST_SEEN, _LONGEST_SEEN = 1 << 15, 256
 """Tags of event attributes that are known by their text: at most 16 MiB of Latin text (four times that where every
 character needs four bytes), however long the log and however many different tags it has. The first ones stay."""
 
+_LOG, _TRACE, _EVENT = 1, 2, 3
+"""Depth of `<log>`, of a trace and of an event. Attributes are one deeper than their trace or event."""
 
-def taker(to: Collector, time_key: str) -> Callable[[Iterator[str]], None]:
-    """Return the function that adds the tags of a chunk to a collector.
 
-    It is one flat closure, since its loop runs for every tag of the file. An attribute of an event that came before
-    with the same value is known by its text (`seen`): it costs one look-up and one append. Times rarely repeat and
-    are cut out of the tag.
+class TagReader:
+    """Adds the tags of an XES file to a collector.
+
+    An attribute of an event that came before with the same value is known by its text: it costs one look-up and one
+    append. Times rarely repeat and are cut out of the tag.
+
+    Parameters
+    ----------
+    to
+        Receives the values.
+    time_key
+        Key of the attribute that holds the time of an event.
     """
-    depth, row, base = 0, -1, 0  # depth: open elements; 3 within an event of a trace
-    in_trace = in_event = False
-    seen: dict[str, tuple[Callable[[int], None], int]] = {}
-    time, timed, parse = to.time.append, to.timed.append, to.parse
-    offset, suffixes = to.offset.append, to.suffixes
-    prefix = f'<date key="{time_key}" value="'
-    start = len(prefix)
 
-    def moment(text: str) -> None:
-        time(parse(text))
-        timed(row)
-        end = text[-6:]
-        offset(suffixes.setdefault(end if end[:1] in "+-" else "", len(suffixes)))  # not the digits of a fraction
+    def __init__(self, to: Collector, time_key: str) -> None:
+        self._to, self._time_key = to, time_key
+        self._time_prefix = f'<date key="{time_key}" value="'
+        # By text of a tag: the append of its column, and the code of its value.
+        self._seen: dict[str, tuple[Callable[[int], None], int]] = {}
+        # Number of open elements, and whether they are those of a trace and of an event.
+        self._depth = 0
+        self._in_trace = self._in_event = False
+        # Row of the last event, and the number that a code is added to: both as one integer in the columns.
+        self._row, self._base = -1, 0
 
-    def attribute_of_event(written: str) -> None:
-        tag, pair = attribute(written)
+    def take(self, tags_of_chunk: Iterator[str]) -> None:
+        """Add the next tags of the file.
+
+        The loop runs for every tag of the file, so its state is in local variables, and the most frequent tags are
+        read here: known attributes, times as programs write them, and the begin and end of an event.
+        """
+        known, time_prefix, start = self._seen.get, self._time_prefix, len(self._time_prefix)
+        depth, in_event, base = self._depth, self._in_event, self._base
+        for tag in tags_of_chunk:
+            if in_event and depth == _EVENT:
+                append_and_code = known(tag)
+                if append_and_code is not None:
+                    append, code = append_and_code
+                    append(base + code)
+                    continue
+                if tag == "</event>":
+                    depth = _TRACE
+                    continue
+                if tag.startswith(time_prefix) and tag.endswith('"/>'):
+                    text = tag[start:-3]
+                    if '"' not in text and "&" not in text and text.isprintable():
+                        self._add_time(text)
+                        continue
+            elif tag == "<event>" and depth == _TRACE and self._in_trace:
+                self._begin_event()
+                in_event, base, depth = True, self._base, _EVENT
+                continue
+            if tag.startswith("</"):
+                depth -= 1
+            elif tag.startswith("<") and tag[1] not in "!?":
+                self._open(tag, depth + 1)
+                in_event, base = self._in_event, self._base
+                depth += not tag.endswith("/>")
+        self._depth = depth
+
+    def _open(self, tag: str, depth: int) -> None:
+        """Read a tag that opens an element at a depth; it may close it as well."""
+        if depth == _EVENT + 1:
+            if self._in_event:
+                self._add_attribute(tag)
+        elif depth == _EVENT:
+            name, pair = attribute(tag)
+            self._in_event = self._in_trace and local(name) == "event"
+            if self._in_event:
+                self._begin_event()
+            elif self._in_trace:
+                self._to.case_attribute(name, pair)
+        elif depth == _TRACE:
+            self._in_trace, self._in_event = local(attribute(tag)[0]) == "trace", False
+            if self._in_trace:
+                self._to.starts.append(self._row + 1)
+        elif depth == _LOG or depth > DEEPEST:
+            check_shape(attribute(tag)[0], depth)
+
+    def _begin_event(self) -> None:
+        self._in_event = True
+        self._row += 1
+        self._base = self._row << 32
+        self._to.events = self._row + 1
+
+    def _add_attribute(self, tag: str) -> None:
+        """Add an attribute of an event, and remember its text if it is short and closes its element."""
+        name, pair = attribute(tag)
         if pair is None:
             return
         key, text = pair
-        if key == time_key:
-            moment(text)
+        if key == self._time_key:
+            self._add_time(text)
             return
-        column = to.event_column(tag, key)
+        column = self._to.event_column(name, key)
         code = column.index[text]
-        column.append(base + code)
-        if len(written) <= _LONGEST_SEEN and len(seen) < _MOST_SEEN and written.endswith("/>"):
-            seen[written] = column.append, code
+        column.append(self._base + code)
+        if len(tag) <= _LONGEST_SEEN and len(self._seen) < _MOST_SEEN and tag.endswith("/>"):
+            self._seen[tag] = column.append, code
 
-    def opened(written: str) -> None:
-        nonlocal row, base, in_trace, in_event
-        at = depth + 1
-        if at == 4:
-            if in_event:
-                attribute_of_event(written)
-        elif at == 3:
-            tag, pair = attribute(written)
-            in_event = in_trace and local(tag) == "event"
-            if in_event:
-                row += 1
-                base = row << 32
-                to.events = row + 1
-            elif in_trace:
-                to.case_attribute(tag, pair)
-        elif at == 2:
-            in_trace, in_event = local(attribute(written)[0]) == "trace", False
-            if in_trace:
-                to.starts.append(row + 1)
-        elif at == 1 or at > DEEPEST:
-            check_shape(attribute(written)[0], at)
-
-    def take(chunk: Iterator[str]) -> None:
-        nonlocal depth, row, base, in_event
-        for written in chunk:
-            if depth == 3 and in_event:
-                seen_before = seen.get(written)
-                if seen_before is not None:
-                    append, code = seen_before
-                    append(base + code)
-                    continue
-                if written == "</event>":
-                    depth = 2
-                    continue
-                if written.startswith(prefix) and written.endswith('"/>'):
-                    text = written[start:-3]
-                    if '"' not in text and "&" not in text and text.isprintable():
-                        moment(text)
-                        continue
-            elif written == "<event>" and depth == 2 and in_trace:
-                row += 1
-                base = row << 32
-                to.events = row + 1
-                in_event, depth = True, 3
-                continue
-            if written.startswith("</"):
-                depth -= 1
-            elif written.startswith("<") and written[1] not in "!?":
-                opened(written)
-                depth += not written.endswith("/>")
-
-    return take
+    def _add_time(self, text: str) -> None:
+        """Add the time of an event, and the end of its text if that is an offset (`+02:00`)."""
+        to = self._to
+        to.time.append(to.parse(text))
+        to.timed.append(self._row)
+        end = text[-6:]
+        # Otherwise the end may be digits of a fraction.
+        offset = end if end[:1] in "+-" else ""
+        to.offset.append(to.suffixes.setdefault(offset, len(to.suffixes)))
 
 
 _LARGE = 1 << 18
@@ -189,11 +214,11 @@ def read_generally(path: Path, names: ColumnNames, timezone: str | None = None, 
         Collects rows that cannot be read; None to refuse the file instead.
     """
     collector = Collector(path, names, timezone, bad)
-    take, passed = taker(collector, names.time), 0
+    reader, passed = TagReader(collector, names.time), 0
     for chunk in tags(path):
         tags_left = iter(chunk)
         try:
-            take(tags_left)
+            reader.take(tags_left)
         except (ValueError, OverflowError) as error:
             raise refusal(error, path, line_of(path, passed + len(chunk) - length_hint(tags_left) - 1)) from None
         passed += len(chunk)

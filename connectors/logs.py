@@ -107,27 +107,27 @@ def read_log(
     InputError
         The log cannot be read. The message names file and line, or trace and event, never content.
     """
-    how = reading or Reading()
-    how = replace(
-        how,
-        columns=how.columns if columns is None else columns,
-        timezone=how.timezone if timezone is None else timezone,
-        unit=how.unit if unit is None else unit,
+    settings = reading or Reading()
+    settings = replace(
+        settings,
+        columns=settings.columns if columns is None else columns,
+        timezone=settings.timezone if timezone is None else timezone,
+        unit=settings.unit if unit is None else unit,
     )
-    how, bad = how.collecting(str(path))
+    settings, bad = settings.collecting(str(path))
     if str(path) == STDIN:
         from connectors.stdin import NAME, spooled
 
         with spooled() as file:
-            log = _read(file, how)
+            log = _read(file, settings)
             bad.renamed(str(file), NAME)
     else:
-        log = _read(Path(path), how)
-    if bad and how.on_bad_rows is None:
-        how.say(bad.report())
-    elif bad and how.on_bad_rows is not None:
-        how.on_bad_rows(bad)
-    return _of_transitions(log, how)
+        log = _read(Path(path), settings)
+    if bad and settings.on_bad_rows is None:
+        settings.say(bad.report())
+    elif bad and settings.on_bad_rows is not None:
+        settings.on_bad_rows(bad)
+    return _of_transitions(log, settings)
 
 
 def _of_transitions(log: EventLog, reading: Reading) -> EventLog:

@@ -63,11 +63,12 @@ class TagReader:
         The loop runs for every tag of the file, so its state is in local variables, and the most frequent tags are
         read here: known attributes, times as programs write them, and the begin and end of an event.
         """
-        known, time_prefix, start = self._seen.get, self._time_prefix, len(self._time_prefix)
+        look_up = self._seen.get
+        time_prefix, begin_of_time = self._time_prefix, len(self._time_prefix)
         depth, in_event, base = self._depth, self._in_event, self._base
         for tag in tags_of_chunk:
             if in_event and depth == _EVENT:
-                append_and_code = known(tag)
+                append_and_code = look_up(tag)
                 if append_and_code is not None:
                     append, code = append_and_code
                     append(base + code)
@@ -76,7 +77,7 @@ class TagReader:
                     depth = _TRACE
                     continue
                 if tag.startswith(time_prefix) and tag.endswith('"/>'):
-                    text = tag[start:-3]
+                    text = tag[begin_of_time:-3]
                     if '"' not in text and "&" not in text and text.isprintable():
                         self._add_time(text)
                         continue

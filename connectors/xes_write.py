@@ -51,7 +51,7 @@ class Texts(NamedTuple):
 
 
 def traces(
-    heads: Texts, starts: Ints, shown: Texts, text_of_event: Ints, times: Bytes, when: Ints, end: bytes
+    heads: Texts, starts: Ints, event_texts: Texts, text_of_event: Ints, times: Bytes, time_of_event: Ints, end: bytes
 ) -> bytes:
     """Return the bytes of some traces: head, events and `end` of each.
 
@@ -61,24 +61,32 @@ def traces(
         Lines of each trace before its events.
     starts
         int64[C + 1], first event of each trace.
-    shown, text_of_event
+    event_texts, text_of_event
         The distinct events without their times, and the number of each event's.
-    times, when
+    times, time_of_event
         uint8[T, width], the line of each distinct time, and the number of each event's.
     end
         Last line of a trace.
     """
     n_traces, n_events = len(starts) - 1, len(text_of_event)
-    bytes_of_events = int(shown.lengths()[text_of_event].sum()) + times.shape[1] * n_events
+    bytes_of_events = int(event_texts.lengths()[text_of_event].sum()) + times.shape[1] * n_events
     size = len(heads.flat) + bytes_of_events + len(end) * n_traces
     out = np.empty(size, dtype=np.uint8)
-    _lay_out(heads, starts, shown, text_of_event, times, when, np.frombuffer(bytearray(end), dtype=np.uint8), out)
+    end_bytes = np.frombuffer(bytearray(end), dtype=np.uint8)
+    _lay_out(heads, starts, event_texts, text_of_event, times, time_of_event, end_bytes, out)
     return out.tobytes()
 
 
 @kernel
 def _lay_out(
-    heads: Texts, starts: Ints, shown: Texts, text_of_event: Ints, times: Bytes, when: Ints, end: Bytes, out: Bytes
+    heads: Texts,
+    starts: Ints,
+    event_texts: Texts,
+    text_of_event: Ints,
+    times: Bytes,
+    time_of_event: Ints,
+    end: Bytes,
+    out: Bytes,
 ) -> None:
     at = 0
     for trace in range(len(starts) - 1):
@@ -86,11 +94,11 @@ def _lay_out(
             out[at] = heads.flat[k]
             at += 1
         for event in range(starts[trace], starts[trace + 1]):
-            for k in range(shown.begin[text_of_event[event]], shown.begin[text_of_event[event] + 1]):
-                out[at] = shown.flat[k]
+            for k in range(event_texts.begin[text_of_event[event]], event_texts.begin[text_of_event[event] + 1]):
+                out[at] = event_texts.flat[k]
                 at += 1
             for k in range(times.shape[1]):
-                out[at] = times[when[event], k]
+                out[at] = times[time_of_event[event], k]
                 at += 1
         for k in range(len(end)):
             out[at] = end[k]
@@ -210,18 +218,18 @@ def _traces(log: EventLog) -> Iterator[bytes]:
     if attribute_lines:
         attributes = ["".join(lines) for lines in zip(*attribute_lines, strict=True)]
     heads = _heads(log.case_ids, attributes)
-    shown, text_of_event = _events(log)
-    fraction, starts, texts = fraction_digits(log.time), log.starts, Texts.of(shown)
+    event_texts, text_of_event = _events(log)
+    fraction, starts, texts = fraction_digits(log.time), log.starts, Texts.of(event_texts)
     before, after = b'\t\t\t<date key="time:timestamp" value="', b'"/>\n\t\t</event>\n'
     for first in range(0, log.n_cases, _TRACES):
         last = min(first + _TRACES, log.n_cases)
         low, high = int(starts[first]), int(starts[last])
         # Distinct times are few if they are ordinal, and many if each time is protected by itself.
-        moments, when = np.unique(log.time[low:high], return_inverse=True)
+        moments, time_of_event = np.unique(log.time[low:high], return_inverse=True)
         times = isoformat_rows(moments, fraction, before, after)
         some_heads = Texts.of(heads[first:last])
         yield traces(
-            some_heads, starts[first : last + 1] - low, texts, text_of_event[low:high], times, when, _TRACE_END
+            some_heads, starts[first : last + 1] - low, texts, text_of_event[low:high], times, time_of_event, _TRACE_END
         )
 
 

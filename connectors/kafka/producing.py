@@ -105,7 +105,11 @@ def publish_log(
         counts = asyncio.run(_send_at_once(events, source, topic, on_progress))
     else:
         first = int(log.time.min()) if log.n_events else 0
-        counts = _send_in_time(events, source, topic, on_progress, lambda when: (when - first) / SECOND / speed)
+
+        def due(event_time: int) -> float:
+            return (event_time - first) / SECOND / speed
+
+        counts = _send_in_time(events, source, topic, on_progress, due)
     return Sent(log.n_events, counts, time.monotonic() - started)
 
 
@@ -174,8 +178,8 @@ def _send_in_time(
     counts: dict[int, int] = {}
     with explained(source), producer(source) as client:
         pending = []
-        for done, (when, key, value) in enumerate(events, start=1):
-            _wait(started, due(when))
+        for done, (event_time, key, value) in enumerate(events, start=1):
+            _wait(started, due(event_time))
             pending.append(client.send(topic, value, key=key))
             if done % 1000 == 0:
                 on_progress(done)

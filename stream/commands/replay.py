@@ -127,8 +127,8 @@ def command(
     with progress() as bar:
         loading = bar.add_task(f"reading {log.name}", total=None)
         left_out: list[BadRows] = []
-        how = replace(loaded.reading(options.print_note), on_bad_rows=left_out.append)
-        events = options.read_as_declared(log, how)
+        log_reading = replace(loaded.reading(options.print_note), on_bad_rows=left_out.append)
+        events = options.read_as_declared(log, log_reading)
         bar.remove_task(loading)
         if compare:
             from stream.run.compare import alternatives
@@ -148,7 +148,7 @@ def command(
                 on_progress=lambda done: bar.update(task, completed=done, description="replaying"),
                 watch=watch,
                 built_by=built_by,
-                intake=intake_of(how, end),
+                intake=intake_of(log_reading, end),
                 assess=assess,
                 on_assess=lambda attack: bar.update(task, description=f"assessing: {attack}"),
             )

@@ -40,11 +40,11 @@ class FolderLockedError(RefusedError):
     """Another process has the operator's folder."""
 
 
-def ledger_in(output: Path, whose: str = "a replay or daemon") -> Path:
+def ledger_in(output: Path, writer: str = "a replay or daemon") -> Path:
     """Return the ledger's file of an output folder; InputError if there is none."""
     path = OperatorLayout(output).ledger
     if not path.is_file():
-        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of {whose}")
+        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of {writer}")
     return path
 
 

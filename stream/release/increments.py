@@ -201,12 +201,12 @@ def release_folders(folder: Path) -> list[Path]:
     InputError
         If there is none.
     """
-    found = {}
+    folder_of_number = {}
     if folder.is_dir():
         for path in folder.iterdir():
             number = release_number(path.name)
             if number is not None and (path / MANIFEST).is_file():
-                found[number] = path
-    if not found:
+                folder_of_number[number] = path
+    if not folder_of_number:
         raise InputError(f"{folder}: no release; give the folder of a publication (public/PUBLICATION)")
-    return [found[number] for number in sorted(found)]
+    return [folder_of_number[number] for number in sorted(folder_of_number)]

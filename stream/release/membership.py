@@ -50,11 +50,11 @@ def sentence(mechanism: Mapping[str, Any]) -> str | None:
     attack = measured(mechanism)
     if attack is None:
         return None
-    how = "epsilon 1" if mechanism.get("kind") == "dp-synthetic" else "K = 20, L = 2"
+    parameters = "epsilon 1" if mechanism.get("kind") == "dp-synthetic" else "K = 20, L = 2"
     if mechanism.get("kind") == "identity":
-        how = "no bound"
+        parameters = "no bound"
     return (
         "Somebody who knows the whole trace of a person can guess whether the person is in the log. Measured on "
-        f"{LOG}, not on this one, with this kind of mechanism ({how}): AUC {attack.words()}, where .5 is guessing "
-        f"and 1 is certainty. Half of the cases were released; 95 % interval over {SPLITS} random halves"
+        f"{LOG}, not on this one, with this kind of mechanism ({parameters}): AUC {attack.words()}, where .5 is "
+        f"guessing and 1 is certainty. Half of the cases were released; 95 % interval over {SPLITS} random halves"
     )

@@ -68,8 +68,8 @@ class Pseudonyms:
             Name of the process, so that one key for two processes links nobody between them. Series that began without
             it keep the other form: a pseudonym that changed between releases would break them.
         """
-        whose = b"resource\0" if process is None else b"resource of\0" + process.encode("utf-8") + b"\0"
-        return "r-" + self._digest(whose + name.encode("utf-8", "surrogatepass"))[:16]
+        scope = b"resource\0" if process is None else b"resource of\0" + process.encode("utf-8") + b"\0"
+        return "r-" + self._digest(scope + name.encode("utf-8", "surrogatepass"))[:16]
 
     def plan(self, digest: str) -> str:
         """Return the name of a plan in the ledger.

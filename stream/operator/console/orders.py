@@ -43,9 +43,9 @@ class Orders:
         offset = operator_commands.send(
             self.settings, self.source, Command(name=order, publication=publication or None)
         )
-        whom = publication or "all publications"
+        subject = publication or "all publications"
         return (
-            f"The order to {order} {whom} is at offset {offset} of the delta topic. The daemon obeys when it has "
+            f"The order to {order} {subject} is at offset {offset} of the delta topic. The daemon obeys when it has "
             "read so far."
         )
 

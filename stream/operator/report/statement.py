@@ -302,9 +302,9 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
         subject = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"
         notes.append(f"{subject} made from a recorded log; “published” is a moment of a simulated clock.")
     if any(release.manifest.get("approval") for release in series):
-        whom = "this release" if len(series) == 1 else "each of these releases"
+        releases = "this release" if len(series) == 1 else "each of these releases"
         notes.append(
-            f"A person approved {whom} before it left. “Published” is when it was ready for that; it "
+            f"A person approved {releases} before it left. “Published” is when it was ready for that; it "
             "left at that time or later."
         )
     gaps = series[-1].manifest.get("gaps_accepted")
@@ -354,8 +354,10 @@ def _together(manifest: Mapping[str, Any], other_releases: Sequence[PublishedRel
     points = []
     for release in other_releases:
         name, audience = release.manifest["publication"], release.manifest.get("audience")
-        whose = "the same audience" if release in same else f"audience “{audience}”"
-        points.append(f"Publication “{name}” for {whose} shows exact counts of cases of this process, without noise.")
+        recipients = "the same audience" if release in same else f"audience “{audience}”"
+        points.append(
+            f"Publication “{name}” for {recipients} shows exact counts of cases of this process, without noise."
+        )
     points.append("A recipient of both can subtract: the noise then protects nobody any more.")
     if same:
         points.append(

@@ -305,7 +305,7 @@ class Tlkc(TlkcMechanism):
         build = self._released(
             lambda: repaired(problem, shown, targets, options, gone=gone, mode=mode, local=local), exposure
         )
-        how = {
+        extent = {
             "by": mode,
             "suppression": "local" if local else options.suppression,
             "hidden": build.operator["hidden"],
@@ -313,7 +313,7 @@ class Tlkc(TlkcMechanism):
         hidden = HIDDEN if mode == "events" else ()
         risks = tuple(risk for risk in self.local_risks if risk not in hidden) if local else ()
         return replace(
-            build, public={**build.public, "repair": how}, not_guaranteed=(*build.not_guaranteed, *hidden, *risks)
+            build, public={**build.public, "repair": extent}, not_guaranteed=(*build.not_guaranteed, *hidden, *risks)
         )
 
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:

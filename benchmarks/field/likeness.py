@@ -21,9 +21,9 @@ ROUNDS = 3
 def measured(log: EventLog, tool: Tool, epsilon: float, *, model: bool) -> dict[str, Any]:
     """Means over the releases that the tool had time for."""
     rows: list[dict[str, float]] = []
-    true, begin, note, last = Counter(log.traces()), _spent(), "", Traces()
+    true, begin, note, last = Counter(log.traces()), spent(), "", Traces()
     for _ in range(ROUNDS if tool.claims else 1):
-        if rows and _spent() - begin > LIMIT / 2:
+        if rows and spent() - begin > LIMIT / 2:
             break
         try:
             last, cpu = tool.release(log, epsilon)
@@ -50,7 +50,7 @@ def measured(log: EventLog, tool: Tool, epsilon: float, *, model: bool) -> dict[
     return {"rounds": len(rows), "note": note, **result}
 
 
-def _spent() -> float:
+def spent() -> float:
     """CPU seconds of this process and of the programs that it asked."""
     return sum(os.times()[:4])
 
@@ -61,7 +61,7 @@ def _f1(log: EventLog, released: Traces) -> float | None:
     if not made.n_cases:
         return 0.0
     try:
-        with _Within(LIMIT // 2):
+        with CpuLimit(LIMIT // 2):
             quality = discovery_quality(log, made, "replay")
     except TimeoutError:
         return None
@@ -69,7 +69,7 @@ def _f1(log: EventLog, released: Traces) -> float | None:
     return 2 * quality.fitness * quality.precision / both if both else 0.0
 
 
-class _Within:
+class CpuLimit:
     """A limit of CPU seconds for a block: TimeoutError."""
 
     def __init__(self, seconds: int) -> None:

@@ -100,14 +100,22 @@ def ask(
     times: bool = False,
 ) -> dict[str, Any]:
     """Return the answer of a program of pm4py. PeerError: not installed, failed, or more than `limit` CPU s."""
-    python = os.environ.get("VEILSTREAM_FIELD_PYTHON", sys.executable)
-    question = {"tool": tool, "epsilon": epsilon, "k": length, "p": pruning, "runs": runs, "cases": log, "limit": limit}
-    question["times"] = times
-    script = Path(__file__).with_name("peer.py")
+    question = {"tool": tool, "epsilon": epsilon, "k": length, "p": pruning, "runs": runs, "cases": log, "times": times}
+    return ask_peer(os.environ.get("VEILSTREAM_FIELD_PYTHON", sys.executable), "peer.py", question, limit)
+
+
+def ask_peer(python: str, script: str, question: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Return the answer of a script of this folder, run by another interpreter within `limit` CPU seconds.
+
+    Raises
+    ------
+    PeerError
+        If it is not installed, failed, or took longer.
+    """
+    path = Path(__file__).with_name(script)
+    asked = json.dumps(question | {"limit": limit})
     try:
-        done = subprocess.run(
-            [python, str(script)], input=json.dumps(question), capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([python, str(path)], input=asked, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise PeerError("not installed") from None
     if done.returncode == -signal.SIGXCPU:

@@ -78,13 +78,13 @@ class MapResult:
 
     Attributes
     ----------
-    net
-        Model with its markings; None if the program gave none.
+    find_model
+        Returns the model with its markings; None if the program gave none.
     dfg_error
         None if the program releases no counts.
     """
 
-    net: Net | None
+    find_model: Callable[[], Net | None]
     dfg_error: float | None
     cpu: float
     setting: tuple[int, int] | None = None
@@ -158,14 +158,14 @@ def best_setting(log: EventLog, epsilon: float, peer: Peer) -> tuple[int, int]:
 
 def _releases(name: str, log: EventLog, epsilon: float, peer: Peer | None) -> dict[str, Callable[[], MapResult]]:
     def itself() -> MapResult:
-        return MapResult(_mined(log), 0.0, 0.0)
+        return MapResult(lambda: _mined(log), 0.0, 0.0)
 
     def aim() -> MapResult:
         assert peer is not None
         if not settings:
             settings.append(best_setting(log, epsilon, peer))
         traces, error, cpu = aim_release(log, epsilon, settings[0], peer)
-        return MapResult(_mined(_as_log(traces)), error, cpu, settings[0])
+        return MapResult(lambda: _mined(_as_log(traces)), error, cpu, settings[0])
 
     settings: list[tuple[int, int]] = []
     return {
@@ -182,7 +182,7 @@ def _synthetic(log: EventLog, epsilon: float) -> MapResult:
     begin = spent()
     release = synthetic.release_synthetic(log, epsilon=repr(epsilon), delta_dp=repr(DELTA), design=design)
     cpu = spent() - begin
-    return MapResult(_mined(_as_log(released(release.log))), dfg_error(log, release.log), cpu)
+    return MapResult(lambda: _mined(_as_log(released(release.log))), dfg_error(log, release.log), cpu)
 
 
 def _map(log: EventLog, epsilon: float) -> MapResult:
@@ -192,8 +192,12 @@ def _map(log: EventLog, epsilon: float) -> MapResult:
     steps = process_map.release_map(log, epsilon=repr(epsilon), delta_dp=repr(DELTA), design=design).steps
     cpu = spent() - begin
     error = steps_error(_true_steps(VariantCounts.of(log, steps.labels)), steps.counts)
-    with quiet_pm4py() as pm4py:
-        return MapResult(petri_net(pm4py, steps.traces, steps.labels), error, cpu)
+
+    def find_model() -> Net:
+        with quiet_pm4py() as pm4py:
+            return petri_net(pm4py, steps.traces, steps.labels)
+
+    return MapResult(find_model, error, cpu)
 
 
 def aim_release(log: EventLog, epsilon: float, setting: tuple[int, int], peer: Peer) -> tuple[Traces, float, float]:
@@ -266,11 +270,12 @@ def _dpim(name: str, log: EventLog, epsilon: float, peer: Peer | None) -> MapRes
     question = {"code": peer.code, "epsilon": epsilon, "cases": cases, **DPIM_SETTINGS[name]}
     answer = ask_peer(peer.python, "dpim_peer.py", question, PEER_LIMIT)
     if answer["model"] is None:
-        return MapResult(None, None, answer["cpu"])
+        return MapResult(lambda: None, None, answer["cpu"])
     with quiet_pm4py() as pm4py, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pnml"
         path.write_text(answer["model"], encoding="utf-8")
-        return MapResult(pm4py.read_pnml(str(path)), None, answer["cpu"])
+        net = pm4py.read_pnml(str(path))
+    return MapResult(lambda: net, None, answer["cpu"])
 
 
 def _mined(log: EventLog) -> Net | None:
@@ -308,18 +313,15 @@ def steps_error(true: Floats, counts: npt.NDArray[Any]) -> float:
 
 def _summary(log: EventLog, results: list[MapResult], *, models: bool) -> dict[str, Any]:
     """Return means; a release without a model counts in `without_model` alone."""
-    summary: dict[str, Any] = {
-        "releases": len(results),
-        "without_model": sum(result.net is None for result in results),
-    }
+    nets = [result.find_model() for result in results] if models else []
+    summary: dict[str, Any] = {"releases": len(results), "without_model": sum(net is None for net in nets)}
     if results:
         summary["cpu"] = fmean(result.cpu for result in results)
         summary["setting"] = results[0].setting
     errors = [result.dfg_error for result in results if result.dfg_error is not None]
     if errors:
         summary["dfg_error"] = fmean(errors)
-    measured = [_quality(log, result.net) for result in results] if models else []
-    qualities = [quality for quality in measured if quality is not None]
+    qualities = [quality for net in nets if (quality := _quality(log, net)) is not None]
     summary["measured_models"] = len(qualities)
     if qualities:
         for figure in ("fitness", "precision", "f1"):

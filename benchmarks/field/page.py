@@ -230,7 +230,8 @@ the inductive miner infrequent (pm4py, noise threshold .2), over the traces behi
 tree by cuts of its own. Fitness (token replay) and precision are those of the model on the true log; F1 is a mean over
 releases, with the least and the largest. delta is 1e-6 (DPIM claims none), activities are declared public, and one case
 is the unit of every claim. `-`: no counts are released, or one model needs more than {MODEL_LIMIT} CPU s to
-measure (on BPIC 2012, where replay takes minutes, no model is measured). A release of AIM or DPIM may take {PEER_LIMIT} CPU s.
+measure (on BPIC 2012, where replay takes minutes, no model is measured). A release of AIM or DPIM may take
+{PEER_LIMIT} CPU s.
 
 * **AIM** (McKenna et al. 2022, arXiv 2201.12677) runs as its authors ship it (`mechanisms/aim.py` of
   ryan112358/private-pgm at 4d2b3c5, Apache 2.0, with `mbi` 1.1.0), with its defaults, on rows (previous activity, next

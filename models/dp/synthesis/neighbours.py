@@ -364,19 +364,16 @@ class _VariantsAndModel:
     terms: Terms
     budget: synthetic.StageBudget
     design: synthetic.Design
+    # Noisy cases with which a variant is taken.
+    threshold: int
     draw: NoiseSource
 
     @classmethod
     def of(cls, epsilon: Fraction, delta: Fraction, draw: NoiseSource) -> _VariantsAndModel:
         half = epsilon / 2
-        budget = _budget(variants=half, model=half, delta=delta)
+        budget, terms = _budget(variants=half, model=half, delta=delta), _terms(epsilon, delta)
         design = synthetic.Design(activities=NAMES, order=1, case_weight=3)
-        return cls(_terms(epsilon, delta), budget, design, draw)
-
-    @property
-    def threshold(self) -> int:
-        """Noisy cases with which a variant is taken."""
-        return self.budget.thresholds(self.terms, self.design)["threshold"]
+        return cls(terms, budget, design, budget.thresholds(terms, design)["threshold"], draw)
 
     def __call__(self, log: EventLog) -> Events:
         table = VariantCounts.of(log, NAMES)
@@ -385,7 +382,7 @@ class _VariantsAndModel:
         cell = int(level.cells[0, 1])
         kind = "taken" if frequent else "left"
         yield kind
-        # If the variant is not taken, the model counts its cases.
+        # If the variant is not taken, the model sees its cases, of which there are about as many as the threshold.
         around = 0 if frequent else (self.threshold - 1) * contexts.UNIT
         for event in _buckets("A then B", cell, float(level.scale[0]), around):
             yield kind, event

@@ -222,7 +222,7 @@ class ClientCredentials:
     def __init__(self, security: Security) -> None:
         self._security = security
         self._endpoint = security.token_endpoint or ""
-        self._where = f"source.security.token_endpoint {urlsplit(self._endpoint).hostname}"
+        self._place = f"source.security.token_endpoint {urlsplit(self._endpoint).hostname}"
         self._lock = threading.Lock()
         self._token = ""
         self._renew_at = self._expires_at = float("-inf")
@@ -251,7 +251,7 @@ class ClientCredentials:
         asked_at = time.monotonic()
         answer = self._ask()
         if not answer.access_token:
-            raise InputError(f"{self._where}: its answer holds no access_token; is it the address of the tokens?")
+            raise InputError(f"{self._place}: its answer holds no access_token; is it the address of the tokens?")
         self._token = answer.access_token
         # Without a lifetime the token serves one connection.
         self._renew_at = asked_at + RENEWAL_SHARE * answer.expires_in
@@ -277,27 +277,27 @@ class ClientCredentials:
         except (OSError, HTTPException) as error:
             reason = type(getattr(error, "reason", error)).__name__
             raise UnavailableError(
-                f"{self._where}: does not answer ({reason}); check the address and source.security.ca_file"
+                f"{self._place}: does not answer ({reason}); check the address and source.security.ca_file"
             ) from None
 
     def _refusal(self, status: int, body: bytes) -> VeilstreamError:
         """Explain an answer that is not a success, without its text."""
         if status == 429 or status >= 500:
-            return UnavailableError(f"{self._where}: does not give a token now (status {status})")
+            return UnavailableError(f"{self._place}: does not give a token now (status {status})")
         try:
             code = self._decoded(body).error
         except InputError:
             code = ""
         reason = f"status {status}, {code}" if code in OAUTH_ERRORS else f"status {status}"
         advice = "check client_id, client_secret and scope of source.security"
-        return InputError(f"{self._where}: refuses the request ({reason}); {advice}")
+        return InputError(f"{self._place}: refuses the request ({reason}); {advice}")
 
     def _decoded(self, body: bytes) -> TokenAnswer:
         try:
             # Some providers write the lifetime as text.
             return msgspec.json.decode(body, type=TokenAnswer, strict=False)
         except (msgspec.DecodeError, msgspec.ValidationError):
-            raise InputError(f"{self._where}: its answer is not that of a token endpoint; check the address") from None
+            raise InputError(f"{self._place}: its answer is not that of a token endpoint; check the address") from None
 
     def _context(self) -> ssl.SSLContext:
         """Trust the system's authorities and `ca_file`: the identity provider is often outside, the broker inside."""

@@ -34,12 +34,12 @@ class ReachedFileSystem:
             return attribute
 
         def called(*arguments: Any, **options: Any) -> Any:
-            with reaching(self._where(arguments)):
+            with reaching(self._location(arguments)):
                 return attribute(*arguments, **options)
 
         return called
 
-    def _where(self, arguments: tuple[Any, ...]) -> str:
+    def _location(self, arguments: tuple[Any, ...]) -> str:
         path = next((str(argument) for argument in arguments if isinstance(argument, str)), "")
         return str(self._fs.unstrip_protocol(path)) if path else str(self._fs.protocol)
 

@@ -46,7 +46,7 @@ def algorithm_1(candidates: Candidates, frequent: Candidates, items: int) -> lis
     """Suppressed items in order: highest PG / (UL + 1) first (Def. 18), ties to the smallest item."""
     gain, loss = _Alive(candidates, items), _Alive(frequent, items)
     result = []
-    while gain.left:
+    while gain.sets_left:
         # Quotients of small integers are equal as floats exactly when they are equal as fractions.
         winner = int(np.argmax(gain.count / (loss.count + 1)))
         gain.remove(winner)
@@ -66,8 +66,8 @@ def algorithm_2(candidates: Candidates, cases_with: Ints, n_cases: int, weights:
     alpha, beta = int(weights.alpha * scale), int(weights.beta * scale)
     missing = (n_cases - cases_with).astype(kind)
     result = []
-    while gain.left:
-        score = alpha * gain.count.astype(kind) * n_cases + beta * missing * gain.left
+    while gain.sets_left:
+        score = alpha * gain.count.astype(kind) * n_cases + beta * missing * gain.sets_left
         winner = int(np.argmax(np.where(gain.count > 0, score, -1)))
         gain.remove(winner)
         result.append(winner)
@@ -86,14 +86,14 @@ class _Alive:
                 self.count[item] += 1
                 self.holders.setdefault(item, []).append(number)
         self.dead = [False] * len(self.sets)
-        self.left = len(self.sets)
+        self.sets_left = len(self.sets)
 
     def remove(self, item: int) -> None:
         """Drop every candidate that contains the item."""
         for number in self.holders.get(item, ()):
             if not self.dead[number]:
                 self.dead[number] = True
-                self.left -= 1
+                self.sets_left -= 1
                 self.count[list(self.sets[number])] -= 1
 
 

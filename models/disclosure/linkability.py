@@ -163,8 +163,8 @@ def _agreement(first: _Candidates, second: _Candidates, weight: Ints) -> float:
     draw must avoid these, and the certain candidates of the first view.
     """
 
-    def records(places: Ints, others: Ints) -> int:
-        return int(weight[np.intersect1d(places, others, assume_unique=True)].sum())
+    def records(places: Ints, other_places: Ints) -> int:
+        return int(weight[np.intersect1d(places, other_places, assume_unique=True)].sum())
 
     if records(first.certain, second.certain):
         return 1.0

@@ -1,11 +1,12 @@
 """Memory of a coordinator over years of events whose cases are each released once.
 
-`python -m benchmarks.years_in_memory [--events 1000000] [--kept] [--json]`. Cases of ten events each arrive evenly over
-a year; a few hundred are open at a time, and a tenth of the cases gets one event after its release. One publication
+`python -m benchmarks.years_in_memory [--events 1000000] [--kept] [--archive] [--json]`. Cases of ten events each arrive
+evenly over a year; a few hundred are open at a time, and a tenth of the cases gets one event after its release. One publication
 with `cases = "completed"` is cut once a week. A checkpoint is saved every `--checkpoint` events, as the daemon does.
 Each cut is projected, and its decision follows at once: mechanism, audits and files are not part of this benchmark.
 
-With `--kept` a second publication shows everything again, so that no event may be dropped.
+With `--kept` a second publication shows everything again, so that no event may be dropped. With `--archive` dropped
+events are written to an encrypted archive; its files and bytes are printed too.
 
 Printed: rows and cases in the state; resident memory after each twentieth of the stream, and its peak;
 bytes of the last checkpoint on disk, and of all that was written; how many states were saved whole; CPU
@@ -26,15 +27,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.scale import Counted
+from connectors.store.blobs import open_blobs
 from stream.config.window import read_window
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta, PlainRow, Tick
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.ledger.archive import Archive
 from stream.ledger.checkpoints import Checkpoints, SavedState
+from stream.ledger.envelope import KEY_BYTES, Keys
 from stream.run.keeper import StateKeeper
 from stream.values.memory import Bytes, give_back
 
@@ -108,27 +113,30 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--checkpoint", type=int, default=20_000, help="events between two checkpoints")
     parser.add_argument("--kept", action="store_true", help="a second publication shows everything again")
+    parser.add_argument("--archive", action="store_true", help="dropped events go to an archive")
     parser.add_argument("--restore", type=Path, help="only restore the checkpoint of this folder, and print its cost")
     arguments = parser.parse_args()
     if arguments.restore is not None:
         print(json.dumps(restored(arguments.restore)))
         return
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(Path(folder), arguments.events, arguments.checkpoint, kept=arguments.kept)
+        sizes = arguments.events, arguments.checkpoint
+        result = measure(Path(folder), *sizes, kept=arguments.kept, archived=arguments.archive)
         command = [sys.executable, "-m", "benchmarks.years_in_memory", "--restore", folder]
         result["restart"] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     print(json.dumps({**result, "load": round(os.getloadavg()[0], 1)}, indent=2))
 
 
-def measure(folder: Path, n_events: int, checkpoint: int, *, kept: bool) -> dict[str, Any]:
+def measure(folder: Path, n_events: int, checkpoint: int, *, kept: bool, archived: bool) -> dict[str, Any]:
     """Fold a year of events with checkpoints, and return its cost."""
     files = Counted()
+    archive = Archive(open_blobs(folder, "operator"), Keys(bytes(KEY_BYTES)))
     folder = folder / "checkpoints"
     folder.mkdir()
     checkpoints = CountedCheckpoints(folder, ops=files)
-    keeper = StateKeeper(checkpoints)
+    keeper = StateKeeper(checkpoints, archive=archive)
     give_back()
-    fold = Fold(rules(kept=kept))
+    fold = Fold(replace(rules(kept=kept), archive=archived))
     resident_before = resident()
     fold_cpu, save_cpu, released, since_save = 0.0, 0.0, 0, 0
     resident_of_twentieths: list[int] = []
@@ -156,6 +164,7 @@ def measure(folder: Path, n_events: int, checkpoint: int, *, kept: bool) -> dict
         "events": n_events,
         "kept": kept,
         "released_cases": released,
+        **(archive_sizes(archive) if archived else {}),
         "rows": fold.state.events.size,
         "cases": fold.state.cases.size,
         "forgotten_cases": len(fold.state.forgotten),
@@ -168,6 +177,19 @@ def measure(folder: Path, n_events: int, checkpoint: int, *, kept: bool) -> dict
         "whole_saves": checkpoints.whole_saves,
         "fold_cpu_seconds": round(fold_cpu, 2),
         "checkpoint_cpu_seconds": round(save_cpu, 2),
+    }
+
+
+def archive_sizes(archive: Archive) -> dict[str, Any]:
+    """Return files, bytes, and bytes by event of an archive."""
+    segments = [archive.blobs.get(segment.path) or b"" for segment in archive.segments()]
+    n_bytes = sum(map(len, segments))
+    n_events = sum(len(table) for table in archive.read(until=1 << 62))
+    return {
+        "archived_events": n_events,
+        "archive_files": len(segments),
+        "archive_bytes": n_bytes,
+        "archive_bytes_per_event": round(n_bytes / max(1, n_events), 1),
     }
 
 

@@ -49,6 +49,8 @@ def command(
         return
     console = tables()
     console.print(f"{report['known']} of {len(cases)} cases were in the state; all are refused from now on")
+    if report["archived_events"]:
+        console.print(f"{report['archived_events']} events of them were removed from the archive")
     for name, numbers in report["releases"].items():
         if numbers:
             console.print(f"already out in {name}: {', '.join(map(str, numbers))}")

@@ -8,19 +8,27 @@ from itertools import combinations
 from models.dp.account import RULE_TEXTS, loss
 from models.dp.budget import Charge
 from models.dp.spending import Spending
+from stream.config.process import FOR_EVER
 from stream.config.settings import Completion, Publication, Settings
 from stream.release.gate import releases_left
+from stream.values.duration import UNITS
+
+YEAR = 365 * UNITS["d"]
+"""Nanoseconds."""
 
 
 def warnings(settings: Settings) -> list[str]:
     """Return one line for each warning; an empty list does not prove that all is well."""
-    checks = (_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _held, _mechanism_warnings)
+    checks = (
+        *(_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _held, _mechanism_warnings),
+        _unused_archive,
+    )
     return [warning for check in checks for warning in check(settings)]
 
 
 def notes(settings: Settings) -> list[str]:
     """Return what holds of any such configuration and is easily overlooked."""
-    return [*_rename(settings), *_values(settings), *_memory(settings)]
+    return [*_rename(settings), *_values(settings), *_memory(settings), *_archive(settings)]
 
 
 STATE_BYTES, RELEASE_BYTES = 119, 490
@@ -49,6 +57,39 @@ def _memory(settings: Settings) -> Iterator[str]:
         f"With 4 GiB an engine must build releases of more than {for_release} million events ([engine], "
         f"docs/scale.md), and the state itself ends at {for_state} million"
     )
+
+
+ARCHIVE_BYTES = 10
+"""Bytes on disk of an archived event without attributes, measured by `python -m benchmarks.years_in_memory --archive`
+"""
+
+
+def _archive(settings: Settings) -> Iterator[str]:
+    """Note what the archive costs, and that it may be in the clear."""
+    kept = settings.process.archive
+    if kept is None:
+        return
+    if kept == FOR_EVER:
+        cost = f"a million events a year add about {ARCHIVE_BYTES} MB each year"
+    else:
+        megabytes = ARCHIVE_BYTES * kept / YEAR
+        cost = f"a million events a year take about {megabytes:.3g} MB"
+    yield f"process.archive: {cost} of disk, without attributes; events of forgotten cases stay personal data there"
+    if settings.checkpoint_key is None:
+        yield (
+            "process.archive: without checkpoint_key its segments are not encrypted: anybody who can read the operator's "
+            "folder or the mirror reads the events under their pseudonyms"
+        )
+
+
+def _unused_archive(settings: Settings) -> Iterator[str]:
+    """Warn of an archive that gets no event."""
+    names = ", ".join(repr(publication.name) for publication in _showing_all(settings))
+    if settings.process.archive is not None and names:
+        yield (
+            f"process.archive: nothing is archived, since releases of {names} show earlier cases again and every event "
+            'stays in the state; remove the key, or give these publications cases = "completed"'
+        )
 
 
 def _values(settings: Settings) -> Iterator[str]:

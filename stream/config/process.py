@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
+    SerializationInfo,
+    WrapSerializer,
     field_validator,
     model_validator,
 )
@@ -20,10 +23,30 @@ from connectors.times import nanoseconds as instant
 from connectors.times import zone
 from models.dp.zcdp import CONVERSION_DELTA, Accounting
 from models.errors import InputError
-from stream.values.duration import Duration
+from stream.values.duration import Duration, as_duration, as_text, written_duration
 from stream.values.exact import Exact
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+
+
+FOR_EVER = "for ever"
+
+
+def _archive_age(value: Any) -> Any:
+    """Return nanoseconds of a duration, or `FOR_EVER`."""
+    if value == FOR_EVER:
+        return value
+    try:
+        return as_duration(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, and not {FOR_EVER!r}") from None
+
+
+def _written_age(value: Any, plain: Callable[[Any], Any], info: SerializationInfo) -> Any:
+    return plain(value) if value == FOR_EVER else written_duration(value, plain, info)
+
+
+ArchiveAge = Annotated[int | Literal["for ever"], BeforeValidator(_archive_age), WrapSerializer(_written_age)]
 
 
 def kept_moment(value: AwareDatetime | None) -> AwareDatetime | None:
@@ -197,6 +220,10 @@ class Process(ConfigTable):
     retention: Duration | None = None
     """A complete case leaves the state this long after its last event. Set it when data must be deleted in time, or
     when the state must not grow forever."""
+    archive: ArchiveAge | None = None
+    """How long after the last event of its case an event of a released case is kept in the archive, once the state has
+    dropped it: a duration, or `"for ever"`. By default such events are kept nowhere. Set it when released cases are
+    needed later, for another publication of the past, another plan or an audit by law."""
     raw_resources: bool = False
     """Keep and publish the names of resources. By default they are pseudonyms from ingest on, in topics and state too.
     Set it when resources are machines or departments, not people."""
@@ -239,6 +266,19 @@ class Process(ConfigTable):
         both = tuple(dict.fromkeys((*short, *roles.sensitive)))
         all_roles = {**roles.model_dump(), "sensitive": both}
         return {**value, "sensitive": both, "attributes": all_roles}
+
+    @model_validator(mode="after")
+    def _archive_in_retention(self) -> Process:
+        archive, retention = self.archive, self.retention
+        if archive is None or retention is None:
+            return self
+        if archive == FOR_EVER or archive > retention:
+            kept = archive if archive == FOR_EVER else as_text(archive)
+            raise ValueError(
+                f'archive = "{kept}" would keep events longer than retention = "{as_text(retention)}" allows: shorten '
+                "archive, or remove retention (events of released cases leave the state without it)"
+            )
+        return self
 
     @model_validator(mode="after")
     def _roles_of_resources(self) -> Process:

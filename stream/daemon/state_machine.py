@@ -148,7 +148,8 @@ class ActiveCoordinator:
             self.delta = DeltaTopic(host.settings.process.name, host.source, self.ledger)
             opened.callback(self.delta.close)
             self.runner, has_recorded_rules = self._open_runner()
-            self._keeper = StateKeeper(self.service.checkpoints, host.source.delta_retention * FULL_SAVE_SHARE)
+            oldest = host.source.delta_retention * FULL_SAVE_SHARE
+            self._keeper = StateKeeper(self.service.checkpoints, oldest, self.service.archive)
             self.covered = self.saved = -1
             self._saved_at, self._mirrored_at = time.monotonic(), float("-inf")
             self._alarms = Alarms()

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from stream.fold.named_events import NamedEvents, named_events
 from stream.fold.records import without_cases
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.state import EXPOSED, PENDING, RETIRED, Batch, ColumnTable, State, digest
@@ -320,12 +321,19 @@ class Retention:
       Its events are dropped (`after_decision`). The state keeps a digest of the case, so its later events still count
       as late and it does not count as a new case, and for each publication the numbers of dropped events. When the
       events are dropped changes no cut and no count: it depends on sizes alone.
+
+    Attributes
+    ----------
+    dropped
+        Dropped events for the archive, if the rules ask for one. The host writes them before it saves the state that no
+        longer has them, and then clears the list.
     """
 
     def __init__(
         self, rules: FoldRules, state: State, clocks: Clocks, publications: Publications, completions: Completions
     ) -> None:
         self._state, self._clocks, self._publications, self._completions = state, clocks, publications, completions
+        self.dropped: list[NamedEvents] = []
         self.install(rules)
 
     def install(self, rules: FoldRules) -> None:
@@ -352,7 +360,9 @@ class Retention:
         state.removed_cases += n_forgotten
         for partition in state.partitions.values():
             partition.held = [(position, without_cases(record, cases)) for position, record in partition.held]
-        state.refuse({digest(name) for name in names})
+        digests = {digest(name) for name in names}
+        state.refuse(digests)
+        self.dropped[:] = [events.without(digests) for events in self.dropped]
         return len(in_state) + n_forgotten
 
     def after_decision(self) -> None:
@@ -388,8 +398,14 @@ class Retention:
             result &= state.events[f"flag:{rules.name}"] != PENDING
         return result
 
-    def forget(self) -> None:
-        """Drop the events of settled cases, and the cases that have no other event."""
+    def forget(self, *, archive: bool | None = None) -> None:
+        """Drop the events of settled cases, and the cases that have no other event.
+
+        Parameters
+        ----------
+        archive
+            Whether the events go to the archive; None: as the rules say.
+        """
         state = self._state
         settled = state.cases["settled"]
         if not settled.any():
@@ -403,6 +419,11 @@ class Retention:
         for rules in self._rules.publications:
             counters = self._publications.states[rules.name]
             counters.forget(state.events[f"flag:{rules.name}"][leaves])
+        if archive is None:
+            archive = self._rules.archive
+        if archive and leaves.any():
+            state.drops += 1
+            self.dropped.append(named_events(state, leaves, state.drops))
         state.forget(keep, ~leaves)
         self._completions.rebuild()
         self._publications.recount()

@@ -29,6 +29,7 @@ from models.errors import InputError, RefusedError
 from stream.fold.completion import Completions, Retention
 from stream.fold.cutting import Cutter
 from stream.fold.exposure import Projection
+from stream.fold.named_events import NamedEvents
 from stream.fold.records import TIMES, AnyRecord, Command, Config, Cut, Delta, Heartbeat, Tick
 from stream.fold.rules import FoldRules, LogFacts
 from stream.fold.snapshot import (
@@ -123,6 +124,14 @@ class Fold:
     def dead_letters(self) -> list[tuple[str, int, int, str]]:
         """(source, partition, offset, reason) of late events for the dlq, since the caller last cleared the list."""
         return self._publications.dead_letters
+
+    @property
+    def dropped(self) -> list[NamedEvents]:
+        """Events that left the state for the archive, since the caller last cleared the list.
+
+        They must be durable before a state without them is.
+        """
+        return self._retention.dropped
 
     def next_deadline(self) -> int | None:
         """Return the next moment (ns) after `now` at which a tick alone could bring a cut or a completion."""
@@ -422,7 +431,8 @@ class Fold:
         rules = FoldRules.from_mapping(record.body)
         if self.key and rules.key not in ("", self.key):
             raise RefusedError("a config record names another pseudonym key: the same case would count as two")
-        self._retention.forget()  # a publication that the record adds shows no case that all others have cut
+        # A publication that the record adds shows no case that all others have cut.
+        self._retention.forget(archive=rules.archive)
         self._install(rules)
         yield from self._cutter.evaluate()
 

@@ -127,6 +127,8 @@ class FoldRules:
         Whether event time is the wall clock too (replay). A cut is then named by the rank of its event.
     person
         Case attribute with the pseudonym of the person. No cut exposes it.
+    archive
+        Whether the events of settled cases go to the archive when the state drops them (`Fold.dropped`).
     """
 
     publications: tuple[PublicationRules, ...]
@@ -139,6 +141,7 @@ class FoldRules:
     sources: tuple[SourcePartition, ...] = ()
     embedded: bool = False
     person: str | None = None
+    archive: bool = False
 
     def __post_init__(self) -> None:
         """Check the names, and put publications in order."""
@@ -193,6 +196,7 @@ class FoldRules:
             "sources": [list(source) for source in self.sources],
             "embedded": self.embedded,
             **({} if self.person is None else {"person": self.person}),
+            **({"archive": True} if self.archive else {}),
         }
 
     @classmethod

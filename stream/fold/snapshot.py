@@ -23,7 +23,7 @@ from stream.fold.state import ActorCodes, Array, AttributeValues, CaseIndex, Cod
 from stream.fold.triggers import PublicationState
 from stream.values.memory import Bytes, gathered, moved, release, slice_of, spend
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 """Version of the bytes of `encode`; raised with every change of the state's shape."""
 
 
@@ -41,7 +41,17 @@ def _without_forgotten(table: dict[str, Any]) -> dict[str, Any]:
     return {**table, "state": {**state, "cases": cases, "forgotten": b""}}
 
 
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _without_logs, 2: _without_forgotten}
+def _without_drops(table: dict[str, Any]) -> dict[str, Any]:
+    """3 to 4: no event left for the archive."""
+    state = table["state"]
+    return {**table, "state": {**state, "counters": {**state["counters"], "drops": 0}}}
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: _without_logs,
+    2: _without_forgotten,
+    3: _without_drops,
+}
 """By version n, the function that upgrades a state from version n to n + 1. A new STATE_VERSION brings the step from
 the version before it. The oldest step remains as long as a program that may still run somewhere wrote that version.
 
@@ -49,11 +59,17 @@ the version before it. The oldest step remains as long as a program that may sti
 version 1 has none of these.
 
 2 to 3: cases have the column `settled`, the state has the digests of forgotten cases, and publications count the events
-of these. After an upgrade, the first decision on a cut settles the cases of all cuts before it."""
+of these. After an upgrade, the first decision on a cut settles the cases of all cuts before it.
+
+3 to 4: the state counts the drops that went to the archive. An older program must not continue such a state: it would
+lose the count, and with it the knowledge which segments of the archive the state does not have."""
 
 LEVELS = ("case_attributes", "event_attributes")
 
-_COUNTERS = ("ordered", "earliest", "latest", "duplicates", "refused", "foreign", "removed_cases", "removed_events")
+_COUNTERS = (
+    *("ordered", "earliest", "latest", "duplicates", "refused", "foreign", "removed_cases", "removed_events"),
+    "drops",
+)
 
 
 def dump_state(state: State) -> dict[str, Any]:

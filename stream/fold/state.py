@@ -543,6 +543,9 @@ class State:
         """Number of times that staged rows became void: rows left or got other codes, or cases were settled."""
         self.purged = 0
         """Number of times that data left which no checkpoint may keep: by erasure or retention, and raw resources."""
+        self.drops = 0
+        """Number of times that events left for the archive. It is saved with the state, so that a restored state names
+        the segments of the archive whose events it does not have."""
         self.duplicates = self.refused = self.foreign = self.removed_cases = self.removed_events = 0
 
     @property

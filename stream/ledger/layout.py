@@ -2,6 +2,7 @@
 
     DIR/public/<publication>/release-000012/        releases of a local store (`connectors.store`)
     DIR/operator/ledger.sqlite, key, lock, checkpoints/, .configuration.json
+    DIR/operator/archived_events/<segment>          events of released cases, if no mirror has them
     DIR/operator/<publication>/000012/              audit.json, memory.json, variants.parquet of one release,
                                                     assessment.json if the publication asks for it
     DIR/operator/<publication>/held/<temporary>/    public files of a release that waits for approval
@@ -14,7 +15,10 @@ The mirror of a process is in the store under `operator/<process>/`.
 
 from __future__ import annotations
 
+import re
+from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 from connectors.store.base import HELD
 
@@ -23,6 +27,11 @@ LEDGER = "ledger.sqlite"
 KEY = "key"
 LOCK = "lock"
 CHECKPOINTS = "checkpoints"
+ARCHIVE = "archived_events"
+"""In the mirror of a daemon, or in the operator's folder. No publication's name has an underscore."""
+ERASED = "erased.sealed"
+ARCHIVE_ERASED = f"{ARCHIVE}/{ERASED}"
+"""Digests of erased cases that no segment contains any more. It is in no backup, whose segments may be older."""
 CONFIGURATION = ".configuration.json"
 STATUS = "status.json"
 FAUST = ".faust"
@@ -44,7 +53,7 @@ LEDGER_FILES = (LEDGER, f"{LEDGER}-wal", f"{LEDGER}-shm")
 """The file of the ledger, and the files of SQLite while a process writes."""
 
 NOT_PUBLICATIONS = {
-    *(LEDGER, KEY, LOCK, CHECKPOINTS, CONFIGURATION, FAUST, STATUS, "status.tmp", BAD_ROWS, FOR_OFFICERS),
+    *(LEDGER, KEY, LOCK, CHECKPOINTS, CONFIGURATION, FAUST, STATUS, "status.tmp", BAD_ROWS, FOR_OFFICERS, ARCHIVE),
     "quarantine",  # of earlier programs
 }
 """Names in the operator's folder that are not publication's."""
@@ -77,6 +86,48 @@ def mirror_name(publication: str, temporary: str) -> str:
 def mirror_slot(number: int) -> str:
     """Return the name of one of the checkpoints in the mirror."""
     return f"{CHECKPOINTS}/{number}"
+
+
+class ArchiveSegment(NamedTuple):
+    """Name of a segment of the archive.
+
+    Attributes
+    ----------
+    day
+        Day (UTC) of the last event of each of its cases, in days since 1970-01-01. The name has its date.
+    number
+        Number of the drop by which its events left the state.
+    bucket
+        First hexadecimal digits of the digests of its cases; "" if the segment has all cases of the day.
+    """
+
+    day: int
+    number: int
+    bucket: str = ""
+
+    @property
+    def path(self) -> str:
+        """Name of the segment in the mirror or in the operator's folder."""
+        bucket = f".{self.bucket}" if self.bucket else ""
+        day = date.fromordinal(_DAY_ZERO + self.day).isoformat()
+        return f"{ARCHIVE}/{day}.{self.number:08d}{bucket}.sealed"
+
+    @property
+    def in_order(self) -> tuple[int, int, str]:
+        """Key that sorts segments by their drops."""
+        return self.number, self.day, self.bucket
+
+    @classmethod
+    def parse(cls, name: str) -> ArchiveSegment | None:
+        """Return the segment with the last part of a `path`; None for another file."""
+        match = _SEGMENT.fullmatch(name)
+        if match is None:
+            return None
+        return cls(date.fromisoformat(match[1]).toordinal() - _DAY_ZERO, int(match[2]), match[3] or "")
+
+
+_DAY_ZERO = date(1970, 1, 1).toordinal()
+_SEGMENT = re.compile(r"(\d{4}-\d{2}-\d{2})\.(\d{8,})(?:\.([0-9a-f]+))?\.sealed")
 
 
 class OperatorLayout:
@@ -115,6 +166,11 @@ class OperatorLayout:
     def checkpoints(self) -> Path:
         """The folder of the checkpoints."""
         return self.output.joinpath(OPERATOR, CHECKPOINTS)
+
+    @property
+    def archive(self) -> Path:
+        """The folder of the archive, unless the mirror has it."""
+        return self.output.joinpath(OPERATOR, ARCHIVE)
 
     @property
     def configuration(self) -> Path:

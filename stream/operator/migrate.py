@@ -20,15 +20,15 @@ from models.errors import RefusedError
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.snapshot import STATE_VERSION
+from stream.ledger import archive, mirror, release_record, sqlite
 from stream.ledger import checkpoints as checkpoint
-from stream.ledger import mirror, release_record, sqlite
 from stream.ledger.checkpoints import SavedState
 from stream.ledger.envelope import Damaged, Keys, Protection, seal, unseal
 from stream.ledger.folder import OperatorFolder, ledger_in, replace_with
-from stream.ledger.layout import CHECKPOINTS, VARIANTS, OperatorLayout
+from stream.ledger.layout import ARCHIVE, CHECKPOINTS, VARIANTS, OperatorLayout
 from stream.ledger.view import LedgerView
 from stream.release.audit_document import SHARED
-from stream.run.service import mirror_of
+from stream.run.service import archive_of, mirror_of
 
 Sealed = tuple[memoryview, int, Protection]
 
@@ -106,9 +106,28 @@ def _steps(settings: Settings, output: Path, folder: OperatorFolder | None = Non
         path = layout.checkpoints / name
         if path.exists():
             yield _generation(path, keys, partial(_replace, folder, path))
+    yield from _archived(archive_of(settings, output, None), keys)
     place = mirror_of(settings, output)
     if place is not None:
         yield from _mirrored(place, settings, keys)
+        yield from _archived(archive_of(settings, output, place), keys)
+
+
+def _archived(place: archive.Archive, keys: Keys) -> Iterator[_Step]:
+    for name in place.blobs.names(ARCHIVE):
+        read = partial(_segment, place, name)
+        item, _ = _opened(f"{place.blobs.where}/{name}", archive.VERSION, keys, read)
+        yield _Step(item, partial(_rewrite_segment, place, name))
+
+
+def _segment(place: archive.Archive, name: str) -> Sealed:
+    return _sealed(place.blobs.get(name) or b"", place.keys, archive.FORMAT, archive.VERSION)
+
+
+def _rewrite_segment(place: archive.Archive, name: str) -> None:
+    """Read a segment once more and write it: all bodies of an archive together can be larger than the memory."""
+    body, _, _ = _segment(place, name)
+    place.blobs.put(name, seal(body, place.keys, archive.FORMAT, archive.VERSION))
 
 
 def _replace(folder: OperatorFolder | None, path: Path, data: bytes) -> None:
@@ -129,7 +148,7 @@ def _mirrored(place: mirror.Mirror, settings: Settings, keys: Keys) -> Iterator[
     for publication in settings.publication:
         for name in place.blobs.names(publication.name):
             location = f"{place.blobs.where}/{name}"
-            read = partial(_release, place.blobs.get(name) or b"", keys)
+            read = partial(_sealed, place.blobs.get(name) or b"", keys, mirror.RELEASE, mirror.VERSION)
             item, body = _opened(location, mirror.VERSION, keys, read)
             yield _Step(item, partial(_put_release, place, name, body))
 
@@ -138,10 +157,10 @@ def _put_release(place: mirror.Mirror, name: str, body: memoryview) -> None:
     place.blobs.put(name, seal(body, place.keys, mirror.RELEASE, mirror.VERSION))
 
 
-def _release(sealed: bytes, keys: Keys) -> Sealed:
-    unsealed = unseal(io.BytesIO(sealed), keys, mirror.RELEASE, plain_too=True)
-    if unsealed.version > mirror.VERSION:
-        raise Damaged(f"has version {unsealed.version}, newer than {mirror.VERSION}, this program's")
+def _sealed(sealed: bytes, keys: Keys, what: str, newest: int) -> Sealed:
+    unsealed = unseal(io.BytesIO(sealed), keys, what, plain_too=True)
+    if unsealed.version > newest:
+        raise Damaged(f"has version {unsealed.version}, newer than {newest}, this program's")
     return unsealed.body, unsealed.version, unsealed.protection
 
 

@@ -26,10 +26,11 @@ from models.dp.budget import Charge, exact, shown
 from models.dp.spending import Spending
 from models.dp.zcdp import Accounting
 from models.errors import RefusedError
+from stream.ledger.archive import FORMAT as ARCHIVE_FORMAT
 from stream.ledger.checkpoints import CURRENT, PREVIOUS, generation_at
 from stream.ledger.checkpoints import FORMAT as CHECKPOINT
 from stream.ledger.entries import SealBody
-from stream.ledger.envelope import Damaged, Keys, header_of
+from stream.ledger.envelope import Damaged, Keys, header_of, unseal
 from stream.ledger.folder import BUILDING, ledger_in, read_digests
 from stream.ledger.layout import AUDIT, LEDGER, NOT_PUBLICATIONS, OPERATOR_FILES, OperatorLayout, release_folder
 from stream.ledger.sqlite import NewerLedgerError, owner_of, read_view
@@ -37,7 +38,8 @@ from stream.ledger.view import HIDDEN, Account
 from stream.release.reason import only_waits
 
 Kind = Literal[
-    "ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator", "checkpoint"
+    *("ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator", "checkpoint"),
+    "archive",
 ]
 
 
@@ -137,6 +139,7 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
         _Publication(result, tree, layout, account).check()
     _unknown(result, tree, listed, layout.root, accounts)
     _checkpoints(result, layout.checkpoints, keys or Keys())
+    _archive(result, layout.archive, keys or Keys())
     return result
 
 
@@ -188,6 +191,26 @@ def _checkpoints(result: VerifyResult, folder: Path, keys: Keys) -> None:
     if unread:
         result.notes.append(
             f"operator/checkpoints: {' and '.join(unread)} encrypted, and not checked; give the configuration with -c"
+        )
+
+
+def _archive(result: VerifyResult, folder: Path, keys: Keys) -> None:
+    """Open each segment of the archive in the operator's folder. The mirror's is checked by those who read it."""
+    n_unread = 0
+    for path in sorted(folder.glob("*.sealed")):
+        try:
+            with path.open("rb") as file:
+                if header_of(file, ARCHIVE_FORMAT).nonce is not None and keys.current is None:
+                    n_unread += 1
+                    continue
+                unseal(file, keys, ARCHIVE_FORMAT, plain_too=True)
+        except FileNotFoundError:
+            continue  # a running process has just removed it
+        except Damaged as damage:
+            result.problems.append(VerifyProblem("archive", f"{path}: {damage}; restore it from a backup"))
+    if n_unread:
+        result.notes.append(
+            f"operator/{folder.name}: {n_unread} encrypted files are not checked; give the configuration with -c"
         )
 
 

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
+import msgspec
+
 from connectors.store.base import Store
 from stream.fold.state import digest
 from stream.ledger import release_record
+from stream.ledger.archive import Archive
 from stream.ledger.entries import ErasedBody, ErasedEntry
 from stream.ledger.folder import OperatorFolder, rewrite
 from stream.ledger.mirror import Mirror
@@ -33,30 +36,35 @@ if TYPE_CHECKING:
 
 
 class ErasureReport(TypedDict):
-    """`known`: cases that the state held, or had forgotten; `releases`: numbers of releases that held one, by name."""
+    """Result of an erasure.
+
+    `known`: cases that the state held, or had forgotten; `archived_events`: events of them that were removed from the
+    archive; `releases`: numbers of releases that held one, by name.
+    """
 
     known: int
+    archived_events: int
     releases: dict[str, list[int]]
 
 
 class AffectedReleases(Protocol):
-    """Places where erased cases may still be: ledger, pipelines, the operator's folder, the mirror."""
+    """Places where erased cases may still be: ledger, pipelines, the operator's folder, the archive, the mirror."""
 
     ledger: Ledger
     pipelines: dict[str, Pipeline]
     audiences: list[Audience]
     folder: OperatorFolder
+    archive: Archive
     mirror: Mirror | None
     store: Store
     clock: ReleaseClock
 
 
 def erase(service: AffectedReleases, fold: Fold, cases: Sequence[str]) -> ErasureReport:
-    """Erase cases (by pseudonym) from the fold, from every variants file and from the memory of mechanisms.
+    """Erase cases (by pseudonym) from the fold, the archive, every variants file and the memory of mechanisms.
 
     The ledger records it first: after a crash, `finish` and `apply_tombstones` do the remaining steps at the
-    next start. Returns the report: {"known": cases that the state held, "releases": {publication: numbers that held
-    one}}. The caller then writes checkpoints until no generation holds the cases.
+    next start. Returns the report. The caller then writes checkpoints until no generation holds the cases.
     """
     names = set(cases)
     out: dict[str, list[int]] = {name: [] for name in service.pipelines}
@@ -64,14 +72,21 @@ def erase(service: AffectedReleases, fold: Fold, cases: Sequence[str]) -> Erasur
         for record in audience.earlier:
             if not names.isdisjoint(record.case_ids):
                 out.setdefault(record.publication, []).append(record.sequence)
+    digests = {digest(case) for case in cases}
     stones = tuple(digest(case).hex() for case in cases)
+    archived_events = service.archive.count(digests)
     for name, releases in out.items():
-        body = ErasedBody(cases=len(cases), tombstones=stones, releases=tuple(releases))
+        body = ErasedBody(
+            cases=len(cases),
+            tombstones=stones,
+            releases=tuple(releases),
+            archived_events=archived_events or msgspec.UNSET,
+        )
         entry = ErasedEntry(publication=name, body=body)
         service.ledger.append(entry)
     known_cases = fold.erase(list(cases))
     finish(service)
-    return {"known": known_cases, "releases": out}
+    return {"known": known_cases, "archived_events": archived_events, "releases": out}
 
 
 def tombstones(service: AffectedReleases) -> set[bytes]:
@@ -90,9 +105,10 @@ def apply_tombstones(service: AffectedReleases, fold: Fold) -> None:
 
 
 def finish(service: AffectedReleases) -> None:
-    """Remove erased cases from the kept data of earlier releases if that is not done yet; the mirror last."""
+    """Remove erased cases from the archive and the kept data of earlier releases if not done yet; the mirror last."""
     gone = tombstones(service)
     if gone:
+        service.archive.erase(gone)
         _take_out(service, gone)
     if service.mirror is not None:
         for pipeline in service.pipelines.values():

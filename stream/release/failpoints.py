@@ -27,6 +27,8 @@ class Failpoint(StrEnum):
     DROPPED = "dropped"
     """The bytes of a rejected release are gone."""
     WITHHELD = "withheld"
+    ARCHIVED = "archived"
+    """A segment of the archive was written; the state that no longer has its events was not saved."""
     CHECKPOINTED = "checkpointed"
     """The state of a replay was saved."""
     CHECKPOINT = "checkpoint"

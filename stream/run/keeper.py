@@ -6,6 +6,7 @@ import time
 
 from stream.fold.fold import Fold
 from stream.fold.snapshot import Marks, StateChange
+from stream.ledger.archive import Archive
 from stream.ledger.checkpoints import Checkpoints, SavedChange, SavedState
 
 
@@ -16,10 +17,12 @@ class StateKeeper:
     For the same reason, two in a row are saved in full if cases were erased, left by retention, or rules changed. After
     released cases were forgotten, one is. So is every state if the last full one is older than `oldest` (seconds): a
     damaged generation then costs no more than that.
+
+    Events that the fold dropped go to the `archive` before a state without them is saved.
     """
 
-    def __init__(self, checkpoints: Checkpoints, oldest: float = float("inf")) -> None:
-        self._checkpoints, self._oldest = checkpoints, oldest
+    def __init__(self, checkpoints: Checkpoints, oldest: float = float("inf"), archive: Archive | None = None) -> None:
+        self._checkpoints, self._oldest, self._archive = checkpoints, oldest, archive
         self._marks: Marks | None = None
         self._next_in_full, self._saved_in_full_at = True, time.monotonic()
 
@@ -35,6 +38,7 @@ class StateKeeper:
         in_full
             Whether to save the state in full, so that the newest generation contains no earlier change.
         """
+        self._write_archive(fold)
         change = None if in_full else self._change(fold)
         may_remain = self._marks is not None and self._marks.may_remain(fold.rules, fold.state)
         self._marks = None  # until it is saved: after a failure the next one is saved in full
@@ -47,6 +51,16 @@ class StateKeeper:
             body = SavedChange(change.patches, saved.ledger, position, saved.epoch)
             self._checkpoints.append(body.encode(), change.grown)
         self._marks = fold.marks()
+
+    def _write_archive(self, fold: Fold) -> None:
+        """Write dropped events, and remove those whose time in the archive is over by the clock of the fold."""
+        if self._archive is None:
+            if fold.dropped:
+                raise ValueError("the fold drops events for an archive, and there is none")
+            return
+        self._archive.write(fold.dropped, fold.now)
+        fold.dropped.clear()
+        self._archive.expire(fold.now)
 
     def _change(self, fold: Fold) -> StateChange | None:
         """Return what changed since the last saved state; None if the state must be saved in full."""

@@ -23,18 +23,22 @@ from typing import Any
 import numpy as np
 
 from connectors.files import FileOps
+from connectors.store.blobs import open_blobs
 from connectors.store.open import open_store
 from connectors.times import offsets
 from models.anonymize.values import written
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
+from stream.config.process import FOR_EVER
 from stream.config.settings import Publication, Settings
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Cut, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.ledger.archive import Archive
 from stream.ledger.checkpoints import Checkpoints, SavedState
 from stream.ledger.entries import NoteBody, NoteEntry
 from stream.ledger.folder import OperatorFolder, make_private
+from stream.ledger.layout import OPERATOR
 from stream.ledger.mirror import Mirror, open_mirror
 from stream.ledger.sqlite import Ledger, SqliteLedger, refuse_other_accounting
 from stream.ledger.view import Account
@@ -125,9 +129,10 @@ class ReleaseService:
                 key = key_from_text(settings.key.get_secret_value())
             self.pseudonyms = Pseudonyms(key)
             self.checkpoints = _checkpoints(self.folder, settings)
-            self.keeper = StateKeeper(self.checkpoints)
             self.store = open_store(settings.store or output, ops, self.folder.path)
             self.mirror = mirror_of(settings, output, ops) if mirrored else None
+            self.archive = archive_of(settings, output, self.mirror, ops, at)
+            self.keeper = StateKeeper(self.checkpoints, archive=self.archive)
             self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
             opened.callback(self.ledger.close)
             refuse_other_accounting(settings.process.name, settings.process.budget.accounting, self.ledger.view)
@@ -222,6 +227,7 @@ class ReleaseService:
             key=self.pseudonyms.id,
             embedded=embedded,
             person=process.person,
+            archive=process.archive is not None,
         )
 
     def _most_cases(self, publication: Publication) -> int | None:
@@ -579,6 +585,19 @@ def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> M
     if place is not None and settings.key is None:
         log.warning("no key is configured: a host that takes over needs the same one (`veilstream key create`)")
     return place
+
+
+def archive_of(
+    settings: Settings, output: Path, mirror: Mirror | None, ops: FileOps | None = None, at: Hook = nothing
+) -> Archive:
+    """Open the archive of a process: in its mirror, so that another host has it too, or in the operator's folder.
+
+    It is opened without `process.archive` too: an erasure must reach what was archived before.
+    """
+    blobs = open_blobs(output, OPERATOR, ops) if mirror is None else mirror.blobs
+    keep = settings.process.archive
+    keep_ns = None if keep is None or keep == FOR_EVER else keep
+    return Archive(blobs, settings.storage_keys, keep_ns, lambda: at(Failpoint.ARCHIVED))
 
 
 def refuse_without_start(publication: Publication) -> None:

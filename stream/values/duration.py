@@ -65,10 +65,11 @@ AS_WRITTEN = {"durations": "as written"}
 """Context of a dump that shall be read again as a configuration; without it durations are nanoseconds."""
 
 
-def _dumped(value: Any, plain: Callable[[Any], Any], info: SerializationInfo) -> Any:
+def written_duration(value: Any, plain: Callable[[Any], Any], info: SerializationInfo) -> Any:
+    """Serialize a duration: as it is written in a file if the context asks for it, else in nanoseconds."""
     written = value is not None and info.context == AS_WRITTEN
     return f"{value // UNITS['ms']}ms" if written else plain(value)
 
 
-Duration = Annotated[int, BeforeValidator(as_duration), WrapSerializer(_dumped)]
+Duration = Annotated[int, BeforeValidator(as_duration), WrapSerializer(written_duration)]
 """Nanoseconds in the program, `7d` in the file."""

@@ -6,7 +6,7 @@ import re
 
 from stream.daemon import publisher
 from stream.fold import records, snapshot
-from stream.ledger import change_log, mirror, release_record, sqlite
+from stream.ledger import archive, change_log, mirror, release_record, sqlite
 from stream.operator import backup
 from stream.release import manifest
 from stream.release.mechanisms import cohorts
@@ -24,6 +24,7 @@ WRITTEN = {
     "memory of cohorts": cohorts.VERSION,
     "`manifest.json`": manifest.VERSION,
     "backup": backup.VERSION,
+    "archive": archive.VERSION,
 }
 
 

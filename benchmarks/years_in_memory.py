@@ -1,9 +1,10 @@
 """Memory of a coordinator over years of events whose cases are each released once.
 
 `python -m benchmarks.years_in_memory [--events 1000000] [--kept] [--archive] [--json]`. Cases of ten events each arrive
-evenly over a year; a few hundred are open at a time, and a tenth of the cases gets one event after its release. One publication
-with `cases = "completed"` is cut once a week. A checkpoint is saved every `--checkpoint` events, as the daemon does.
-Each cut is projected, and its decision follows at once: mechanism, audits and files are not part of this benchmark.
+evenly over a year; a few hundred are open at a time, and a tenth of the cases gets one event after its release. One
+publication with `cases = "completed"` is cut once a week. A checkpoint is saved every `--checkpoint` events, as the
+daemon does. Each cut is projected, and its decision follows at once: mechanism, audits and files are not part of this
+benchmark.
 
 With `--kept` a second publication shows everything again, so that no event may be dropped. With `--archive` dropped
 events are written to an encrypted archive; its files and bytes are printed too.

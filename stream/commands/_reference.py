@@ -26,8 +26,8 @@ the `--help` of each command.
 SITUATIONS = {
     "--wait": "Pass it when a script continues with the release, or must report that nothing was released.",
     "--bootstrap": "Pass it when you are on another host than the coordinator, or do not know on which one it runs.",
-    "archive --config": "Pass it always: it names the storage key, and the mirror if the archive is there.",
-    "archive --output": "Pass it always: the log is personal data, so name a place that only you can read.",
+    "archive --config": "Pass it when you read the archive: it has the storage key, and the store of the mirror.",
+    "archive --output": "Pass it when you read the archive: its log is personal data, so name a private place.",
     "status --config": "Pass it with the broker's credentials, if the broker asks for them.",
     "dlq list --reason": "Pass it when many letters have a known reason and you look for the others.",
     "dlq replay --reason": "Pass it with the reasons whose cause you removed, such as a schema that is registered now.",

@@ -77,8 +77,8 @@ def _archive(settings: Settings) -> Iterator[str]:
     yield f"process.archive: {cost} of disk, without attributes; events of forgotten cases stay personal data there"
     if settings.checkpoint_key is None:
         yield (
-            "process.archive: without checkpoint_key its segments are not encrypted: anybody who can read the operator's "
-            "folder or the mirror reads the events under their pseudonyms"
+            "process.archive: without checkpoint_key its segments are not encrypted: anybody who can read the "
+            "operator's folder or the mirror reads the events under their pseudonyms"
         )
 
 

@@ -206,6 +206,8 @@ def _is_text(node: ast.stmt) -> Any:
 def _type(name: str, annotation: Any) -> str:
     if name in DURATIONS:
         return "duration"
+    if name == "archive":
+        return 'duration \\| `"for ever"`'
     text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
     if "Fraction" in text:
         return "table" if "dict[" in text else "number"

@@ -25,8 +25,10 @@ from stream.ledger.layout import ARCHIVE, ARCHIVE_ERASED, ArchiveSegment
 from stream.operator.held_events import as_log
 from stream.run.keeper import StateKeeper
 from stream.run.service import archive_of, mirror_of
+from tests.conftest import ROOT
 from tests.unit.test_forgotten_cases import Process, once, rules
 
+FIXTURES = ROOT / "tests" / "fixtures"
 MONDAY = 20_000
 """A day, in days since 1970-01-01."""
 
@@ -183,6 +185,18 @@ def test_a_drop_of_another_course_is_replaced(tmp_path: Path) -> None:
     some.write([events({"c1": MONDAY, "c2": MONDAY + 1})], now=None)
     some.write([events({"c2": MONDAY + 1})], now=None)
     assert set(cases_in(some)) == {"c2"}
+
+
+@pytest.mark.parametrize(("name", "key"), [("plain", None), ("encrypted", bytes(range(32)))])
+def test_the_first_segments_are_read(name: str, key: bytes | None) -> None:
+    """Two cases of two days in two drops, as the first program with an archive wrote them."""
+    first = Archive(open_blobs(FIXTURES / "archive_1", name), Keys(key))
+    assert [(segment.day - MONDAY, segment.number) for segment in first.segments()] == [(0, 1), (1, 2)]
+    log = as_log(list(first.read(until=2)))
+    assert (log.case_ids, log.traces()) == (("c1", "c2"), [("a", "z"), ("a", "z")])
+    assert log.resource.decode() == [None, "Ann", None, "Ann"]
+    assert log.case_attributes["age"].decode() == [7, 7]
+    assert as_log(list(first.read(until=1))).case_ids == ("c1",)
 
 
 CONFIG = """

@@ -8,7 +8,6 @@ from itertools import combinations
 from models.dp.account import RULE_TEXTS, loss
 from models.dp.budget import Charge
 from models.dp.spending import Spending
-from stream.config.process import FOR_EVER
 from stream.config.settings import Completion, Publication, Settings
 from stream.release.gate import releases_left
 from stream.values.duration import UNITS
@@ -69,7 +68,7 @@ def _archive(settings: Settings) -> Iterator[str]:
     kept = settings.process.archive
     if kept is None:
         return
-    if kept == FOR_EVER:
+    if isinstance(kept, str):
         cost = f"a million events a year add about {ARCHIVE_BYTES} MB each year"
     else:
         megabytes = ARCHIVE_BYTES * kept / YEAR

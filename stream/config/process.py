@@ -272,8 +272,8 @@ class Process(ConfigTable):
         archive, retention = self.archive, self.retention
         if archive is None or retention is None:
             return self
-        if archive == FOR_EVER or archive > retention:
-            kept = archive if archive == FOR_EVER else as_text(archive)
+        if isinstance(archive, str) or archive > retention:
+            kept = archive if isinstance(archive, str) else as_text(archive)
             raise ValueError(
                 f'archive = "{kept}" would keep events longer than retention = "{as_text(retention)}" allows: shorten '
                 "archive, or remove retention (events of released cases leave the state without it)"

@@ -153,6 +153,22 @@ class Archive:
         """Return whether the time of all cases whose last event was on a day is over."""
         return self.keep is not None and (day + 1) * DAY + self.keep <= now
 
+    def move_from(self, former: Blobs) -> None:
+        """Move the segments that the process wrote to its folder before it had a mirror: one place is erased from.
+
+        The list of erased cases is dropped first, since it does not cover what comes. `erase` then reads all segments
+        again; each start calls it with every case that was ever erased.
+        """
+        names = former.names(ARCHIVE)
+        if not names:
+            return
+        self.blobs.delete(ARCHIVE_ERASED)
+        for name in names:
+            body = former.get(name)
+            if body is not None and name != ARCHIVE_ERASED and self.blobs.get(name) is None:
+                self.blobs.put(name, body)
+            former.delete(name)
+
     # erasure
 
     def count(self, erased: Collection[bytes]) -> int:

@@ -102,10 +102,10 @@ def as_log(tables: Sequence[pa.Table]) -> EventLog:
     case_attributes: dict[str, Column] = {}
     event_attributes: dict[str, Column] = {}
     for name in events.column_names:
-        level, _, attribute = name.partition(":")
-        column = _column(events, name) if attribute else None
-        if column is None:
+        level, colon, attribute = name.partition(":")
+        if not colon:
             continue
+        column = _column(events, name)
         codes = column.codes[ordered]
         if level == "case":
             last_codes = _last_of_case(codes, case_of_event, len(case.values))

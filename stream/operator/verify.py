@@ -38,7 +38,16 @@ from stream.ledger.view import HIDDEN, Account
 from stream.release.reason import only_waits
 
 Kind = Literal[
-    *("ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator", "checkpoint"),
+    "ledger",
+    "number",
+    "missing",
+    "bytes",
+    "manifest",
+    "chain",
+    "budget",
+    "unknown",
+    "operator",
+    "checkpoint",
     "archive",
 ]
 

@@ -29,7 +29,6 @@ from connectors.times import offsets
 from models.anonymize.values import written
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
-from stream.config.process import FOR_EVER
 from stream.config.settings import Publication, Settings
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Cut, Delta, with_resources
@@ -132,6 +131,8 @@ class ReleaseService:
             self.store = open_store(settings.store or output, ops, self.folder.path)
             self.mirror = mirror_of(settings, output, ops) if mirrored else None
             self.archive = archive_of(settings, output, self.mirror, ops, at)
+            if self.mirror is not None:
+                self.archive.move_from(open_blobs(output, OPERATOR, ops))
             self.keeper = StateKeeper(self.checkpoints, archive=self.archive)
             self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
             opened.callback(self.ledger.close)
@@ -596,7 +597,7 @@ def archive_of(
     """
     blobs = open_blobs(output, OPERATOR, ops) if mirror is None else mirror.blobs
     keep = settings.process.archive
-    keep_ns = None if keep is None or keep == FOR_EVER else keep
+    keep_ns = keep if isinstance(keep, int) else None
     return Archive(blobs, settings.storage_keys, keep_ns, lambda: at(Failpoint.ARCHIVED))
 
 

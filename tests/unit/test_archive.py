@@ -187,6 +187,20 @@ def test_a_drop_of_another_course_is_replaced(tmp_path: Path) -> None:
     assert set(cases_in(some)) == {"c2"}
 
 
+def test_an_archive_moves_to_a_mirror_and_is_erased_there(tmp_path: Path) -> None:
+    """A store was configured later. Its list of erased cases does not cover what comes now."""
+    former = archive(tmp_path / "a")
+    former.write([events({"c1": MONDAY, "c2": MONDAY})], now=None)
+    mirror = archive(tmp_path / "b")
+    mirror.write([events({"c3": MONDAY}, number=2)], now=None)
+    mirror.erase({digest("c1")})
+    mirror.move_from(former.blobs)
+    assert former.blobs.names(ARCHIVE) == []
+    assert set(cases_in(mirror)) == {"c1", "c2", "c3"}
+    mirror.erase({digest("c1")})
+    assert set(cases_in(mirror)) == {"c2", "c3"}
+
+
 @pytest.mark.parametrize(("name", "key"), [("plain", None), ("encrypted", bytes(range(32)))])
 def test_the_first_segments_are_read(name: str, key: bytes | None) -> None:
     """Two cases of two days in two drops, as the first program with an archive wrote them."""

@@ -161,7 +161,8 @@ def test_kill_behind_a_segment(place: Path, nth: int) -> None:
     death = {"at": "archived", "nth": nth}
     assert run(place / "log.xes", place / "config.toml", place / "out", **death) == KILLED
     assert archive(place).segments()
-    assert bag(held_log(sources.load(place / "config.toml"), place / "out")) <= source(place)
+    if nth > 1:  # behind the first segment no state was saved yet
+        assert bag(held_log(sources.load(place / "config.toml"), place / "out")) <= source(place)
     assert run(place / "log.xes", place / "config.toml", place / "out") == 0
     assert bag(held_log(sources.load(place / "config.toml"), place / "out")) == source(place)
     assert released(place, "out") == released(place, "calm")

@@ -241,10 +241,10 @@ class Archive:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        where = f"{self.blobs.where}/{segment.path}"
+        location = f"{self.blobs.where}/{segment.path}"
         sealed = self.blobs.get(segment.path)
         if sealed is None:
-            raise RefusedError(f"{where}: was removed while it was read; try again")
+            raise RefusedError(f"{location}: was removed while it was read; try again")
         try:
             opened = unseal(io.BytesIO(sealed), self.keys, FORMAT)
             if opened.version > VERSION:
@@ -253,7 +253,7 @@ class Archive:
         except (Damaged, pa.ArrowInvalid) as damage:
             fault = damage if isinstance(damage, Damaged) else "is not a table"
             raise RefusedError(
-                f"{where}: {fault}; run `veilstream migrate` if the storage key was changed, restore the file from a "
+                f"{location}: {fault}; run `veilstream migrate` if the storage key was changed, restore the file from a "
                 "backup, or remove it: its events are then lost"
             ) from None
 

@@ -253,8 +253,8 @@ class Archive:
         except (Damaged, pa.ArrowInvalid) as damage:
             fault = damage if isinstance(damage, Damaged) else "is not a table"
             raise RefusedError(
-                f"{location}: {fault}; run `veilstream migrate` if the storage key was changed, restore the file from a "
-                "backup, or remove it: its events are then lost"
+                f"{location}: {fault}; run `veilstream migrate` if the storage key was changed, restore the file from "
+                "a backup, or remove it: its events are then lost"
             ) from None
 
 

@@ -26,7 +26,7 @@ from stream.operator.verify import verify
 from stream.run.replay import Replay
 from stream.run.service import archive_of
 from stream.testing import verifier
-from stream.testing.faults import Aborted, abort, at_nth
+from stream.testing.faults import Aborted, abort
 from stream.values.pseudonym import Pseudonyms
 from tests.entries import entry
 from tests.replay.crashing import KILLED, run, sample
@@ -84,10 +84,18 @@ def replayed(
 
 
 def half_way(folder: Path) -> None:
-    """Run until events are in the archive, and die."""
+    """Run until events of two drops are in the archive and a state without them is saved, and die."""
+    n_segments = 0
+
+    def at(point: str) -> None:
+        nonlocal n_segments
+        n_segments += point == "archived"
+        if point == "checkpointed" and n_segments >= 2:
+            abort()
+
     with pytest.raises(Aborted):
-        replayed(folder, at=at_nth("checkpointed", 7, abort))
-    assert archive(folder).segments()
+        replayed(folder, at=at)
+    assert len(archive(folder).segments()) == 2
 
 
 def archive(folder: Path) -> Archive:

@@ -19,6 +19,7 @@ from models.dp.synthesis import drawn_times, times
 from models.dp.synthesis.drawn_times import draw_times, pairs_of
 from models.dp.synthesis.times import NoisyTimes, PublicTimeBounds, log_edges
 from models.eventlog import EventLog
+from tests.unit.known_noise import ScriptedNoise
 
 MS = 1_000_000
 HOUR = 3_600_000
@@ -84,7 +85,8 @@ def test_an_empty_histogram_has_the_shape_of_its_parent() -> None:
     """Nothing above 0 is left, or nothing was released."""
     parent = np.asarray([0.5, 0.5])
     assert drawn_times.shape(np.asarray([-9.0, -9.0]), 10.0, parent, 0.0, 1.0).tolist() == [0.5, 0.5]
-    assert drawn_times.shape(np.asarray([9.0, 0.0]), 0.0, parent, 1.0, 1.0) == pytest.approx([0.5, 0.5])
+    for noise in (0.0, 1.0):
+        assert drawn_times.shape(np.asarray([9.0, 0.0]), 0.0, parent, noise, 1.0) == pytest.approx([0.5, 0.5])
 
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=8))
@@ -105,6 +107,16 @@ def test_a_dip_of_the_cumulative_sums_is_averaged() -> None:
     assert shape == pytest.approx([0.5, 0.0, 0.5])
     below = drawn_times.consistent(np.asarray([-4.0, 6.0, 2.0]), np.full(3, 1 / 3))
     assert below == pytest.approx([0.0, 0.5, 0.5]), "0, -4, 2, 4: the curve begins at 0"
+
+
+def test_few_steps_and_one_bin_are_a_histogram_too() -> None:
+    """Cells that add up to less than 1, and a last bin that holds all."""
+    thirds = np.full(3, 1 / 3)
+    assert drawn_times.consistent(np.asarray([0.25, 0.0, 0.5]), thirds) == pytest.approx([1 / 3, 0.0, 2 / 3])
+    assert drawn_times.consistent(np.asarray([0.0, 0.0, 5.0]), thirds).tolist() == [0.0, 0.0, 1.0]
+    parent = np.asarray([0.25, 0.75])
+    shape = drawn_times.shape(np.asarray([0.4, 0.3]), 0.5, parent, 0.1, 3.0)
+    assert shape == pytest.approx(_pulled([0.4, 0.3], 0.5, parent, 0.1, 3.0), abs=1e-12)
 
 
 def test_pairs_without_steps_look_like_their_target() -> None:
@@ -138,18 +150,19 @@ def _pulled(cells: list[float], total: float, parent: np.ndarray, noise: float, 
 def test_a_pair_is_pulled_to_its_target_and_this_one_to_all_pairs() -> None:
     """Concentration 1; the noise of a sum of pairs is that of one pair times the root of their number."""
     bounds = PublicTimeBounds(1_001)  # two bins: below a second, and the rest
-    released: Released = [((0, 1), 50), ((2, 1), 90), ((1, 2), 60)]
+    released: Released = [((0, 1), 50), ((2, 1), 90), ((1, 2), 60), ((1, 0), 30)]
     noisy = _noisy(released, bounds, 3, noise=20.0)
-    assert noisy.steps.shape == (3, 2)
-    cells = {"0 1": [40.0, 25.0], "1 2": [10.0, 45.0], "2 1": [80.0, 15.0]}
+    assert noisy.pairs.tolist() == [0 * 3 + 1, 1 * 3 + 0, 1 * 3 + 2, 2 * 3 + 1]
+    cells = {"0 1": [40.0, 25.0], "1 0": [20.0, 5.0], "1 2": [10.0, 45.0], "2 1": [80.0, 15.0]}
     noisy.steps[:] = list(cells.values())
-    weighted = np.asarray([50.0, 60.0, 90.0])
-    shapes = drawn_times.pair_shapes(noisy, weighted, 3)
-    overall = _pulled([130.0, 85.0], 200.0, np.full(2, 0.5), 20.0 * 3**0.5, 1.0)
+    shapes = drawn_times.pair_shapes(noisy, np.asarray([50.0, 30.0, 60.0, 90.0]), 3)
+    overall = _pulled([150.0, 90.0], 230.0, np.full(2, 0.5), 20.0 * 4**0.5, 1.0)
+    to_0 = _pulled([20.0, 5.0], 30.0, overall, 20.0, 1.0)
     to_1 = _pulled([120.0, 40.0], 140.0, overall, 20.0 * 2**0.5, 1.0)
     to_2 = _pulled([10.0, 45.0], 60.0, overall, 20.0, 1.0)
     expected = [
         _pulled(cells["0 1"], 50.0, to_1, 20.0, 1.0),
+        _pulled(cells["1 0"], 30.0, to_0, 20.0, 1.0),
         _pulled(cells["1 2"], 60.0, to_2, 20.0, 1.0),
         _pulled(cells["2 1"], 90.0, to_1, 20.0, 1.0),
     ]
@@ -169,6 +182,10 @@ def test_throughput_times_are_pulled_to_those_of_the_drawn_cases() -> None:
         _pulled([5.0, 9.0, 2.0, 6.0], 16.0, parent, 6.0, 10.0), abs=1e-12
     )
     assert drawn_times.throughput_shape(noisy, drawn[:0], edges) == pytest.approx([0.25] * 4)
+    # Bins of a millisecond: a time in the last one, and one beyond it.
+    narrow = replace(noisy, throughput=np.asarray([0.0, 0.0]), throughput_noise=1e9)
+    shape = drawn_times.throughput_shape(narrow, np.asarray([999, 1_000, 1_001, 5_000]), np.asarray([0, 1_000, 1_001]))
+    assert shape == pytest.approx([1 / 4, 3 / 4], abs=1e-3)
 
 
 # quantiles
@@ -182,6 +199,13 @@ def test_quantiles_have_equal_ratios_within_a_bin() -> None:
     at = np.asarray([0.0, 0.49, 0.5, 0.625, 0.74999999, 0.75, 0.875, 1.0])
     found = drawn_times.quantiles(shape, edges, at).tolist()
     assert found == [0, 0, 2_000, round((2_000 * 4_000) ** 0.5), 4_000, 8_000, round((8_000 * 16_000) ** 0.5), 16_000]
+
+
+def test_a_quantile_in_an_empty_bin_is_its_middle() -> None:
+    """All of a shape is below its last bin, and nothing is beyond the quantile of 1."""
+    edges = log_edges(16_000, 4)
+    (found,) = drawn_times.quantiles(np.asarray([0.5, 0.5, 0.0, 0.0, 0.0]), edges, np.asarray([1.0])).tolist()
+    assert found == round((8_000 * 16_000) ** 0.5)
 
 
 def test_a_median_is_found_through_noise_in_many_bins() -> None:
@@ -239,16 +263,17 @@ def test_the_steps_of_a_pair_have_the_quantiles_of_its_shape() -> None:
             assert low <= value <= high
 
 
-class _HalfWords(NoiseSource):
-    """Every word is 2^63, which is one half of all words; nothing is shuffled."""
+class _EqualWords(NoiseSource):
+    """Every word is the same, such as 2^63, one half of all words; nothing is shuffled."""
 
-    __slots__ = ()
+    __slots__ = ("word",)
 
-    def __init__(self) -> None:
+    def __init__(self, word: int = 2**63) -> None:
         object.__setattr__(self, "generator", np.random.default_rng(1))
+        object.__setattr__(self, "word", word)
 
     def words(self, size: int) -> np.ndarray:
-        return np.full(size, 2**63, dtype=np.uint64)
+        return np.full(size, self.word, dtype=np.uint64)
 
     def permutation(self, size: int) -> np.ndarray:
         return np.arange(size, dtype=np.int64)
@@ -261,18 +286,40 @@ def test_a_word_is_a_place_within_a_part(count: int) -> None:
     released: Released = [((0, 1), count), ((1, 0), 1)]
     steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
     shape = np.arange(1.0, 22.0) / 231.0
-    found = drawn_times._durations(steps, np.asarray([shape, shape]), bounds.step_edges, _HalfWords())
+    found = drawn_times._durations(steps, np.asarray([shape, shape]), bounds.step_edges, _EqualWords())
     middles = (np.arange(count) + 0.5) / count
     assert found[:count].tolist() == drawn_times.quantiles(shape, bounds.step_edges, middles).tolist()
     assert found[count:].tolist() == drawn_times.quantiles(shape, bounds.step_edges, np.asarray([0.5])).tolist()
     cells = np.asarray([30.0, 10.0, 21.0])
-    assert drawn_times._drawn_cells(cells, 0.0, count, _HalfWords()).tolist() == [1] * count
-    assert drawn_times._drawn_cells(cells[::-1], 0.0, count, _HalfWords()).tolist() == [1] * count
+    assert drawn_times._drawn_cells(cells, 0.0, count, _EqualWords()).tolist() == [1] * count
+    assert drawn_times._drawn_cells(cells[::-1], 0.0, count, _EqualWords()).tolist() == [1] * count
     with_starts = PublicTimeBounds(DAY, (3 * DAY, 3 * DAY + 5 * WEEK))
     noisy = _noisy(released, with_starts, 2)
     noisy.weeks[2], noisy.hours[50] = 1.0, 1.0
-    starts = drawn_times._starts(noisy, count, with_starts, _HalfWords())
+    starts = drawn_times._starts(noisy, count, with_starts, _EqualWords())
     assert starts.tolist() == [3 * DAY + 2 * WEEK + 50 * HOUR + 2**63 % HOUR] * count
+
+
+def test_durations_and_ties_are_in_the_order_of_a_permutation() -> None:
+    """It is the reverse one here: the first step of a pair takes longest, and so does the first of equal cases."""
+    bounds = PublicTimeBounds(DAY)
+    released: Released = [((0, 1), 30), ((1, 0), 9)]
+    steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
+    shape = np.full(21, 1 / 21)
+    found = drawn_times._durations(steps, np.asarray([shape, shape]), bounds.step_edges, ScriptedNoise())
+    for durations in (found[:30], found[30:]):
+        assert (np.diff(durations) <= 0).all()
+        assert durations[0] > durations[-1]
+    wanted = drawn_times._target_throughput(np.full(8, 5_000), shape, bounds.step_edges, ScriptedNoise())
+    assert (np.diff(wanted) <= 0).all()
+    assert wanted[0] > wanted[-1]
+
+
+def test_the_largest_word_is_in_the_last_cell() -> None:
+    """Ten tenths add up to less than 1 in floats."""
+    tenths = np.ones(10)
+    assert np.cumsum(tenths / tenths.sum())[-1] <= 1 - 2.0**-53
+    assert drawn_times._drawn_cells(tenths, 0.0, 2, _EqualWords(2**64 - 1)).tolist() == [9, 9]
 
 
 def test_throughput_times_follow_their_histogram() -> None:
@@ -308,7 +355,9 @@ def test_an_exchange_keeps_the_durations_of_each_pair(released: Released, data: 
     duration = np.asarray(data.draw(st.lists(st.integers(0, 1000), min_size=size, max_size=size)), dtype=np.int64)
     cases = steps.n_cases
     wanted = np.asarray(data.draw(st.lists(st.integers(0, 4000), min_size=cases, max_size=cases)), dtype=np.int64)
+    drawn = duration.tolist()
     after = drawn_times._exchanged(steps, duration, wanted)
+    assert duration.tolist() == drawn, "the drawn ones are not overwritten"
     for row in range(len(pairs)):
         assert sorted(after[steps.pair == row]) == sorted(duration[steps.pair == row])
     before_distance = ((steps.sums(duration) - wanted) ** 2).sum()
@@ -317,10 +366,10 @@ def test_an_exchange_keeps_the_durations_of_each_pair(released: Released, data: 
 
 def test_durations_of_one_case_are_not_exchanged_among_themselves() -> None:
     """Groups hold one step of each case: the k-th one of its pair."""
-    released: Released = [((0, 0, 0, 1), 2), ((0, 0), 1)]
+    released: Released = [((0, 0, 0, 1), 2), ((0, 0), 1), ((0, 1), 1), ((1, 1), 1)]
     steps = drawn_times.ReleasedSteps.of(released, pairs_of(released, 2), 2)
-    groups = [sorted(steps.case[group].tolist()) for group in drawn_times._exchangeable(steps)]
-    assert sorted(groups) == [[0, 1], [0, 1], [0, 1, 2]]
+    groups = [sorted(steps.case[group].tolist()) for group in drawn_times._exchangeable(steps) if len(group) > 1]
+    assert sorted(groups) == [[0, 1], [0, 1, 2], [0, 1, 3]], "0 0 for the first and second time, and 0 1"
 
 
 def test_the_slowest_cases_take_what_the_steps_leave() -> None:
@@ -328,14 +377,14 @@ def test_the_slowest_cases_take_what_the_steps_leave() -> None:
     edges = log_edges(16_000, 4)
     shape = np.asarray([0.0, 0.5, 0.5, 0.0, 0.0])
     drawn = np.arange(1, 101, dtype=np.int64) * 80
-    wanted = drawn_times._wanted(drawn, shape, edges, simulated(1))
+    wanted = drawn_times._target_throughput(drawn, shape, edges, simulated(1))
     ranked = drawn_times.quantiles(shape, edges, (np.arange(100) + 0.5) / 100)
     assert wanted[:90].tolist() == ranked[:90].tolist(), "in the order of the drawn times"
     assert int(wanted.sum()) == pytest.approx(int(drawn.sum()), abs=10)
-    little = drawn_times._wanted(drawn // 80, shape, edges, simulated(1))
+    little = drawn_times._target_throughput(drawn // 80, shape, edges, simulated(1))
     assert little[:90].tolist() == ranked[:90].tolist()
     assert little[90:].min() >= ranked[90], "never below the .9 quantile"
-    assert drawn_times._wanted(drawn[:0], shape, edges, simulated(1)).tolist() == []
+    assert drawn_times._target_throughput(drawn[:0], shape, edges, simulated(1)).tolist() == []
 
 
 # facts
@@ -357,6 +406,16 @@ def test_facts_name_the_quantiles_and_the_pairs_that_are_too_noisy() -> None:
     assert low / 1000 <= seconds["median"] <= seconds["quantile_90"] <= high / 1000
     assert seconds["median"] == pytest.approx((low * high) ** 0.5 / 1000, rel=0.01)
     assert seconds["quantile_90"] == pytest.approx(low * (high / low) ** 0.9 / 1000, rel=0.01)
+
+
+@pytest.mark.parametrize(("steps", "unreadable"), [(200, []), (199, [["a", "b"]])])
+def test_a_pair_of_20_deviations_is_readable(steps: int, unreadable: list[list[str]]) -> None:
+    """Each step of a case of one step weighs one."""
+    bounds = PublicTimeBounds(DAY)
+    released: Released = [((0, 1), steps)]
+    noisy = _noisy(released, bounds, 2, noise=10.0)
+    facts = draw_times(noisy, released, "ab", bounds, 3 * UNIT, simulated(1)).facts
+    assert facts["unreadable"] == unreadable
 
 
 def test_the_weight_of_released_steps_is_that_of_the_histograms() -> None:
@@ -424,3 +483,23 @@ def test_an_empty_release_has_no_times() -> None:
     assert timed.rows == []
     assert timed.facts["unreadable"] == []
     assert set(timed.facts["throughput_seconds"]) == {"median", "quantile_90"}
+
+
+def test_each_variant_has_its_own_cases_and_steps() -> None:
+    """Also after cases without events, which have a start and no step."""
+    released: Released = [((0, 1), 2), ((), 2), ((1,), 1), ((0, 1, 0), 1)]
+    starts, duration = np.asarray([10, 20, 30, 40, 50, 60]), np.asarray([1, 2, 3, 4])
+    rows = drawn_times._rows(released, starts, duration)
+    assert [each.tolist() for each in rows] == [
+        [[10 * MS, 11 * MS], [20 * MS, 22 * MS]],
+        [[], []],
+        [[50 * MS]],
+        [[60 * MS, 63 * MS, 67 * MS]],
+    ]
+
+
+def test_stated_quantiles_are_in_whole_seconds() -> None:
+    """The middle of a bin between 3 and 27 hours is 9 hours."""
+    edges = np.asarray([0, 3 * HOUR, 27 * HOUR])
+    assert drawn_times._seconds(np.asarray([0.0, 1.0]), edges, 0.5) == 9 * 3_600
+    assert drawn_times._seconds(np.asarray([1.0, 0.0]), edges, 0.5) == 0

@@ -136,8 +136,6 @@ def pair_shapes(noisy: NoisyTimes, weighted: Floats, n_labels: int) -> Floats:
     """Return the shape of the durations of each pair, float64[P, bins]; each row adds up to 1."""
     n_pairs, n_bins = noisy.steps.shape
     shapes = np.zeros((n_pairs, n_bins))
-    if not n_pairs:
-        return shapes
     equal = np.full(n_bins, 1.0 / n_bins)
     overall = _shape_of_sum(noisy, weighted, np.arange(n_pairs), equal)
     target = noisy.pairs % n_labels
@@ -193,9 +191,8 @@ def consistent(cells: Floats, otherwise: Floats) -> Floats:
     monotone = np.maximum(monotone, 0.0)
     if monotone[-1] <= 0.0:
         return otherwise
-    steps = np.diff(monotone, prepend=0.0)[1:]
-    steps[0] += monotone[0]
-    return np.asarray(steps / monotone[-1], dtype=np.float64)
+    # The first sum is 0, or the mean of a block that begins with 0 and is not above it.
+    return np.asarray(np.diff(monotone) / monotone[-1], dtype=np.float64)
 
 
 def throughput_shape(noisy: NoisyTimes, drawn: Ints, edges: Ints) -> Floats:
@@ -209,7 +206,8 @@ def throughput_shape(noisy: NoisyTimes, drawn: Ints, edges: Ints) -> Floats:
 def quantiles(shape_of_times: Floats, edges: Ints, at: Floats) -> Ints:
     """Return quantiles of a shape in milliseconds, int64[n]; times within a bin have equal ratios.
 
-    Everything in the bin below a second is 0: most such steps are of one moment.
+    Everything in the bin below a second is 0: most such steps are of one moment. A quantile in an empty bin is its
+    middle.
     """
     upper = np.cumsum(shape_of_times)
     place = np.minimum(np.searchsorted(upper, at, side="right"), len(upper) - 1)
@@ -293,7 +291,7 @@ def _durations(steps: ReleasedSteps, shapes: Floats, edges: Ints, draw: NoiseSou
         # A random order of the n-ths, and a random place within each.
         n_steps = end - begin
         within = (draw.words(n_steps) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        at = (draw.permutation(n_steps) + within) / max(n_steps, 1)
+        at = (draw.permutation(n_steps) + within) / n_steps
         duration[by_pair[begin:end]] = quantiles(shapes[row], edges, at)
     return duration
 
@@ -307,7 +305,7 @@ def _target_throughput(drawn: Ints, throughput: Floats, edges: Ints, draw: Noise
     n_cases = len(drawn)
     by_throughput = draw.permutation(n_cases)  # ties at random
     by_throughput = by_throughput[np.argsort(drawn[by_throughput], kind="stable")]
-    ranked = quantiles(throughput, edges, (np.arange(n_cases) + 0.5) / max(n_cases, 1)).astype(np.float64)
+    ranked = quantiles(throughput, edges, (np.arange(n_cases) + 0.5) / n_cases).astype(np.float64)
     slowest = ranked[n_cases * 9 // 10 :]
     if slowest.sum() > 0:
         difference = float(drawn.sum()) - ranked.sum()

@@ -402,7 +402,7 @@ def consistent_steps(
     margin = NormalDist().inv_cdf((1 + COVERAGE) / 2) * np.hypot(deviation * stretch, missing_deviation)
     middle = level.cells / contexts.UNIT * stretch
     low = np.floor(np.maximum(middle - margin, 0.0)).astype(np.int64)
-    high = np.ceil(np.maximum(middle + margin, 0.0)).astype(np.int64)
+    high = np.ceil(middle + margin).astype(np.int64)
     whole_numbers = np.rint(counts).astype(np.int64)
     return StepCounts(
         alphabet,
@@ -429,8 +429,6 @@ def _fitted_traces(
     drawn = contexts.Model.of([first], n_labels).sample(design.sample, design.max_length, draw)
     weights = contexts.step_weights(list(drawn), n_labels, design.case_weight)
     near = Spread.like_drawn(drawn, contexts.cases(first, drawn, n_labels, weights), draw)
-    if not near.traces or not near.cases.sum():
-        return [], np.zeros(0, dtype=np.int64)
     steps = follows(near, level, n_labels, design.case_weight)
     numbers = fitted(near.cases, [steps, _number_of_cases(near, cases, deviation_of_cases)])
     whole_numbers = near.whole_cases(numbers, draw)

@@ -142,28 +142,58 @@ def test_parameters_that_are_not_given_are_those_of_a_log() -> None:
     assert map_design() == Design(order=1, case_weight=3, shares=usual_shares(labels=True))
 
 
-def test_an_interval_is_stretched_by_what_the_level_lacks() -> None:
-    """400 cases of one trace with a B of 1: each of the four steps weighs a half, so the noise counts twice, and half
+@pytest.mark.parametrize(("epsilon", "cases"), [("1", 400), ("100", 2)])
+def test_an_interval_is_stretched_by_what_the_level_lacks(epsilon: str, cases: int) -> None:
+    """Cases of one trace with a B of 1: each of the four steps weighs a half, so the noise counts twice, and half
     of what the level lacks is added. Other pairs have the noise alone. 1.959964 is the normal quantile of .975."""
-    terms, design = Terms.of("1", "1e-4"), map_design(activities=NAMES, case_weight=1, sample=50)
+    terms, design = Terms.of(epsilon, "1e-4"), map_design(activities=NAMES, case_weight=1, sample=50)
     budget = StageBudget.of(terms, design)
-    table = VariantCounts.of(EventLog.from_traces([("abc", None)] * 400), NAMES)
+    table = VariantCounts.of(EventLog.from_traces([("abc", None)] * cases), NAMES)
     level = process_map.measure_steps(table, budget, terms, design, EqualNoise(0))
     cases_deviation = process_map.cases_deviation(budget, terms)
     steps = process_map.consistent_steps(
-        level, NoisyNumber(400, 390, 410), cases_deviation, NAMES, design, simulated(1)
+        level, NoisyNumber(cases, cases, cases), cases_deviation, NAMES, design, simulated(1)
     )
     ((trace, number),) = steps.traces.items()
-    assert (trace, abs(number - 400) <= 2) == ((0, 1, 2), True)
+    assert (trace, abs(number - cases) <= 2) == ((0, 1, 2), True)
     deviation = 1 / math.sqrt(2 * float(budget.rho("model")))
     assert steps.deviation == pytest.approx(deviation)
     margin = 1.959964 * math.hypot(2 * deviation, number / 4)
     for before, after in ((3, 0), (0, 1), (1, 2), (2, 3)):
         assert steps.counts[before, after] == number
-        assert steps.low[before, after] == math.floor(400 - margin)
-        assert steps.high[before, after] == math.ceil(400 + margin)
+        assert steps.low[before, after] == min(math.floor(max(cases - margin, 0)), number)
+        assert steps.high[before, after] == math.ceil(cases + margin)
     assert steps.counts[1, 0] == steps.low[1, 0] == 0
     assert steps.high[1, 0] == math.ceil(1.959964 * deviation)
+
+
+@pytest.mark.parametrize("number", [5, 9_000])
+def test_an_interval_holds_its_count_though_it_is_far_from_the_cell(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fit of all cells may be outside of the interval of one: 400 cases in the cells, and other ones fitted."""
+    terms, design = Terms.of("1", "1e-4"), map_design(activities=NAMES, case_weight=1, sample=50)
+    budget = StageBudget.of(terms, design)
+    table = VariantCounts.of(EventLog.from_traces([("abc", None)] * 400), NAMES)
+    level = process_map.measure_steps(table, budget, terms, design, EqualNoise(0))
+    monkeypatch.setattr(process_map, "MISSING_DEVIATION", 0.0)
+    monkeypatch.setattr(process_map, "_fitted_traces", lambda *_: ([(0, 1, 2)], np.asarray([number])))
+    steps = process_map.consistent_steps(level, NoisyNumber(400, 400, 400), 30.0, NAMES, design, simulated(1))
+    for place in ((3, 0), (0, 1), (1, 2), (2, 3)):
+        assert steps.counts[place] == number
+        assert steps.low[place] <= number <= steps.high[place]
+
+
+def test_an_interval_below_zero_is_zero() -> None:
+    """Of a pair whose noisy count is ten deviations below 0."""
+    terms, design = Terms.of("1", "1e-4"), map_design(activities=NAMES)
+    budget = StageBudget.of(terms, design)
+    table = VariantCounts.of(EventLog.from_traces([("abc", None)]), NAMES)
+    deviation = 3 * contexts.UNIT / math.sqrt(2 * float(budget.rho("model")))
+    level = process_map.measure_steps(table, budget, terms, design, EqualNoise(round(-10 * deviation)))
+    steps = process_map.consistent_steps(level, NoisyNumber(1, 0, 9), 1.0, NAMES, design, simulated(1))
+    assert not steps.low.any()
+    assert not steps.high.any()
 
 
 def test_the_number_of_cases_is_a_cell_of_every_trace() -> None:
@@ -178,12 +208,12 @@ def test_the_number_of_cases_is_a_cell_of_every_trace() -> None:
     assert process_map.cases_deviation(budget, terms) == pytest.approx(math.sqrt(2) * scale)
 
 
-@pytest.mark.parametrize("weight", [4_000.0, 100.0, 2.0, 0.0])
-def test_the_interval_of_a_median_is_that_of_the_share_below_it(weight: float) -> None:
-    """Of 21 equal bins with noise of deviation 5 each: a share of a half has the deviation 5 sqrt(21 / 4) / weight."""
+@pytest.mark.parametrize(("weight", "noise"), [(4_000.0, 5.0), (100.0, 5.0), (0.9, 0.05), (2.0, 5.0), (0.0, 5.0)])
+def test_the_interval_of_a_median_is_that_of_the_share_below_it(weight: float, noise: float) -> None:
+    """Of 21 equal bins with noise of deviation s each: a share of a half has the deviation s sqrt(21 / 4) / weight."""
     shape = np.full(21, 1 / 21)
-    margin = min(1.959964 * 5.0 * math.sqrt(21 / 4) / weight, 0.5) if weight else 0.5
-    found = process_map._median(shape, weight, 5.0, BOUNDS, is_readable=False)
+    margin = min(1.959964 * noise * math.sqrt(21 / 4) / weight, 0.5) if weight else 0.5
+    found = process_map._median(shape, weight, noise, BOUNDS, is_readable=False)
     at = np.asarray([0.5, 0.5 - margin, 0.5 + margin])
     expected = drawn_times.quantiles(shape, BOUNDS.step_edges, at)
     assert [found.median, found.low, found.high] == pytest.approx(expected.tolist(), rel=1e-4)

@@ -3,6 +3,11 @@
 Run `python -m benchmarks.fold --json`; the log is bpic2012 of the log folder, else the bundled sample.
 Rules: `new_cases` with events_per_case (S1) and completion on (DESIGN section 7). In `counting`, each completion
 counts: for `completed_cases`, and for events_per_case alone.
+
+`--lag SECONDS --rate EVENTS` measures another thing: how late records of 500 events are folded that come at this rate,
+alone, and while a second thread builds and audits releases of the same log, as in the daemon. The builds are replays
+with the default publication, one after the other, so the thread never rests. The folder of compiled kernels is
+warmed before.
 """
 
 from __future__ import annotations
@@ -12,6 +17,8 @@ import gc
 import hashlib
 import json
 import os
+import statistics
+import threading
 import time
 import tracemalloc
 from pathlib import Path
@@ -36,7 +43,12 @@ def main() -> None:
     parser.add_argument("--log", type=Path, default=None)
     parser.add_argument("--batch", type=int, default=2000, help="rows a record (the limit of 512 KiB is about 4000)")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--lag", type=float, default=None, metavar="SECONDS", help="measure the lag during builds")
+    parser.add_argument("--rate", type=int, default=20_000, help="events a second of --lag")
     arguments = parser.parse_args()
+    if arguments.lag is not None:
+        print(json.dumps(lag(arguments.log or default_log(), arguments.rate, arguments.lag), indent=2))
+        return
     print(json.dumps(measure(arguments.log or default_log(), arguments.batch, arguments.rounds), indent=2))
 
 
@@ -80,6 +92,74 @@ def measure(path: Path, batch: int, rounds: int) -> dict[str, Any]:
         "bytes_per_event_after_192_a_case": round((n_bytes - 192 * cases) / events, 1),
         "bytes_per_event_in_all": round(n_bytes / events, 1),
     }
+
+
+RECORD_EVENTS = 500
+"""Events of a delta record of ingest."""
+
+
+def lag(path: Path, rate: int, seconds: float) -> dict[str, Any]:
+    """Return how late records are folded, alone and during builds, and the load of the machine at the begin."""
+    log = read_log(path)
+    blobs = [
+        (position, msgspec.json.encode(record))
+        for position, record in records_from_log(log, batch=RECORD_EVENTS, pseudonym=name)
+    ]
+    replay(path)  # compiles what no earlier process compiled
+    alone = lag_of(blobs, rate, seconds)
+    ended, n_builds = threading.Event(), 0
+
+    def build() -> None:
+        nonlocal n_builds
+        while not ended.is_set():
+            replay(path)
+            n_builds += 1
+
+    building = threading.Thread(target=build)
+    building.start()
+    during = lag_of(blobs, rate, seconds)
+    ended.set()
+    building.join()
+    return {
+        "log": path.name,
+        "rate": rate,
+        "seconds": seconds,
+        "load": os.getloadavg()[0],
+        "alone": alone,
+        "during_builds": {**during, "replays": n_builds},
+    }
+
+
+def lag_of(blobs: list[tuple[int, bytes]], rate: int, seconds: float) -> dict[str, float]:
+    """Fold records that come at `rate` events a second; return the seconds from their moment to the end of their fold.
+
+    The log begins anew, with an empty state, when it is through.
+    """
+    rules, decoder = _rules({"manual": True}), msgspec.json.Decoder(Delta)
+    fold, place, lags = Fold(rules), 0, list[float]()
+    begin, used = time.monotonic(), time.thread_time()
+    for number in range(int(rate * seconds / RECORD_EVENTS)):
+        moment = begin + number * RECORD_EVENTS / rate
+        time.sleep(max(0.0, moment - time.monotonic()))
+        if place == len(blobs):
+            fold, place = Fold(rules), 0
+        position, blob = blobs[place]
+        list(fold.apply(position, decoder.decode(blob)))
+        place += 1
+        lags.append(time.monotonic() - moment)
+    return {
+        "events_per_cpu_second": round(len(lags) * RECORD_EVENTS / (time.thread_time() - used)),
+        "median": round(statistics.median(lags), 4),
+        "p99": round(sorted(lags)[len(lags) * 99 // 100], 4),
+        "max": round(max(lags), 4),
+    }
+
+
+def replay(path: Path) -> None:
+    """Build and audit the releases of a log with the default publication."""
+    import veilstream
+
+    veilstream.replay(path)
 
 
 def name(case: str) -> str:

@@ -138,8 +138,11 @@ def cache_folder() -> Path | None:
 
 
 def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """`numba.njit(cache=True)`, or without a cache where numba finds no folder for one."""
-    return _plain(function) if _is_plain(function) else _compiled(function)
+    """Compile with `numba.njit(cache=True)`, or without a cache where numba finds no folder for one.
+
+    A call releases the interpreter: other threads go on, such as the fold of a daemon while a release is audited.
+    """
+    return _plain(function) if _is_plain(function) else _compiled(function, nogil=True)
 
 
 def part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

@@ -138,6 +138,9 @@ def _print(status: Status, now: float, age: float, standstill_reason: str | None
         for name, release in status["releases"].items():
             table.add_row(name, *_release_cells(release, now))
         console.print(table)
+    building = status.get("building")
+    if building:
+        console.print(f"building: cut {building['cut']}, since {building['seconds']:.0f} s")
     if status.get("paused"):
         console.print(f"paused: {', '.join(status['paused'])}")
     for held_release in status.get("held", ()):

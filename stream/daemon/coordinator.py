@@ -1,9 +1,10 @@
 """Faust application 2: from ordered deltas to releases. One member is active, all others are standbys.
 
 The consumer group assigns the single partition of the delta topic to one member, which becomes the active coordinator.
-Faust delivers the records to it. `ActiveCoordinator` holds the state and does the durable steps in a separate thread,
-so that a long build never delays the heartbeats. Offsets are acknowledged up to the previous checkpoint, not the last
-one: if the last checkpoint is damaged, the records behind the previous one are still delivered again.
+Faust delivers the records to it. `ActiveCoordinator` holds the state and does the durable steps in two threads: one
+folds, the other builds. So a long build delays neither the heartbeats nor the fold. Offsets are acknowledged up to the
+previous checkpoint, not the last one: if the last checkpoint is damaged, the records behind the previous one are still
+delivered again.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from stream.daemon.faust_app import App, CrashingSupervisor, application, offer_
 from stream.daemon.faust_consumer import TP, SeekingTransport, leader_epoch
 from stream.daemon.health import STUCK_SECONDS, ProgressCheck, faulty_state, patience
 from stream.daemon.state_machine import ActiveCoordinator, CoordinatorContext
-from stream.daemon.status import Status, StatusFile
+from stream.daemon.status import BuildStatus, Status, StatusFile
 from stream.daemon.status_topic import StatusTopic
 from stream.daemon.unreadable import unreadable_partitions
 from stream.ledger.folder import FolderLockedError
@@ -69,6 +71,8 @@ class Coordinator:
         self._step_started = 0.0
         # Time of the last record by the broker's clock, for the metric of the lag.
         self._last_record_at = 0.0
+        # The cut whose build was logged as slow.
+        self._logged_slow_cut = ""
         # Whether a check of a silent delta topic is queued already.
         self._check_queued = False
         # Events that are folded and not acknowledged yet, in order of their offsets.
@@ -140,8 +144,10 @@ class Coordinator:
         first_offset = records[0][0]
         engine.catch_up(first_offset, self._stopping.is_set)
         engine.apply(records, self._stopping.is_set)
-        # Ticks arrive with every heartbeat, so no release is published later than a heartbeat after its time.
-        engine.service.publish_due()
+        # Ticks arrive with every heartbeat, so no release is published later than a heartbeat after its time, or after
+        # the end of a build: until then the build uses the ledger.
+        if not engine.fold.awaits_decision:
+            engine.service.publish_due()
         self._update_state(engine)
         self.status.write(engine.snapshot, self.state)
         if self.host.watch is not None:
@@ -182,21 +188,39 @@ class Coordinator:
             # Measured here and not by the caller, since the step may have waited for the one before it.
             self._step_started = time.monotonic()
             try:
-                step(*arguments)
-            except OSError as error:
-                # A full disk is an expected end in one line; Faust logs every other error with its stack.
-                raise shortage(error) or error from error
-            except sqlite3.Error as error:
-                raise unreadable(OperatorLayout(self.host.output).ledger, error) from error
+                with self._explained_errors():
+                    step(*arguments)
             finally:
                 self._step_started = 0.0
 
         await asyncio.get_running_loop().run_in_executor(self._thread, timed)
 
-    def _busy_seconds(self) -> float:
+    @contextmanager
+    def _explained_errors(self) -> Iterator[None]:
+        """Replace errors of the disk and of the ledger by what an operator can do."""
+        try:
+            yield
+        except OSError as error:
+            # A full disk is an expected end in one line; Faust logs every other error with its stack.
+            raise shortage(error) or error from error
+        except sqlite3.Error as error:
+            raise unreadable(OperatorLayout(self.host.output).ledger, error) from error
+
+    def _step_seconds(self) -> float:
         """Return the seconds that the current step has taken; 0 between two steps."""
         started = self._step_started  # read once: the other thread may reset it
         return time.monotonic() - started if started else 0.0
+
+    @property
+    def _building(self) -> BuildStatus | None:
+        engine = self.engine
+        return None if engine is None else engine.building
+
+    def _busy_seconds(self) -> float:
+        """Return the seconds that the current step, or the build beside it, has taken; 0 if there is neither."""
+        building = self._building
+        build_seconds = 0.0 if building is None else building["seconds"]
+        return max(self._step_seconds(), build_seconds)
 
     def heartbeat(self) -> None:
         """Report progress, update the status file and check a silent delta topic.
@@ -211,16 +235,32 @@ class Coordinator:
             self.host.watch.metrics.unreadable(len(unreadable_partitions.partitions))
         if self.engine is None:
             return
-        self.status.alive(self.state, round(busy, 3))
-        if not busy and not self._check_queued and not self.app.rebalancing:
+        building = self._building
+        self._log_slow_build(building)
+        self.status.alive(self.state, round(busy, 3), building)
+        if not self._step_seconds() and not self._check_queued and not self.app.rebalancing:
             self._check_queued = True
             self.app.add_future(self._run(self._check_silent_delta))
 
+    def _log_slow_build(self, building: BuildStatus | None) -> None:
+        """Log once that a build takes longer than anything else may take without progress."""
+        if building is None or building["cut"] == self._logged_slow_cut or building["seconds"] < self.check.seconds:
+            return
+        self._logged_slow_cut = building["cut"]
+        log.warning(
+            "cut %s: its build has taken %.0f s; records are folded meanwhile, and acknowledged after its end; after "
+            "%.0f s this process counts as stuck and ends",
+            *(building["cut"], building["seconds"], STUCK_SECONDS),
+        )
+
     def _check_silent_delta(self) -> None:
-        """Check the delta topic while no records arrive: it may have been deleted or replaced."""
+        """Check the delta topic while no records arrive: it may have been deleted or replaced.
+
+        A build that has ended is taken here too.
+        """
         try:
-            if self.engine is not None:
-                self._confirm_delta(self.engine, compare_end=True)
+            if self.engine is not None and self._confirm_delta(self.engine, compare_end=True):
+                self.engine.save_decided()
         finally:
             self._check_queued = False
 
@@ -289,7 +329,8 @@ class Coordinator:
             return
         try:
             if self.state in ("active", "gap"):
-                engine.save_last()
+                with self._explained_errors():
+                    engine.save_last()
             self.status.alive("stopped", 0.0)
         finally:
             self.status_topic.close()

@@ -1,11 +1,15 @@
 """The coordinator's state and its durable steps, without Faust: records in, decisions and checkpoints out.
 
-One thread does these steps in this order:
+The steps, in this order:
 
 1. Fold a record.
-2. Decide each cut of that record, durably.
-3. Write a checkpoint, but only between two records.
+2. Decide each cut of that record, durably. A second thread does this (`decide`), and the first one folds further
+   records meanwhile; the next cut, a command or a configuration waits.
+3. Write a checkpoint, but only between two records, and when all cuts so far are decided.
 4. Allow the offsets that the checkpoint before the last one covers to be acknowledged.
+
+The second thread gets the log of the cut, which shares nothing with the state, and alone uses the ledger, the pipelines
+and the producer until its decision is taken. The fold knows when that is (`Fold.awaits_decision`).
 
 The loop itself is `stream.run.runner`; `ActiveCoordinator` is its host.
 """
@@ -15,10 +19,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import msgspec
 
@@ -35,6 +40,7 @@ from stream.daemon.publisher import Announcer
 from stream.daemon.status import (
     Alarms,
     BudgetStatus,
+    BuildStatus,
     CoordinatorSnapshot,
     HeldStatus,
     ReleaseStatus,
@@ -48,6 +54,7 @@ from stream.fold.records import Command, Config, Cut, Tick
 from stream.fold.rules import FoldRules, SourcePartition
 from stream.fold.state import digest
 from stream.ledger.checkpoints import SavedState
+from stream.release.contract import Attempt
 from stream.release.erasure import apply_tombstones, erase, tombstones
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.pipeline import Pipeline
@@ -109,6 +116,21 @@ class CoordinatorContext:
     spans: ReleaseSpans | None = None
 
 
+class RunningBuild(NamedTuple):
+    """A build: its cut, when it began by the monotonic clock, and whether its decision releases the cut."""
+
+    cut: Cut
+    started: float
+    decision: Future[bool]
+
+
+class LedgerFacts(NamedTuple):
+    """What the status shows of the ledger. The triggers of the next releases are added when it is shown."""
+
+    held: list[HeldStatus]
+    releases: dict[str, ReleaseStatus]
+
+
 class ActiveCoordinator:
     """The coordinator that folds and releases. At most one per process name can append to the ledger.
 
@@ -148,6 +170,10 @@ class ActiveCoordinator:
             self.delta = DeltaTopic(host.settings.process.name, host.source, self.ledger)
             opened.callback(self.delta.close)
             self.runner, has_recorded_rules = self._open_runner()
+            # One thread: cuts are decided one after the other. Closing waits for it before the ledger is closed.
+            self._builder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="build")
+            opened.callback(self._builder.shutdown)
+            self._build: RunningBuild | None = None
             oldest = host.source.delta_retention * FULL_SAVE_SHARE
             self._keeper = StateKeeper(self.service.checkpoints, oldest, self.service.archive)
             self.covered = self.saved = -1
@@ -159,6 +185,8 @@ class ActiveCoordinator:
             self._budgets: dict[str, tuple[int, BudgetStatus]] = {}
             # Whether the current record erased cases: then no checkpoint on disk may keep an older state.
             self._must_overwrite_checkpoints = False
+            # As they were before the present build, or at the last status.
+            self._ledger_facts = LedgerFacts([], {})
             self._record_configuration(has_recorded_rules=has_recorded_rules)
             self._opened = opened.pop_all()
 
@@ -247,13 +275,9 @@ class ActiveCoordinator:
 
     @property
     def snapshot(self) -> CoordinatorSnapshot:
-        """The facts that the status file shows."""
-        held: list[HeldStatus] = []
-        for name, pipeline in self.service.pipelines.items():
-            account = pipeline.account
-            for number in account.held:
-                held_at = account.seals[number].body.held_at or 0
-                held.append({"publication": name, "number": number, "since": held_at / SECOND})
+        """The facts that the status file shows. During a build, those of the ledger are the ones before it."""
+        if not self.fold.awaits_decision:
+            self._ledger_facts = self._read_ledger_facts()
         newest = self.service.checkpoints.newest()
         return CoordinatorSnapshot(
             self.fold,
@@ -261,27 +285,49 @@ class ActiveCoordinator:
             self.saved,
             self.delta.anchor,
             self.delta.lost,
-            held,
+            self._ledger_facts.held,
             saved_at=None if newest is None else newest.saved,
             releases=self._release_status(),
+            building=self.building,
         )
+
+    @property
+    def building(self) -> BuildStatus | None:
+        """The build that runs beside the fold; None if there is none, or its decision has come."""
+        build = self._build  # read once: the timer of the event loop asks too
+        if build is None or build.decision.done():
+            return None
+        seconds = round(time.monotonic() - build.started, 3)
+        return {"publication": build.cut.publication, "cut": build.cut.id, "seconds": seconds}
+
+    def _read_ledger_facts(self) -> LedgerFacts:
+        """Return held releases, and last release and budget of each publication."""
+        held: list[HeldStatus] = []
+        releases: dict[str, ReleaseStatus] = {}
+        for name, pipeline in self.service.pipelines.items():
+            account = pipeline.account
+            for number in account.held:
+                held_at = account.seals[number].body.held_at or 0
+                held.append({"publication": name, "number": number, "since": held_at / SECOND})
+            last, last_at = self._last_release(pipeline)
+            releases[name] = {
+                "last": last,
+                "last_at": last_at,
+                "next": [],
+                "withheld_streak": account.streak,
+                "budget": self._budget(pipeline),
+            }
+        return LedgerFacts(held, releases)
 
     def _release_status(self) -> dict[str, ReleaseStatus]:
         """Return last and next release, and budget, of each publication that is configured and folded."""
         rules = {rule.name: rule for rule in self.fold.rules.publications}
         described: dict[str, ReleaseStatus] = {}
-        for name, pipeline in self.service.pipelines.items():
+        for name, facts in self._ledger_facts.releases.items():
             counters = self.fold.publications.get(name)
             if counters is None or name not in rules:
                 continue  # a new publication, whose rules are on their way through the delta topic
-            last, last_at = self._last_release(pipeline)
-            described[name] = {
-                "last": last,
-                "last_at": last_at,
-                "next": next_triggers(rules[name], counters),
-                "withheld_streak": pipeline.account.streak,
-                "budget": self._budget(pipeline),
-            }
+            described[name] = {**facts, "next": next_triggers(rules[name], counters)}
         return described
 
     def _budget(self, pipeline: Pipeline) -> BudgetStatus | None:
@@ -349,7 +395,18 @@ class ActiveCoordinator:
         if stopped():
             return  # nothing was read yet, and `records` may begin with a long read of missing ones
         self.runner.run(DeltaRecords(records, self.delta.anchor, self.service.readable), stopped)
-        if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS and self.position > self.saved:
+        self.save_decided()
+        is_due = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS and self.position > self.saved
+        if is_due and not self.fold.awaits_decision:
+            self.save()
+
+    def save_decided(self) -> None:
+        """Take the decision of a build that has ended, and save the state.
+
+        Called between records, and while none arrive: the end of a build brings no record. The error of a build that
+        failed is raised.
+        """
+        if self.runner.settle():
             self.save()
 
     def before(self, arrival: Arrival) -> None:
@@ -409,27 +466,41 @@ class ActiveCoordinator:
             )
 
     def decide(self, cut: Cut) -> None:
-        """Decide a cut durably, and log the decision. Each log line until then names publication, cut and release."""
+        """Take the log of a cut, and let the other thread decide the cut while the fold goes on."""
         with log_fields(publication=cut.publication, cut=cut.id):
-            self._decide(cut)
+            if cut.publication not in self.service.pipelines:
+                log.warning("cut %s: the configuration has no such publication any more; nothing is released", cut.id)
+                self.fold.decided(cut, released=False)
+                return
+            attempt = self.service.attempt(self.fold, cut)
+        self._ledger_facts = self._read_ledger_facts()
+        decision = self._builder.submit(self._decide, cut, attempt)
+        self._build = RunningBuild(cut, time.monotonic(), decision)
+        self.fold.defer(cut, decision)
 
-    def _decide(self, cut: Cut) -> None:
-        if cut.publication not in self.service.pipelines:
-            log.warning("cut %s: the configuration has no such publication any more; nothing is released", cut.id)
-            self.fold.decided(cut, released=False)
-            return
+    def _decide(self, cut: Cut, attempt: Attempt) -> bool:
+        """Decide an attempt durably, and return whether it was released.
+
+        Each log line until then names publication, cut and release.
+        """
+        with log_fields(publication=cut.publication, cut=cut.id):
+            return self._log_decision(cut, attempt)
+
+    def _log_decision(self, cut: Cut, attempt: Attempt) -> bool:
         started = time.monotonic()
         pipeline = self.service.pipelines[cut.publication]
         earlier_decision = pipeline.decided(cut.id)
         if earlier_decision is None:
             # The number that the attempt gets, unless another coordinator seals it first.
             add_log_fields(release=pipeline.account.last_number + 1)
-        decision = self.service.decide(self.fold, cut)
+        decision = self.service.decide_attempt(cut.publication, attempt)
+        # Late events are counted since the last release. A held one may never become a release.
+        released = decision.status == "sealed"
         if self.host.spans is not None:
             self.host.spans.decided()
         if earlier_decision is not None:  # the record is folded again after a crash: nothing new was released
             log.info("cut %s: was decided before (%s)", cut.id, decision.status)
-            return
+            return released
         if decision.status in ("sealed", "held"):
             release = f" as release {decision.sequence}"
             add_log_fields(release=decision.sequence)
@@ -447,13 +518,18 @@ class ActiveCoordinator:
                 cut.publication,
                 decision.sequence,
             )
+        return released
 
     def settled(self) -> None:
         """Send late events to the dlq, if a publication is configured so.
 
-        This happens before the position moves on. After a crash the record is folded again and its letters are sent
-        again, so none is lost.
+        This happens before the state is saved. After a crash the record is folded again and its letters are sent again,
+        so none is lost. During a build they wait: the build uses the producer.
         """
+        if self._must_overwrite_checkpoints:
+            self.fold.take_decision()  # the states without the erased cases are saved behind this record
+        if self.fold.awaits_decision:
+            return
         if not self.fold.dead_letters:
             return
         name = topic(self.host.settings.process.name, "dlq")
@@ -512,7 +588,8 @@ class ActiveCoordinator:
             self.host.watch.metrics.checkpoint_took(seconds)
 
     def save_last(self) -> None:
-        """Write a last checkpoint, if the state changed and is between two records."""
+        """Wait for the build that runs, and write a last checkpoint if the state changed and is between two records."""
+        self.runner.settle(wait=True)
         if self.position > self.saved and self.runner.between_records:
             self.save(mirror=True)
 
@@ -523,7 +600,7 @@ class ActiveCoordinator:
         return self.delta.anchor.offset(self.covered)
 
     def close(self) -> None:
-        """Release ledger, folder and connections."""
+        """Wait for the build that runs, and release ledger, folder and connections."""
         self._opened.close()
 
 

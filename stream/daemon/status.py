@@ -116,6 +116,8 @@ class CoordinatorSnapshot:
         When the state was last saved, seconds since 1970; None if it never was.
     releases
         Last and next release, and budget, of each publication.
+    building
+        The build that runs beside the fold.
     """
 
     fold: Fold
@@ -126,6 +128,7 @@ class CoordinatorSnapshot:
     held: Sequence[HeldStatus] = ()
     saved_at: float | None = None
     releases: Mapping[str, ReleaseStatus] = field(default_factory=dict)
+    building: BuildStatus | None = None
 
 
 HEARTBEAT = 5.0
@@ -211,6 +214,14 @@ class ReleaseStatus(TypedDict):
     budget: BudgetStatus | None
 
 
+class BuildStatus(TypedDict):
+    """A build that runs while records are folded, and how long it has taken so far."""
+
+    publication: str
+    cut: str
+    seconds: float
+
+
 class LagStatus(TypedDict):
     """Records that wait: of each source partition (`topic/number`), in the delta topic, and dead letters that are kept.
 
@@ -226,7 +237,9 @@ class Status(TypedDict, total=False):
     """The content of status.json and of the status topic.
 
     Files of earlier programs lack `host`, `delta`, `key`, `heartbeat`, `moved`, `busy_seconds`, `held`, `paused`,
-    `unreadable`, `broker_contact`, `process`, `checkpoint_at`, `releases` and `lag`.
+    `unreadable`, `broker_contact`, `process`, `checkpoint_at`, `releases`, `lag` and `building`.
+
+    `busy_seconds` is the duration of the current step of the fold, or of the build that runs beside it.
     """
 
     state: str
@@ -251,6 +264,7 @@ class Status(TypedDict, total=False):
     checkpoint_at: float | None
     releases: dict[str, ReleaseStatus]
     lag: LagStatus
+    building: BuildStatus | None
 
 
 class StatusFile:
@@ -273,12 +287,18 @@ class StatusFile:
 
     def write(self, snapshot: CoordinatorSnapshot, state: str) -> None:
         """Write the whole status, after records were folded."""
-        self._put({**status(snapshot, state), "heartbeat": self._heartbeat, "moved": time.time(), "busy_seconds": 0.0})
+        busy_seconds = 0.0 if snapshot.building is None else snapshot.building["seconds"]
+        times: Status = {"heartbeat": self._heartbeat, "moved": time.time(), "busy_seconds": busy_seconds}
+        self._put({**status(snapshot, state), **times})
 
-    def alive(self, state: str, busy_seconds: float) -> None:
-        """Update only the time and the state. Does nothing before the first `write`: a standby writes no status."""
+    def alive(self, state: str, busy_seconds: float, building: BuildStatus | None = None) -> None:
+        """Update only the time, the state and what is done now.
+
+        Does nothing before the first `write`: a standby writes no status.
+        """
         if self._written_status:
-            self._put({**self._written_status, "state": state, "busy_seconds": busy_seconds, "at": time.time()})
+            now: Status = {"state": state, "busy_seconds": busy_seconds, "building": building, "at": time.time()}
+            self._put({**self._written_status, **now})
 
     def _put(self, status: Status) -> None:
         status["unreadable"] = unreadable_partitions.places
@@ -385,6 +405,7 @@ def status(snapshot: CoordinatorSnapshot, state: str) -> Status:
         "held": list(snapshot.held),
         "checkpoint_at": snapshot.saved_at,
         "releases": dict(snapshot.releases),
+        "building": snapshot.building,
     }
 
 

@@ -318,7 +318,7 @@ class Retention:
     * An erased case, and one whose retention is over, leaves for good (`erase`, `retire`): later events of it are
       refused.
     * If every publication exposes each case once, a case that each of them has cut is *settled*: no later cut shows it.
-      Its events are dropped (`after_decision`). The state keeps a digest of the case, so its later events still count
+      Its events are dropped (`after_cut`). The state keeps a digest of the case, so its later events still count
       as late and it does not count as a new case, and for each publication the numbers of dropped events. When the
       events are dropped changes no cut and no count: it depends on sizes alone.
 
@@ -365,8 +365,12 @@ class Retention:
         self.dropped[:] = [events.without(digests) for events in self.dropped]
         return len(in_state) + n_forgotten
 
-    def after_decision(self) -> None:
-        """Drop events of settled cases if there are enough of them; the decision on the last cut is durable."""
+    def after_cut(self) -> None:
+        """Drop events of settled cases if there are enough of them; the log of the last cut was taken.
+
+        Its decision may still come. No state is saved before it (`Fold.snapshot`), so after a crash the cut is taken
+        again, with all its events.
+        """
         if not self._rules.forgets:
             return
         state = self._state

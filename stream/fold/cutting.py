@@ -4,13 +4,18 @@ The way of one cut through `Cutter`:
 
 1. `evaluate` asks each publication for the trigger that holds (`_due`). A guard may delay it.
 2. `_take` chooses the events that the cut exposes for the first time, counts them, and names the cut.
-3. `_offer` yields the cut to the caller, who must decide it (`decided`) before the fold continues.
+3. `_offer` yields the cut to the caller, who must decide it (`decided`), or take its log and decide it later
+   (`defer`), before the fold continues.
 4. While the cut is open, `exposed` returns its log.
+
+A later decision changes nothing but the counts since the last release (`unreleased`), and the next cut is the first
+to read them. So `_take` waits for it, and cuts and state do not depend on how many records were folded meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,11 +42,28 @@ LOCKSTEP_SEED = 0
 """Seed of the random steps of S2 in a replay. Another seed would change the cuts of a replay that is continued."""
 
 
+class LaterDecision(Protocol):
+    """A decision that is being made, such as a `concurrent.futures.Future`."""
+
+    def done(self) -> bool:
+        """Return whether `result` returns at once."""
+
+    def result(self) -> bool:
+        """Wait until the decision is durable, and return whether it released the cut. An error of it is raised."""
+
+
+class DeferredCut(NamedTuple):
+    """A cut whose log was taken, and its decision."""
+
+    cut: Cut
+    decision: LaterDecision
+
+
 class Cutter:
     """Takes the cuts that are due, one after the other.
 
-    Owns the cut that waits for its decision (`open_cut`), the record and row of the next cuts (`place`), and the events
-    that the open cut exposes for the first time.
+    Owns the cut whose log can still be taken (`open_cut`), the one whose decision comes later (`deferred`), the record
+    and row of the next cuts (`place`), and the events that the open cut exposes for the first time.
     """
 
     def __init__(
@@ -54,6 +76,7 @@ class Cutter:
         retention: Retention,
     ) -> None:
         self.open_cut: Cut | None = None
+        self.deferred: DeferredCut | None = None
         self.place = (-1, 0)
         self._state, self._clocks, self._publications = state, clocks, publications
         self._completions, self._retention = completions, retention
@@ -83,11 +106,38 @@ class Cutter:
         self.open_cut = cut
         yield cut
         self._refuse_undecided()
-        self._retention.after_decision()
+        # Whether the decision has come makes no difference here: what the cut shows was taken, and no decision brings
+        # a case back.
+        self._retention.after_cut()
 
     def _refuse_undecided(self) -> None:
         if self.open_cut is not None:
             raise RefusedError(f"cut {self.open_cut.id} was left undecided: the fold cannot continue behind it")
+
+    def defer(self, cut: Cut, decision: LaterDecision) -> None:
+        """Continue behind the open cut, whose log the caller has taken; `take_decision` ends the wait.
+
+        Parameters
+        ----------
+        cut
+            The open cut.
+        decision
+            Its decision.
+        """
+        self._refuse_not_open(cut)
+        self.open_cut, self.deferred = None, DeferredCut(cut, decision)
+
+    def take_decision(self) -> None:
+        """Wait for the decision of the deferred cut, if there is one, and record it.
+
+        If it raises an error, the cut stays undecided, and no snapshot can be taken any more.
+        """
+        if self.deferred is None:
+            return
+        cut, decision = self.deferred
+        released = decision.result()
+        self.deferred = None
+        self._count_from(cut, released)
 
     def decided(self, cut: Cut, released: bool) -> None:
         """Record that the decision on the open cut is durable.
@@ -95,11 +145,18 @@ class Cutter:
         Cuts and exposure never depend on a decision, since the fold does not read the ledger: events that a withheld
         attempt exposed stay exposed, and leave with the next release.
         """
-        if self.open_cut is None or self.open_cut.id != cut.id:
-            raise ValueError(f"cut {cut.id} is not open")
+        self._refuse_not_open(cut)
         self.open_cut = None
+        self._count_from(cut, released)
+
+    def _count_from(self, cut: Cut, released: bool) -> None:
+        """Begin to count what was not released behind a released cut."""
         if released:
             self._publications.states[cut.publication].unreleased = {}
+
+    def _refuse_not_open(self, cut: Cut) -> None:
+        if self.open_cut is None or self.open_cut.id != cut.id:
+            raise ValueError(f"cut {cut.id} is not open")
 
     def _due(self, rules: PublicationRules, counters: PublicationState) -> Cut | None:
         """Return the next cut that is due; None if no trigger holds, or a guard delays it."""
@@ -127,7 +184,11 @@ class Cutter:
     def _take(
         self, rules: PublicationRules, counters: PublicationState, firing: Firing, *, guarded: bool = False
     ) -> Cut | None:
-        """Expose the events of `firing` and name the cut; None if a guard skips it (the trigger is consumed)."""
+        """Expose the events of `firing` and name the cut; None if a guard skips it (the trigger is consumed).
+
+        Waits for the decision on the cut before: one cut is decided at a time, in the order of the cuts.
+        """
+        self.take_decision()
         self._retention.before_cut(rules)
         if rules.once:
             chosen, further_counts = self._once.choose(rules, counters, firing.end)

@@ -27,7 +27,7 @@ from typing import Any
 
 from models.errors import InputError, RefusedError
 from stream.fold.completion import Completions, Retention
-from stream.fold.cutting import Cutter
+from stream.fold.cutting import Cutter, LaterDecision
 from stream.fold.exposure import Projection
 from stream.fold.named_events import NamedEvents
 from stream.fold.records import TIMES, AnyRecord, Command, Config, Cut, Delta, Heartbeat, Tick
@@ -69,8 +69,9 @@ class Restored:
 class Fold:
     """The state of one process and the cuts that follow from its records.
 
-    `apply` is a generator: the caller must decide every cut (`decided`, once the decision is durable) before it takes
-    the next one, and may take a snapshot between two records only.
+    `apply` is a generator: before the caller takes the next cut, it must decide the last one (`decided`, once the
+    decision is durable), or take its log (`exposed`) and decide it later (`defer`). It may take a snapshot between two
+    records only, and not while a decision is awaited.
 
     Each part owns its state: `state` events, cases and partitions; `clocks` the time; `publications` the counters of
     each publication; `completions` which cases are complete; `cutter` the open cut. `retention` removes cases. New
@@ -150,6 +151,39 @@ class Fold:
         """Record that the publication's decision on the open cut is durable."""
         self._cutter.decided(cut, released)
 
+    def defer(self, cut: Cut, decision: LaterDecision) -> None:
+        """Continue behind the open cut before it is decided; its log was taken (`exposed`).
+
+        Cuts and state do not depend on when the decision comes. The next cut waits for it. The caller takes it
+        (`take_decision`) before a command, a configuration or a snapshot.
+
+        Parameters
+        ----------
+        cut
+            The open cut.
+        decision
+            Its decision, which another thread makes.
+        """
+        self._cutter.defer(cut, decision)
+
+    @property
+    def awaits_decision(self) -> bool:
+        """Whether the decision on a deferred cut was not taken yet."""
+        return self._cutter.deferred is not None
+
+    @property
+    def decision_has_come(self) -> bool:
+        """Whether the decision on a deferred cut, or the error that ended it, can be taken without a wait."""
+        deferred = self._cutter.deferred
+        return deferred is not None and deferred.decision.done()
+
+    def take_decision(self) -> None:
+        """Take the decision on the deferred cut, if there is one; wait for it if it has not come.
+
+        An error of the decision is raised. The fold then takes no snapshot any more.
+        """
+        self._cutter.take_decision()
+
     def erase(self, cases: Sequence[str]) -> int:
         """Remove cases by pseudonym, for good; their events are refused from now on.
 
@@ -175,6 +209,8 @@ class Fold:
         RefusedError
             If a cut was left undecided.
         """
+        if isinstance(record, Command | Config) and self.awaits_decision:
+            raise RefusedError("a command or a configuration came before the decision on a cut")
         if isinstance(record, Delta):
             yield from self._delta(position, record)
         else:
@@ -528,8 +564,10 @@ class Fold:
         return {"now": self.now, "position": self.position, "key": self.key}
 
     def _refuse_undecided(self) -> None:
-        if self._cutter.open_cut is not None:
-            raise RefusedError(f"cut {self._cutter.open_cut.id} is undecided: a snapshot would pass it")
+        deferred = self._cutter.deferred
+        cut = self._cutter.open_cut if deferred is None else deferred.cut
+        if cut is not None:
+            raise RefusedError(f"cut {cut.id} is undecided: a snapshot would pass it")
 
     @classmethod
     def restore(cls, raw: Bytes) -> Fold:

@@ -173,7 +173,9 @@ class MetricsObserver:
         self._counted_at = now
         if last_record_at is not None:
             self.metrics.last_delta_record(last_record_at)
-        self._files()
+        # The thread that makes a decision changes the ledger and what waits for its moment.
+        if not fold.awaits_decision:
+            self._files()
         for name in fold.publications:
             self.metrics.accounted(name, fold.accounting(name))
         partitions = fold.state.partitions

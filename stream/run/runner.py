@@ -1,4 +1,9 @@
-"""The one loop of replay and daemon: fold a record, decide its cuts, save the state between two records."""
+"""The one loop of replay and daemon: fold a record, decide its cuts, save the state between two records.
+
+A host decides a cut at once (replay), or makes its decision while the loop folds further records (`Fold.defer`). Until
+that decision is taken, the state is not saved, and no command or configuration is folded. So a crash meanwhile has the
+effect of a crash at the cut: the records are folded again from the state before it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from typing import Protocol
 
 from models.errors import InputError
 from stream.fold.fold import Fold
-from stream.fold.records import AnyRecord, Command, Cut
+from stream.fold.records import AnyRecord, Command, Config, Cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,13 @@ class Host(Protocol):
         """Report a command that was skipped."""
 
     def decide(self, cut: Cut) -> None:
-        """Decide an open cut, durably."""
+        """Decide an open cut, durably, or take its log and defer its decision."""
 
     def settled(self) -> None:
-        """Make durable everything else that a folded record requires."""
+        """Make durable everything else that a folded record requires.
+
+        While a decision is awaited it may wait too: the state is not saved before both.
+        """
 
     def folded(self, arrival: Arrival) -> bool:
         """Follow a record that the state contains now; return whether the host saved the state."""
@@ -64,14 +72,16 @@ class Runner:
     position, epoch
         Position and leader epoch of the last record that was folded.
     between_records
-        Whether the state is between two records, and not inside one that failed. Only then may it be saved.
+        Whether the state is between two records, and not inside one that failed. Only then may it be saved, and not
+        while the fold awaits a decision.
     """
 
     def __init__(self, fold: Fold, host: Host, *, every: int, position: int = -1, epoch: int = -1) -> None:
         self.fold, self.position, self.epoch = fold, position, epoch
         self.between_records = True
         self._host, self._every = host, every
-        self._events = 0
+        # Events, and whether there was a cut, since the state was saved.
+        self._events, self._has_cut = 0, False
 
     def run(self, source: RecordSource, stopped: Callable[[], bool] = lambda: False) -> None:
         """Fold the records of `source` behind the position, until it ends or `stopped`.
@@ -81,25 +91,64 @@ class Runner:
         for arrival in source.after(self.position):
             if stopped():
                 return
-            cuts, self.between_records = 0, False
+            self.between_records = False
+            self._take_decision(arrival)
             for cut in self._cuts(arrival):
+                self._has_cut = True
                 self._host.decide(cut)
-                cuts += 1
             self._host.settled()
             self.position, self.epoch = arrival.position, arrival.epoch
             self.between_records = True
             if self._host.folded(arrival):
-                self._events = 0
-            elif cuts or self._events >= self._every:
+                self._events, self._has_cut = 0, False
+            elif (self._has_cut or self._events >= self._every) and not self.fold.awaits_decision:
                 self._host.save()
-                self._events = 0
+                self._events, self._has_cut = 0, False
+
+    def settle(self, *, wait: bool = False) -> bool:
+        """Take the decision of a deferred cut behind the last record.
+
+        Parameters
+        ----------
+        wait
+            Whether to wait for a decision that has not come.
+
+        Returns
+        -------
+        bool
+            Whether a decision was taken. The caller then saves the state.
+        """
+        can_take = self.fold.awaits_decision if wait else self.fold.decision_has_come
+        if not can_take or not self.between_records:
+            return False
+        self.between_records = False
+        self.fold.take_decision()
+        self._host.settled()
+        self.between_records = True
+        self._events, self._has_cut = 0, False
+        return True
+
+    def _take_decision(self, arrival: Arrival) -> None:
+        """Take the decision of a deferred cut, if it has come or `arrival` must not overtake it.
+
+        A command may erase cases or decide on a held release, and a configuration may remove the publication.
+        """
+        must_wait = isinstance(arrival.record, Command | Config) and self.fold.awaits_decision
+        if must_wait or self.fold.decision_has_come:
+            self.fold.take_decision()
 
     def _cuts(self, arrival: Arrival) -> Iterator[Cut]:
         self._events += arrival.events
+        cuts = self.fold.apply(arrival.position, arrival.record)
         try:
             self._host.before(arrival)
-            yield from self.fold.apply(arrival.position, arrival.record)
+            first_cut = next(cuts, None)
         except InputError as error:
+            # A command that cannot be executed fails before its first cut. A later error is that of a decision.
             if not isinstance(arrival.record, Command):
                 raise
             self._host.refused(arrival, error)
+            return
+        if first_cut is not None:
+            yield first_cut
+            yield from cuts

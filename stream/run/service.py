@@ -5,7 +5,8 @@ publication's pipeline.
 
 * Opening: recover what a crash left, then read the earlier releases that audits need.
 * `rules`: the rules of the fold, from the configuration.
-* `decide`: one cut, through the pipeline of its publication. `rule` and `obey`: a person's decision on a held release.
+* `decide`: one cut, through the pipeline of its publication. `attempt` and `decide_attempt` are its two halves: the
+  first reads the fold, the second does not. `rule` and `obey`: a person's decision on a held release.
 * `checkpoint`, `fold_of`: save and restore the fold. `erase`: remove cases from all of it.
 * `tail`, `series`, `holding`: figures for status, metrics and verdicts.
 """
@@ -277,17 +278,33 @@ class ReleaseService:
 
     def decide(self, fold: Fold, cut: Cut) -> Decision:
         """Take the open cut through its pipeline; the fold continues when the decision is durable."""
+        decision = self.decide_attempt(cut.publication, self.attempt(fold, cut))
+        # Late events are counted since the last release. A held one may never become a release.
+        fold.decided(cut, decision.status == "sealed")
+        return decision
+
+    def decide_attempt(self, publication: str, attempt: Attempt) -> Decision:
+        """Decide an attempt of a publication, durably.
+
+        It reads nothing of the fold, which may go on meanwhile, in another thread. Nothing else may use the ledger and
+        the pipelines until it returns.
+
+        Parameters
+        ----------
+        publication
+            Name of the publication.
+        attempt
+            The attempt of its cut.
+        """
         started = time.monotonic()
-        pipeline = self.pipelines[cut.publication]
-        decision = pipeline.attempt(self.attempt(fold, cut))
+        pipeline = self.pipelines[publication]
+        decision = pipeline.attempt(attempt)
         if pipeline.spec.hold == "supersede":
             for number in supersede(pipeline):
                 if self.watch is not None:
-                    self.watch.ruled(DecisionOutcome(cut.publication, number, "superseded"), None)
-        # Late events are counted since the last release. A held one may never become a release.
-        fold.decided(cut, decision.status == "sealed")
+                    self.watch.ruled(DecisionOutcome(publication, number, "superseded"), None)
         if self.watch is not None:
-            self.watch.decided(cut.publication, decision, pipeline.spent.charge, time.monotonic() - started)
+            self.watch.decided(publication, decision, pipeline.spent.charge, time.monotonic() - started)
         return decision
 
     def rule(self, decision: PersonDecision) -> DecisionOutcome:

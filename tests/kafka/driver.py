@@ -28,9 +28,16 @@ def doze() -> None:
     time.sleep(600)
 
 
+def hold() -> None:
+    """Wait while a file `hold` exists next to the configuration: a build that takes as long as the test wants."""
+    path = Path(sys.argv[2]).with_name("hold")
+    while path.exists():
+        time.sleep(0.05)
+
+
 def counter(fault: str) -> Callable[[str], None]:
-    """A hook that dies at the N-th call with the fault's name."""
-    ends = {"stop ": freeze, "sleep ": doze}
+    """A hook that dies at the N-th call with the fault's name; `stop`, `sleep` or `hold` before it: see above."""
+    ends = {"stop ": freeze, "sleep ": doze, "hold ": hold}
     verb = next((verb for verb in ends if fault.startswith(verb)), "")
     name, _, number = fault.removeprefix(verb).partition(":")
     left, end = int(number or 1), ends.get(verb, die)

@@ -122,3 +122,96 @@ def test_a_stop_is_obeyed_between_records_and_the_next_run_goes_on_there() -> No
     recorder.runner.run(source)
     assert recorder.runner.position == 2
     assert recorder.runner.fold.accounting("p")["seen"] == 3
+
+
+class Awaited:
+    """A decision that comes when the test says so; it fails if `error` is set."""
+
+    def __init__(self) -> None:
+        self.has_come = False
+        self.error: Exception | None = None
+
+    def done(self) -> bool:
+        return self.has_come
+
+    def result(self) -> bool:
+        if self.error is not None:
+            raise self.error
+        return True
+
+
+class DeferringLoop(RecordedLoop):
+    """Defers the decision on each cut."""
+
+    def __init__(self, new_events: int, every: int) -> None:
+        super().__init__(new_events, every)
+        self.decision = Awaited()
+
+    def decide(self, cut: Cut) -> None:
+        self.steps.append(f"decide {cut.id}")
+        self.runner.fold.defer(cut, self.decision)
+
+
+def test_no_state_is_saved_until_a_deferred_decision_was_taken() -> None:
+    """Records behind the cut are folded, more than `every` events too; then one save has all of them."""
+    recorder = DeferringLoop(2, 3)
+    recorder.runner.run(Listed(delta(0, 2), *(Tick(at=n * S) for n in range(2, 6)), delta(2, 1)))
+    assert (recorder.runner.position, recorder.saves()) == (5, [])
+    assert not recorder.runner.settle()
+    recorder.decision.has_come = True
+    recorder.runner.run(Listed(*[Tick(at=9 * S)] * 8))
+    assert recorder.saves() == ["save 6"]
+
+
+def test_a_decision_is_taken_while_no_record_comes() -> None:
+    """The caller saves the state then, and the loop does not save it again."""
+    recorder = DeferringLoop(2, 100)
+    recorder.runner.run(Listed(delta(0, 2)))
+    recorder.decision.has_come = True
+    recorder.steps.clear()
+    assert recorder.runner.settle()
+    assert not recorder.runner.fold.awaits_decision
+    assert recorder.steps == ["settled"]
+    recorder.runner.run(Listed(delta(0, 2), Tick(at=9 * S)))
+    assert recorder.saves() == []
+
+
+def test_a_command_waits_for_the_decision() -> None:
+    """It is executed behind the decision, and not before."""
+    recorder = DeferringLoop(2, 100)
+    awaited: list[bool] = []
+    before = recorder.before
+
+    def noted(arrival: Arrival) -> None:
+        awaited.append(recorder.runner.fold.awaits_decision)
+        before(arrival)
+
+    recorder.before = noted  # type: ignore[method-assign]
+    recorder.runner.run(Listed(delta(0, 2), Tick(at=5 * S), Command(name="pause")))
+    assert awaited == [False, True, False]
+    assert recorder.saves() == ["save 2"]
+
+
+@pytest.mark.parametrize("record", [Tick(at=9 * S), Command(name="pause"), delta(2, 2), Command(name="release")])
+def test_the_error_of_a_decision_ends_the_loop_and_nothing_is_saved(record: AnyRecord) -> None:
+    """Also an input error, which would only skip a command that is itself wrong; also where the next cut waits."""
+    recorder = DeferringLoop(2, 1)
+    recorder.runner.run(Listed(delta(0, 2)))
+    recorder.decision.error = InputError("the log has no activity")
+    recorder.decision.has_come = not isinstance(record, Delta)
+    with pytest.raises(InputError, match="no activity"):
+        recorder.runner.run(Listed(delta(0, 2), record))
+    assert (recorder.runner.position, recorder.runner.between_records, recorder.saves()) == (0, False, [])
+    assert not recorder.runner.settle(wait=True)
+
+
+def test_the_error_of_a_decision_at_the_second_cut_of_a_command_is_no_refusal() -> None:
+    """`release` of two publications: the second cut waits for the first, whose build fails."""
+    recorder = DeferringLoop(100, 100)
+    window = read_window({"manual": True})
+    fold = Fold(FoldRules((PublicationRules("p", window), PublicationRules("q", window))))
+    recorder.runner = Runner(fold, recorder, every=100)
+    recorder.decision.error = InputError("the log has no activity")
+    with pytest.raises(InputError, match="no activity"):
+        recorder.runner.run(Listed(delta(0, 2), Command(name="release")))
+    assert [step for step in recorder.steps if step.startswith("refused")] == []

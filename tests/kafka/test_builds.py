@@ -53,6 +53,8 @@ def _seen(one: Site) -> int:
 
 def _fold_behind_a_build(one: Site) -> None:
     """Bring a cut whose build waits, and have 30 events folded behind the cut."""
+    # The first coordinator records its configuration, and no build begins before: a configuration waits for a build.
+    one.wait(lambda: any(record["t"] == "config" for _, record in one.json("delta")), "the recorded configuration")
     one.send(_events(0, "register", 0))
     one.wait(lambda: _building(one) is not None, "a build")
     cut = _building(one)

@@ -94,7 +94,7 @@ def test_a_daemon_of_the_earlier_program_is_upgraded_with_events_in_flight_and_g
         one.tree = old
         one.config.write_text(before)
         assert one.start("coordinator").wait(PATIENCE) == 4
-        assert "state version 3, newer than 1" in one.logs()
+        assert "state version 4, newer than 1" in one.logs()
         checkpoints = one.output() / "operator" / "checkpoints"
         checkpoints.rename(tmp_path / "checkpoints")
         last = scenario.events(first=60, cases=20)

@@ -18,7 +18,7 @@ from stream.fold.records import AnyRecord, Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from tests.conftest import examples
 from tests.oracles.fold_runs import S, shown
-from tests.property.test_fold_changes import Kept, records, step
+from tests.property.test_fold_changes import Kept, lively_step, records
 
 ALWAYS, NEVER = 1 << 40, -1
 """Values of `FORGET_SHARE`: drop after each decision, and only when the fold must (erasure, retention, new rules)."""
@@ -62,7 +62,8 @@ def _rules(windows: list[dict[str, Any]], retention: st.SearchStrategy[int | Non
 
 
 any_retention = st.sampled_from([None, None, 2 * S, 9 * S])
-events_and_time = step.filter(lambda one: one[0] in ("delta", "tick"))
+events_and_time = lively_step.filter(lambda one: one[0] in ("delta", "tick"))
+streams = st.lists(lively_step, min_size=10, max_size=50)
 
 
 @contextmanager
@@ -92,7 +93,7 @@ def observed(fold: Fold, position: int, record: AnyRecord) -> list[Any]:
 @given(
     _rules([*WALL, *COUNTING], any_retention),
     st.tuples(*[_rules([*WALL, *COUNTING], any_retention)] * 2),
-    st.lists(step, max_size=50),
+    streams,
     st.integers(0, 50),
 )
 def test_when_events_are_dropped_changes_nothing(
@@ -112,7 +113,7 @@ def test_when_events_are_dropped_changes_nothing(
 
 
 @examples(120)
-@given(_rules(WALL, st.none()), st.lists(events_and_time, max_size=50))
+@given(_rules(WALL, st.none()), st.lists(events_and_time, min_size=10, max_size=50))
 def test_a_fold_that_forgets_equals_one_that_keeps_everything(made: FoldRules, steps: list[Any]) -> None:
     """Without a trigger that counts completions: cuts and counts are those of a fold that knows no settled case."""
     steps = [_without_ids(one) for one in steps]
@@ -133,7 +134,7 @@ def _without_ids(one: tuple[str, Any, Any]) -> tuple[str, Any, Any]:
 
 
 @examples(120)
-@given(_rules([*WALL, *COUNTING], any_retention), st.lists(step, max_size=50), st.integers(0, 50))
+@given(_rules([*WALL, *COUNTING], any_retention), streams, st.integers(0, 50))
 def test_a_restart_changes_nothing(made: FoldRules, steps: list[Any], stop: int) -> None:
     """With the usual share, whatever was dropped: the same observations, and in the end the same bytes."""
     undisturbed, restarted = Fold(made), Fold(made)
@@ -145,7 +146,7 @@ def test_a_restart_changes_nothing(made: FoldRules, steps: list[Any], stop: int)
 
 
 @examples(80)
-@given(_rules([*WALL, *COUNTING], any_retention), st.lists(step, max_size=50), st.lists(st.booleans(), min_size=50))
+@given(_rules([*WALL, *COUNTING], any_retention), streams, st.lists(st.booleans(), min_size=50))
 def test_changes_of_a_forgetting_state_are_the_state(made: FoldRules, steps: list[Any], saved: list[bool]) -> None:
     """A base and its changes, byte for byte, though rows leave at every decision."""
     fold, kept = Fold(made), Kept()
@@ -158,7 +159,11 @@ def test_changes_of_a_forgetting_state_are_the_state(made: FoldRules, steps: lis
 
 
 @examples(80)
-@given(_rules([{"new_cases": 2}, {"new_events": 3}, *COUNTING], st.none()), st.lists(step, max_size=12), st.data())
+@given(
+    _rules([{"new_cases": 2}, {"new_events": 3}, *COUNTING], st.none()),
+    st.lists(lively_step, min_size=4, max_size=12),
+    st.data(),
+)
 def test_how_events_are_divided_into_records_changes_nothing(
     made: FoldRules, steps: list[Any], data: st.DataObject
 ) -> None:

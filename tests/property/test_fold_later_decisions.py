@@ -16,9 +16,9 @@ from stream.fold.records import AnyRecord, Command, Config, Cut, Delta, Row, Tic
 from stream.fold.rules import FoldRules, PublicationRules
 from tests.conftest import examples
 from tests.oracles.fold_runs import S, shown
-from tests.property.test_fold_changes import records, step
+from tests.property.test_fold_changes import records
 from tests.property.test_fold_changes import rules as any_rules
-from tests.property.test_fold_forgets import COUNTING, WALL, _rules, any_retention
+from tests.property.test_fold_forgets import COUNTING, WALL, _rules, any_retention, streams
 
 forgetting_rules = _rules([*WALL, *COUNTING], any_retention)
 rules = st.one_of(any_rules, forgetting_rules)
@@ -83,9 +83,7 @@ class Stream:
 
 
 @examples(200)
-@given(
-    rules, st.tuples(rules, rules), st.lists(step, max_size=50), st.lists(st.integers(0, 12), min_size=1, max_size=5)
-)
+@given(rules, st.tuples(rules, rules), streams, st.lists(st.integers(0, 12), min_size=1, max_size=5))
 def test_a_decision_that_comes_later_changes_nothing(
     made: FoldRules, other: tuple[FoldRules, FoldRules], steps: list[Any], delays: list[int]
 ) -> None:
@@ -104,7 +102,7 @@ def test_a_decision_that_comes_later_changes_nothing(
 @given(
     rules,
     st.tuples(rules, rules),
-    st.lists(step, max_size=50),
+    streams,
     st.lists(st.integers(0, 12), min_size=1, max_size=5),
     st.integers(0, 50),
 )

@@ -127,14 +127,11 @@ def test_each_line_of_a_decision_names_publication_cut_and_release(tmp_path: Pat
     log = logging.getLogger("veilstream")
     with _service(tmp_path, _settings({"mechanism": IDENTITY}), lambda point: log.info("at %s", point)) as service:
         engine: Any = ActiveCoordinator.__new__(ActiveCoordinator)
-        pipeline = service.pipelines["p"]
         attempt = _attempt()
-        decide = lambda _fold, _cut: pipeline.attempt(attempt)  # noqa: E731
-        engine.service = SimpleNamespace(pipelines=service.pipelines, decide=decide)
-        engine.runner = SimpleNamespace(fold=None)
+        engine.service = service
         engine.host = SimpleNamespace(spans=None)
         collected.lines.clear()
-        engine.decide(SimpleNamespace(id=attempt.cut, publication="p"))
+        assert engine._decide(SimpleNamespace(id=attempt.cut, publication="p"), attempt)
         log.info("the next record")
     lines = dict(collected.lines)
     cut = {"publication": "p", "cut": attempt.cut}

@@ -62,11 +62,10 @@ def test_a_decision_that_exists_already_is_not_logged_as_a_new_one(
     sealed = Decision("p@1", "sealed", 7)
     account = SimpleNamespace(last_number=6)
     pipeline = SimpleNamespace(decided=lambda _cut: sealed if again else None, account=account)
-    engine.service = SimpleNamespace(pipelines={"p": pipeline}, decide=lambda _fold, _cut: sealed)
-    engine.runner = SimpleNamespace(fold=None)
+    engine.service = SimpleNamespace(pipelines={"p": pipeline}, decide_attempt=lambda _publication, _attempt: sealed)
     engine.host = SimpleNamespace(spans=None)
     with caplog.at_level(logging.INFO, "veilstream"):
-        engine.decide(SimpleNamespace(id="p@1", publication="p"))
+        assert engine._decide(SimpleNamespace(id="p@1", publication="p"), None)
     (text,) = [record.getMessage() for record in caplog.records]
     assert ("sealed as release 7 in" in text) is not again
     assert ("decided before" in text) is again

@@ -42,12 +42,9 @@ def _decided(folder: Path, settings: Settings, exported: tuple[Any, Any], attemp
     spans = ReleaseSpans(tracer)
     with _service(folder, settings, spans) as service:  # type: ignore[arg-type]
         engine: Any = ActiveCoordinator.__new__(ActiveCoordinator)
-        pipeline = service.pipelines["p"]
-        decide = lambda _fold, _cut: pipeline.attempt(attempt)  # noqa: E731
-        engine.service = SimpleNamespace(pipelines=service.pipelines, decide=decide)
-        engine.runner = SimpleNamespace(fold=None)
+        engine.service = service
         engine.host = SimpleNamespace(spans=spans)
-        engine.decide(SimpleNamespace(id=attempt.cut, publication="p"))
+        engine._decide(SimpleNamespace(id=attempt.cut, publication="p"), attempt)
     finished = exporter.get_finished_spans()
     assert len({span.name for span in finished}) == len(finished)
     return {span.name: span for span in finished}

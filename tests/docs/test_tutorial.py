@@ -52,7 +52,14 @@ def run(folder: Path) -> Any:
     """The notebook after each cell ran in order, in one kernel."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JUPYTER_PLATFORM_DIRS": "1"}
-    client = NotebookClient(notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(
+        notebook,
+        timeout=900,
+        kernel_name="python3",
+        # A kernel on a busy machine can send two `print`s of a cell as two messages.
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(folder)}},
+    )
     client.execute(env=environment)
     return notebook
 

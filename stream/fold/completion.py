@@ -145,7 +145,8 @@ class Completions:
         self.silence = rules.inactivity
         counted_before = self.counts_completions
         self.counts_completions = rules.counts_completions
-        if not counted_before:
+        # Where counting ends, the column is cleared as well: a state that is restored has no old marks in it.
+        if not (counted_before and self.counts_completions):
             complete = self.complete(self._clocks.read()) | self._cases["settled"]
             self._cases["closed"][:] = complete & self.counts_completions
         self.rebuild()

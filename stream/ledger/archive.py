@@ -218,10 +218,9 @@ class Archive:
             if not any(text.startswith(segment.bucket) for text in hexadecimal):
                 continue
             table = self._read(segment)
-            names = table.column("case").combine_chunks().dictionary_encode()
-            stays_by_name = np.array([digest(name) not in erased for name in names.dictionary.to_pylist()], dtype=bool)
-            if not stays_by_name.all():
-                yield segment, table, stays_by_name[names.indices.to_numpy()]
+            stays = of_other_cases(table, erased)
+            if not stays.all():
+                yield segment, table, stays
 
     # reading
 
@@ -256,6 +255,14 @@ class Archive:
                 f"{location}: {fault}; run `veilstream migrate` if the storage key was changed, restore the file from "
                 "a backup, or remove it: its events are then lost"
             ) from None
+
+
+def of_other_cases(table: pa.Table, digests: Collection[bytes]) -> npt.NDArray[np.bool_]:
+    """Return which rows of a segment are of other cases than those with these digests, bool[E]."""
+    names = table.column("case").combine_chunks().dictionary_encode()
+    stays_by_name = np.array([digest(name) not in digests for name in names.dictionary.to_pylist()], dtype=np.bool_)
+    stays: npt.NDArray[np.bool_] = stays_by_name[names.indices.to_numpy()]
+    return stays
 
 
 # A segment is a table with a row for each event. Names and values are JSON, since a value can be text, a number or a

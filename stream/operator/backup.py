@@ -63,14 +63,14 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
         open(draft, "wb", opener=_private) as raw,
         tarfile.open(fileobj=raw, mode="w:gz") as tar,
     ):
-        archived: set[Path] = set()
-        _take(tar, archived, operator, layout.checkpoints)
+        in_backup: set[Path] = set()
+        _take(tar, in_backup, operator, layout.checkpoints)
         entries = _take_ledger(tar, ledger)
         for seal in LedgerView(entries).seals.values():
             unnamed = _unnamed(layout, seal)
             if unnamed is not None:
-                _take(tar, archived, operator, unnamed, as_well=layout.release(seal.publication, seal.sequence))
-        _take(tar, archived, operator, operator)
+                _take(tar, in_backup, operator, unnamed, as_well=layout.release(seal.publication, seal.sequence))
+        _take(tar, in_backup, operator, operator)
         if with_key and layout.key.is_file():
             tar.add(layout.key, KEY)
         about: About = {"version": VERSION, "entries": len(entries), "with_key": with_key}
@@ -78,7 +78,9 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
     return about
 
 
-def _take(tar: tarfile.TarFile, archived: set[Path], operator: Path, folder: Path, as_well: Path | None = None) -> None:
+def _take(
+    tar: tarfile.TarFile, in_backup: set[Path], operator: Path, folder: Path, as_well: Path | None = None
+) -> None:
     """Add the files of `folder`, a part of `operator`, except files taken before and those that are being written.
 
     Files that also appear in `as_well` are not taken there again.
@@ -88,11 +90,11 @@ def _take(tar: tarfile.TarFile, archived: set[Path], operator: Path, folder: Pat
         has_unfinished_name = any(part.endswith((".tmp", UNFINISHED)) for part in name.parts)
         is_held = HELD in name.parts[:-2]  # it has the name of an unfinished release until it is approved
         is_unfinished = has_unfinished_name and not is_held
-        if path in archived or is_unfinished or path.name in _LEFT_OUT or not path.is_file():
+        if path in in_backup or is_unfinished or path.name in _LEFT_OUT or not path.is_file():
             continue
         with suppress(FileNotFoundError), path.open("rb") as file:  # replaced or renamed meanwhile
             tar.addfile(tar.gettarinfo(arcname=str(path.relative_to(operator)), fileobj=file), file)
-        archived |= {path} if as_well is None else {path, as_well / name}
+        in_backup |= {path} if as_well is None else {path, as_well / name}
 
 
 def _unnamed(layout: OperatorLayout, seal: SealEntry) -> Path | None:

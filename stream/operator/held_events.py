@@ -19,15 +19,18 @@ from models.eventlog import MISSING, Codes, Column, EventLog, Ints
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.named_events import named_events
-from stream.ledger.archive import as_table
+from stream.ledger.archive import as_table, of_other_cases
 from stream.ledger.checkpoints import Checkpoints, SavedState
-from stream.ledger.folder import ledger_in
 from stream.ledger.layout import OperatorLayout
+from stream.operator.history import ledger_view
 from stream.run.service import archive_of, mirror_of
 
 
 def held_log(settings: Settings, output: Path) -> EventLog:
     """Return all events of the archive and of the newest saved state of a process, each once.
+
+    A case with a tombstone in the ledger is left out, also if its erasure has not ended: a crash in it leaves events of
+    the case in the archive or in the state until the next start.
 
     It may be called while a daemon runs. The state is read first: it counts the drops to the archive, and all segments
     up to its count were durable before it was saved.
@@ -52,7 +55,7 @@ def held_log(settings: Settings, output: Path) -> EventLog:
     RefusedError
         If the state or a segment of the archive cannot be read.
     """
-    ledger_in(output)
+    tombstones = {bytes.fromhex(text) for text in ledger_view(output).tombstones}
     mirror = mirror_of(settings, output) if settings.source is not None else None
     loaded = Checkpoints(OperatorLayout(output).checkpoints, settings.storage_keys).load()
     state = None if loaded is None else loaded.state
@@ -64,7 +67,8 @@ def held_log(settings: Settings, output: Path) -> EventLog:
     everything = np.ones(fold_state.events.size, dtype=np.bool_)
     in_state = as_table(named_events(fold_state, everything, fold_state.drops))
     archived = archive_of(settings, output, mirror).read(until=fold_state.drops)
-    return as_log([*archived, in_state])
+    tables = [*archived, in_state]
+    return as_log([table.filter(of_other_cases(table, tombstones)) for table in tables])
 
 
 def as_log(tables: Sequence[pa.Table]) -> EventLog:
@@ -91,10 +95,10 @@ def as_log(tables: Sequence[pa.Table]) -> EventLog:
     # The trace order of the fold. Events that left together are in the order of acceptance already.
     rank_of_source = np.argsort(np.argsort(np.array(source.values)))
     rank = rank_of_source[source.codes]
-    left = np.arange(len(events))
-    in_time = np.lexsort((left, partition, rank, time))
+    order_of_leaving = np.arange(len(events))
+    in_time = np.lexsort((order_of_leaving, partition, rank, time))
     row = np.empty(len(events), dtype=np.int64)
-    row[in_time] = left
+    row[in_time] = np.arange(len(events))
     ordered = np.lexsort((row, case.codes))
 
     case_of_event = case.codes[ordered]

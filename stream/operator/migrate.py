@@ -157,8 +157,8 @@ def _put_release(place: mirror.Mirror, name: str, body: memoryview) -> None:
     place.blobs.put(name, seal(body, place.keys, mirror.RELEASE, mirror.VERSION))
 
 
-def _sealed(sealed: bytes, keys: Keys, what: str, newest: int) -> Sealed:
-    unsealed = unseal(io.BytesIO(sealed), keys, what, plain_too=True)
+def _sealed(sealed: bytes, keys: Keys, format_name: str, newest: int) -> Sealed:
+    unsealed = unseal(io.BytesIO(sealed), keys, format_name, plain_too=True)
     if unsealed.version > newest:
         raise Damaged(f"has version {unsealed.version}, newer than {newest}, this program's")
     return unsealed.body, unsealed.version, unsealed.protection

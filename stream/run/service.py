@@ -38,7 +38,7 @@ from stream.ledger.archive import Archive
 from stream.ledger.checkpoints import Checkpoints, SavedState
 from stream.ledger.entries import NoteBody, NoteEntry
 from stream.ledger.folder import OperatorFolder, make_private
-from stream.ledger.layout import OPERATOR
+from stream.ledger.layout import ARCHIVE, OPERATOR
 from stream.ledger.mirror import Mirror, open_mirror
 from stream.ledger.sqlite import Ledger, SqliteLedger, refuse_other_accounting
 from stream.ledger.view import Account
@@ -134,6 +134,13 @@ class ReleaseService:
             self.archive = archive_of(settings, output, self.mirror, ops, at)
             if self.mirror is not None:
                 self.archive.move_from(open_blobs(output, OPERATOR, ops))
+            if settings.process.archive is None and self.archive.segments():
+                log.warning(
+                    "%s/%s has events of released cases, and process.archive is not set: they are kept there without "
+                    "end; delete the folder if nobody needs them",
+                    self.archive.blobs.where,
+                    ARCHIVE,
+                )
             self.keeper = StateKeeper(self.checkpoints, archive=self.archive)
             self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
             opened.callback(self.ledger.close)

@@ -16,7 +16,7 @@ from stream.fold.records import AnyRecord, Command, Config, Cut, Delta, Row, Tic
 from stream.fold.rules import FoldRules, PublicationRules
 from tests.conftest import examples
 from tests.oracles.fold_runs import S, shown
-from tests.property.test_fold_changes import records, step
+from tests.property.test_fold_changes import records
 from tests.property.test_fold_changes import rules as any_rules
 from tests.property.test_fold_forgets import COUNTING, WALL, _rules, any_retention, streams
 
@@ -102,7 +102,7 @@ def test_a_decision_that_comes_later_changes_nothing(
 @given(
     rules,
     st.tuples(rules, rules),
-    st.lists(step, max_size=50),
+    streams,
     st.lists(st.integers(0, 12), min_size=1, max_size=5),
     st.integers(0, 50),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from stream.ledger.sqlite import SqliteLedger
 from stream.operator.held_events import held_log
 from stream.operator.verify import verify
 from stream.run.replay import Replay
-from stream.run.service import archive_of
+from stream.run.service import ReleaseService, archive_of
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort
 from stream.values.pseudonym import Pseudonyms
@@ -154,11 +155,22 @@ def test_the_log_of_a_process_replays_as_the_original_log(place: Path, capsys: p
 
 
 def test_without_the_key_nothing_is_archived(place: Path) -> None:
-    """Released events are then nowhere."""
+    """No file keeps the released events then."""
     configured(place, archive="")
     replayed(place)
     assert not (place / "out" / "operator" / "archived_events").exists()
     assert held_log(sources.load(place / "config.toml"), place / "out").n_cases < CASES
+
+
+def test_an_archive_that_was_switched_off_is_reported(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its files do not expire any more, and only the operator can remove them."""
+    replayed(place)
+    for archive_key, is_reported in (('archive = "for ever"', False), ("", True)):
+        configured(place, archive=archive_key)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "veilstream"):
+            ReleaseService(sources.load(place / "config.toml"), place / "out").close()
+        assert ("kept there without end" in caplog.text) is is_reported
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])
@@ -216,6 +228,10 @@ def test_an_erasure_that_died_before_the_archive_is_finished_at_the_next_start(p
     ledger = SqliteLedger(place / "out" / "operator" / "ledger.sqlite", "crash")
     ledger.append(entry("erased", publication="counted", body=body))
     ledger.close()
+    assert pseudonym in archived_cases(place)
+    log = held_log(sources.load(place / "config.toml"), place / "out")
+    assert pseudonym not in log.case_ids  # nor is it written by `veilstream archive` before that
+    assert len(log.case_ids) > 1
     replayed(place)
     assert_erased(place, pseudonym)
 

@@ -471,6 +471,9 @@ class Retention:
             is_retired |= is_due
         is_retired &= ~state.cases["settled"]
         flags[is_retired[case]] = RETIRED
+        # Also a case of which the publication counted no event, since all came too late: it is over, so its later
+        # events are not those of a new case.
+        self._publications.mark_known(rules, is_retired)
 
     def retire(self) -> None:
         """Remove complete cases without pending events, `retention` after their last event.

@@ -531,6 +531,20 @@ class Publications:
             counters.unfinished = int(np.count_nonzero((pending > 0) | ~closed))
             counters.ready = int(np.count_nonzero(is_ready))
 
+    def mark_known(self, rules: PublicationRules, cases: npt.NDArray[np.bool_]) -> None:
+        """Note cases that a publication no longer counts as new when an event of them comes.
+
+        Parameters
+        ----------
+        rules
+            Rules of the publication.
+        cases
+            bool[C], the cases. `recount_publication` must find them known as well.
+        """
+        is_known = self._state.cases[f"known:{rules.name}"]
+        self.states[rules.name].orphans -= int(np.count_nonzero(cases & ~is_known))
+        is_known[cases] = True
+
     # events
 
     def growths(self) -> list[PendingGrowth]:

@@ -185,7 +185,7 @@ def small_segments(size: int) -> Iterator[None]:
 @given(
     _rules([*WALL, *COUNTING], st.none()),
     st.tuples(*[_rules([*WALL, *COUNTING], st.none())] * 2),
-    st.lists(lively_step.filter(lambda one: one[0] in KINDS), min_size=10, max_size=40),
+    st.lists(lively_step(*KINDS), min_size=10, max_size=40),
     st.lists(
         st.sampled_from(["go", "go", "save", "save", "die before", "die in erasure", 1, 2, 3]), min_size=40, max_size=40
     ),

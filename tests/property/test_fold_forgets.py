@@ -62,8 +62,8 @@ def _rules(windows: list[dict[str, Any]], retention: st.SearchStrategy[int | Non
 
 
 any_retention = st.sampled_from([None, None, 2 * S, 9 * S])
-events_and_time = lively_step.filter(lambda one: one[0] in ("delta", "tick"))
-streams = st.lists(lively_step, min_size=10, max_size=50)
+events_and_time = lively_step("delta", "tick")
+streams = st.lists(lively_step(), min_size=10, max_size=50)
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def test_changes_of_a_forgetting_state_are_the_state(made: FoldRules, steps: lis
 @examples(80)
 @given(
     _rules([{"new_cases": 2}, {"new_events": 3}, *COUNTING], st.none()),
-    st.lists(lively_step, min_size=4, max_size=12),
+    st.lists(lively_step(), min_size=4, max_size=12),
     st.data(),
 )
 def test_how_events_are_divided_into_records_changes_nothing(

@@ -256,3 +256,21 @@ def test_the_first_state_of_version_3_is_read() -> None:
     accounting = process.fold.accounting("p")
     assert (accounting["seen"], accounting["exposed"], accounting["late"], accounting["pending"]) == (4, 2, 1, 1)
     assert process.fold.state.drops == 0
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_case_that_is_over_before_any_event_counted_is_no_new_case(restarted: bool) -> None:
+    """All events of c2 were too late for p, and then its retention was over there. Its next event brings no new case to
+    p, whether or not the numbers were computed again meanwhile: after a restart, or when other events are dropped."""
+    process = Process(Fold(rules(once("p", late="drop"), once("q", late="next_release"), retention=5 * S)))
+    process.events("c1 a")
+    process.release("p")
+    process.events("c2 z")
+    process.release("p")
+    assert process.fold.accounting("p")["new_cases"] == 0
+    if restarted:
+        process.fold = Fold.restore(process.fold.snapshot())
+    in_time = Row(2, "c2", "b", 1_000 * S, event_id="e2")
+    process.take(Delta(src="s", p=0, prev=1, last=2, n=1, key="k", rows=[in_time]))
+    counted = process.fold.accounting("p")
+    assert (counted["new_cases"], counted["new_events"]) == (0, 1)

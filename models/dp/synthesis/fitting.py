@@ -126,8 +126,11 @@ def _steps(traces: Sequence[Variant], contexts: Ints, order: int, labels: int, b
 
 def fitted(prior: Floats, cells: Sequence[Cells]) -> Floats:
     """Return the cases of each trace that fit the cells best, near the prior (all above 0)."""
+    # A transposed matrix is a new object each time, which costs more than its product with a few cells.
+    transposed = [part.of.T for part in cells]
     cases = prior
-    least_sum = _sum(prior, prior, cells)
+    misfits = [part.misfit(cases) for part in cells]
+    least_sum = _sum(prior, prior, misfits)
     sum_at_last_look = np.inf
     rate = 1e-3
     for step in range(STEPS):
@@ -138,20 +141,21 @@ def fitted(prior: Floats, cells: Sequence[Cells]) -> Floats:
 
         # The gradient of the sum, then a step against it that is halved until the sum falls.
         slope = FAITH * np.log(cases / prior)
-        for part in cells:
-            slope += part.of.T @ (part.misfit(cases) / part.deviation)
+        for part, part_transposed, misfit in zip(cells, transposed, misfits, strict=True):
+            slope += part_transposed @ (misfit / part.deviation)
         while rate > 1e-12:
             tried = cases * np.exp(np.clip(-rate * slope, -LARGEST, LARGEST))
-            tried_sum = _sum(tried, prior, cells)
+            tried_misfits = [part.misfit(tried) for part in cells]
+            tried_sum = _sum(tried, prior, tried_misfits)
             if tried_sum <= least_sum:
-                cases, least_sum = tried, tried_sum
+                cases, misfits, least_sum = tried, tried_misfits, tried_sum
                 break
             rate /= 2
         rate *= 1.3  # the next step may be longer
     return cases
 
 
-def _sum(cases: Floats, prior: Floats, cells: Sequence[Cells]) -> float:
+def _sum(cases: Floats, prior: Floats, misfits: Sequence[Floats]) -> float:
     """Return the sum that fitted cases have least of: see the docstring of the module."""
     entropy = float((cases * np.log(cases / prior) - cases + prior).sum())
-    return FAITH * entropy + sum(0.5 * float((part.misfit(cases) ** 2).sum()) for part in cells)
+    return FAITH * entropy + sum(0.5 * float((misfit**2).sum()) for misfit in misfits)

@@ -28,7 +28,7 @@ demo: $(BIN)/veilstream ## install, replay the bundled log, print where releases
 
 .PHONY: test
 test: $(VENV)/.checked ## run every test, in four processes with a broker each; a failure is shown as it happens
-	PYTHONUTF8=1 $(BIN)/pytest --verbose --instafail --numprocesses 4 --dist loadfile --no-loadscope-reorder
+	PYTHONUTF8=1 $(BIN)/pytest --verbose --instafail --durations 40 --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup
 setup: $(VENV)/.checked ## once after cloning: libraries, and the golden tests, which compile most kernels into numba's cache

@@ -42,10 +42,33 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("logs")
 
 
+FAST_FOLDERS = ("tests/unit/", "tests/property/", "tests/golden/")
+SLOW_MARKERS = {"kafka", "prometheus", "chromium", "logs", "slow"}
+"""`make fast` runs the tests of these folders that have none of these markers."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that wait for a broker come first: they are the longest, and other processes compute while they wait."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/kafka/"))
+    """Let files that may take minutes come first: one that came last would keep one process busy alone.
+
+    Files that wait for a broker come by turns with files that compute, so that each can use the time of the other.
+    """
+    items_by_file: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        items_by_file.setdefault(item.nodeid.split("::")[0], []).append(item)
+    with_broker, computing, quick = [], [], []
+    for file, tests in items_by_file.items():
+        markers = {marker.name for test in tests for marker in test.iter_markers()}
+        if "kafka" in markers:
+            with_broker.append(file)
+        elif markers & SLOW_MARKERS or not file.startswith(FAST_FOLDERS):
+            computing.append(file)
+        else:
+            quick.append(file)
+    # The place of a file within its list, from 0 to 1: both lists last as long.
+    place = {file: number / len(files) for files in (with_broker, computing) for number, file in enumerate(files)}
+    order = [*sorted(place, key=lambda file: place[file]), *quick]
+    items[:] = [item for file in order for item in items_by_file[file]]
 
 
 def missing(what: str, reason: str) -> None:

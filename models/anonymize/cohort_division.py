@@ -37,11 +37,10 @@ from models.anonymize.cohorts import Chosen, balanced, no_cohort
 from models.anonymize.local import PLAIN, Choice, entering, under
 from models.anonymize.local_model import Bans, Reach, SafeState, close
 from models.anonymize.tlkc import TlkcProblem
-from models.anonymize.view import TraceView
 from models.anonymize.violations import TlkcBounds
 from models.content_free import content_free
 from models.errors import TooFewCasesError
-from models.eventlog import Column, EventLog, Ints, places_of
+from models.eventlog import Column, EventLog, Ints
 from models.keys import distinct
 
 TRIALS, WORK = 40, 1_000_000
@@ -355,6 +354,7 @@ class _Search:
 
     def __init__(self, queue: TlkcProblem, share: Fraction, want: ItemPriorities) -> None:
         self.queue, self.share, self.view = queue, share, queue.seen
+        self.reach = Reach(self.view)
         self.value = np.asarray([want.value.get(item, PLAIN) for item in self.view.alphabet], dtype=np.int64)
         self.owed = np.asarray([item in want.owed for item in self.view.alphabet], dtype=np.bool_)
         self.classes = list(queue.classes.values())
@@ -519,19 +519,16 @@ class _Search:
     def _suppressed(self, chosen: Chosen, first: tuple[int, ...], bounds: TlkcBounds) -> tuple[Chosen, SafeState]:
         """Return bool[E], the events of chosen cases that stay, and the state of local suppression."""
         cases_of_row = np.bincount(self.row[chosen], minlength=len(self.view.weight))
-        part, places = _part(self.view, cases_of_row)
         of_chosen = chosen[self.case]
-        events_at = np.bincount(self.position[of_chosen], minlength=len(self.view.codes))[places].astype(np.int64)
-        order = entering(part.codes, events_at, len(part.alphabet), first)
-        state = close(part, bounds, order, Bans(), events_at)
-        stays_at = np.zeros(len(self.view.codes), dtype=np.bool_)
-        stays_at[places] = state.kept
-        return stays_at[self.position] & of_chosen, state
+        events_at = np.bincount(self.position[of_chosen], minlength=len(self.view.codes)).astype(np.int64)
+        order = entering(self.view.codes, events_at, len(self.view.alphabet), first)
+        state = close(self.reach, bounds, order, Bans(), events_at, cases=cases_of_row)
+        return state.kept[self.position] & of_chosen, state
 
     def _joining(self, best: DivisionTrial) -> Ints:
         """Return about what each case would keep if it left too: events that the bans allow, of items shown."""
         shown = np.bincount(self.codes[best.stays], minlength=len(self.value)) > 0
-        allowed_at = under(Reach(self.view), best.state)
+        allowed_at = under(self.reach, best.state)
         return self._worth(allowed_at[self.position] & shown[self.codes])
 
     def _worth(self, events: Chosen) -> Ints:
@@ -547,16 +544,3 @@ def _some(cases: Ints, gain: npt.NDArray[np.float64], generator: np.random.Gener
     by_gain = np.argsort(-(gain + noise), kind="stable")
     number = max(1, int(len(cases) * generator.random()))
     return cases[by_gain[:number]]
-
-
-def _part(view: TraceView, weight: Ints) -> tuple[TraceView, Ints]:
-    """Return the rows of positive weight, and the place of each of their positions in the view."""
-    rows = np.flatnonzero(weight)
-    starts, places = places_of(view.starts, rows)
-    return replace(
-        view,
-        starts=starts,
-        codes=view.codes[places],
-        weight=weight[rows].astype(np.int64),
-        values=np.ascontiguousarray(view.values[:, rows]),
-    ), places

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints, places_of
 from models.variants import amounts, of_events
+
+if TYPE_CHECKING:
+    from models.anonymize.minimality import Minimality
 
 
 def default_priority(view: TraceView, suppressed: Iterable[int]) -> Ints:
@@ -99,9 +102,7 @@ def under(reach: Reach, state: SafeState) -> Kept:
 
     The state may come from other rows, so the result is not necessarily safe.
     """
-    kept = np.ones(len(reach.view.codes), dtype=np.bool_)
-    project_onto(reach, state.priority, state.bans, state.bans.candidates, kept)
-    return kept
+    return project_onto(reach, state.priority, state.bans)
 
 
 def one_case_per_row(view: TraceView) -> TraceView:
@@ -129,8 +130,7 @@ def one_case_per_row(view: TraceView) -> TraceView:
 def shortened_by_value(view: TraceView, state: SafeState) -> int:
     """Return the number of cases that value-aware bans shorten: each of these reveals that it has a value."""
     public = Bans(tuple(ban for k, ban in enumerate(state.bans.candidates) if k not in state.bans.holders))
-    kept = np.ones(len(view.codes), dtype=np.bool_)
-    project_onto(Reach(view), state.priority, public, public.candidates, kept)
+    kept = project_onto(Reach(view), state.priority, public)
     return int(view.weight[np.unique(view.row_of_position[kept & ~state.kept])].sum())
 
 
@@ -158,7 +158,7 @@ def suppress(
     value_aware: bool = False,
     max_minimality: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
-) -> tuple[TraceView, SafeState]:
+) -> tuple[TraceView, SafeState, Minimality]:
     """Suppress events of single cases until no candidate violates.
 
     Parameters
@@ -184,8 +184,10 @@ def suppress(
         The view that the state refers to.
     state
         The events that stay, and the bans and priorities.
+    minimality
+        How many candidates have fewer than K possible cases for somebody who knows the rules.
     """
-    from models.anonymize.minimality import withstanding
+    from models.anonymize.minimality import audit, withstanding
 
     if not isinstance(preferred, Choice):
         priority = default_priority(view, preferred)
@@ -194,15 +196,16 @@ def suppress(
     events = events_at_positions(view)
     if isinstance(preferred, Choice):
         priority, events = preferred.priority(view, events), preferred.valued(view, events)
-    state = close(view, bounds, priority, Bans(tuple(bans)), events, value_aware=value_aware)
+    reach = Reach(view)
+    state = close(reach, bounds, priority, Bans(tuple(bans)), events, value_aware=value_aware)
     generator = np.random.default_rng(seed)
     if effort:
         state = improve(
-            view, bounds, state, events, effort, generator, fixed=bans, value_aware=value_aware, progress=progress
+            reach, bounds, state, events, effort, generator, fixed=bans, value_aware=value_aware, progress=progress
         )
-    if max_minimality is not None and not value_aware:
-        state = withstanding(view, bounds, state, events, max_minimality)
-    return view, state
+    if max_minimality is None or value_aware:
+        return view, state, audit(reach, bounds, state)
+    return view, *withstanding(reach, bounds, state, events, max_minimality)
 
 
 # Search: other priorities and fewer bans, kept when more events stay. Every state that is tried ends in `attempt`, so
@@ -230,7 +233,7 @@ Proposal = tuple[Ints, list[Ban]]
 
 
 def improve(
-    view: TraceView,
+    reach: Reach,
     bounds: TlkcBounds,
     start: SafeState,
     events: Ints,
@@ -247,7 +250,7 @@ def improve(
 
     Parameters
     ----------
-    view
+    reach
         the log as the adversary sees it.
     bounds
         L, K and C.
@@ -270,8 +273,8 @@ def improve(
     ----------
     Kirkpatrick, Gelatt and Vecchi (1983), Optimization by simulated annealing.
     """
+    view = reach.view
     lasting = {**unavoidable(view, bounds), **dict.fromkeys(fixed)}
-    reach = Reach(view)
     best = current = start
     for step in range(effort):
         heat = COOLING * float(events.sum()) * (1 - step / effort)

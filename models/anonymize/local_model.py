@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -68,49 +68,8 @@ class Reach:
         self._codes = np.empty(0, dtype=np.int32)
         self._rows = np.empty(0, dtype=np.int64)
 
-    def rows_with_any(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
-        """Return the rows that contain at least one of the candidates, ascending."""
-        numbers = self._numbers_of(candidates)  # which may add rows
-        _, places = places_of(self._row_starts, numbers)
-        return np.unique(self._rows[places])
-
-    def counts(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
-        """Return the number of rows that contain each candidate."""
-        numbers = self._numbers_of(candidates)
-        counts: Ints = np.diff(self._row_starts)[numbers]
-        return counts
-
-    def binding(self, bans: Bans) -> tuple[Ints, Codes, Ints, Ints]:
-        """Return the bans in compressed form, and the bans that bind each row.
-
-        Returns
-        -------
-        starts
-            int64[N + 1], where each ban begins in `codes`.
-        codes
-            int32, items of the bans.
-        row_starts
-            int64[R + 1], where the bans of each row begin in `row_bans`.
-        row_bans
-            int64, numbers of the bans that bind each row.
-        """
-        ban_numbers = self._numbers_of(bans.candidates)
-        starts, code_places = places_of(self._starts, ban_numbers)
-        by_ban, row_places = places_of(self._row_starts, ban_numbers)
-        rows, ban_of = self._rows[row_places], np.repeat(np.arange(len(ban_numbers)), np.diff(by_ban))
-        if bans.holders:
-            binds = np.ones(len(rows), dtype=np.bool_)
-            for number, holders in bans.holders.items():
-                part = slice(by_ban[number], by_ban[number + 1])
-                binds[part] = np.isin(rows[part], list(holders))
-            rows, ban_of = rows[binds], ban_of[binds]
-        n_rows = len(self.view.weight)
-        order = np.argsort(rows.astype(np.min_scalar_type(n_rows)), kind="stable")
-        row_starts = np.searchsorted(rows[order], np.arange(n_rows + 1)).astype(np.int64)
-        return starts, self._codes[code_places], row_starts, ban_of[order]
-
-    def _numbers_of(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
-        """Return the number of each candidate; new ones are added."""
+    def numbers(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
+        """Return the number of each candidate, int64[N]; those that are met for the first time are compared."""
         from models.anonymize.local_kernels import containing
 
         new = list(dict.fromkeys(candidate for candidate in candidates if candidate not in self._numbers))
@@ -123,6 +82,62 @@ class Reach:
             self._row_starts = np.concatenate((self._row_starts, self._row_starts[-1] + row_ends))
             self._rows = np.concatenate((self._rows, rows))
         return np.fromiter(map(self._numbers.__getitem__, candidates), dtype=np.int64, count=len(candidates))
+
+    def rows_with_any(self, numbers: Ints) -> Ints:
+        """Return the rows that contain at least one of the numbered candidates, ascending."""
+        _, places = places_of(self._row_starts, numbers)
+        contains_any = np.zeros(len(self.view.weight), dtype=np.bool_)
+        contains_any[self._rows[places]] = True
+        return np.flatnonzero(contains_any)
+
+    def counts(self, candidates: Sequence[tuple[int, ...]]) -> Ints:
+        """Return the number of rows that contain each candidate."""
+        numbers = self.numbers(candidates)  # which may add rows
+        counts: Ints = np.diff(self._row_starts)[numbers]
+        return counts
+
+    def binding(
+        self, numbers: Ints, holders: Mapping[int, Collection[int]], rows: Ints
+    ) -> tuple[Ints, Codes, Ints, Ints]:
+        """Return the bans in compressed form, and the bans that bind each of some rows.
+
+        Parameters
+        ----------
+        numbers
+            int64[N], the number of each ban.
+        holders
+            as in `Bans`.
+        rows
+            the rows that are asked for; the others get no bans.
+
+        Returns
+        -------
+        starts
+            int64[N + 1], where each ban begins in `codes`.
+        codes
+            int32, items of the bans.
+        row_starts
+            int64[R + 1], where the bans of each row begin in `row_bans`.
+        row_bans
+            int64, which of the N bans bind each row.
+        """
+        n_rows = len(self.view.weight)
+        is_asked = np.zeros(n_rows, dtype=np.bool_)
+        is_asked[rows] = True
+
+        starts, code_places = places_of(self._starts, numbers)
+        by_ban, row_places = places_of(self._row_starts, numbers)
+        row_of_pair = self._rows[row_places]  # a pair is a ban and a row that contains it
+        binds = is_asked[row_of_pair]
+        for number, holding_rows in holders.items():
+            part = slice(by_ban[number], by_ban[number + 1])
+            binds[part] &= np.isin(row_of_pair[part], list(holding_rows))
+        ban_of_pair = np.repeat(np.arange(len(numbers)), np.diff(by_ban))[binds]
+        row_of_pair = row_of_pair[binds]
+
+        order = np.argsort(row_of_pair.astype(np.min_scalar_type(n_rows)), kind="stable")
+        row_starts = np.searchsorted(row_of_pair[order], np.arange(n_rows + 1)).astype(np.int64)
+        return starts, self._codes[code_places], row_starts, ban_of_pair[order]
 
 
 def flat(candidates: Sequence[tuple[int, ...]]) -> tuple[Ints, Codes]:
@@ -144,13 +159,34 @@ class SafeState:
 
 
 def close(
-    view: TraceView, bounds: TlkcBounds, priority: Ints, bans: Bans, events: Ints, *, value_aware: bool = False
+    reach: Reach,
+    bounds: TlkcBounds,
+    priority: Ints,
+    bans: Bans,
+    events: Ints,
+    *,
+    cases: Ints | None = None,
+    value_aware: bool = False,
 ) -> SafeState:
     """Project, find the minimal violating candidates, ban them, until none is left.
 
-    `events`: events at each position (several under `set`). Value-aware needs one case per row.
+    Parameters
+    ----------
+    reach
+        The rows, one per case if `value_aware`.
+    bounds
+        L, K and C.
+    priority
+        Rank of each item, 0 enters first.
+    bans
+        Candidates that no case may contain from the start.
+    events
+        int64[P], value of the events at each position (several events under `set`).
+    cases
+        int64[R], number of cases of each row that are published, in place of those of the view. A row without
+        cases keeps nothing.
     """
-    state = attempt(Reach(view), bounds, priority, bans, events, value_aware=value_aware)
+    state = attempt(reach, bounds, priority, bans, events, cases=cases, value_aware=value_aware)
     if state is None:
         raise AssertionError("no number of events is below 0")
     return state
@@ -163,6 +199,7 @@ def attempt(
     bans: Bans,
     events: Ints,
     *,
+    cases: Ints | None = None,
     value_aware: bool = False,
     least: int = 0,
 ) -> SafeState | None:
@@ -170,9 +207,11 @@ def attempt(
 
     Further bans hardly ever bring events back.
     """
-    view = reach.view
-    kept = np.ones(len(view.codes), dtype=np.bool_)
-    project_onto(reach, priority, bans, bans.candidates, kept)
+    view = reach.view if cases is None else replace(reach.view, weight=cases)
+    has_cases = view.weight > 0
+    kept = np.repeat(has_cases, np.diff(view.starts))
+    numbers = reach.numbers(bans.candidates)
+    _rebuild(reach, has_cases, priority, numbers, bans, numbers, kept)
     for rounds in range(1, len(view.codes) + 2):
         amount = int(events[kept].sum())
         if amount < least:
@@ -182,7 +221,9 @@ def attempt(
             return SafeState(priority, bans, kept, amount, rounds)
         new, holders = _new_bans(view, kept, violations, bounds, value_aware)
         bans = bans.plus(new, holders)
-        project_onto(reach, priority, bans, new, kept)
+        new_numbers = reach.numbers(new)
+        numbers = np.concatenate((numbers, new_numbers))
+        _rebuild(reach, has_cases, priority, numbers, bans, new_numbers, kept)
     raise AssertionError("every round removes an event")
 
 
@@ -192,14 +233,25 @@ def projected(view: TraceView, kept: Kept) -> TraceView:
     return replace(view, starts=counts[view.starts], codes=view.codes[kept])
 
 
-def project_onto(reach: Reach, priority: Ints, bans: Bans, new: Sequence[tuple[int, ...]], kept: Kept) -> None:
-    """Rebuild the rows whose source contains a new ban: the others would come out as they are."""
+def project_onto(reach: Reach, priority: Ints, bans: Bans) -> Kept:
+    """Return the events of the view of `reach` that stay under bans and priorities."""
+    kept = np.ones(len(reach.view.codes), dtype=np.bool_)
+    numbers = reach.numbers(bans.candidates)
+    _rebuild(reach, reach.view.weight > 0, priority, numbers, bans, numbers, kept)
+    return kept
+
+
+def _rebuild(
+    reach: Reach, has_cases: Kept, priority: Ints, numbers: Ints, bans: Bans, new_numbers: Ints, kept: Kept
+) -> None:
+    """Rebuild the rows with cases whose source contains a new ban: the others would come out as they are."""
     from models.anonymize.local_kernels import project
 
-    if not new:
-        return
-    rows = reach.rows_with_any(new)
-    project(rows, reach.view.starts, reach.view.codes, priority, kept, *reach.binding(bans))
+    rows = reach.rows_with_any(new_numbers)
+    rows = rows[has_cases[rows]]
+    if len(rows):
+        binding = reach.binding(numbers, bans.holders, rows)
+        project(rows, reach.view.starts, reach.view.codes, priority, kept, *binding)
 
 
 def moved(priority: Ints, item: int, place: int) -> Ints:

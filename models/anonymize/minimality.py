@@ -19,10 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.local_model import Bans, Reach, SafeState, attempt, flat, moved, projected
-from models.anonymize.view import TraceView
+from models.anonymize.local_model import Bans, Reach, SafeState, close, flat, moved, projected
+from models.anonymize.view import TraceView, distinct_rows
 from models.anonymize.violations import TlkcBounds
-from models.eventlog import Ints
+from models.eventlog import Codes, Ints, places_of
+from models.variants import amounts
 
 PAIRS_UP_TO = 40
 """Items up to which all pairs are audited too, not only the bans: beyond that their square outgrows the bans."""
@@ -51,12 +52,12 @@ class Minimality:
         return {"audited": self.audited, "below_k": self.below_k, "least_cases": self.least}
 
 
-def audit(view: TraceView, bounds: TlkcBounds, state: SafeState) -> Minimality:
+def audit(reach: Reach, bounds: TlkcBounds, state: SafeState) -> Minimality:
     """Audit every ban, and every pair of items, that some source case contains.
 
     Parameters
     ----------
-    view
+    reach
         the log as the adversary sees it, before suppression.
     bounds
         L, K and C.
@@ -68,10 +69,35 @@ def audit(view: TraceView, bounds: TlkcBounds, state: SafeState) -> Minimality:
     Minimality
         how many candidates have fewer than K possible cases.
     """
-    candidates, cases = _Auditor(Reach(view), bounds).possible_cases(state)
-    possible = cases[cases > 0]
-    below = possible[possible < bounds.K]
-    return Minimality(len(candidates), len(below), int(possible.min()) if len(possible) else None)
+    return _Auditor(reach, bounds).audited(state).minimality(bounds.K)
+
+
+Candidates = list[tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _AuditedState:
+    """A state, its audited candidates, and int64[N], the number of released cases possible for each."""
+
+    state: SafeState
+    candidates: Candidates
+    cases: Ints
+
+    def minimality(self, K: int) -> Minimality:
+        """Return the result of the audit."""
+        possible = self.cases[self.cases > 0]
+        least = int(possible.min()) if len(possible) else None
+        return Minimality(len(self.candidates), int(np.count_nonzero(possible < K)), least)
+
+    def below(self, K: int) -> Candidates:
+        """Return the candidates for which 1..K-1 released cases are possible."""
+        places = np.flatnonzero((self.cases > 0) & (self.cases < K))
+        return [self.candidates[place] for place in places.tolist()]
+
+    @property
+    def left_out(self) -> set[int]:
+        """Items that no case shows, by a ban of their own."""
+        return {ban[0] for ban in self.state.bans.candidates if len(ban) == 1}
 
 
 class _Auditor:
@@ -87,11 +113,9 @@ class _Auditor:
         self.pairs = dict.fromkeys(self._contained(pairs))
         self._flat_pairs = flat(list(self.pairs))
 
-    def narrowed(self, state: SafeState) -> list[tuple[int, ...]]:
-        """Return the audited candidates for which 1..K-1 released cases are possible."""
-        candidates, cases = self.possible_cases(state)
-        below = np.flatnonzero((cases > 0) & (cases < self.bounds.K))
-        return [candidates[place] for place in below.tolist()]
+    def audited(self, state: SafeState) -> _AuditedState:
+        """Return the state with the number of released cases possible for each audited candidate."""
+        return _AuditedState(state, *self.possible_cases(state))
 
     def possible_cases(self, state: SafeState) -> tuple[list[tuple[int, ...]], Ints]:
         """Return the audited candidates, and the number of released cases possible for each."""
@@ -103,11 +127,9 @@ class _Auditor:
         if not candidates:
             return [], np.zeros(0, dtype=np.int64)
         view = self.reach.view
-        released = projected(view, state.kept)
+        starts, codes, weight = _released_traces(projected(view, state.kept))
         by_ban_and_item = state.bans.by_item(len(view.alphabet))
-        offsets, gaps = next_gaps(released.starts, released.codes, state.priority, *by_ban_and_item, self.once)
-        # A case that lost every event is not in the release, so nobody can take it for a possible one.
-        weight = np.where(np.diff(released.starts) > 0, view.weight, 0)
+        offsets, gaps = next_gaps(starts, codes, state.priority, *by_ban_and_item, self.once)
         pair_starts, pair_codes = self._flat_pairs
         ban_starts, ban_codes = flat(bans)
         candidate_starts = np.concatenate((pair_starts, pair_starts[-1] + ban_starts[1:]))
@@ -120,6 +142,20 @@ class _Auditor:
             candidates = [candidate for candidate in candidates if tuple(sorted(candidate)) == candidate]
         reached = self.reach.counts(candidates) > 0
         return list(itertools.compress(candidates, reached.tolist()))
+
+
+def _released_traces(released: TraceView) -> tuple[Ints, Codes, Ints]:
+    """Return the distinct traces of a release, and the number of cases of each: (starts, codes, weight).
+
+    Cases of one released trace are possible for the same candidates, however different their source traces are.
+    """
+    no_classes = np.empty((0, len(released.weight)), dtype=np.int32)
+    first, trace_of_row = distinct_rows(released.codes, released.starts, no_classes)
+    starts, places = places_of(released.starts, first)
+    # A case that lost every event is not in the release, so nobody can take it for a possible one.
+    has_events = np.diff(starts) > 0
+    weight = np.where(has_events, amounts(trace_of_row, released.weight, len(first)), 0)
+    return starts, released.codes[places], weight
 
 
 def at_most_once(view: TraceView) -> npt.NDArray[np.bool_]:
@@ -142,33 +178,20 @@ def at_most_once(view: TraceView) -> npt.NDArray[np.bool_]:
 # audited candidates (bans, and pairs of up to 40 items) and not proven for others; shares of sensitive values, and
 # which cases wait, are not covered.
 
-Candidates = list[tuple[int, ...]]
 
-
-@dataclass(frozen=True, slots=True)
-class _RemovalStep:
-    """A state, and the candidates that it leaves with fewer than K possible cases."""
-
-    state: SafeState
-    below: Candidates
-
-    @property
-    def left_out(self) -> set[int]:
-        """Items that no case shows, by a ban of their own."""
-        return {ban[0] for ban in self.state.bans.candidates if len(ban) == 1}
-
-
-def withstanding(view: TraceView, bounds: TlkcBounds, state: SafeState, events: Ints, most: int) -> SafeState:
-    """Return a state in which at most `most` candidates have fewer than K possible cases.
+def withstanding(
+    reach: Reach, bounds: TlkcBounds, state: SafeState, events: Ints, most: int
+) -> tuple[SafeState, Minimality]:
+    """Return a state in which at most `most` candidates have fewer than K possible cases, and its audit.
 
     Parameters
     ----------
-    view
+    reach
         the log as the adversary sees it.
     bounds
         L, K and C.
     state
-        a safe state of `view`.
+        a safe state of these rows.
     events
         int64[P], value of the events at each position; the steps that lose least are taken.
     most
@@ -176,29 +199,30 @@ def withstanding(view: TraceView, bounds: TlkcBounds, state: SafeState, events: 
 
     Returns
     -------
-    SafeState
+    state
         `state` itself if it holds the bound. If nothing can be changed any more, the last state, which the
         gate refuses.
+    minimality
+        the audit of that state.
     """
-    auditor = _Auditor(Reach(view), bounds)
-    step = _RemovalStep(state, auditor.narrowed(state))
-    while len(step.below) > most:
-        trials = list(_trials(auditor, step, events))
-        better = _best(step, trials)
+    auditor = _Auditor(reach, bounds)
+    step = auditor.audited(state)
+    while len(below := step.below(bounds.K)) > most:
+        better = _best(step, list(_trials(auditor, step, below, events)), bounds.K)
         if better is None:
             break
         step = better
-    return step.state
+    return step.state, step.minimality(bounds.K)
 
 
-def _trials(auditor: _Auditor, step: _RemovalStep, events: Ints) -> Iterator[_RemovalStep]:
+def _trials(auditor: _Auditor, step: _AuditedState, below: Candidates, events: Ints) -> Iterator[_AuditedState]:
     """Try each item of the candidates left out of all cases, and each as the last to enter.
 
     Trying four more places took three times as long on Sepsis, and kept .864 of its events instead of .860.
     """
     state = step.state
     last = len(state.priority) - 1
-    items = {item for candidate in step.below for item in candidate}
+    items = {item for candidate in below for item in candidate}
     for item in sorted(items - step.left_out):
         # A longer ban that names this item can never be completed again.
         other_bans = [ban for ban in state.bans.candidates if item not in ban]
@@ -207,25 +231,23 @@ def _trials(auditor: _Auditor, step: _RemovalStep, events: Ints) -> Iterator[_Re
             yield _tried(auditor, moved(state.priority, item, last), state.bans, events)
 
 
-def _tried(auditor: _Auditor, priority: Ints, bans: Bans, events: Ints) -> _RemovalStep:
-    state = attempt(auditor.reach, auditor.bounds, priority, bans, events)
-    if state is None:
-        raise AssertionError("no number of events is below 0")
-    return _RemovalStep(state, auditor.narrowed(state))
+def _tried(auditor: _Auditor, priority: Ints, bans: Bans, events: Ints) -> _AuditedState:
+    return auditor.audited(close(auditor.reach, auditor.bounds, priority, bans, events))
 
 
-def _best(before: _RemovalStep, trials: list[_RemovalStep]) -> _RemovalStep | None:
+def _best(before: _AuditedState, trials: list[_AuditedState], K: int) -> _AuditedState | None:
     """Return the step that loses least per candidate that it cures.
 
     If no step cures any, return the cheapest removal of an item, because removals let the loop end; None if
     no item is left.
     """
+    n_below = len(before.below(K))
 
-    def cost(after: _RemovalStep) -> float:
+    def cost(after: _AuditedState) -> float:
         lost = max(0, before.state.events - after.state.events)
-        return lost / (len(before.below) - len(after.below))
+        return lost / (n_below - len(after.below(K)))
 
-    mending = [after for after in trials if len(after.below) < len(before.below)]
+    mending = [after for after in trials if len(after.below(K)) < n_below]
     if mending:
         return min(mending, key=cost)
     removals = [after for after in trials if len(after.left_out) > len(before.left_out)]

@@ -406,9 +406,8 @@ class TlkcProblem:
             called with the number of finished proposals.
         """
         from models.anonymize.local import kept_events, shortened_by_value, suppress
-        from models.anonymize.minimality import audit
 
-        seen, state = suppress(
+        seen, state, minimality = suppress(
             self.seen, self.bounds, preferred, bans=self.bans, effort=options.effort, seed=options.seed,
             value_aware=options.value_aware, max_minimality=options.max_minimality, progress=progress,
         )  # fmt: skip
@@ -424,7 +423,7 @@ class TlkcProblem:
                 "rounds": state.rounds,
                 "value_aware": options.value_aware,
                 **({"shortened_by_value": shortened_by_value(seen, state)} if options.value_aware else {}),
-                "minimality": audit(seen, self.bounds, state).json(),
+                "minimality": minimality.json(),
             },
             cases=self.cases,
         )

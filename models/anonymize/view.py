@@ -154,7 +154,7 @@ def view_of_items(
     ordered, ends, slots = _traces(starts, codes, structure)
     columns = list(sensitive.values())
     classes = np.asarray([part.codes for part in columns], dtype=np.int32).reshape(len(columns), len(starts) - 1)
-    first, row_of_case = _distinct(ordered, ends, classes)
+    first, row_of_case = distinct_rows(ordered, ends, classes)
     begins, places = places_of(ends, first)
     return TraceView(
         structure=structure,
@@ -214,29 +214,45 @@ def _places(starts: Ints) -> Codes:
     return places
 
 
-def _distinct(codes: Codes, ends: Ints, classes: Codes) -> tuple[Ints, Ints]:
-    """Return the first case of each distinct row, and the row of each case.
+def distinct_rows(codes: Codes, starts: Ints, classes: Codes) -> tuple[Ints, Ints]:
+    """Return the first of each group of equal rows, and the group of each row.
 
     A row is a trace with its classes. Rows are compared as bytes: the classes first, which have a fixed width, then the
     trace.
+
+    Parameters
+    ----------
+    codes
+        int32, the traces end to end.
+    starts
+        int64[N + 1], where each begins.
+    classes
+        int32[A, N], class of each row by attribute.
+
+    Returns
+    -------
+    first
+        int64[D], the first row of each group; groups are in the order of these.
+    group
+        int64[N].
     """
     codes = codes.astype(np.int32, copy=False)
     width = codes.itemsize
     traces, class_bytes = codes.tobytes(), np.ascontiguousarray(classes.T).tobytes()
     class_bytes_of_row = len(classes) * width
     index: dict[bytes, int] = {}
-    row_of_case = np.fromiter(
+    group_of_row = np.fromiter(
         (
             index.setdefault(class_bytes[at : at + class_bytes_of_row] + traces[a:b], len(index))
             for at, (a, b) in zip(
                 itertools.count(0, class_bytes_of_row) if class_bytes_of_row else itertools.repeat(0),
-                itertools.pairwise((ends * width).tolist()),
+                itertools.pairwise((starts * width).tolist()),
                 strict=False,
             )
         ),
         np.int64,
-        len(ends) - 1,
+        len(starts) - 1,
     )
     first = np.empty(len(index), dtype=np.int64)
-    first[row_of_case[::-1]] = np.arange(len(row_of_case))[::-1]  # of equal rows the first case is written last
-    return first, row_of_case
+    first[group_of_row[::-1]] = np.arange(len(group_of_row))[::-1]  # of equal rows the first case is written last
+    return first, group_of_row

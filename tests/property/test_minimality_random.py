@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.anonymize.local import suppress
 from models.anonymize.local_kernels import next_gaps, possible_cases
-from models.anonymize.local_model import Bans, flat, projected
+from models.anonymize.local_model import Bans, Reach, flat, projected
 from models.anonymize.minimality import audit
 from models.anonymize.view import view
 from models.anonymize.violations import TlkcBounds
@@ -64,7 +64,7 @@ def test_the_audit_counts_bans_and_pairs_that_a_source_case_contains(
     log = EventLog.from_traces([(tuple(trace), None) for trace in traces])
     seen = view(log, Knowledge(structure), {})  # type: ignore[arg-type]
     bounds = TlkcBounds.of(L, 3, Fraction(1))
-    seen, state = suppress(seen, bounds, [], max_minimality=most)
+    seen, state, minimality = suppress(seen, bounds, [], max_minimality=most)
     source = _rows(seen.starts.tolist(), seen.codes.tolist())
     left = projected(seen, state.kept)
     released = _rows(left.starts.tolist(), left.codes.tolist())
@@ -79,7 +79,8 @@ def test_the_audit_counts_bans_and_pairs_that_a_source_case_contains(
     bans, priority = state.bans.candidates, state.priority.tolist()
     counts = [tlkc.possible_cases(released, weights, priority, bans, once, candidate) for candidate in audited]
     possible = [count for count in counts if count]
-    result = audit(seen, bounds, state)
+    result = audit(Reach(seen), bounds, state)
+    assert minimality == result
     assert result.audited == len(audited)
     assert result.below_k == sum(count < 3 for count in possible)
     assert result.least == min(possible, default=None)

@@ -110,7 +110,7 @@ def test_the_random_logs_above_need_the_bound() -> None:
 
 def test_a_case_that_lost_every_event_is_no_possible_one() -> None:
     """It is not in the release. Two cases of `b` lose it, so that nobody can take them for the one of `ba`."""
-    from models.anonymize.local_model import Bans
+    from models.anonymize.local_model import Bans, Reach
     from models.anonymize.minimality import audit
 
     seen = seen_of([("ab", "x"), ("ba", "x"), ("b", "x"), ("b", "x")])
@@ -118,7 +118,7 @@ def test_a_case_that_lost_every_event_is_no_possible_one() -> None:
     b = next(code for item, code in codes.items() if "b" in str(item))
     kept = seen.codes != b
     state = SafeState(default_priority(seen, []), Bans(((b,),)), kept, int(kept.sum()), 1)
-    found = audit(seen, TlkcBounds.of(2, 3, 1), state)
+    found = audit(Reach(seen), TlkcBounds.of(2, 3, 1), state)
     assert found.least == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from connectors import read_log
 from models.anonymize.local import default_priority, events_at_positions, one_case_per_row, shortened_by_value
-from models.anonymize.local_model import Bans, SafeState, close, fewest_holders
+from models.anonymize.local_model import Bans, Reach, SafeState, close, fewest_holders
 from models.anonymize.minimality import audit
 from models.anonymize.tlkc import VALUE_AWARE, TlkcProblem, anonymize
 from models.anonymize.view import TraceView, view
@@ -45,7 +45,7 @@ def test_priorities_decide_which_event_stays_out() -> None:
     for first, second in itertools.permutations((a, b)):
         priority = np.zeros(2, dtype=np.int64)
         priority[second] = 1
-        state = close(seen, TlkcBounds.of(2, 3, 1), priority, Bans(), events_at_positions(seen))
+        state = close(Reach(seen), TlkcBounds.of(2, 3, 1), priority, Bans(), events_at_positions(seen))
         lonely = seen.row_of_case[4]
         kept = seen.codes[seen.starts[lonely] : seen.starts[lonely + 1]][
             state.kept[seen.starts[lonely] : seen.starts[lonely + 1]]
@@ -109,7 +109,7 @@ def test_minimality_audit_counts_the_cases_that_may_hide_a_ban() -> None:
     seen = _view(RARE_ORDER)
     priority = default_priority(seen, [])
     bounds = TlkcBounds.of(2, 3, 1)
-    found = audit(seen, bounds, close(seen, bounds, priority, Bans(), events_at_positions(seen)))
+    found = audit(Reach(seen), bounds, close(Reach(seen), bounds, priority, Bans(), events_at_positions(seen)))
     assert (found.below_k, found.least) == (1, 1)
 
 
@@ -120,7 +120,7 @@ def test_a_ban_that_a_case_shows_hid_nothing_in_it() -> None:
     bans = Bans(((0, 1),), {0: frozenset({0})})
     kept = np.asarray([True, False, *[True] * 8])
     state = SafeState(np.asarray([0, 1]), bans, kept, 9, 1)
-    found = audit(seen, TlkcBounds.of(2, 3, 1), state)
+    found = audit(Reach(seen), TlkcBounds.of(2, 3, 1), state)
     assert (found.audited, found.below_k, found.least) == (2, 1, 2)
     assert shortened_by_value(seen, state) == 1
 
@@ -129,7 +129,9 @@ def test_minimality_audit_finds_nothing_where_nothing_is_removed() -> None:
     """Without bans the audit sees the released supports themselves."""
     seen = _view([("ab", "x")] * 3)
     bounds = TlkcBounds.of(2, 3, 1)
-    found = audit(seen, bounds, close(seen, bounds, default_priority(seen, []), Bans(), events_at_positions(seen)))
+    reach = Reach(seen)
+    state = close(reach, bounds, default_priority(seen, []), Bans(), events_at_positions(seen))
+    found = audit(reach, bounds, state)
     assert (found.audited, found.below_k, found.least) == (1, 0, 3)
 
 

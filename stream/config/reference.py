@@ -70,6 +70,7 @@ WINDOW_TABLES: tuple[tuple[str, type], ...] = (
 
 DURATIONS = {
     "publish_after",
+    "longest_build",
     "retention",
     "inactivity",
     "max_duration",

@@ -28,8 +28,9 @@ from stream.config.publication import Publication, refuse_impossible_audience
 from stream.ledger.envelope import Keys
 from stream.release.gate import GatePolicy
 from stream.release.planned import refuse_unplanned
+from stream.release.schedule import LONGEST_BUILD
 from stream.release.spec import PublicationSpec
-from stream.values.duration import AS_WRITTEN
+from stream.values.duration import AS_WRITTEN, SECOND, Duration
 
 __all__ = [
     "AttributeRoles",
@@ -159,6 +160,9 @@ class Settings(ConfigTable):
     engine: EngineSettings = EngineSettings()
     """The builder of releases, see [engine]; `replay --engine` overrides it. Set it when a release is larger than the
     memory of the host."""
+    longest_build: Duration = LONGEST_BUILD
+    """Daemon: a build that takes longer (and longer than each `publish_after`) ends the process, and the next start
+    withholds its cut. Set it when releases of your log need more than 15 minutes to build."""
     min_free_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
     """Space that must be free before a release is built. Set it when a release is larger than 32 MB: to twice its
     size."""
@@ -354,6 +358,12 @@ class Settings(ConfigTable):
     def written(self) -> dict[str, Any]:
         """Return all keys that were set, without secrets, as `stream.config.sources` reads them."""
         return _without_secrets(self, self.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN))
+
+    @property
+    def longest_build_seconds(self) -> float:
+        """Seconds after which a build ends the process: no sooner than a publication's `publish_after` allows."""
+        allowed = [publication.publish_after or 0 for publication in self.publication]
+        return max([self.longest_build, *allowed]) / SECOND
 
     @property
     def digest(self) -> str:

@@ -28,12 +28,12 @@ from stream.daemon.broker_contact import BrokerContact, no_contact
 from stream.daemon.delta_topic import DeltaRecord
 from stream.daemon.faust_app import App, CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import TP, SeekingTransport, leader_epoch
-from stream.daemon.health import STUCK_SECONDS, ProgressCheck, faulty_state, patience
+from stream.daemon.health import ProgressCheck, faulty_state, patience
 from stream.daemon.state_machine import ActiveCoordinator, CoordinatorContext
 from stream.daemon.status import BuildStatus, Status, StatusFile
 from stream.daemon.status_topic import StatusTopic
 from stream.daemon.unreadable import unreadable_partitions
-from stream.ledger.folder import FolderLockedError
+from stream.ledger.folder import EndedBuild, FolderLockedError
 from stream.ledger.layout import OperatorLayout
 from stream.ledger.sqlite import unreadable
 
@@ -71,6 +71,8 @@ class Coordinator:
         self._step_started = 0.0
         # Time of the last record by the broker's clock, for the metric of the lag.
         self._last_record_at = 0.0
+        # Seconds that a step or a build takes at most.
+        self._longest_step = host.settings.longest_build_seconds
         # The cut whose build was logged as slow.
         self._logged_slow_cut = ""
         # Whether a check of a silent delta topic is queued already.
@@ -229,7 +231,7 @@ class Coordinator:
         blocked event loop does not.
         """
         busy = self._busy_seconds()
-        if busy < STUCK_SECONDS and not self.app.rebalancing:
+        if busy < self._longest_step and not self.app.rebalancing:
             self.check.moved()
         if self.host.watch is not None:
             self.host.watch.metrics.unreadable(len(unreadable_partitions.partitions))
@@ -237,6 +239,7 @@ class Coordinator:
             return
         building = self._building
         self._log_slow_build(building)
+        self._end_long_build(building)
         self.status.alive(self.state, round(busy, 3), building)
         if not self._step_seconds() and not self._check_queued and not self.app.rebalancing:
             self._check_queued = True
@@ -249,8 +252,24 @@ class Coordinator:
         self._logged_slow_cut = building["cut"]
         log.warning(
             "cut %s: its build has taken %.0f s; records are folded meanwhile, and acknowledged after its end; after "
-            "%.0f s this process counts as stuck and ends",
-            *(building["cut"], building["seconds"], STUCK_SECONDS),
+            "%.0f s (longest_build) this process ends, and the next start withholds the cut",
+            *(building["cut"], building["seconds"], self._longest_step),
+        )
+
+    def _end_long_build(self, building: BuildStatus | None) -> None:
+        """End the process if a build takes longer than `longest_build`: a thread cannot be ended alone.
+
+        The cut is noted first. The next start withholds it instead of building it again (`Pipeline.attempt`), so one
+        build that never ends does not stop the other publications.
+        """
+        if building is None or self.engine is None or building["seconds"] < self._longest_step:
+            return
+        ended = EndedBuild(building["cut"], building["seconds"], self._longest_step)
+        self.engine.service.folder.note_ended_build(ended)
+        self.check.end(
+            "cut %s: its build has taken %.0f s, and longest_build allows %.0f s: this process ends, and the next "
+            "start withholds the cut",
+            *(ended.cut, ended.seconds, ended.allowed),
         )
 
     def _check_silent_delta(self) -> None:
@@ -387,7 +406,7 @@ def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[App, Coordi
     async def heartbeat() -> None:
         coordinator.heartbeat()
 
-    offer_health(app, host.settings.health_port, coordinator.probe)
+    offer_health(app, host.settings.health_port, coordinator.probe, host.settings.longest_build_seconds)
     # Faust passes `signal=` by name, which its own type hints do not allow.
     app.on_partitions_assigned.connect(coordinator.signals)  # type: ignore[arg-type]
     return app, coordinator

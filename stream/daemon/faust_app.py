@@ -23,7 +23,7 @@ from mode.supervisors import CrashingSupervisor
 from connectors.kafka.source import Source
 from connectors.kafka.topics import group
 from models.errors import InputError, VeilstreamError
-from stream.daemon.health import Probe, serve
+from stream.daemon.health import STUCK_SECONDS, Probe, serve
 
 __all__ = ["STOP_SECONDS", "App", "CrashingSupervisor", "LateEnd", "Why", "application", "offer_health", "run"]
 
@@ -136,15 +136,15 @@ def application(process: str, role: str, source: Source, folder: Path, transport
     return app
 
 
-def offer_health(app: faust.App, port: int | None, probe: Probe) -> None:
-    """Serve /healthz and /readyz of the application, if a port is configured."""
+def offer_health(app: faust.App, port: int | None, probe: Probe, longest_step: float = STUCK_SECONDS) -> None:
+    """Serve /healthz and /readyz of the application, if a port is configured (see `stream.daemon.health.serve`)."""
     if port is None:
         return
 
     @app.task  # type: ignore[untyped-decorator]
     async def health() -> None:
         try:
-            runner = await serve(port, probe)
+            runner = await serve(port, probe, longest_step)
         except OSError as error:
             raise InputError(f"health_port {port}: {os.strerror(error.errno or 0)}; choose another port") from None
         log.info("health on port %s", [address[1] for address in runner.addresses])

@@ -91,17 +91,23 @@ class ProgressCheck:
             starved = max((seconds - waited.get(thread, 0.0) for thread, seconds in behind.items()), default=0.0)
             looked, worked, waited = looked + still, worked + busy, before
             if self.asleep is not None and still - busy - starved > self.asleep:
-                log.error(
-                    "paused for %.0f s; another coordinator has taken over, or may have: this process ends", still
-                )
-                logging.shutdown()
-                self._end(EXIT_CODE)
+                self.end("paused for %.0f s; another coordinator has taken over, or may have: this process ends", still)
                 return
             if self.idle_seconds > self.seconds:
-                log.error("no progress for %.0f s: this process ends, to be started again", self.idle_seconds)
-                logging.shutdown()
-                self._end(EXIT_CODE)
+                self.end("no progress for %.0f s: this process ends, to be started again", self.idle_seconds)
                 return
+
+    def end(self, message: str, *arguments: object) -> None:
+        """Log why, and end the process at once: for what cannot be stopped in another way.
+
+        Parameters
+        ----------
+        message, arguments
+            The line of the log, as `logging` formats it.
+        """
+        log.error(message, *arguments)
+        logging.shutdown()
+        self._end(EXIT_CODE)
 
 
 def _waited() -> dict[str, float]:
@@ -124,7 +130,7 @@ READY = ("active", "standby", "ingesting")
 """A standby is ready: it does its task. A gap is not: nothing is released until an operator decides."""
 
 STUCK_SECONDS = LONGEST_BUILD / SECOND
-"""A step that takes longer than this has hung: the longest build that is planned for takes minutes."""
+"""A step that takes longer than this has hung, unless `longest_build` allows the steps of a coordinator more."""
 
 
 def faulty_state(contact: BrokerContact) -> str | None:
@@ -138,12 +144,22 @@ Probe = Callable[[], Mapping[str, Any]]
 """{"role", "state", "busy_seconds": duration of the current step so far, ...}; no content of any record."""
 
 
-async def serve(port: int, probe: Probe) -> web.AppRunner:
-    """Start the endpoints; the caller cleans the runner up."""
+async def serve(port: int, probe: Probe, longest_step: float = STUCK_SECONDS) -> web.AppRunner:
+    """Start the endpoints; the caller cleans the runner up.
+
+    Parameters
+    ----------
+    port
+        Port on loopback; 0: any free one.
+    probe
+        Returns what the endpoints answer.
+    longest_step
+        Seconds that a step of a live process takes at most.
+    """
 
     async def alive(_request: web.Request) -> web.Response:
         state = probe()
-        return _answer(state, ok=float(state.get("busy_seconds") or 0.0) < STUCK_SECONDS)
+        return _answer(state, ok=float(state.get("busy_seconds") or 0.0) < longest_step)
 
     async def ready(_request: web.Request) -> web.Response:
         state = probe()

@@ -48,6 +48,24 @@ def ledger_in(output: Path, writer: str = "a replay or daemon") -> Path:
     return path
 
 
+class EndedBuild(msgspec.Struct, frozen=True):
+    """A build that took too long.
+
+    Attributes
+    ----------
+    cut
+        The cut that was built.
+    seconds
+        How long its build had taken.
+    allowed
+        How long it may take (`longest_build`).
+    """
+
+    cut: str
+    seconds: float
+    allowed: float
+
+
 class OperatorFolder:
     """`DIR/operator`, opened for writing and locked for as long as this object lives."""
 
@@ -99,6 +117,21 @@ class OperatorFolder:
         path, content = self.layout.configuration, json_bytes(body)
         if not path.is_file() or path.read_bytes() != content:
             replace_with(self.ops, path, lambda target: _write(target, content))
+
+    def note_ended_build(self, ended: EndedBuild) -> None:
+        """Record, durably, the build because of which this process ends."""
+        replace_with(self.ops, self.layout.ended_build, lambda target: _write(target, msgspec.json.encode(ended)))
+
+    def ended_build(self) -> EndedBuild | None:
+        """Return the build because of which an earlier process has ended; None if there is none, or it is decided."""
+        try:
+            return msgspec.json.decode(self.layout.ended_build.read_bytes(), type=EndedBuild)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None  # of an unreadable one: the build begins again, and is noted again if it takes too long
+
+    def forget_ended_build(self) -> None:
+        """Remove the record: the cut is decided."""
+        self.layout.ended_build.unlink(missing_ok=True)
 
     @property
     def ledger(self) -> Path:

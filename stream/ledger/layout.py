@@ -7,6 +7,7 @@
                                                     assessment.json if the publication asks for it
     DIR/operator/<publication>/held/<temporary>/    public files of a release that waits for approval
     DIR/operator/status.json, .faust/               of a daemon
+    DIR/operator/ended_build.json                   of a daemon that ended because a build took too long
     DIR/operator/comparison.json, bad-rows.csv      of a replay
     DIR/operator/for_officers/<publication>/        dossier.html, assessment.html, alternatives.json
 
@@ -34,6 +35,7 @@ ARCHIVE_ERASED = f"{ARCHIVE}/{ERASED}"
 """Digests of erased cases that no segment contains any more. It is in no backup, whose segments may be older."""
 CONFIGURATION = ".configuration.json"
 STATUS = "status.json"
+ENDED_BUILD = "ended_build.json"
 FAUST = ".faust"
 COMPARISON = "comparison.json"
 BAD_ROWS = "bad-rows.csv"
@@ -54,6 +56,7 @@ LEDGER_FILES = (LEDGER, f"{LEDGER}-wal", f"{LEDGER}-shm")
 
 NOT_PUBLICATIONS = {
     *(LEDGER, KEY, LOCK, CHECKPOINTS, CONFIGURATION, FAUST, STATUS, "status.tmp", BAD_ROWS, FOR_OFFICERS, ARCHIVE),
+    ENDED_BUILD,
     "quarantine",  # of earlier programs
 }
 """Names in the operator's folder that are not publication's."""
@@ -181,6 +184,11 @@ class OperatorLayout:
     def status(self) -> Path:
         """The status of a daemon."""
         return self.output.joinpath(OPERATOR, STATUS)
+
+    @property
+    def ended_build(self) -> Path:
+        """The build because of which a daemon has ended, until its cut is decided."""
+        return self.output.joinpath(OPERATOR, ENDED_BUILD)
 
     @property
     def comparison(self) -> Path:

@@ -42,7 +42,7 @@ from stream.ledger.entries import (
     WithheldEntry,
     charge_entry,
 )
-from stream.ledger.folder import OperatorFolder, write_json
+from stream.ledger.folder import EndedBuild, OperatorFolder, write_json
 from stream.ledger.layout import ASSESSMENT, AUDIT, MEMORY, VARIANTS
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import ReleaseRecord
@@ -78,6 +78,7 @@ from stream.values.pseudonym import Pseudonyms
 log = logging.getLogger("veilstream")
 
 LATE = "the build took longer than publish_after allows"
+ENDED = "the build took longer than longest_build allows ({allowed:.0f} s): the process was ended after {seconds:.0f} s"
 
 
 class Publisher(Protocol):
@@ -174,6 +175,9 @@ class Pipeline:
         earlier_decision = self.decided(attempt.cut)
         if earlier_decision is not None:
             return earlier_decision
+        ended = self.folder.ended_build()
+        if ended is not None and ended.cut == attempt.cut:
+            return self._withhold_ended(attempt, ended)
         if self.account.held and self.spec.hold == "block":
             return self._blocked(attempt, self.account.held[0])
         self._check_space()
@@ -598,6 +602,13 @@ class Pipeline:
     def _blocked(self, attempt: Attempt, held_number: int) -> Decision:
         """Refuse the cut before any charge: an earlier release waits for a person."""
         return self._withhold(attempt, [blocked(self.name, held_number)], AuditDocument(), waits_for=held_number)
+
+    def _withhold_ended(self, attempt: Attempt, ended: EndedBuild) -> Decision:
+        """Refuse the cut because of which an earlier process has ended: its build would take too long again."""
+        text = ENDED.format(allowed=ended.allowed, seconds=ended.seconds)
+        decision = self._withhold(attempt, [Reason("mechanism", text)], AuditDocument())
+        self.folder.forget_ended_build()
+        return decision
 
     def _pause(self, attempt: Attempt, lost: UnreadableError) -> Decision:
         """Refuse the cut of a publication that lost a file of an earlier release. Other publications continue."""

@@ -14,8 +14,8 @@ from typing import Protocol
 from stream.values.duration import SECOND, UNITS
 
 LONGEST_BUILD = 15 * UNITS["m"]
-"""A step of a release that takes longer has hung (`stream.daemon.health` ends the process): no build may take longer,
-so this delay shows of a build nothing but that it ended."""
+"""Default of `longest_build` and of `publish_after`. No build may take longer (`stream.daemon.coordinator` ends the
+process), so this delay reveals of a build only that it ended."""
 
 
 @dataclass(frozen=True, slots=True)

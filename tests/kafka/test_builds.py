@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from stream.daemon.status import BuildStatus, read_status
+from stream.ledger.layout import OperatorLayout
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.refold import refold, released
-from tests.kafka.site import IDENTITY, Site, publication
+from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
+from tests.patience import wait_for_end
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
@@ -132,5 +134,41 @@ def test_a_kill_during_a_build_loses_nothing_that_was_folded_behind_the_cut(
         one.wait(lambda: _seen(one) == 5 * WINDOW and _building(one) is None, "an end of all builds")
         assert one.stop(again, ingest) == [0, 0]
         _check_against_a_refold(one)
+    finally:
+        one.close()
+
+
+def test_a_build_that_never_ends_stops_no_other_cut(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """The process ends with code 1 at `longest_build`. The next start withholds the cut and says why; the events that
+    it exposed leave with the next release."""
+    # With a longer limit at the second start, since a slow machine may need seconds for any build.
+    one = Site(
+        broker.bootstrap,
+        name,
+        tmp_path,
+        publication("plain", f"{{ new_cases = {WINDOW} }}", IDENTITY),
+        top='longest_build = "1s"',
+    )
+    (tmp_path / "hold").touch()
+    try:
+        ingest, coordinator = one.start("ingest"), one.start("coordinator", fault="hold built:1")
+        one.send(_events(0, "register", 0))
+        assert wait_for_end(coordinator, PATIENCE) == 1
+        assert "longest_build allows 1 s: this process ends" in one.logs()
+        assert one.ledger("seal") == one.ledger("withheld") == []
+        one.config.write_text(one.config.read_text().replace('"1s"', '"1h"', 1))
+        again = one.start("coordinator")
+        one.wait(lambda: len(one.ledger("withheld")) == 1, "a decision on the cut")
+        one.send(_events(WINDOW, "register", 4))
+        one.wait(lambda: len(one.ledger("published")) == 1, "the next release")
+        assert one.stop(again, ingest) == [0, 0]
+        (withheld,) = one.ledger("withheld")
+        (seal,) = one.ledger("seal")
+        assert "longer than longest_build allows (1 s)" in withheld["body"]["reasons"][0]
+        records = [(offset, value or b"") for _, offset, value in one.records(f"veilstream.{one.name}.delta")]
+        _, expected = refold(records, ())
+        assert [withheld["cut"], seal["cut"]] == [release.cut.id for release in expected]
+        assert released(one.output(), "plain", ()) == [expected[1].content]
+        assert not OperatorLayout(one.output()).ended_build.exists()
     finally:
         one.close()

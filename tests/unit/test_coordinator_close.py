@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,12 +19,14 @@ from stream.config.settings import Settings
 from stream.config.window import read_window
 from stream.daemon.coordinator import Coordinator
 from stream.daemon.delta_topic import Anchor
+from stream.daemon.health import ProgressCheck
 from stream.daemon.state_machine import ActiveCoordinator
 from stream.daemon.status import Alarms, StatusFile
 from stream.daemon.status_topic import StatusTopic
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.ledger.folder import EndedBuild, OperatorFolder
 from stream.run.runner import Runner
 
 DAY = 86_400 * 10**9
@@ -140,3 +143,25 @@ def test_a_step_that_waits_for_another_is_timed_from_its_own_begin() -> None:
         assert one._busy_seconds() == 0
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("seconds", "ends"), [(7199.9, False), (7200.0, True)])
+def test_a_build_that_takes_too_long_is_noted_and_ends_the_process(tmp_path: Path, seconds: float, ends: bool) -> None:
+    """At the longest of `longest_build` and each `publish_after`: here a dp publication allows its builds two hours."""
+    noise = {"kind": "dp-model", "epsilon": 1, "delta_dp": 1e-6, "activities": ["a"]}
+    publications = [
+        {"name": "p", "window": {"manual": True}, "mechanism": noise, "publish_after": "2h"},
+        {"name": "q", "window": {"manual": True}, "mechanism": {"kind": "tlkc-cohorts"}},
+    ]
+    settings = Settings.model_validate({"longest_build": "1h", "publication": publications})
+    host: Any = SimpleNamespace(settings=settings, source=Source(topics=("t",)), output=tmp_path, watch=None)
+    one: Any = Coordinator(SimpleNamespace(rebalancing=False, add_future=lambda check: check.close()), host)  # type: ignore[arg-type]
+    codes: list[int] = []
+    one.check = ProgressCheck(60, end=codes.append)
+    one.status = SimpleNamespace(alive=lambda *_: None)
+    with closing(OperatorFolder(tmp_path)) as folder:
+        building = {"publication": "q", "cut": "q/4/0/0", "seconds": seconds}
+        one.engine = SimpleNamespace(building=building, service=SimpleNamespace(folder=folder))
+        one.heartbeat()
+        assert codes == [1] * ends
+        assert folder.ended_build() == (EndedBuild("q/4/0/0", 7200.0, 7200.0) if ends else None)

@@ -17,6 +17,8 @@ from connectors import read_log, write_log
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog
 from stream.ledger import release_record
+from stream.ledger.folder import EndedBuild
+from stream.ledger.layout import OperatorLayout
 from stream.release import pipeline, public_files
 from stream.release.audits import comparison
 from stream.release.contract import Attempt, Exposure
@@ -229,6 +231,31 @@ def test_a_build_that_takes_too_long_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "out" / "public" / "p").iterdir()) == []
     assert list((tmp_path / "out" / "operator" / "p").iterdir()) == []
     assert len(list((tmp_path / "out").rglob("quarantine/p/*"))) == 1
+
+
+def test_the_build_because_of_which_a_process_ended_is_withheld_once(tmp_path: Path) -> None:
+    """Before anything is charged; every other cut is built, and the decision stays when the record is gone."""
+    with closing(ReleaseService(_settings({"mechanism": DP}), tmp_path / "out", clock=SimulatedClock())) as service:
+        service.folder.note_ended_build(EndedBuild("p@1.0.0", 901.5, 900.0))
+        one = service.pipelines["p"]
+        assert one.attempt(_attempt("p@0.0.0", moment=48 * HOUR)).status == "sealed"
+        assert service.folder.ended_build() is not None
+        found = one.attempt(_attempt("p@1.0.0", moment=48 * HOUR))
+        reason = "the build took longer than longest_build allows (900 s): the process was ended after 902 s"
+        assert (found.status, found.reasons) == ("withheld", [reason])
+        assert service.folder.ended_build() is None
+        again = one.attempt(_attempt("p@1.0.0", moment=48 * HOUR))
+        assert (again.status, again.reasons) == ("withheld", [reason])
+        assert one.attempt(_attempt("p@2.0.0", moment=48 * HOUR)).status == "sealed"
+        charged = [entry.cut for entry in service.ledger.entries() if entry.kind == "charge"]
+        assert charged == ["p@0.0.0", "p@2.0.0"]
+
+
+def test_a_record_of_an_ended_build_that_cannot_be_read_stops_nothing(tmp_path: Path) -> None:
+    """The cut is built again, and noted again if it takes too long."""
+    with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
+        OperatorLayout(tmp_path / "out").ended_build.write_bytes(b"{")
+        assert service.pipelines["p"].attempt(_attempt()).status == "sealed"
 
 
 def test_a_release_keeps_no_tables_of_its_comparison(tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ class Blobs(Protocol):
     ----------
     private
         Whether only the owner of the process can read the objects.
-    where
+    location
         The place, as messages name it.
     """
 
     private: bool
-    where: str
+    location: str
 
     def put(self, name: str, body: bytes) -> None:
         """Create or replace an object, durably and at once."""
@@ -80,7 +80,7 @@ class FolderBlobs:
     """Only its owner can read it."""
 
     def __init__(self, root: Path, ops: FileOps) -> None:
-        self.root, self._ops, self.where = root, ops, str(root)
+        self.root, self._ops, self.location = root, ops, str(root)
 
     def _path(self, name: str) -> Path:
         return self.root.joinpath(*_parts(name))
@@ -136,7 +136,7 @@ class UrlBlobs:
     def __init__(self, url: str, prefix: str) -> None:
         self._fs, root = reached_at(url)
         self._root = f"{root.rstrip('/')}/{prefix}"
-        self.where = str(self._fs.unstrip_protocol(self._root))
+        self.location = str(self._fs.unstrip_protocol(self._root))
 
     def _path(self, name: str) -> str:
         return "/".join((self._root, *_parts(name)))
@@ -154,7 +154,9 @@ class UrlBlobs:
         try:
             self._fs.pipe_file(path, body)
         except FileNotFoundError:
-            raise InputError(f"{self.where}: cannot be written (no such bucket or container); make it first") from None
+            raise InputError(
+                f"{self.location}: cannot be written (no such bucket or container); make it first"
+            ) from None
 
     def get(self, name: str) -> bytes | None:
         """Return the bytes of an object, or None if it does not exist."""

@@ -241,7 +241,7 @@ class ActiveCoordinator:
             return local
         if local is not None and _position(local) + 1 >= self.delta.first_position():
             return local
-        log.info("checkpoint: taken from the mirror %s, if it has one", mirror.blobs.where)
+        log.info("checkpoint: taken from the mirror %s, if it has one", mirror.blobs.location)
         mirrored = mirror.load()
         return local if mirrored is None else SavedState.decode(mirrored)
 

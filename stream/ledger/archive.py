@@ -240,7 +240,7 @@ class Archive:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        location = f"{self.blobs.where}/{segment.path}"
+        location = f"{self.blobs.location}/{segment.path}"
         sealed = self.blobs.get(segment.path)
         if sealed is None:
             raise RefusedError(f"{location}: was removed while it was read; try again")

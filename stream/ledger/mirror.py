@@ -130,7 +130,7 @@ class Mirror:
             return msgspec.msgpack.decode(self._opened(sealed), type=dict[str, bytes])
         except (Damaged, msgspec.DecodeError) as damage:
             raise RefusedError(
-                f"release {number} of {publication}: its file in the mirror {self.blobs.where} {damage}"
+                f"release {number} of {publication}: its file in the mirror {self.blobs.location} {damage}"
             ) from None
 
     def put_held(self, publication: str, temporary: str, folder: Path) -> None:
@@ -184,7 +184,7 @@ class Mirror:
             elif not is_local and required:
                 raise RefusedError(
                     f"release {number} of {name}: its files for the operator (audit, variants, memory) are neither in "
-                    f"{operator.path} nor in the mirror {self.blobs.where}; restore a backup of the output folder of "
+                    f"{operator.path} nor in the mirror {self.blobs.location}; restore a backup of the output folder of "
                     "the host that made it, or give the mirror back its file"
                 )
         for number in account.held:
@@ -196,7 +196,7 @@ class Mirror:
         if restored:
             log.error(
                 "the mirror %s had lost the files of %s of %s: they were put there again; find out who removed them",
-                *(self.blobs.where, _releases(sorted(set(restored))), name),
+                *(self.blobs.location, _releases(sorted(set(restored))), name),
             )
 
     def _bring_lost_files(self, name: str, number: int, temporary: str, folder: Path) -> None:
@@ -211,7 +211,7 @@ class Mirror:
         if lost:
             log.error(
                 "release %d of %s: this host had lost %s; taken from the mirror %s",
-                *(number, name, ", ".join(lost), self.blobs.where),
+                *(number, name, ", ".join(lost), self.blobs.location),
             )
 
     def renew(self, name: str, account: Account, operator: OperatorFolder) -> None:
@@ -242,7 +242,7 @@ class Mirror:
                 self.blobs.delete(name)
 
     def _mark(self, files: Mapping[str, bytes]) -> str:
-        digest = hashlib.sha256(f"{self.blobs.where}\n{self.keys.id}\n".encode())
+        digest = hashlib.sha256(f"{self.blobs.location}\n{self.keys.id}\n".encode())
         for name, data in sorted(files.items()):
             digest.update(f"{name} {len(data)}\n".encode() + data)
         return digest.hexdigest()
@@ -280,7 +280,7 @@ class Mirror:
             if sealed is None:
                 continue
             try:
-                body = opened(io.BytesIO(sealed), self.keys, f"{self.blobs.where}/{name}")[0]
+                body = opened(io.BytesIO(sealed), self.keys, f"{self.blobs.location}/{name}")[0]
                 slot = msgspec.msgpack.decode(body, type=MirrorSlot)
             except (Damaged, msgspec.DecodeError) as damage:
                 faults.append(f"{name}: {damage}")
@@ -291,7 +291,7 @@ class Mirror:
         if newest is not None:
             return newest.state
         if faults:
-            raise RefusedError(f"mirror {self.blobs.where}: no checkpoint can be read ({'; '.join(faults)})")
+            raise RefusedError(f"mirror {self.blobs.location}: no checkpoint can be read ({'; '.join(faults)})")
         return None
 
 

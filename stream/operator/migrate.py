@@ -116,7 +116,7 @@ def _steps(settings: Settings, output: Path, folder: OperatorFolder | None = Non
 def _archived(place: archive.Archive, keys: Keys) -> Iterator[_Step]:
     for name in place.blobs.names(ARCHIVE):
         read = partial(_segment, place, name)
-        item, _ = _opened(f"{place.blobs.where}/{name}", archive.VERSION, keys, read)
+        item, _ = _opened(f"{place.blobs.location}/{name}", archive.VERSION, keys, read)
         yield _Step(item, partial(_rewrite_segment, place, name))
 
 
@@ -142,12 +142,12 @@ def _write(path: Path, data: bytes) -> None:
 
 def _mirrored(place: mirror.Mirror, settings: Settings, keys: Keys) -> Iterator[_Step]:
     for name in place.blobs.names(CHECKPOINTS):
-        location = f"{place.blobs.where}/{name}"
+        location = f"{place.blobs.location}/{name}"
         write = partial(place.blobs.put, name)
         yield _checkpoint(location, place.blobs.get(name) or b"", keys, write, _renewed_slot)
     for publication in settings.publication:
         for name in place.blobs.names(publication.name):
-            location = f"{place.blobs.where}/{name}"
+            location = f"{place.blobs.location}/{name}"
             read = partial(_sealed, place.blobs.get(name) or b"", keys, mirror.RELEASE, mirror.VERSION)
             item, body = _opened(location, mirror.VERSION, keys, read)
             yield _Step(item, partial(_put_release, place, name, body))

@@ -138,7 +138,7 @@ class ReleaseService:
                 log.warning(
                     "%s/%s has events of released cases, and process.archive is not set: they are kept there without "
                     "end; delete the folder if nobody needs them",
-                    self.archive.blobs.where,
+                    self.archive.blobs.location,
                     ARCHIVE,
                 )
             self.keeper = StateKeeper(self.checkpoints, archive=self.archive)

@@ -209,9 +209,9 @@ class SeekingConsumer(driver.Consumer):
         """Commit what was acknowledged in this generation, and was not committed before."""
         offsets = {}
         for tp, (generation, offset) in self._acknowledged.items():
-            wanted = topics is None or tp in topics or tp.topic in topics
+            is_selected = topics is None or tp in topics or tp.topic in topics
             current = generation == self.app.consumer_generation_id
-            if wanted and current and tp in self.assignment() and offset > self._committed.get(tp, 0):
+            if is_selected and current and tp in self.assignment() and offset > self._committed.get(tp, 0):
                 offsets[tp] = offset
         if not offsets:
             return False

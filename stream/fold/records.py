@@ -190,11 +190,11 @@ def with_person(attributes: Attributes | None, name: str, pseudonym: Callable[[s
         person = levels.get("event", {}).get(name)
     if person is None:
         return attributes
-    others: Attributes = {}
+    pseudonymous: Attributes = {}
     for level, values in levels.items():
-        others[level] = {key: value for key, value in values.items() if key != name}
-    others["case"] = {**others.get("case", {}), name: pseudonym(str(person))}
-    return {level: values for level, values in others.items() if values}
+        pseudonymous[level] = {key: value for key, value in values.items() if key != name}
+    pseudonymous["case"] = {**pseudonymous.get("case", {}), name: pseudonym(str(person))}
+    return {level: values for level, values in pseudonymous.items() if values}
 
 
 class Heartbeat(Record, tag="hb", frozen=True, kw_only=True):

@@ -123,14 +123,14 @@ def load_state(table: dict[str, Any]) -> State:
 
 
 def _dump_partition(name: tuple[str, int], partition: Partition) -> list[Any]:
-    held = [[position, _held(record)] for position, record in partition.held]
+    held_records = [[position, _held(record)] for position, record in partition.held]
     return [
         *name,
         partition.hwm,
         partition.latest,
         partition.active,
         partition.accept_gap,
-        held,
+        held_records,
         partition.log,
         partition.epoch,
         partition.lost,
@@ -159,8 +159,8 @@ def _plain_values(attributes: Attributes | None) -> Attributes | None:
 
 
 def _load_partition(raw: list[Any], code: int) -> tuple[tuple[str, int], Partition]:
-    source, number, hwm, latest, active, accept_gap, held, log, epoch, lost = raw
-    records = [(position, msgspec.msgpack.decode(body, type=Delta)) for position, body in held]
+    source, number, hwm, latest, active, accept_gap, held_records, log, epoch, lost = raw
+    records = [(position, msgspec.msgpack.decode(body, type=Delta)) for position, body in held_records]
     return (source, number), Partition(code, hwm, latest, active, accept_gap, records, log, epoch, lost)
 
 
@@ -542,8 +542,8 @@ def _publication(since: Marks, place: int, publication: PublicationState) -> Ite
     """Yield patches for the counters of a publication, and for the changed case numbers of persons."""
     counts, before = publication.to_state(), since.taken[publication.name]
     if before:
-        taken = counts.pop("taken")
-        changed = {name: number for name, number in taken.items() if before.get(name) != number}
+        cases_taken = counts.pop("taken")
+        changed = {name: number for name, number in cases_taken.items() if before.get(name) != number}
         if changed:
             yield update_patch(["publications", place, "taken"], changed)
     yield update_patch(["publications", place], counts)

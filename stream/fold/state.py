@@ -694,7 +694,7 @@ class State:
         values, offsets = _values(rows)
 
         # Leave out rows that were folded before.
-        is_new = _above(offsets, before, again=True) if record.several else _above(offsets, partition.hwm)
+        is_new = _above(offsets, before, repeats=True) if record.several else _above(offsets, partition.hwm)
         if is_new is not None:
             left_out.repeated.append(places[~is_new])
             rows = [rows[number] for number in np.flatnonzero(is_new).tolist()]
@@ -999,10 +999,10 @@ def _times(values: Sequence[Any]) -> Ints:
     return np.fromiter(values[TIME_PLACE::ROW_WIDTH], dtype=np.int64, count=len(values) // ROW_WIDTH)
 
 
-def _above(offset: Ints, hwm: int, *, again: bool = False) -> npt.NDArray[np.bool_] | None:
+def _above(offset: Ints, hwm: int, *, repeats: bool = False) -> npt.NDArray[np.bool_] | None:
     """Mask the offsets above the high-water mark, in rising order; None: all of them are.
 
-    An offset counts once. With `again` it may belong to several rows, one after the other.
+    An offset counts once. With `repeats` it may belong to several rows, one after the other.
     """
     if not len(offset):
         return None
@@ -1011,7 +1011,7 @@ def _above(offset: Ints, hwm: int, *, again: bool = False) -> npt.NDArray[np.boo
         return None
     highest = np.maximum.accumulate(np.append(hwm, offset))[:-1]
     mask: npt.NDArray[np.bool_] = offset > highest
-    if again:
+    if repeats:
         mask |= (offset == highest) & (offset > hwm)
     return mask
 

@@ -194,9 +194,14 @@ class Window:
     @property
     def only_events_per_case(self) -> bool:
         """Whether events_per_case must fire by itself, because there is no other trigger."""
-        others = (self.new_cases, self.new_events, self.completed_cases, self.every)
+        other_triggers = (self.new_cases, self.new_events, self.completed_cases, self.every)
         rule = self.events_per_case
-        return rule is not None and not rule.lockstep and not self.manual and all(other is None for other in others)
+        return (
+            rule is not None
+            and not rule.lockstep
+            and not self.manual
+            and all(other is None for other in other_triggers)
+        )
 
     @property
     def tumbling(self) -> bool:

@@ -184,8 +184,8 @@ class Mirror:
             elif not is_local and required:
                 raise RefusedError(
                     f"release {number} of {name}: its files for the operator (audit, variants, memory) are neither in "
-                    f"{operator.path} nor in the mirror {self.blobs.location}; restore a backup of the output folder of "
-                    "the host that made it, or give the mirror back its file"
+                    f"{operator.path} nor in the mirror {self.blobs.location}; restore a backup of the output folder "
+                    "of the host that made it, or give the mirror back its file"
                 )
         for number in account.held:
             temporary = account.seals[number].body.temporary

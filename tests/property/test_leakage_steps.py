@@ -17,7 +17,7 @@ from models.leakage.budget import allocate
 from models.leakage.correlations import correlation, steps
 from models.leakage.states import END, START, StateFunction
 from models.leakage.steps import LeakageStep, step
-from tests.conftest import examples
+from tests.conftest import examples, random_inputs
 from tests.oracles import leakage as oracle
 from tests.oracles.automaton import Automaton
 
@@ -82,7 +82,7 @@ def series(epsilon: list[Fraction], backward: list[LeakageStep], forward: list[L
     return leakage
 
 
-@pytest.mark.parametrize("part", range(30))
+@pytest.mark.parametrize("part", range(random_inputs(30)))
 def test_three_thousand_matrices_agree_with_the_linear_program(part: int) -> None:
     """AL of 3,000 random stochastic matrices is the optimum of the linear fractional program."""
     rng = np.random.default_rng(part)

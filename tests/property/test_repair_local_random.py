@@ -14,12 +14,13 @@ from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.contract import Exposure
 from stream.release.mechanisms.tlkc import Tlkc
+from tests.conftest import random_inputs
 from tests.oracles import publishing
 from tests.oracles.series import Release, largest_share, matches, smallest
 from tests.property.test_default_series import NOTHING_ELSE, changed, defaults, releases, stream
 from tests.property.test_repair_random import decide
 
-K, C, STREAMS = 3, 0.7, 100
+K, C, STREAMS = 3, 0.7, random_inputs(100)
 LOCAL = Tlkc(K=K, C=C, L=2, suppression="local")
 EXACT = Tlkc(K=K, C=C, L=2)
 
@@ -59,14 +60,15 @@ def test_what_leaves_withstands_all_attacks_and_bounds_values() -> None:
         for exposure, record, _ in releases:
             values = dict(zip(exposure.log.case_ids, exposure.log.case_values("S").decode(), strict=True))
             assert largest_share(traces(record), values, 2) <= C + 1e-9, seed
-    assert min(found["passed"], found["repaired"], found["withheld"]) >= 10, found
+    assert min(found["passed"], found["repaired"], found["withheld"]) >= STREAMS // 10, found
 
 
 def test_single_cases_lose_events_and_not_everybody() -> None:
     """Over the series, more leaves than where whole items go, and more series are shortened case by case."""
     events: Counter[str] = Counter()
     some = 0
-    for seed in range(0, STREAMS, 3):
+    seeds = range(0, STREAMS, 3)
+    for seed in seeds:
         for name, mechanism in (("local", LOCAL), ("exact", EXACT)):
             releases, _ = series(mechanism, seed, (0,))
             events[name] += sum(record.log.n_events for _, record, _ in releases)
@@ -79,7 +81,7 @@ def test_single_cases_lose_events_and_not_everybody() -> None:
                 some += any(lost[item] for item in shown)
                 assert all(matches(source[case], trace, 0) for case, trace in traces(record).items())
     assert events["local"] > events["exact"], events
-    assert some >= 20
+    assert some / len(seeds) > 0.55
 
 
 @pytest.mark.parametrize("seed", range(0, 60, 5))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from connectors import write_log
 from models.eventlog import EventLog
 from stream.commands import execute as veilstream
 from stream.config.sources import load
+from stream.run import advise
 
 HOUR = 3_600_000_000_000
 
@@ -22,6 +24,22 @@ HOUR = 3_600_000_000_000
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of a table is cut, whatever width the terminal of the tests has."""
     monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _replayed_once() -> Iterator[None]:
+    """Replay the candidates once for each K: the tests show the same proposal as text, as JSON and as a picture."""
+    propose = advise.propose
+    proposals: dict[int, Any] = {}
+
+    def remembered(events: EventLog, settings: Any, K: int, *rest: Any, **options: Any) -> Any:
+        if K not in proposals:
+            proposals[K] = propose(events, settings, K, *rest, **options)
+        return proposals[K]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(advise, "propose", remembered)
+        yield
 
 
 @pytest.fixture

@@ -113,9 +113,12 @@ def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
     shared = np.zeros(len(linked2), dtype=np.int64)
     leap = np.full(len(linked2), len(linked2), dtype=np.int64)
     _fill_shared(items, starts, linked2, later_start, shared, leap)
+    answered = np.zeros(len(linked2), dtype=np.uint64)
+    _fill_answered(items, starts, related_start, related_item, linked2, answered)
     tables = LinkTables(
-        items, starts, related_start, related_item, linked1, pair.earlier.value, linked2, later_start, shared, leap
-    )
+        items, starts, related_start, related_item, linked1, pair.earlier.value, linked2, later_start, shared, leap,
+        answered,
+    )  # fmt: skip
     scratch = LinkScratch(
         masks=np.zeros((len(pair.items), words), dtype=np.uint64),
         state=np.zeros((longest2 + 1, words), dtype=np.uint64),
@@ -142,6 +145,7 @@ class LinkTables(NamedTuple):
     linked2 : int32[later rows], variant
     later_start : int64[values + 1], first later row of each sensitive value
     shared, leap : int64[later rows], see `_fill_shared`
+    answered : uint64[later rows], see `_fill_answered`
     """
 
     items: Any
@@ -154,6 +158,7 @@ class LinkTables(NamedTuple):
     later_start: Any
     shared: Any
     leap: Any
+    answered: Any
 
 
 SCORE_LCS, SCORE_LEAST_N, SCORE_PREFIX = 0, 1, 2
@@ -182,6 +187,9 @@ def _edges(tables, scratch, indptr, cap, relation, most):  # type: ignore[no-unt
     Later rows of one value are in lexicographic order. Each row continues at the position at which it differs from the
     row before it: its first `begin` symbols are the same. If reading stopped after `stopped` symbols because cap was
     passed, all rows that begin with these symbols are skipped.
+
+    Each symbol of the earlier row without a related symbol in the later one counts towards n. So a row that lacks more
+    than cap of them is passed over unread. In a log of many activities these are nearly all rows.
     """
     items, starts, linked1, linked2 = tables.items, tables.starts, tables.linked1, tables.linked2
     value1, later_start, shared, leap = tables.value1, tables.later_start, tables.shared, tables.leap
@@ -192,9 +200,15 @@ def _edges(tables, scratch, indptr, cap, relation, most):  # type: ignore[no-unt
     for i in range(len(linked1)):
         low, high = starts[linked1[i]], starts[linked1[i] + 1]
         _mark(items, low, high, rel_start, rel_item, masks, True)
+        present = _present(items, low, high)
         j, end = later_start[value1[i]], later_start[value1[i] + 1]
         least_n, stopped, begin = 0, 0, 0
         while j < end:
+            if count_ones(present & ~tables.answered[j]) > cap:
+                j += 1
+                if j < end:  # `begin` is what row j has in common with the last row that was read
+                    begin = min(begin, shared[j])
+                continue
             low2, high2 = starts[linked2[j]], starts[linked2[j] + 1]
             if begin < stopped or stopped == 0:
                 least_n, stopped = _least(items, low2, high2, high - low, scratch, begin, cap, relation)
@@ -251,6 +265,27 @@ def _fill_shared(items, starts, linked2, later_start, shared, leap):  # type: ig
         while other < len(linked2) and shared[other] >= shared[j]:
             other = leap[other]
         leap[j] = other
+
+
+@kernel
+def _fill_answered(items, starts, rel_start, rel_item, linked2, answered):  # type: ignore[no-untyped-def]
+    """Set which items a later row has a related item for: one bit an item, modulo 64."""
+    related_to = np.zeros(len(rel_start) - 1, dtype=np.uint64)  # bits of the items that each item is related to
+    for item in range(len(rel_start) - 1):
+        for k in range(rel_start[item], rel_start[item + 1]):
+            related_to[rel_item[k]] |= np.uint64(1) << np.uint64(item & 63)
+    for j in range(len(linked2)):
+        for p in range(starts[linked2[j]], starts[linked2[j] + 1]):
+            answered[j] |= related_to[items[p]]
+
+
+@part
+def _present(items, low, high):  # type: ignore[no-untyped-def]
+    """Return which items a trace has: one bit an item, modulo 64."""
+    present = np.uint64(0)
+    for p in range(low, high):
+        present |= np.uint64(1) << np.uint64(items[p] & 63)
+    return present
 
 
 @part

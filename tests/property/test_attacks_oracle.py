@@ -120,16 +120,31 @@ def test_closed_form_of_linkability(s1: str, s2: str, n: int) -> None:
     assert (oracle.least_n(s1, s2) <= n) == oracle.linkable(s1, s2, n, ALPHABET)
 
 
-@pytest.mark.parametrize(("longest", "cap"), [(8, 3), (70, 2), (70, 60), (150, 20), (200, 127)])
-def test_every_linkable_pair_is_listed_with_its_least_n(longest: int, cap: int) -> None:
+MANY_LETTERS = "".join(map(chr, range(0x100, 0x100 + 150)))
+"""More letters than a word has bits."""
+
+
+@pytest.mark.parametrize(
+    ("longest", "cap", "letters"),
+    [
+        (8, 3, "abc"),
+        (70, 2, "abc"),
+        (70, 60, "abc"),
+        (150, 20, "abc"),
+        (200, 127, "abc"),
+        (5, 1, MANY_LETTERS),
+        (12, 4, MANY_LETTERS),
+    ],
+)
+def test_every_linkable_pair_is_listed_with_its_least_n(longest: int, cap: int, letters: str) -> None:
     """The bit-parallel lists hold the pairs of the plain dynamic programme within cap, also where traces fill several
     words and share long beginnings, seen from both sides; and mark the subsequences."""
     rng = random.Random(longest + cap)
-    stems = ["".join(rng.choice("abc") for _ in range(longest)) for _ in range(3)]
+    stems = ["".join(rng.choice(letters) for _ in range(longest)) for _ in range(12 if len(letters) > 64 else 3)]
 
     def trace() -> str:
         stem = rng.choice(stems)[: rng.randint(0, longest)]
-        return "".join(letter for letter in stem if rng.random() > rng.choice([0, 0.02, 0.3])) + rng.choice("abc") * 2
+        return "".join(letter for letter in stem if rng.random() > rng.choice([0, 0.02, 0.3])) + rng.choice(letters) * 2
 
     logs = [[(trace(), rng.choice("XY")) for _ in range(size)] for size in (25, 30)]
     joined = join_releases(*(simple(records) for records in logs))

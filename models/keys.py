@@ -85,15 +85,17 @@ def grouped(keys: npt.NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
     return distinct_keys, place[keys]
 
 
-def case_blocks(starts: Ints) -> Iterator[tuple[int, int]]:
-    """Yield all cases in blocks of about `BLOCK` events, as (first case, last case + 1).
+def case_blocks(starts: Ints, size: int = BLOCK) -> Iterator[tuple[int, int]]:
+    """Yield all cases in blocks of about `size` events, as (first case, last case + 1).
 
     Parameters
     ----------
     starts
         int64[C + 1], as in EventLog.
+    size
+        Events of a block, at least 1. A longer case is a block of its own.
     """
-    events = np.arange(0, int(starts[-1]), BLOCK)
+    events = np.arange(0, int(starts[-1]), size)
     return pairwise([*np.unique(np.searchsorted(starts[:-1], events)).tolist(), len(starts) - 1])
 
 

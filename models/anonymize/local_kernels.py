@@ -185,7 +185,7 @@ def next_gaps(
     for row in range(rows):
         offsets[row + 1] = offsets[row] + starts[row + 1] - starts[row] + 1
     table = np.full((offsets[rows], n_items), -1, dtype=np.int32)
-    alone = _of_one_item(ban_starts, ban_codes)
+    never_shown = _banned_alone(ban_starts, ban_codes)
     masks = _masks(ban_starts, ban_codes)
     everything = np.ones(_longest(starts), dtype=np.bool_)
     # The last row with which each ban was compared: a ban is found by each of its items.
@@ -201,7 +201,7 @@ def next_gaps(
             have |= np.uint64(1) << np.uint64(code & 63)
             is_shown[code] = True
         # An event of an item completes a ban only if the trace has all other items of the ban. So the bans
-        # of the shown items are compared, and the bans that have no other item.
+        # of the shown items are compared.
         for item in range(n_items):
             if not is_shown[item]:
                 continue
@@ -224,11 +224,6 @@ def next_gaps(
                         continue
                     if _hide(trace, completing, ban, priority, hides[completing]):
                         is_hidden[completing] = True
-        for number in alone:
-            ban = ban_codes[ban_starts[number] : ban_starts[number + 1]]
-            item = ban[0]
-            if not is_shown[item] and _hide(trace, item, ban, priority, hides[item]):
-                is_hidden[item] = True
         n = len(trace)
         for item in range(n_items):
             if not is_shown[item] and not is_hidden[item]:
@@ -241,20 +236,25 @@ def next_gaps(
                 if hides[item, gap]:
                     hidden = gap
                 table[offsets[row] + gap, item] = hidden if hidden >= 0 and (shown < 0 or hidden < shown) else shown
-            is_shown[item] = is_hidden[item] = False
             hides[item, : n + 1] = False
+        # An item that is banned alone is hidden at every gap.
+        for gap in range(n + 1):
+            for item in never_shown:
+                if not is_shown[item]:
+                    table[offsets[row] + gap, item] = gap
+        is_shown[:] = False
+        is_hidden[:] = False
     return offsets, table
 
 
 @kernel
-def _of_one_item(ban_starts: Array, ban_codes: Array) -> Array:
-    """Return the bans that contain one item only, once or repeated."""
+def _banned_alone(ban_starts: Array, ban_codes: Array) -> Array:
+    """Return the items that are a ban without any other event."""
     result = np.empty(len(ban_starts) - 1, dtype=np.int64)
     filled = 0
     for b in range(len(ban_starts) - 1):
-        ban = ban_codes[ban_starts[b] : ban_starts[b + 1]]
-        if np.all(ban == ban[0]):
-            result[filled] = b
+        if ban_starts[b + 1] - ban_starts[b] == 1:
+            result[filled] = ban_codes[ban_starts[b]]
             filled += 1
     return result[:filled]
 

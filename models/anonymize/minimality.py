@@ -23,7 +23,12 @@ from models.anonymize.local_model import Bans, Reach, SafeState, close, flat, mo
 from models.anonymize.view import TraceView, distinct_rows
 from models.anonymize.violations import TlkcBounds
 from models.eventlog import Codes, Ints, places_of
+from models.keys import case_blocks
 from models.variants import amounts
+
+CELLS = 1 << 24
+"""Places times items that are looked at together: 64 MB. A table of all released traces at once would take 4 GB for a
+million events of 1,000 activities."""
 
 PAIRS_UP_TO = 40
 """Items up to which all pairs are audited too, not only the bans: beyond that their square outgrows the bans."""
@@ -128,13 +133,17 @@ class _Auditor:
             return [], np.zeros(0, dtype=np.int64)
         view = self.reach.view
         starts, codes, weight = _released_traces(projected(view, state.kept))
-        by_ban_and_item = state.bans.by_item(len(view.alphabet))
-        offsets, gaps = next_gaps(starts, codes, state.priority, *by_ban_and_item, self.once)
+        n_items = len(view.alphabet)
+        by_ban_and_item = state.bans.by_item(n_items)
         pair_starts, pair_codes = self._flat_pairs
         ban_starts, ban_codes = flat(bans)
         candidate_starts = np.concatenate((pair_starts, pair_starts[-1] + ban_starts[1:]))
         candidate_codes = np.concatenate((pair_codes, ban_codes))
-        return candidates, possible_cases(weight, offsets, gaps, candidate_starts, candidate_codes)
+        cases = np.zeros(len(candidates), dtype=np.int64)
+        for begin, end in case_blocks(starts, max(1, CELLS // n_items)):
+            offsets, gaps = next_gaps(starts[begin : end + 1], codes, state.priority, *by_ban_and_item, self.once)
+            cases += possible_cases(weight[begin:end], offsets, gaps, candidate_starts, candidate_codes)
+        return candidates, cases
 
     def _contained(self, candidates: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """Return the candidates that can be written in this structure and that some source case contains."""

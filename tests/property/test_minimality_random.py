@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.anonymize import minimality as minimality_module
 from models.anonymize.local import suppress
 from models.anonymize.local_kernels import next_gaps, possible_cases
 from models.anonymize.local_model import Bans, Reach, flat, projected
@@ -81,6 +83,8 @@ def test_the_audit_counts_bans_and_pairs_that_a_source_case_contains(
     possible = [count for count in counts if count]
     result = audit(Reach(seen), bounds, state)
     assert minimality == result
+    with mock.patch.object(minimality_module, "CELLS", 1):  # each released trace is a block of its own
+        assert audit(Reach(seen), bounds, state) == result
     assert result.audited == len(audited)
     assert result.below_k == sum(count < 3 for count in possible)
     assert result.least == min(possible, default=None)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import keys as module
 from models.keys import DENSE, KeyTotals, case_blocks, distinct, grouped
 
 
@@ -55,9 +54,7 @@ def test_sums_by_key_are_those_of_a_plain_loop(
 @given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 12))
 def test_blocks_of_cases_are_all_cases_with_events_once(lengths: list[int], most: int) -> None:
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "BLOCK", most)
-        blocks = [*case_blocks(starts)]
+    blocks = [*case_blocks(starts, most)]
     assert [event for begin, end in blocks for event in range(starts[begin], starts[end])] == [*range(starts[-1])]
     assert all(one[1] == other[0] for one, other in pairwise(blocks))
     if starts[-1]:

@@ -121,7 +121,12 @@ class Violations:
 
     def candidates(self) -> list[tuple[int, ...]]:
         """Return all minimal violating candidates as code tuples, sizes ascending."""
-        return [tuple(row) for level in self.levels for row in level.candidates.tolist()]
+        candidates: list[tuple[int, ...]] = []
+        for level in self.levels:
+            candidates.extend(
+                zip(*level.candidates.T.tolist(), strict=True)
+            )  # the columns, so that zip makes the tuples
+        return candidates
 
 
 def minimal_violations(view: TraceView, bounds: TlkcBounds, *, max_candidates: int = MAX_CANDIDATES) -> Violations:

@@ -168,8 +168,9 @@ def next_gaps(
     priority: Array,
     ban_starts: Array,
     ban_codes: Array,
-    item_starts: Array,
-    item_bans: Array,
+    hidden_by_ban: Array,
+    trigger_starts: Array,
+    alone: Array,
     once: Array,
 ) -> tuple[Array, Array]:
     """Find the next gap after an event of each item, shown in the released trace or hidden by the rules.
@@ -177,7 +178,7 @@ def next_gaps(
     A released trace of n events has the gaps 0..n; gap g is before event g. From gap g on, an event of an item is
     passed either where the trace shows it, or at a gap where local suppression would have removed it. An item that no
     source case has twice (`once`) is never hidden in a trace that shows it. A ban that the trace contains did not bind
-    its row (a value-aware one) and hid nothing there.
+    its row (a value-aware one) and hid nothing there. The bans are those of `Bans.by_trigger`.
     Returns (offset of each row in the table, int32[sum of n + 1, items]); -1 if no event of the item can follow.
     """  # fmt: skip
     rows, n_items = len(starts) - 1, len(once)
@@ -185,45 +186,27 @@ def next_gaps(
     for row in range(rows):
         offsets[row + 1] = offsets[row] + starts[row + 1] - starts[row] + 1
     table = np.full((offsets[rows], n_items), -1, dtype=np.int32)
-    never_shown = _banned_alone(ban_starts, ban_codes)
-    masks = _masks(ban_starts, ban_codes)
     everything = np.ones(_longest(starts), dtype=np.bool_)
-    # The last row with which each ban was compared: a ban is found by each of its items.
-    compared_with = np.full(len(ban_starts) - 1, -1, dtype=np.int64)
     # Of the current row: shown items, gaps that hide an item, and the items for which there are such gaps.
     is_shown = np.zeros(n_items, dtype=np.bool_)
     hides = np.zeros((n_items, _longest(starts) + 1), dtype=np.bool_)
     is_hidden = np.zeros(n_items, dtype=np.bool_)
     for row in range(rows):
         trace = codes[starts[row] : starts[row + 1]]
-        have = np.uint64(0)
         for code in trace:
-            have |= np.uint64(1) << np.uint64(code & 63)
             is_shown[code] = True
-        # An event of an item completes a ban only if the trace has all other items of the ban. So the bans
-        # of the shown items are compared.
-        for item in range(n_items):
-            if not is_shown[item]:
+        for trigger in range(n_items):
+            if not is_shown[trigger]:
                 continue
-            for place in range(item_starts[item], item_starts[item + 1]):
-                number = item_bans[place]
-                if compared_with[number] == row:
-                    continue
-                compared_with[number] = row
-                # The masks leave out most bans of which the trace lacks two items.
-                lacking = masks[number] & ~have
-                if lacking & (lacking - np.uint64(1)) != 0:
-                    continue
+            for number in range(trigger_starts[trigger], trigger_starts[trigger + 1]):
+                item = hidden_by_ban[number]
                 ban = ban_codes[ban_starts[number] : ban_starts[number + 1]]
-                if contains(trace, everything, 0, len(trace), ban):
+                if is_shown[item] and (once[item] or contains(trace, everything, 0, len(trace), ban)):
                     continue
-                for completing in ban:
-                    if once[completing] and is_shown[completing]:
-                        continue
-                    if lacking & ~(np.uint64(1) << np.uint64(completing & 63)) != 0:
-                        continue
-                    if _hide(trace, completing, ban, priority, hides[completing]):
-                        is_hidden[completing] = True
+                low, high = _completing(trace, item, ban, priority)
+                if low <= high:
+                    hides[item, low : high + 1] = True
+                    is_hidden[item] = True
         n = len(trace)
         for item in range(n_items):
             if not is_shown[item] and not is_hidden[item]:
@@ -239,35 +222,12 @@ def next_gaps(
             hides[item, : n + 1] = False
         # An item that is banned alone is hidden at every gap.
         for gap in range(n + 1):
-            for item in never_shown:
+            for item in alone:
                 if not is_shown[item]:
                     table[offsets[row] + gap, item] = gap
         is_shown[:] = False
         is_hidden[:] = False
     return offsets, table
-
-
-@kernel
-def _banned_alone(ban_starts: Array, ban_codes: Array) -> Array:
-    """Return the items that are a ban without any other event."""
-    result = np.empty(len(ban_starts) - 1, dtype=np.int64)
-    filled = 0
-    for b in range(len(ban_starts) - 1):
-        if ban_starts[b + 1] - ban_starts[b] == 1:
-            result[filled] = ban_codes[ban_starts[b]]
-            filled += 1
-    return result[:filled]
-
-
-@kernel
-def _hide(trace: Array, item: int, ban: Array, priority: Array, hides: Array) -> bool:
-    """Mark the gaps at which an event of the item would complete the ban; return whether there are any.
-
-    The trace does not contain the ban.
-    """
-    low, high = _completing(trace, item, ban, priority)
-    hides[low : high + 1] = True
-    return high >= low
 
 
 @kernel

@@ -32,25 +32,43 @@ class Bans:
         limited = {len(self.candidates) + k: rows for k, rows in enumerate(holders) if rows is not None}
         return Bans(self.candidates + added, {**self.holders, **limited})
 
-    def by_item(self, items: int) -> tuple[Ints, Codes, Ints, Ints]:
-        """Return the bans in compressed form, by ban and by item.
+    def by_trigger(self, priority: Ints) -> tuple[Ints, Codes, Codes, Ints, Codes]:
+        """Return the bans by an item that a released trace must show for the ban to hide an event.
+
+        Of the events of a ban the one that enters last is hidden, and only if the trace shows all others. The trigger
+        is the one of these that enters last: frequent items enter first, so it is the rarest of them.
+
+        Parameters
+        ----------
+        priority
+            int64[items], rank of each item, 0 enters first.
 
         Returns
         -------
         starts
-            int64[N + 1], where each ban begins in `codes`.
+            int64[N + 1], where each ban of several events begins in `codes`.
         codes
-            int32, items of the bans.
-        item_starts
-            int64[items + 1], where the bans of each item begin in `item_bans`.
-        item_bans
-            int64, numbers of the bans that contain each item.
+            int32, items of these bans.
+        hidden
+            int32[N], the item of each ban that enters last.
+        trigger_starts
+            int64[items + 1], where the bans of each trigger begin.
+        alone
+            int32, items that are a ban without any other event.
         """
         starts, codes = flat(self.candidates)
-        member = [(item, number) for number, ban in enumerate(self.candidates) for item in set(ban)]
-        member.sort()
-        by_item = np.searchsorted([item for item, _ in member], np.arange(items + 1)).astype(np.int64)
-        return starts, codes, by_item, np.asarray([number for _, number in member], dtype=np.int64)
+        lengths = np.diff(starts)
+        ban_of_code = np.repeat(np.arange(len(lengths)), lengths)
+        entering = codes[np.lexsort((priority[codes], ban_of_code))]  # each ban in the order in which its events enter
+        alone = entering[starts[:-1][lengths == 1]]
+
+        longer = np.flatnonzero(lengths > 1)
+        trigger = entering[starts[longer + 1] - 2]
+        order = np.argsort(trigger, kind="stable")
+        longer = longer[order]
+        trigger_starts = np.searchsorted(trigger[order], np.arange(len(priority) + 1)).astype(np.int64)
+        ban_starts, places = places_of(starts, longer)
+        return ban_starts, codes[places], entering[starts[longer + 1] - 1], trigger_starts, alone
 
 
 class Reach:

@@ -134,14 +134,14 @@ class _Auditor:
         view = self.reach.view
         starts, codes, weight = _released_traces(projected(view, state.kept))
         n_items = len(view.alphabet)
-        by_ban_and_item = state.bans.by_item(n_items)
+        bans_by_trigger = state.bans.by_trigger(state.priority)
         pair_starts, pair_codes = self._flat_pairs
         ban_starts, ban_codes = flat(bans)
         candidate_starts = np.concatenate((pair_starts, pair_starts[-1] + ban_starts[1:]))
         candidate_codes = np.concatenate((pair_codes, ban_codes))
         cases = np.zeros(len(candidates), dtype=np.int64)
         for begin, end in case_blocks(starts, max(1, CELLS // n_items)):
-            offsets, gaps = next_gaps(starts[begin : end + 1], codes, state.priority, *by_ban_and_item, self.once)
+            offsets, gaps = next_gaps(starts[begin : end + 1], codes, state.priority, *bans_by_trigger, self.once)
             cases += possible_cases(weight[begin:end], offsets, gaps, candidate_starts, candidate_codes)
         return candidates, cases
 

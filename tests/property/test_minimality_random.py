@@ -44,9 +44,8 @@ def test_the_table_of_gaps_agrees_with_trying_every_gap(
     weights = [data.draw(st.integers(0, 3)) for _ in traces]
     at_most_once = [item in once for item in range(67)]
     starts, codes = flat([tuple(trace) for trace in traces])
-    offsets, gaps = next_gaps(
-        starts, codes, np.asarray(priority), *Bans(tuple(bans)).by_item(67), np.asarray(at_most_once)
-    )
+    ranks = np.asarray(priority)
+    offsets, gaps = next_gaps(starts, codes, ranks, *Bans(tuple(bans)).by_trigger(ranks), np.asarray(at_most_once))
     counted = possible_cases(np.asarray(weights), offsets, gaps, *flat(wanted))
     expected = [tlkc.possible_cases(traces, weights, priority, bans, at_most_once, candidate) for candidate in wanted]
     assert counted.tolist() == expected

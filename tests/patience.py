@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from pathlib import Path
+from typing import Any, Protocol
 
 PRESSURE = Path("/proc/pressure/cpu")
 """Linux: for how long in all some process had work and no CPU to do it."""
@@ -33,7 +34,16 @@ def starved_seconds() -> float:
     return int(some.rpartition("total=")[2]) / 1e6
 
 
-def wait_for_end(process: subprocess.Popen[bytes], seconds: float) -> int:
+class WaitedProcess(Protocol):
+    """A process that can be waited for: that of `subprocess`, or one like it."""
+
+    args: Any
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while the process runs."""
+
+
+def wait_for_end(process: WaitedProcess, seconds: float) -> int:
     """Return the exit code of a process; subprocess.TimeoutExpired where it runs on for so long."""
     deadline = patient_time() + seconds
     while patient_time() < deadline:

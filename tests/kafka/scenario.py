@@ -4,14 +4,13 @@ service manager would."""
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
+from tests.kafka.site import IDENTITY, PATIENCE, AnyProcess, Site, publication
 from tests.kafka.verifier import expected_cuts, verify
 
 CASES, LENGTH, WINDOW = 40, 5, 10
@@ -80,7 +79,7 @@ class Keeper:
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> AnyProcess:
         fault = self._faults.pop(0) if self._faults else ""
         return self.site.start(self.role, self.host, fault)
 

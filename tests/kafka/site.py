@@ -7,17 +7,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import msgspec
 
 from connectors.kafka.topics import KINDS
 from stream.commands.topics import create
 from tests.conftest import ROOT
-from tests.kafka import surgery
+from tests.kafka import preloaded, surgery
+from tests.kafka.preloaded import PreloadedProcess
 from tests.patience import patient_time, wait_for_end
+
+AnyProcess = subprocess.Popen[bytes] | PreloadedProcess
 
 CONFIG = """\
 {top}
@@ -83,7 +87,7 @@ class Site:
                 top=top,
             )
         )
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[AnyProcess] = []
         if topics:
             assert create(self.config, partitions) == 0  # the command; in this process, since each test needs it
             if codec := os.environ.get("TEST_CODEC"):  # `make codecs`
@@ -101,19 +105,31 @@ class Site:
 
         `expect` is the exit code; None accepts every code.
         """
-        outcome = subprocess.run(
-            [sys.executable, "-m", "stream.commands", *arguments],
-            cwd=self.tree,
-            env=self._environment(),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            input=stdin,
-        )
-        assert expect in (outcome.returncode, None), (
-            f"{arguments}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
-        )
-        return outcome.stdout if expect == 0 or stdout else outcome.stderr
+        with TemporaryFile() as given, TemporaryFile() as printed, TemporaryFile() as errors:
+            given.write((stdin or "").encode())
+            given.seek(0)
+            code = self._run("stream.commands", arguments, self._environment(), given, printed, errors).wait(PATIENCE)
+            texts = []
+            for file in (printed, errors):
+                file.seek(0)
+                texts.append(file.read().decode())
+        assert expect in (code, None), f"{arguments}: {code}\n{texts[0]}\n{texts[1]}"
+        return texts[0] if expect == 0 or stdout else texts[1]
+
+    def _run(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        environment: dict[str, str],
+        stdin: IO[bytes],
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+    ) -> AnyProcess:
+        """Run a module of `tree`; imports of this checkout are paid once, those of another tree each time."""
+        if self.tree == ROOT:
+            return preloaded.start(module, arguments, environment, stdin, stdout, stderr)
+        words = [sys.executable, "-m", module, *arguments]
+        return subprocess.Popen(words, cwd=self.tree, env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
 
     def _environment(self) -> dict[str, str]:
         """Use the modules of `tree`, whatever is installed."""
@@ -123,22 +139,17 @@ class Site:
         """Return the output folder of a host."""
         return self.folder / host
 
-    def start(self, role: str, host: str = "a", fault: str = "", **environment: str) -> subprocess.Popen[bytes]:
+    def start(self, role: str, host: str = "a", fault: str = "", **environment: str) -> AnyProcess:
         """Start a daemon process of one role on a host; its log goes to `<folder>/<role>-<n>.log`."""
         path = self.folder / f"{role}-{len(self.processes)}.log"
-        with path.open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.kafka.driver", role, str(self.config), str(self.output(host)), fault],
-                cwd=self.tree,
-                env={**self._environment(), **environment},
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-            )
+        arguments = [role, str(self.config), str(self.output(host)), fault]
+        with path.open("wb") as log, open(os.devnull, "rb") as nothing:
+            everything = {**self._environment(), **environment}
+            process = self._run("tests.kafka.driver", arguments, everything, nothing, log, log)
         self.processes.append(process)
         return process
 
-    def stop(self, *processes: subprocess.Popen[bytes]) -> list[int]:
+    def stop(self, *processes: AnyProcess) -> list[int]:
         """Stop processes with SIGTERM; return their exit codes."""
         chosen = processes or tuple(process for process in self.processes if process.poll() is None)
         for process in chosen:

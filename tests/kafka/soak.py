@@ -24,12 +24,11 @@ import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 from stream.daemon.status import read_status
 from tests.kafka.broker import shared_broker
-from tests.kafka.site import Site, publication
+from tests.kafka.site import AnyProcess, Site, publication
 
 SLACK = 3
 NOISE_BYTES = 6_000_000
@@ -56,7 +55,7 @@ STEPS = ("register", "check", "decide", "pay", "close")
 class Watched:
     """Samples of one process: (seconds, resident bytes, descriptors, threads)."""
 
-    process: Popen[bytes]
+    process: AnyProcess
     samples: list[tuple[float, int, int, int]] = field(default_factory=list)
 
     def look(self, at: float) -> None:

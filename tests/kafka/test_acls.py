@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.kafka import scenario
 from tests.kafka.secure import PASSWORD, ROLES, GuardedBroker, guarded_broker
-from tests.kafka.site import IDENTITY, Site, publication
+from tests.kafka.site import IDENTITY, AnyProcess, Site, publication
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
@@ -45,7 +44,7 @@ def one(guarded: GuardedBroker, name: str, tmp_path: Path, monkeypatch: pytest.M
     site.close()
 
 
-def _start(one: Site, role: str) -> subprocess.Popen[bytes]:
+def _start(one: Site, role: str) -> AnyProcess:
     """A daemon process under the principal of its role."""
     return one.start(role, VEILSTREAM_SOURCE__SECURITY__USERNAME=role)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import subprocess
 import time
 import urllib.request
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.scenario import Keeper
-from tests.kafka.site import PATIENCE
+from tests.kafka.site import PATIENCE, AnyProcess
 from tests.patience import patient_time
 from tests.ports import free_ports
 
@@ -177,7 +176,7 @@ def test_a_static_member_that_starts_again_stops_no_other_worker(broker: AnyBrok
     one = scenario.site(broker.bootstrap, name, tmp_path, source=client)
     ports = free_ports(2)
 
-    def start(number: int) -> subprocess.Popen[bytes]:
+    def start(number: int) -> AnyProcess:
         member = {
             "VEILSTREAM_SOURCE__CLIENT__GROUP_INSTANCE_ID": f"worker-{number}",
             "VEILSTREAM_METRICS__PORT": str(ports[number]),

@@ -27,7 +27,7 @@ import faust
 from tests.deploy.expressions import RULES
 from tests.deploy.prometheus import Prometheus
 from tests.kafka.broker import shared_broker
-from tests.kafka.site import IDENTITY, Site, publication
+from tests.kafka.site import IDENTITY, AnyProcess, Site, publication
 from tests.kafka.test_daemon_scrape import events
 from tests.ports import free_ports
 
@@ -84,7 +84,7 @@ class World:
         self.begin = time.monotonic()
         self.walks: list[Walk] = []
         self.wanted = {"ingest": True, "coordinator": True}
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.running: dict[str, AnyProcess] = {}
         self.lives = dict.fromkeys(self.ports, 0)
         self.over = threading.Event()
         self.fed = 0

@@ -28,7 +28,7 @@ from stream.testing import armed
 from stream.testing.proxy import Proxy
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, classpath
-from tests.kafka.site import Site
+from tests.kafka.site import AnyProcess, Site
 from tests.patience import patient_time, wait_for_end
 from tests.ports import free_ports
 
@@ -214,7 +214,7 @@ class Witness(Site):
         known += [(offset, decoded(value)) for _, offset, value in seen[len(known) :]]
         return list(known)
 
-    def start(self, role: str, host: str = "a", fault: str = "", **environment: str) -> subprocess.Popen[bytes]:
+    def start(self, role: str, host: str = "a", fault: str = "", **environment: str) -> AnyProcess:
         with self._starting:
             process = super().start(role, host, fault, **environment)
             process.log = self.folder / f"{role}-{len(self.processes) - 1}.log"
@@ -250,7 +250,7 @@ class Unit:
         self.refusal: str | None = None
         self._change = threading.Condition()
         self._wanted, self._closed = True, False
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: AnyProcess | None = None
         self._thread = threading.Thread(target=self._keep, name=f"{role}@{host}", daemon=True)
         self._thread.start()
 
@@ -322,7 +322,7 @@ class Unit:
         self._thread.join(10)
 
 
-def last_line(process: subprocess.Popen[bytes]) -> str:
+def last_line(process: AnyProcess) -> str:
     """Return the last line of a process, without its stack."""
     lines = [line for line in process.log.read_text(errors="replace").splitlines() if line.startswith(("{", "20"))]
     reason = ""
@@ -444,7 +444,7 @@ class World:
         self.pump = Pump(self.site, rate)
         self.pump.burst(60)
 
-    def spawn(self, role: str, host: str) -> subprocess.Popen[bytes]:
+    def spawn(self, role: str, host: str) -> AnyProcess:
         """Start a process of a role on a host: behind its proxy, under orders from `armoury`."""
         fault = f"armed {self.armoury}"
         if self._bug:

@@ -49,7 +49,6 @@ def command(
 ) -> None:
     """Serve the operator's console until SIGTERM: live report, held releases, approve, reject, pause, resume."""
     from stream.daemon import logs
-    from stream.operator.approval import refuse_other_process
     from stream.operator.console.address import address
     from stream.operator.console.guard import Guard
     from stream.operator.console.orders import orders_from
@@ -57,6 +56,7 @@ def command(
     from stream.operator.console.reading import folder as output_folder
     from stream.operator.console.server import Console, listen, serve
     from stream.operator.console.sessions import Sessions, new_token, read_token
+    from stream.operator.history import refuse_other_process
 
     console_address = address(host, behind_proxy)
     output = output_folder(folder, show_values=show_values)

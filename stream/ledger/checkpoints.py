@@ -23,7 +23,7 @@ from models.errors import RefusedError
 from stream.fold.message_parts import Binary, encoded_parts
 from stream.fold.snapshot import STATE_VERSION, merged, readable
 from stream.ledger import change_log
-from stream.ledger.envelope import Damaged, Keys, Protection, header_of, sealed_parts, unseal
+from stream.ledger.envelope import Damaged, Keys, Protection, Unencrypted, header_of, sealed_parts, unseal
 from stream.ledger.folder import make_private
 from stream.values.memory import Bytes, gathered
 
@@ -313,6 +313,7 @@ class Checkpoints:
             If none can be read; the message names every file and its fault.
         """
         faults: list[str] = []
+        is_plain = False
         for generation, name in enumerate((CURRENT, PREVIOUS)):
             path = self.folder / name
             if not path.exists():
@@ -321,12 +322,19 @@ class Checkpoints:
                 generation_read = generation_at(path, self.keys)
             except Damaged as damage:
                 self._spoiled = self._spoiled or generation == 0
+                is_plain = is_plain or isinstance(damage, Unencrypted)
                 faults.append(f"{path}: {damage}")
                 continue
             if generation and not faults:
                 faults.append(f"{self.folder / CURRENT}: is missing")
             faults += [generation_read.fault] if generation_read.fault else []
             return Loaded(generation_read.state, generation, "; ".join(faults))
+        if is_plain:
+            raise RefusedError(
+                f"no checkpoint can be read ({'; '.join(faults)}): if the key was set after these files were written, "
+                "run `veilstream migrate`, which encrypts them; else somebody has replaced them: restore a backup of "
+                "the folder"
+            )
         if faults:
             raise RefusedError(
                 f"no checkpoint can be read ({'; '.join(faults)}): move these files away and start again, everything "

@@ -83,6 +83,13 @@ class Damaged(Exception):  # noqa: N818 - not an error of its own: it becomes pa
     """Why sealed bytes cannot be read."""
 
 
+class Unencrypted(Damaged):
+    """Plain bytes, although a storage key is configured."""
+
+    def __init__(self) -> None:
+        super().__init__("is not encrypted, although a storage key is configured")
+
+
 def seal(body: Bytes, keys: Keys, format_name: str, version: int) -> bytes:
     """Return `body` as bytes of the format `format_name`, as `sealed_parts` does."""
     return b"".join(sealed_parts([body], keys, format_name, version))
@@ -168,7 +175,7 @@ def unseal(file: BinaryIO, keys: Keys, format_name: str, *, plain_too: bool = Fa
     size = max(0, file.seek(0, os.SEEK_END) - begin)
     if header.nonce is None:
         if keys.current is not None and not plain_too:
-            raise Damaged("is not encrypted, a key is")
+            raise Unencrypted
         body = scratch(size)
         file.seek(begin)
         place = 0

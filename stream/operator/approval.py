@@ -16,7 +16,7 @@ from stream.ledger.folder import ledger_in
 from stream.ledger.layout import OperatorLayout
 from stream.ledger.sqlite import owner_of
 from stream.ledger.view import LedgerView
-from stream.operator.history import ledger_view, read_json
+from stream.operator.history import ledger_view, read_json, refuse_other_process
 from stream.operator.idle_folder import opened_service
 from stream.release.approval import Order, PersonDecision
 from stream.release.contract import DecisionOutcome
@@ -123,21 +123,6 @@ def decide(
         raise InputError("give the folder of the replay: its configuration has no [source]")
     with opened_service(settings, folder) as service:
         return service.rule(person)
-
-
-def refuse_other_process(settings: Settings, folder: Path) -> None:
-    """Refuse a folder that does not belong to the configuration's process.
-
-    A decision would concern its releases, and another daemon would carry it out.
-    """
-    if not OperatorLayout(folder).ledger.is_file():
-        return
-    owner, name = owner_of(ledger_in(folder)), settings.process.name
-    if owner != name:
-        raise InputError(
-            f"{folder}: belongs to process {owner!r}, and the configuration is of {name!r}; give the two that belong "
-            "together"
-        )
 
 
 def _seal_of(folder: Path, publication: str, number: int) -> SealEntry | None:

@@ -6,6 +6,7 @@ another plan (`veilstream replay`). Cases, persons and resources have their pseu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from models.errors import InputError
+from models.errors import InputError, RefusedError
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
@@ -22,8 +23,11 @@ from stream.fold.named_events import named_events
 from stream.ledger.archive import as_table, of_other_cases
 from stream.ledger.checkpoints import Checkpoints, SavedState
 from stream.ledger.layout import OperatorLayout
-from stream.operator.history import ledger_view
+from stream.operator.history import ledger_view, refuse_other_process
 from stream.run.service import archive_of, mirror_of
+
+READS, SECONDS_BETWEEN_READS = 5, 1.0
+"""A daemon may be saving its state: a file that is incomplete at one read is whole at the next."""
 
 
 def held_log(settings: Settings, output: Path) -> EventLog:
@@ -51,14 +55,14 @@ def held_log(settings: Settings, output: Path) -> EventLog:
     Raises
     ------
     InputError
-        If the folder has no ledger, or the process has no event.
+        If the folder has no ledger or is of another process, or the process has no event.
     RefusedError
-        If the state or a segment of the archive cannot be read.
+        If the newest state or a segment of the archive cannot be read.
     """
+    refuse_other_process(settings, output)
     tombstones = {bytes.fromhex(text) for text in ledger_view(output).tombstones}
     mirror = mirror_of(settings, output) if settings.source is not None else None
-    loaded = Checkpoints(OperatorLayout(output).checkpoints, settings.storage_keys).load()
-    state = None if loaded is None else loaded.state
+    state = _newest_state(Checkpoints(OperatorLayout(output).checkpoints, settings.storage_keys))
     if state is None and mirror is not None:
         state = mirror.load()
     if state is None:
@@ -69,6 +73,29 @@ def held_log(settings: Settings, output: Path) -> EventLog:
     archived = archive_of(settings, output, mirror).read(until=fold_state.drops)
     tables = [*archived, in_state]
     return as_log([table.filter(of_other_cases(table, tombstones)) for table in tables])
+
+
+def _newest_state(checkpoints: Checkpoints) -> memoryview | None:
+    """Return the newest saved state, or None if there is none here.
+
+    Raises
+    ------
+    RefusedError
+        If only an older one can be read: events that came later would be missing.
+    """
+    warning = ""
+    for _ in range(READS):
+        loaded = checkpoints.load()
+        if loaded is None:
+            return None
+        if not loaded.warning:
+            return loaded.state
+        warning = loaded.warning
+        time.sleep(SECONDS_BETWEEN_READS)
+    raise RefusedError(
+        f"{warning}: the state before it lacks the events that came later; start the daemon, or run the replay "
+        "again, so that a new state is saved, and repeat this command"
+    )
 
 
 def as_log(tables: Sequence[pa.Table]) -> EventLog:

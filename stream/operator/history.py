@@ -15,7 +15,7 @@ from stream.config.settings import Settings
 from stream.ledger.entries import SealEntry, WithheldEntry
 from stream.ledger.folder import ledger_in
 from stream.ledger.layout import OperatorLayout
-from stream.ledger.sqlite import read_view
+from stream.ledger.sqlite import owner_of, read_view
 from stream.ledger.view import LedgerView, ReleaseKey, ReleaseState
 from stream.release.audit_document import AuditPart
 from stream.release.contract import WAITS
@@ -42,6 +42,21 @@ def refuse_other_configuration(settings: Settings, output: Path) -> None:
     claim = ledger_view(output).claim
     if claim is not None and claim.config not in (None, settings.digest):
         raise InputError(f"{output}: its replay began with another configuration; give that one with -c")
+
+
+def refuse_other_process(settings: Settings, folder: Path) -> None:
+    """Refuse a folder that does not belong to the configuration's process.
+
+    A decision would concern its releases, and another daemon would carry it out. A folder without a ledger is of none.
+    """
+    if not OperatorLayout(folder).ledger.is_file():
+        return
+    owner, name = owner_of(ledger_in(folder)), settings.process.name
+    if owner != name:
+        raise InputError(
+            f"{folder}: belongs to process {owner!r}, and the configuration is of {name!r}; give the two that belong "
+            "together"
+        )
 
 
 Status = Literal["withheld", "waiting"] | ReleaseState

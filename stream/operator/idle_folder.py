@@ -60,10 +60,23 @@ def erase_in_folder(settings: Settings, output: Path, cases: Sequence[str]) -> E
         The output folder.
     cases
         Ids of the cases, as the source has them.
+
+    Raises
+    ------
+    InputError
+        If there is no checkpoint.
+    RefusedError
+        Under another pseudonym key than that of the state: no case would be found, and all would seem erased.
     """
     with opened_service(settings, output) as service:
         loaded = service.checkpoints.load()
         if loaded is None:
             raise InputError(f"{output}: there is no checkpoint to erase from; let the replay make one first")
+        fold = service.fold_of(loaded.state)
+        if fold.key not in ("", service.pseudonyms.id):
+            raise RefusedError(
+                f"{output}: its cases have pseudonyms under another key than the one given here, so none of them would "
+                "be found: give the key of the replay (operator/key, or VEILSTREAM_KEY_FILE)"
+            )
         pseudonyms = [service.pseudonyms.case(case) for case in cases]
-        return service.erase(service.fold_of(loaded.state), pseudonyms)
+        return service.erase(fold, pseudonyms)

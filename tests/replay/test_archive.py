@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from connectors import read_log
-from models.errors import RefusedError
+from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
 from stream.commands import execute as veilstream
 from stream.config import sources
@@ -22,6 +23,7 @@ from stream.fold.state import digest
 from stream.ledger.archive import Archive
 from stream.ledger.folder import read_key
 from stream.ledger.sqlite import SqliteLedger
+from stream.operator import held_events
 from stream.operator.held_events import held_log
 from stream.operator.verify import verify
 from stream.run.replay import Replay
@@ -280,3 +282,23 @@ def test_verify_names_a_damaged_segment(place: Path) -> None:
     (problem,) = verify(place / "out").problems
     assert problem.kind == "archive"
     assert segment.name in problem.text
+
+
+def test_an_older_state_is_not_exported_as_the_newest(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest checkpoint is damaged, and the one before lacks the events that came later: exit 4."""
+    monkeypatch.setattr(held_events, "SECONDS_BETWEEN_READS", 0.0)
+    replayed(place)
+    newest = place / "out" / "operator" / "checkpoints" / "fold.checkpoint"
+    newest.write_bytes(newest.read_bytes()[:100])
+    with pytest.raises(RefusedError, match=r"fold\.checkpoint.*lacks the events that came later") as caught:
+        held_log(sources.load(place / "config.toml"), place / "out")
+    assert caught.value.exit_code == 4
+
+
+def test_the_folder_of_another_process_is_not_exported(place: Path) -> None:
+    """Its events would be taken for those of the configuration's process."""
+    replayed(place)
+    other = place / "config.toml"
+    other.write_text(re.sub(r'name = "\w+"', 'name = "other"', other.read_text(), count=1))
+    with pytest.raises(InputError, match="the configuration is of 'other'"):
+        held_log(sources.load(other), place / "out")

@@ -14,6 +14,8 @@ from stream.commands import execute as veilstream
 from stream.config import sources
 from stream.ledger import release_record
 from stream.ledger.folder import read_key
+from stream.operator.history import ledger_view
+from stream.operator.idle_folder import erase_in_folder
 from stream.run.replay import Replay
 from stream.run.service import ReleaseService
 from stream.testing import verifier
@@ -154,3 +156,18 @@ def test_another_key_is_refused(world: Path) -> None:
     (out / "operator" / "key").write_text("ab" * 32 + "\n")
     with pytest.raises(RefusedError, match="the pseudonym key is not the one"):
         replay(world, out)
+
+
+def test_an_erasure_under_another_key_is_refused(world: Path) -> None:
+    """It would find no case and refuse nobody, and would count as done."""
+    out, settings = world / "out", sources.load(world / "config3.toml")
+    replay(world, out)
+    key = out / "operator" / "key"
+    right = key.read_text()
+    key.write_text("ab" * 32 + "\n")
+    with pytest.raises(RefusedError, match="under another key than the one given here"):
+        erase_in_folder(settings, out, ["case3"])
+    assert not ledger_view(out).tombstones
+    key.write_text(right)
+    assert erase_in_folder(settings, out, ["case3"])["known"] == 1
+    assert len(ledger_view(out).tombstones) == 1

@@ -60,6 +60,13 @@ def test_without_the_key_nothing_opens_and_nothing_is_shown(tmp_path, key):
         Checkpoints(tmp_path, key).load()
 
 
+def test_a_key_that_was_set_later_is_explained(tmp_path):
+    """Plain files are not opened. They need not be thrown away: `migrate` encrypts them, if nobody replaced them."""
+    Checkpoints(tmp_path).save(b"state of patients")
+    with pytest.raises(RefusedError, match=r"is not encrypted, although .* is configured.*veilstream migrate"):
+        Checkpoints(tmp_path, KEY).load()
+
+
 @pytest.mark.parametrize(("version", "word"), [(99, "newer"), (0, "older")])
 def test_a_state_of_another_version_is_refused_even_next_to_an_older_one(files, version, word):
     """Falling back behind another program's state would undo its decisions."""

@@ -35,10 +35,10 @@ from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Cut, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.ledger.archive import Archive
-from stream.ledger.checkpoints import Checkpoints, SavedState
+from stream.ledger.checkpoints import CURRENT, Checkpoints, SavedState
 from stream.ledger.entries import NoteBody, NoteEntry
 from stream.ledger.folder import OperatorFolder, make_private
-from stream.ledger.layout import ARCHIVE, OPERATOR
+from stream.ledger.layout import ARCHIVE, AUDIT, CHECKPOINTS, OPERATOR
 from stream.ledger.mirror import Mirror, open_mirror
 from stream.ledger.sqlite import Ledger, SqliteLedger, refuse_other_accounting
 from stream.ledger.view import Account
@@ -67,7 +67,20 @@ announces its releases, if there is one."""
 
 
 def local_ledger(path: Path, process: str) -> tuple[Ledger, Publisher | None]:
-    """Open a ledger of this host alone; nothing is announced."""
+    """Open a ledger of this host alone; nothing is announced.
+
+    Raises
+    ------
+    RefusedError
+        If the ledger of a folder that was used before is missing. A new one would state that nothing was released.
+    """
+    folder = path.parent
+    was_used = (folder / CHECKPOINTS / CURRENT).exists() or any(folder.glob(f"*/*/{AUDIT}"))
+    if was_used and not path.exists():
+        raise RefusedError(
+            f"{path}: is missing, and the folder has releases or a saved state: restore the ledger (with -wal and "
+            "-shm, if there are such files) from a backup, or choose another folder"
+        )
     return SqliteLedger(path, process), None
 
 

@@ -171,3 +171,16 @@ def test_an_erasure_under_another_key_is_refused(world: Path) -> None:
     key.write_text(right)
     assert erase_in_folder(settings, out, ["case3"])["known"] == 1
     assert len(ledger_view(out).tombstones) == 1
+
+
+def test_a_lost_ledger_is_refused_and_no_empty_one_takes_its_place(world: Path) -> None:
+    """With an empty one, `releases` would say that nothing was released, and advise a smaller window."""
+    out = world / "out"
+    replay(world, out)
+    for file in out.glob("operator/ledger.sqlite*"):
+        file.unlink()
+    with pytest.raises(RefusedError, match=r"ledger\.sqlite: is missing, .* restore the ledger") as caught:
+        replay(world, out)
+    assert caught.value.exit_code == 4
+    assert not (out / "operator" / "ledger.sqlite").exists()
+    assert veilstream(["releases", str(out)]) == 2

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from models.anonymize.local_model import Bans, Reach, SafeState, close, flat, moved, projected
 from models.anonymize.view import TraceView, distinct_rows
 from models.anonymize.violations import TlkcBounds
+from models.content_free import content_free
 from models.eventlog import Codes, Ints, places_of
 from models.keys import case_blocks
 from models.variants import amounts
@@ -80,6 +81,7 @@ def audit(reach: Reach, bounds: TlkcBounds, state: SafeState) -> Minimality:
 Candidates = list[tuple[int, ...]]
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class _AuditedState:
     """A state, its audited candidates, and int64[N], the number of released cases possible for each."""

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -250,14 +252,21 @@ def test_two_images_that_differ_are_not_handed_out(
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
+@contextmanager
+def _reachable_folder() -> Iterator[Path]:
     """A folder that every user can reach; pytest's own are for its user only."""
     folder = Path(tempfile.mkdtemp(prefix="veilstream-wheel-"))
     folder.chmod(0o755)
     yield folder
     subprocess.run(["chmod", "-R", "u+w", str(folder)], check=True)
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder of this test's own."""
+    with _reachable_folder() as folder:
+        yield folder
 
 
 def _python(place: Path, tree: Path) -> tuple[list[str], str]:
@@ -301,67 +310,80 @@ def test_the_wheel_runs_read_only_as_nobody_and_keeps_its_kernels(built: Path, p
     assert owners == {os.geteuid() or NOBODY}
 
 
-def test_the_demo_runs_from_the_wheel_alone_in_an_empty_folder(built: Path, place: Path) -> None:
-    """No checkout, no compiled code, nothing but the wheel and its libraries: verdict, releases, report, next commands.
+@dataclass(frozen=True)
+class Installed:
+    """The wheel in a folder of its own, and the home of a user who has run the demo first."""
 
-    pm4py mines what the demo left for recipients.
-    """
-    tree, home = place / "tree", place / "home"
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", str(tree)]
-    subprocess.run([*install, str(release.wheel(built))], check=True)
-    home.mkdir()
+    tree: Path
+    home: Path
+    demo: subprocess.CompletedProcess[str]
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run Python in the home with nothing but the wheel and its libraries."""
+        # -S: an editable installation of this checkout would come first otherwise.
+        return _run_python(self.tree, self.home, "-S", *words)
+
+
+def _run_python(tree: Path, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     site = next(one for one in sys.path if one.endswith("site-packages") and (Path(one) / "numba").is_dir())
     environment = {
         "PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": f"{tree}{os.pathsep}{site}", "PYTHONUTF8": "1",
     }  # fmt: skip
-    # -S: an editable installation of this checkout would come first otherwise.
-    program = [sys.executable, "-S", "-m", "stream.commands"]
-    done = subprocess.run([*program, "demo"], cwd=home, env=environment, capture_output=True, text=True)
+    return subprocess.run([sys.executable, *words], cwd=home, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path) -> Iterator[Installed]:
+    """No checkout and no compiled code: the demo comes first, and what it compiles is there for what comes later."""
+    with _reachable_folder() as place:
+        tree, home = place / "tree", place / "home"
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+        subprocess.run([*install, "--target", str(tree), str(release.wheel(built))], check=True)
+        assert not list(tree.rglob("*.nbc"))
+        home.mkdir()
+        yield Installed(tree, home, _run_python(tree, home, "-S", "-m", "stream.commands", "demo"))
+
+
+def test_the_demo_runs_from_the_wheel_alone_in_an_empty_folder(installed: Installed) -> None:
+    """No checkout, no compiled code, nothing but the wheel and its libraries: verdict, releases, report, next commands.
+
+    pm4py mines what the demo left for recipients.
+    """
+    home, done = installed.home, installed.demo
     assert done.returncode == 0, done.stderr
     assert "[+] SAFE: research: 11 releases" in done.stdout
     assert "  veilstream inspect YOUR.csv" in done.stdout
     assert (home / "veilstream-demo" / "report.html").stat().st_size > 10_000
     log = "veilstream-demo/releases/public/research/release-000011/log.xes.gz"
     mined = f"import pm4py; print(len(pm4py.discover_dfg(pm4py.read_xes({log!r}))[0]))"
-    counted = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", mined], cwd=home, env=environment, capture_output=True, text=True
-    )
+    counted = installed.run("-W", "ignore", "-c", mined)
     assert counted.returncode == 0, counted.stderr
     assert int(counted.stdout.splitlines()[-1]) > 10
-    again = subprocess.run([*program, "demo"], cwd=home, env=environment, capture_output=True, text=True)
+    again = installed.run("-m", "stream.commands", "demo")
     assert again.returncode == 2
     assert "veilstream-demo: exists already" in again.stderr
 
 
-def test_the_tutorial_runs_from_the_wheel_alone(built: Path, place: Path) -> None:
+def test_the_tutorial_runs_from_the_wheel_alone(installed: Installed) -> None:
     """The cells of the notebook, in a folder without the checkout: own CSV, DataFrame, pm4py, attacks, noise.
 
     The wheel has the markers of types.
     """
-    tree, home = place / "tree", place / "home"
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", str(tree)]
-    subprocess.run([*install, str(release.wheel(built))], check=True)
+    tree = installed.tree
     assert sorted(path.parent.name for path in tree.glob("*/py.typed")) == [
         "connectors",
         "models",
         "stream",
         "veilstream",
     ]
-    home.mkdir()
-    site = next(one for one in sys.path if one.endswith("site-packages") and (Path(one) / "numba").is_dir())
-    environment = {
-        "PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": f"{tree}{os.pathsep}{site}", "PYTHONUTF8": "1",
-    }  # fmt: skip
     notebook = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     program = "\n".join([*cells, "print(vs.__file__)"])
-    done = subprocess.run(
-        [sys.executable, "-S", "-W", "ignore", "-c", program], cwd=home, env=environment, capture_output=True, text=True
-    )
+    done = installed.run("-W", "ignore", "-c", program)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == str(tree / "veilstream" / "__init__.py")
     assert "[+] SAFE: research" in done.stdout
-    assert (home / "release.xes.gz").stat().st_size > 1_000
+    assert (installed.home / "release.xes.gz").stat().st_size > 1_000
 
 
 def _steps(name: str) -> list[str]:

@@ -96,7 +96,7 @@ MECHANISMS = st.sampled_from(
 
 @given(
     seed=st.integers(0, 10_000),
-    cases=st.integers(40, 70),
+    cases=st.integers(30, 50),
     windows=st.tuples(st.integers(6, 20), st.integers(6, 20)),
     mechanism=MECHANISMS,
 )

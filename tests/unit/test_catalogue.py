@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,18 @@ DCAT_AP = ("dcat-ap-3.0.0-shapes", "dcat-ap-3.0.0-range")
 HEALTH = (*DCAT_AP, "healthdcat-ap-8-mandatory")
 
 
+@cache
+def shapes(names: tuple[str, ...]) -> rdflib.Graph:
+    """The published shapes of these names as one graph."""
+    graph = rdflib.Graph()
+    for name in names:
+        graph.parse(SHAPES / f"{name}.ttl", format="turtle")
+    return graph
+
+
 def problems(data: rdflib.Graph, names: tuple[str, ...] = DCAT_AP) -> str:
     """Return the faults of a record by shapes: all constraints, and the classes of values."""
-    shapes = rdflib.Graph()
-    for name in names:
-        shapes.parse(SHAPES / f"{name}.ttl", format="turtle")
-    conforms, _, text = pyshacl.validate(data, shacl_graph=shapes, advanced=True)
+    conforms, _, text = pyshacl.validate(data, shacl_graph=shapes(names), advanced=True)
     return "" if conforms else str(text)
 
 

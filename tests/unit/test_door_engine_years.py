@@ -28,7 +28,8 @@ def _write(path: Path, year: int, unit: str) -> None:
     pq.write_table(table, path)
 
 
-@pytest.mark.parametrize("engine", ["embedded", "spark"])
+# Spark needs Java, without which `make fast` runs.
+@pytest.mark.parametrize("engine", ["embedded", pytest.param("spark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("year", [1500, 2300])
 def test_a_year_that_cannot_be_read_is_refused_with_its_row(
     tmp_path: Path, engine: str, year: int, capsys: pytest.CaptureFixture[str]

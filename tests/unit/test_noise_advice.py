@@ -15,7 +15,14 @@ from models.errors import InputError
 from models.eventlog import EventLog
 from stream.commands import execute as veilstream
 from stream.run import noise_advice
-from stream.run.noise_advice import FigureSpread, NoisePoint, noise_curves, recommendation, refuse_same_log
+from stream.run.noise_advice import (
+    FigureSpread,
+    NoiseCurve,
+    NoisePoint,
+    noise_curves,
+    recommendation,
+    refuse_same_log,
+)
 
 MINUTE = 60_000_000_000
 
@@ -61,9 +68,18 @@ def _point(
     )
 
 
-def test_a_larger_epsilon_buys_a_better_release(short: None) -> None:
+@pytest.fixture(scope="module")
+def hospital_curves() -> list[NoiseCurve]:
+    """What two epsilons buy on 2,000 cases of three variants."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise_advice, "EPSILONS", ("0.001", "4"))
+        patch.setattr(noise_advice, "RUNS", 2)
+        return list(noise_curves(_hospital()))
+
+
+def test_a_larger_epsilon_buys_a_better_release(hospital_curves: list[NoiseCurve]) -> None:
     """At .001 hardly any of 2,000 cases is seen through the noise; at 4 nearly everything is."""
-    curves = noise_curves(_hospital())
+    curves = hospital_curves
     assert [curve.labels for curve in curves] == ["declared", "selected", "of released variants"]
     for curve in curves:
         little, much = curve.points
@@ -75,10 +91,10 @@ def test_a_larger_epsilon_buys_a_better_release(short: None) -> None:
         assert "at 0.001 " in curve.reason
 
 
-def test_more_cases_of_a_person_cost_utility(short: None) -> None:
+def test_more_cases_of_a_person_cost_utility(hospital_curves: list[NoiseCurve], short: None) -> None:
     """The noise is for all cases of a person: with 100 it is of the size of the counts."""
-    usual, costly = noise_curves(_hospital()), noise_curves(_hospital(), cases_per_person=100)
-    for one, many in zip(usual, costly, strict=True):
+    costly = noise_curves(_hospital(), cases_per_person=100)
+    for one, many in zip(hospital_curves, costly, strict=True):
         assert many.points[-1].dfg_error.mean > one.points[-1].dfg_error.mean
 
 

@@ -31,9 +31,18 @@ def _figures(folder: Path, capfd: pytest.CaptureFixture[str], *words: str) -> di
     return figures
 
 
-def test_each_value_is_replayed_with_its_own_bounds(world: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    words = ["-c", str(world / "clinic.toml"), "--original", str(world / "clinic.csv")]
-    figures = _figures(world, capfd, "steps", *words)
+@pytest.fixture(scope="module")
+def measured(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same folder, whose alternatives have been replayed."""
+    folder = tmp_path_factory.mktemp("measured") / "world"
+    shutil.copytree(world, folder)
+    words = ["-c", str(folder / "clinic.toml"), "--original", str(folder / "clinic.csv")]
+    assert execute(["dossier", str(folder / "out"), "steps", *words, "--json"]) == 0
+    return folder
+
+
+def test_each_value_is_replayed_with_its_own_bounds(measured: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    figures = _figures(measured, capfd, "steps", "-c", str(measured / "clinic.toml"))
     assert figures is not None
     rows = {(row["name"], row["value"]): row for row in figures["rows"]}
     assert [key for key in rows if key[0] == "K"] == [("K", 5), ("K", 10), ("K", 20), ("K", 50)]
@@ -62,12 +71,12 @@ def test_the_original_is_read_once_and_its_figures_are_kept(
 
 
 def test_figures_of_another_configuration_are_not_shown(
-    world: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    measured: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "world"
-    shutil.copytree(world, folder)
+    shutil.copytree(measured, folder)
     config = ["-c", str(folder / "clinic.toml")]
-    assert _figures(folder, capfd, "steps", *config, "--original", str(folder / "clinic.csv")) is not None
+    assert _figures(folder, capfd, "steps", *config) is not None
     kept = folder / "out" / "operator" / "for_officers" / "steps" / "alternatives.json"
     body = json.loads(kept.read_text())
     kept.write_text(json.dumps({**body, "config_digest": "0" * 64}))

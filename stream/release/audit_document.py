@@ -29,7 +29,7 @@ def measured(audited: Audited, bounds: Mapping[str, float], seconds: Mapping[str
     bounds
         Bounds of the gate.
     seconds
-        CPU seconds of each stage.
+        Seconds of each stage, by the clock: on a loaded host more than the CPU time.
     """
     return {**audited.measures, "seconds": dict(seconds), "bounds": dict(bounds)}
 

@@ -340,7 +340,8 @@ def _may_swallow_rows(frame: pd.DataFrame) -> bool:
 def _check_header(path: Path, reading: Reading, dialect: Dialect, check: bool) -> None:
     if len(dialect.named) == 1:
         raise InputError(
-            f"{path}: one column ({shape(dialect.named[0])!r}); name the sign between columns with --separator"
+            f"{path}: line {dialect.skipped + 1}: one column ({shape(dialect.named[0])!r}); if lines come before the "
+            "header, remove them; otherwise name the sign between columns with --separator"
         )
     check_header = check_columns if check else check_names
     check_header(dialect.named, resolved(dialect.named, reading.columns), str(path))

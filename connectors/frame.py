@@ -164,14 +164,25 @@ def _taken(column: Column, order: Ints | None) -> Column:
 def check_columns(header: list[str], names: ColumnNames, source: str) -> None:
     """Check that case, activity and time are among the columns, each name once."""
     check_names(header, names, source)
-    missing = _missing(header, names)
-    if missing:
-        lacking = ", ".join(f"{name!r} ({role})" for role, name in missing.items())
-        hint = ",".join(f"{role}=..." for role in missing)
-        raise InputError(
-            f"{source}: no column {lacking}; it has {', '.join(header) or 'none'}; map them with --columns {hint} "
-            "(veilstream inspect guesses)"
-        )
+    _refuse_missing(_missing(header, names), header, source)
+
+
+def check_given_columns(header: list[str], columns: Mapping[str, str] | None, source: str) -> None:
+    """Check that the columns that the user named for parts of the log are in the header."""
+    missing = {role: name for role, name in (columns or {}).items() if name not in header}
+    _refuse_missing(missing, header, source)
+
+
+def _refuse_missing(missing: Mapping[str, str], header: list[str], source: str) -> None:
+    """Raise InputError if a part of the log has no column; `missing` is part to the name of its column."""
+    if not missing:
+        return
+    lacking = ", ".join(f"{name!r} ({role})" for role, name in missing.items())
+    hint = ",".join(f"{role}=..." for role in missing)
+    raise InputError(
+        f"{source}: no column {lacking}; it has {', '.join(header) or 'none'}; map them with --columns {hint} "
+        "(veilstream inspect guesses)"
+    )
 
 
 def check_names(header: list[str], names: ColumnNames, source: str) -> None:

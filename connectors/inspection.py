@@ -29,7 +29,7 @@ from connectors.dates import (
     plan_for_most,
     zoned,
 )
-from connectors.frame import encode
+from connectors.frame import check_given_columns, encode
 from connectors.logs import STDIN, kind_of_log, read_log
 from connectors.reading import SEPARATORS, Reading
 from connectors.role_words import Patterns, extended
@@ -139,16 +139,18 @@ def _inspect_named(path: Path, name: str, reading: Reading, patterns: Patterns, 
     files = path.iterdir() if path.is_dir() else [path]
     size = sum(file.stat().st_size for file in files if file.is_file())
     facts = Inspection(name, kind.removeprefix("."), size)
-    reading = replace(reading, say=facts.notes.append)
+    given = replace(reading, say=facts.notes.append)
+    trial = given
     if is_table:
-        reading = _inspect_table(path, kind, reading, facts, patterns)
+        trial = _inspect_table(path, kind, given, facts, patterns)
     elif kind == ".ocel":
-        _inspect_objects(path, reading, facts)
-        if reading.object_type is None:
-            # Nothing more is known before a type is chosen.
-            _add_commands(facts)
-            return facts
-    _try(path, reading, facts, is_table=is_table, patterns=patterns)
+        _inspect_objects(path, given, facts)
+    _add_given_flags(given, facts, is_table=is_table)
+    if kind == ".ocel" and given.object_type is None:
+        # Nothing more is known before a type is chosen.
+        _add_commands(facts)
+        return facts
+    _try(path, trial, facts, is_table=is_table, patterns=patterns)
     # With a problem, commands would fail, or read the log in an unintended way.
     if not facts.problems:
         _add_commands(facts)
@@ -172,6 +174,7 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
             "repeats rows, remove them first (pandas: drop_duplicates); if an activity can happen twice at one moment, "
             "keep them"
         )
+    check_given_columns(list(columns), reading.columns, str(path))
     parts = guessing.parts(columns, reading.columns or {})
     part_of_column = {guess.column: (role, guess.reason) for role, guess in parts.items()}
     case = columns[parts["case"].column] if "case" in parts else None
@@ -181,9 +184,14 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
     for role in ("case", "activity", "time"):
         if role not in parts:
             facts.decisions.append(OpenQuestion("--columns", (f"{role}=COLUMN",), f"no column looks like the {role}"))
-    names = {role: parts[role].column for role in _PARTS if role in parts}
+    named_by_user = reading.columns or {}
+    roles = list(_PARTS)
+    if reading.lifecycle is not None or "lifecycle" in named_by_user:
+        # Otherwise no reader needs the transitions, and their column is an attribute like the others.
+        roles.append("lifecycle")
+    names = {role: parts[role].column for role in roles if role in parts}
     facts.flags += _column_flag(names, list(columns), reading, facts)
-    trial = replace(reading, columns={**(reading.columns or {}), **names})
+    trial = replace(reading, columns={**named_by_user, **names})
     if "time" in parts:
         time = parts["time"].column
         clocks = guessing.clocks(columns)
@@ -193,7 +201,6 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
                 "else the events of a day stay in the order of the file"
             )
         trial = _inspect_times(frame[time], trial, facts)
-    _add_given_flags(reading, facts)
     facts.declared = _declaration(facts, reading)
     return trial
 
@@ -316,9 +323,15 @@ def _column_flag(names: Mapping[str, str], header: list[str], reading: Reading, 
     return [f"--columns {shlex.quote(value)}"]
 
 
-def _add_given_flags(reading: Reading, facts: Inspection) -> None:
-    """Add the flags that the user gave."""
-    for name in ("encoding", "separator", "object_type", "timezone", "time_format"):
+def _add_given_flags(reading: Reading, facts: Inspection, *, is_table: bool) -> None:
+    """Add the flags that the user gave, so that the commands read what was inspected.
+
+    For a table, `--columns` is added with the guesses.
+    """
+    if reading.columns and not is_table:
+        value = ",".join(f"{role}={name}" for role, name in reading.columns.items())
+        facts.flags.append(f"--columns {shlex.quote(value)}")
+    for name in ("encoding", "separator", "object_type", "timezone", "time_format", "lifecycle"):
         value = getattr(reading, name)
         if value:
             facts.flags.append(f"--{name.replace('_', '-')} {shlex.quote(value)}")
@@ -432,7 +445,6 @@ def _inspect_objects(path: Path, reading: Reading, facts: Inspection) -> None:
     counts = ocel.objects_of(path).counts()
     facts.object_types = {kind: {"objects": objects, "events": events} for kind, (objects, events) in counts.items()}
     if reading.object_type is not None:
-        _add_given_flags(reading, facts)
         return
     facts.decisions.append(OpenQuestion("--object-type", tuple(counts), "the objects of one type become the cases"))
     if not counts or reading.timezone is not None:
@@ -480,7 +492,8 @@ def _try(path: Path, reading: Reading, facts: Inspection, *, is_table: bool, pat
     facts.log = {"cases": log.n_cases, "events": log.n_events, "variants": len(set(log.traces()))}
     if not is_table:
         _describe_log(log, reading, facts, patterns)
-    _note_lifecycle(log, facts)
+    if reading.lifecycle is None:
+        _note_lifecycle(log, facts)
 
 
 def _write_no_file(_: BadRows) -> None:

@@ -68,7 +68,13 @@ def kind_of_log(path: Path) -> str:
         if len(kinds) != 1:
             contents = "several kinds of logs" if kinds else f"no log ({', '.join(READ)})"
             raise InputError(f"{path}: the folder holds {contents}; name one file, or a folder of one kind")
-        return kinds.pop()
+        kind = kinds.pop()
+        if kind == ".ocel":
+            raise InputError(
+                f"{path}: only files of object-centric logs are in the folder, and each is a log of its own; name one "
+                f"file, or a folder of files of one other kind ({', '.join(SUFFIXES)}, .tsv)"
+            )
+        return kind
     suffix = _suffix(path, READ)
     if not path.is_file():
         raise InputError(f"{path}: no such file")

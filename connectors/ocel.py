@@ -142,8 +142,6 @@ def read(path: Path, reading: Reading) -> EventLog:
 
     InputError names the object types if none, or an unknown one, is given.
     """
-    if path.is_dir():
-        raise InputError(f"{path}: a folder of object-centric logs; name one file")
     import pandas as pd
 
     objects = objects_of(path)

@@ -86,7 +86,7 @@ def _show(facts: Inspection) -> None:
     if facts.problems:
         console.print("\nno command is shown while there is a problem; inspect the file again with the flags above")
         return
-    console.print("\ngo on with:")
+    console.print("\ncontinue with:")
     for line in facts.commands:
         console.print(f"  {line}", soft_wrap=True)
 

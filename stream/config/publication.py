@@ -356,9 +356,10 @@ class Publication(ConfigTable):
                 "the cases that completed since the last one; remove it"
             )
         if window.tumbling and not self.gate.public_cut:
+            origin = "" if "time" in self.window else " (the default)"
             raise InputError(
-                f'{place}: window.time = "event" closes a window when the events of all have passed it, so which '
-                'window a case falls into can depend on others; use time = "wall", or set gate.public_cut = true '
+                f'{place}: window.time = "event"{origin} closes a window when the events of all have passed it, so '
+                'which window a case falls into can depend on others; use time = "wall", or set gate.public_cut = true '
                 "(the promise then states it)"
             )
 

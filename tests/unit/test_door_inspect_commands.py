@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -92,3 +94,117 @@ def test_a_statement_on_a_folder_that_is_missing_names_the_folder(
     """It named a publication without a name."""
     assert execute(["statement", str(tmp_path / "nowhere")]) == 2
     assert "nowhere: no such folder" in " ".join(capsys.readouterr().err.split())
+
+
+def _office(folder: Path, transition: str = "lifecycle:transition") -> Path:
+    """30 cases of three activities, each with its start and its complete, in times without a zone."""
+    rows = [f"case,activity,time,{transition}"]
+    for case in range(30):
+        for hour, activity in ((8, "register"), (9, "check"), (10, "decide")):
+            day = f"2024-06-{1 + case % 28:02d}"
+            rows.append(f"c{case},{activity},{day}T{hour:02d}:00:00,start")
+            rows.append(f"c{case},{activity},{day}T{hour:02d}:30:00,complete")
+    path = folder / "office.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def _zoneless_xes(folder: Path) -> Path:
+    """The same log as XES."""
+    traces: dict[str, list[str]] = {}
+    for line in _office(folder).read_text().splitlines()[1:]:
+        case, activity, time, transition = line.split(",")
+        strings = {"concept:name": activity, "lifecycle:transition": transition}
+        tags = "".join(f'<string key="{key}" value="{value}"/>' for key, value in strings.items())
+        traces.setdefault(case, []).append(f'<event>{tags}<date key="time:timestamp" value="{time}"/></event>')
+    whole = "".join(
+        f'<trace><string key="concept:name" value="{case}"/>{"".join(events)}</trace>'
+        for case, events in traces.items()
+    )
+    path = folder / "office.xes"
+    path.write_text(f'<?xml version="1.0"?>\n<log>{whole}</log>')
+    return path
+
+
+@pytest.mark.parametrize("written", [_office, _zoneless_xes])
+@pytest.mark.parametrize(("lifecycle", "events"), [("complete", 90), ("start", 90), ("both", 180)])
+def test_the_command_keeps_the_transitions_and_the_zone_that_were_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], written: Callable[[Path], Path], lifecycle: str, events: int
+) -> None:
+    """Copied without them, it published starts and completes alike, and refused XES without zones."""
+    path = written(tmp_path)
+    assert execute(["inspect", str(path), "--lifecycle", lifecycle, "--timezone", "Europe/Berlin"]) == 0
+    shown = capsys.readouterr().out
+    assert "of its own" not in shown
+    (command,) = re.findall(r"^  veilstream (replay .*)$", shown, re.M)
+    words = shlex.split(command)
+    assert words[words.index("--lifecycle") + 1] == lifecycle
+    words[words.index("-o") + 1] = str(tmp_path / "out")
+    assert execute([*words, "--json"]) in (0, 3)  # 3: the series of so few cases may be withheld
+    assert json.loads(capsys.readouterr().out)["events"] == events
+
+
+def test_the_command_keeps_the_column_of_transitions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Readers look for the name of XES only."""
+    path = _office(tmp_path, transition="transition")
+    flags = ["--lifecycle", "complete", "--columns", "lifecycle=transition", "--timezone", "UTC"]
+    for given in (flags, [flag for flag in flags if flag not in ("--columns", "lifecycle=transition")]):
+        assert execute(["inspect", str(path), *given]) == 0
+        (command,) = re.findall(r"^  veilstream (replay .*)$", capsys.readouterr().out, re.M)
+        words = shlex.split(command)
+        assert "lifecycle=transition" in words[words.index("--columns") + 1].split(",")
+
+
+def test_the_command_for_xes_keeps_the_columns_that_were_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _zoneless_xes(tmp_path)
+    path.write_text(path.read_text().replace("lifecycle:transition", "step"))
+    columns = "activity=concept:name,lifecycle=step"
+    assert execute(["inspect", str(path), "--columns", columns, "--lifecycle", "start", "--timezone", "UTC"]) == 0
+    (command,) = re.findall(r"^  veilstream (replay .*)$", capsys.readouterr().out, re.M)
+    words = shlex.split(command)
+    assert words[words.index("--columns") + 1] == columns
+
+
+def test_a_note_asks_about_starts_and_completes_only_where_both_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _office(tmp_path)
+    assert execute(["inspect", str(path), "--timezone", "UTC"]) == 0
+    assert "each start and each complete is an event of its own" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("role", ["case", "activity", "time", "resource", "lifecycle"])
+def test_a_given_column_that_does_not_exist_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], role: str
+) -> None:
+    """Another column was taken in its place, and the command was printed with that one."""
+    path = _office(tmp_path)
+    assert execute(["inspect", str(path), "--columns", f"{role}=foo", "--timezone", "UTC"]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    message = " ".join(output.err.split())
+    assert f"no column 'foo' ({role}); it has case, activity, time, lifecycle:transition" in message
+
+
+def test_lines_above_the_header_are_named_as_a_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another separator does not help where a title comes before the header."""
+    path = tmp_path / "export.csv"
+    path.write_text("\nExport vom 03.04.2024\n\ncase;activity;time\n1;a;2024-04-01T08:00:00Z\n")
+    for command in (["inspect", str(path)], ["risk", str(path)]):
+        assert execute(command) == 2
+        message = " ".join(capsys.readouterr().err.split())
+        assert "export.csv: line 2: one column ('AAAAAA AAA 99.99.9999')" in message
+        assert "if lines come before the header, remove them; otherwise name the sign between columns" in message
+
+
+def test_a_folder_of_object_centric_files_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was opened as a database, and a disk error was reported."""
+    for name in ("a.json", "b.sqlite"):
+        (tmp_path / name).write_text("{}")
+    for command in (["inspect", str(tmp_path)], ["risk", str(tmp_path)]):
+        assert execute(command) == 2
+        message = " ".join(capsys.readouterr().err.split())
+        assert "each is a log of its own; name one file, or a folder of files of one other kind (.xes, " in message
+        assert "disk" not in message

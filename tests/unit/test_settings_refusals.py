@@ -92,3 +92,16 @@ def test_a_fault_names_the_publication_and_the_table(tmp_path: Path, lines: tupl
     """Not the publication's number in the file: its name, then the table and the key."""
     with pytest.raises(InputError, match=re.escape(f"veilstream.toml: publication 'p': {place}")):
         load(tmp_path, *lines)
+
+
+@pytest.mark.parametrize(
+    ("window", "named"),
+    [
+        ('window = { every = "7d" }', 'window.time = "event" (the default) closes'),
+        (WEEKLY, 'window.time = "event" closes'),
+    ],
+)
+def test_a_refused_default_is_named_as_a_default(tmp_path: Path, window: str, named: str) -> None:
+    """A reader of the message looked for a key that the file did not have."""
+    with pytest.raises(InputError, match=re.escape(named)):
+        load(tmp_path, 'cases = "completed"', window, PRIVATE)

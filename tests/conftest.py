@@ -40,6 +40,10 @@ for _name in [*FOREIGN, *(name for name in os.environ if name.startswith("VEILST
     if _name not in ("VEILSTREAM_REQUIRE", "VEILSTREAM_KAFKA", "VEILSTREAM_LOGS"):
         os.environ.pop(_name, None)  # what a terminal, a CI service or the developer's own daemon leaves there
 
+# Tests run in several processes. Threads of OpenBLAS wait busily for a core in each of them, which took four times the
+# time of the small problems here. Workers read it before they import numpy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 ROOT = Path(__file__).resolve().parent.parent
 DECLARED = '\n[file]\nencoding = "utf-8"\nseparator = "comma"\ntime_format = "iso"\n'
 """Reading of the CSV files of tests in a configuration, for mechanisms that promise epsilon."""

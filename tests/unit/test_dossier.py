@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from stream.commands import execute
+from stream.ledger.layout import OperatorLayout
 from tests.dossiers import FACTS, NOISE, replayed, small, write_facts, write_log
 
 PARTS = [f"## {number}. " for number in range(1, 8)]
@@ -340,3 +341,70 @@ def test_a_new_page_is_for_the_operator_only(folder: Path, tmp_path: Path) -> No
     assert execute(["dossier", str(folder), "steps", "-o", str(page)]) == 0
     assert page.stat().st_mode & 0o077 == 0
     assert "<mark>Open question: " in page.read_text(encoding="utf-8")
+
+
+WINDOWED = (
+    NOISE.replace("TRIGGER", 'every = "7d", time = "wall"')
+    .replace("public_cut = true, max_epsilon = 2.0", "max_epsilon = 20.0")
+    .replace("[[publication]]", '[[publication]]\nstart = "2025-01-01T00:00:00Z"')
+)
+"""Weekly releases with noise from a public moment on."""
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "answer"),
+    [
+        (
+            ["--until", "2025-02-05T00:00:00Z"],
+            "",
+            "moments of release do not depend on the data",
+        ),
+        (["--until", "2025-02-05T00:00:00Z", "--final"], "", "moments of release do not depend on the data"),
+        ([], "", "the number of releases depends on the data, part 3"),
+        (["--final"], "", "the number of releases depends on the data, and so does the end of release 4 (trigger"),
+        (["--until", "2025-02-05T00:00:00Z"], 'approval = "required"', "moments of release: not covered, part 3"),
+    ],
+    ids=["declared end", "declared end and a final release", "last event", "final release", "a person decides"],
+)
+def test_moments_are_independent_of_the_data_only_if_all_releases_are(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], words: list[str], more: str, answer: str
+) -> None:
+    """A replay without a declared end stops at the last event, so a person can decide how many releases it has."""
+    (tmp_path / "clinic.toml").write_text(WINDOWED + more + "\n", encoding="utf-8")
+    log = write_log(tmp_path / "clinic.csv")
+    output = tmp_path / "out"
+    code = execute(["replay", str(log), "-c", str(tmp_path / "clinic.toml"), "-o", str(output), *words])
+    assert code in (0, 3)
+    text = written(capfd, str(output), "counts")
+    part_6 = text.split("## 6. ")[1].split("## 7. ")[0]
+    assert answer in part_6
+    assert ("do not depend on the data" in part_6) == (words[:1] == ["--until"] and not more)
+    part_3 = text.split("## 3. ")[1].split("## 4. ")[0]
+    assert ("ended with the last event of the log" in part_3) == ("--until" not in words)
+
+
+def test_releases_of_a_configuration_that_covers_no_moments_are_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The manifests of a series differ after a change of the configuration: the last one does not answer for all."""
+    (tmp_path / "clinic.toml").write_text(WINDOWED, encoding="utf-8")
+    log = write_log(tmp_path / "clinic.csv")
+    output = tmp_path / "out"
+    words = [
+        "replay",
+        str(log),
+        "-c",
+        str(tmp_path / "clinic.toml"),
+        "-o",
+        str(output),
+        "--until",
+        "2025-02-05T00:00:00Z",
+    ]
+    assert execute(words) == 0
+    audit = OperatorLayout(output).audit("counts", 2)
+    document = json.loads(audit.read_bytes())
+    document["promise"]["public_cut"] = "the moment of each release is treated as public and is not protected"
+    document["config_digest"] = "another"
+    audit.write_text(json.dumps(document))
+    text = written(capfd, str(output), "counts")
+    assert "moments of releases 2: not covered; those of the others do not depend on the data" in text

@@ -153,6 +153,10 @@ class DossierEvidence:
         Least KA, FA, CA and BA over all releases.
     gaps
         How many gaps in the source the operator accepted.
+    open_moments
+        Releases of which no promise covers the moment: it may depend on the data, or a person decides it.
+    ends_with_log
+        Whether they are of a replay without a declared end: their number depends on the last event of the log.
     others
         Other publications of the process.
     changes
@@ -177,6 +181,8 @@ class DossierEvidence:
     account: Account
     least: Mapping[Measure, int | None]
     gaps: int
+    open_moments: tuple[int, ...]
+    ends_with_log: bool
     others: tuple[OtherPublication, ...]
     changes: tuple[ConfigurationChange, ...]
     budget: Budget
@@ -276,6 +282,8 @@ def collect(
         account=account,
         least=_least(history, name, released or [number or 0]),
         gaps=len(account.gaps),
+        open_moments=tuple(_open_moments(output, history, name, released)),
+        ends_with_log=view.claim is not None and not view.made_by_daemon and view.claim.until is None,
         others=tuple(_others(view, history, name)),
         changes=tuple(_changes(history, name, account)),
         budget=budget_now,
@@ -427,6 +435,30 @@ def _changes(history: History, name: str, account: Account) -> Iterator[Configur
         if digest is not None and digest != former:
             yield ConfigurationChange(number, digest)
             former = digest
+
+
+def has_open_moment(document: Mapping[str, Any]) -> bool:
+    """Return whether no promise covers the moment of a release, by its manifest or audit.
+
+    With `gate.public_cut` it may depend on the data, and with an approval a person decides it who sees figures of the
+    source. A document that is gone states neither, so its release counts as not covered.
+    """
+    promised = document.get("promise")
+    if promised is None:
+        return True
+    return "public_cut" in promised or bool(document.get("approval"))
+
+
+def _open_moments(output: Path, history: History, name: str, numbers: Sequence[int]) -> Iterator[int]:
+    """Yield the releases whose moment no promise covers; all releases of one configuration are alike."""
+    is_open: dict[str, bool] = {}
+    for number in numbers:
+        made_by = history.audits.get((name, number)) or AuditDocument()
+        digest = made_by.get("config_digest", "")
+        if digest not in is_open:
+            is_open[digest] = has_open_moment(audit(output, name, number))
+        if is_open[digest]:
+            yield number
 
 
 # assessments

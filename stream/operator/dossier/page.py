@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from stream.operator.dossier import criteria, decisions
 from stream.operator.dossier.criteria import Family, family
-from stream.operator.dossier.evidence import DossierEvidence
+from stream.operator.dossier.evidence import DossierEvidence, has_open_moment
 from stream.operator.dossier.facts import KEYS
 from stream.operator.dossier.texts import DossierTexts, English, MarkedQuestion, day
 from stream.operator.report.document import BudgetAnswer
 from stream.operator.report.statement import Section, Statement, consecutive_ranges
 from stream.release.manifest import software
-from stream.release.verdict import LOOKS
+from stream.release.verdict import LOG_END, LOOKS
 from stream.values.duration import as_text
 
 PEOPLE_FACTS = ("controller", "officer", "purpose", "legal_basis", "people", "recipients", "storage_period")
@@ -354,6 +354,8 @@ def _limits(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
             yield texts.say("limit.approval")
         if "public_cut" in document["promise"]:
             yield texts.say("limit.public_cut")
+        if evidence.ends_with_log:
+            yield texts.say("limit.log_end")
     if kind == "nothing":
         yield texts.say("limit.identity")
     if evidence.kind == "amun":
@@ -534,10 +536,6 @@ def _answers(
     persons = evidence.parameters.get("cases_per_person", 1)
     cases = criteria.persons(evidence, texts)
 
-    channels = "groups"
-    if noisy:
-        channels = "public_cut" if "public_cut" in evidence.document["promise"] else "noise"
-
     def part(number: int) -> str:
         return texts.say("page.part", number=number)
 
@@ -548,7 +546,7 @@ def _answers(
     yield "nist", "unit", texts.say("six.nist_unit_noise" if noisy else "six.nist_unit_groups", cases=cases)
     yield "nist", "bounds", texts.say("six.nist_bounds_noise" if noisy else "six.nist_bounds_groups", number=persons)
     yield "nist", "parameters", part(4)
-    yield "nist", "side_channels", texts.say(f"six.nist_side_channels_{channels}")
+    yield "nist", "side_channels", _side_channels(evidence, texts)
     yield "nist", "collection", texts.say("page.outside")
     yield "iso", "context", criteria.fact(facts, texts, "environment")
     yield "iso", "threats", parts(2, 3)
@@ -558,6 +556,25 @@ def _answers(
     yield "ehds", "environment", texts.say("six.ehds_environment_answer")
     yield "edpb", "intruder", part(2)
     yield "edpb", "means", texts.say("six.edpb_means_answer")
+
+
+def _side_channels(evidence: DossierEvidence, texts: DossierTexts) -> str:
+    """Return what the moments of release reveal. They are independent of the data only if all of them are."""
+    if family(evidence.document) != "noise":
+        return texts.say("six.nist_side_channels_groups")
+    numbers = [row["sequence"] for row in evidence.released]
+    open_moments = evidence.open_moments
+    all_open = len(open_moments) == len(numbers) if numbers else has_open_moment(evidence.document)
+    if all_open:
+        return texts.say("six.nist_side_channels_open")
+    if open_moments:
+        return texts.say("six.nist_side_channels_some", releases=ranges(open_moments, texts))
+    if not evidence.ends_with_log:
+        return texts.say("six.nist_side_channels_noise")
+    at_log_end = [row["sequence"] for row in evidence.released if row["trigger"] == LOG_END]
+    if at_log_end:
+        return texts.say("six.nist_side_channels_final", releases=ranges(at_log_end, texts))
+    return texts.say("six.nist_side_channels_log_end")
 
 
 # part 7

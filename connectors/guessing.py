@@ -195,9 +195,15 @@ def _activity(free: Mapping[str, Column], case: Column | None) -> Guess | None:
 
 def constant_in(column: Column, case: Column) -> bool:
     """Return whether no case has two values of the column."""
+    return cases_with_several_values(column, case) == 0
+
+
+def cases_with_several_values(column: Column, case: Column) -> int:
+    """Return how many cases have rows with different values of the column."""
     seen = (column.codes >= 0) & (case.codes >= 0)
     pairs = np.unique(np.stack([case.codes[seen], column.codes[seen]]), axis=1)
-    return len(np.unique(pairs[0])) == pairs.shape[1] if pairs.size else True
+    values_of_case = np.unique(pairs[0], return_counts=True)[1]
+    return int(np.count_nonzero(values_of_case > 1))
 
 
 def role(
@@ -231,6 +237,10 @@ def role(
     kind = _kind_of_values(column)
     if word == "identifier" and kind is not None:
         return None, f"its values are {kind}, which name nobody: sensitive, quasi or public, if you want to keep it"
+    if word == "sensitive" and case is not None:
+        changing = cases_with_several_values(column, case)
+        if changing:
+            return word, f"{_REASONS[word]}; cases with several values: {changing}, only the last one is bounded"
     if word is not None:
         return word, _REASONS[word]
     if case is not None:

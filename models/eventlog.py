@@ -265,6 +265,16 @@ class EventLog:
             result = [last if value is None else value for value, last in zip(case_values, result, strict=True)]
         return Column.encode(result)
 
+    def cases_with_several_values(self, name: str) -> int:
+        """Return how many cases have events with different values of an attribute; `case_values` uses the last one."""
+        column = self.event_attributes.get(name)
+        if column is None:
+            return 0
+        has_value = column.codes >= 0
+        case, code = self.case_of_event[has_value], column.codes[has_value]
+        is_changed = (case[1:] == case[:-1]) & (code[1:] != code[:-1])
+        return len(np.unique(case[1:][is_changed]))
+
     def sensitive(self, names: Sequence[str]) -> Column:
         """Return the joint sensitive value of each case.
 

@@ -64,6 +64,20 @@ def class_columns(
     return {name: _classes(name, log.case_values(name), edges.get(name), cases) for name in names}
 
 
+def warnings_of_several_values(log: EventLog, names: Sequence[str]) -> list[str]:
+    """Return a warning for each sensitive attribute that changes within a case: only its last value is bounded."""
+    warnings = []
+    for name in names:
+        cases = log.cases_with_several_values(name)
+        if cases:
+            subject = "1 case has" if cases == 1 else f"{cases} cases have"
+            warnings.append(
+                f"{subject} several values of the sensitive attribute {name!r}: C bounds the last value of each case, "
+                "and all cases of a group may share an earlier one"
+            )
+    return warnings
+
+
 def check_edges(name: str, edges: Edges) -> None:
     """Raise InputError unless the bins of an attribute are finite and ascend."""
     ascends = all(low < high for low, high in itertools.pairwise(edges))

@@ -14,7 +14,12 @@ from typing import Any, Literal, TypedDict, Union, get_args, get_origin
 import numpy as np
 
 from connectors import write_log
-from models.anonymize.sensitive import FewerThanKError, InfeasibleError, refuse_identifying
+from models.anonymize.sensitive import (
+    FewerThanKError,
+    InfeasibleError,
+    refuse_identifying,
+    warnings_of_several_values,
+)
 from models.anonymize.tlkc import TlkcProblem
 from models.anonymize.values import written
 from models.errors import InputError
@@ -251,6 +256,9 @@ def summary(
         result["promise"]["intake"] = INTAKE_STATEMENTS[intake]
     if mechanism_.reads_data_in_gate:  # Of a dp release this would reveal what its noise hides.
         result["loss"] = LossAudit().measured(exposure.log, build, build.origin, cases=exposure.cases)
+        several_values = warnings_of_several_values(exposure.log, exposure.sensitive)
+        if several_values:
+            operator["warnings"] = [*operator.get("warnings", ()), *several_values]
     return {**result, **({"details": operator} if operator else {})}
 
 

@@ -20,7 +20,7 @@ import msgspec
 from connectors.files import FileOps
 from connectors.reading import Reading
 from connectors.times import nanoseconds
-from models.anonymize.sensitive import refuse_identifying
+from models.anonymize.sensitive import refuse_identifying, warnings_of_several_values
 from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
@@ -64,6 +64,8 @@ class ReplayOutcome:
     """Events before `process.earliest` or after the given end of the replay."""
     warning: str = ""
     """Why the run did not begin at the newest checkpoint, or ""."""
+    several_values: list[str] = field(default_factory=list)
+    """Warnings of sensitive attributes that change within a case."""
 
     @property
     def withheld(self) -> list[Decision]:
@@ -90,14 +92,15 @@ class ReplayOutcome:
         }
 
     def warnings(self) -> list[str]:
-        """Return the warnings of the last release of each publication."""
+        """Return the warnings of the log, and of the last release of each publication."""
         last = {name: decision.audit for name, decision in self.decisions if decision.status == "sealed"}
-        return [
+        of_releases = [
             f"{name}: {warning}"
             for name, audit in last.items()
             if audit.get("counts", {}).get("released") is not None
             for warning in audit.get("loss", {}).get("warnings", ())
         ]
+        return [*self.several_values, *of_releases]
 
     def verdicts(self) -> list[Verdict]:
         """Return the verdict on each publication's releases together."""
@@ -222,6 +225,9 @@ class Replay:
             all_events, log = log.n_events, within(log, self.settings, until)
             events = log.n_events
             outcome = ReplayOutcome(events=events, cases=log.n_cases, left_out=all_events - events)
+            # Publications that promise epsilon read no sensitive attribute.
+            if any(publication.build_mechanism.reads_data_in_gate for publication in self.settings.publication):
+                outcome.several_values = warnings_of_several_values(log, self.settings.process.sensitive)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _ReplayRun(self.service, fold, self.on_progress, self.watch)

@@ -48,6 +48,8 @@ _NAMED = 4
 _SINCE = {**dict.fromkeys(UNITS, "1970-01-01 UTC"), "excel": "1899-12-30 (Excel's days)"}
 """Units that numbers of times may count, and since when."""
 _PARTS = ("case", "activity", "time", "resource")
+_PLACEHOLDERS = frozenset(["nan", "na", "null", "none", "n/a", "-"])
+"""Words that exports write in place of a missing value, in lower case."""
 _TYPES = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false"}
 
 
@@ -178,6 +180,8 @@ def _inspect_table(path: Path, kind: str, reading: Reading, facts: Inspection, p
     parts = guessing.parts(columns, reading.columns or {})
     part_of_column = {guess.column: (role, guess.reason) for role, guess in parts.items()}
     case = columns[parts["case"].column] if "case" in parts else None
+    if case is not None:
+        _note_case_ids(case, facts)
     activity = columns[parts["activity"].column] if "activity" in parts else None
     for name, column in columns.items():
         facts.columns.append(_describe(name, column, part_of_column.get(name), case, activity, patterns))
@@ -251,6 +255,35 @@ def _declaration(facts: Inspection, reading: Reading) -> list[str]:
     if facts.time.get("zone") is False:
         values["timezone"] = reading.timezone or "ZONE"
     return [f"--{name} {shlex.quote(value)}" for name, value in values.items() if value]
+
+
+def _note_case_ids(case: Column, facts: Inspection) -> None:
+    """Report case ids that may mean no case, or the same case as another id."""
+    texts = [str(value) for value in case.values]
+    placeholders = [code for code, text in enumerate(texts) if text.strip().casefold() in _PLACEHOLDERS]
+    if placeholders:
+        n_rows = int(np.isin(case.codes, placeholders).sum())
+        written = ", ".join(sorted({texts[code].strip() for code in placeholders}))
+        facts.notes.append(
+            f"{n_rows} rows have a case id that exports write for a missing one ({written}): each such id is read as "
+            "one case, whose rows may belong to different cases; remove these rows, or export them with their case id"
+        )
+    ids_of_form: dict[str, set[str]] = {}
+    for text in texts:
+        ids_of_form.setdefault(_plain_id(text), set()).add(text)
+    similar = sum(len(ids) for ids in ids_of_form.values() if len(ids) > 1)
+    if similar:
+        facts.notes.append(
+            f"{similar} case ids differ from another one only by spaces around them or by .0 at the end, and each is "
+            "read as a case of its own; if they mean the same case, write them alike"
+        )
+
+
+def _plain_id(text: str) -> str:
+    """Return a case id without spaces around it, and a whole number without `.0`."""
+    bare = text.strip()
+    number = bare.removesuffix(".0")
+    return number if number.isdecimal() else bare
 
 
 def _count_duplicates(columns: Mapping[str, Column]) -> int:
@@ -368,6 +401,22 @@ def _inspect_times(series: pd.Series[Any], reading: Reading, facts: Inspection) 
     return reading
 
 
+def _note_clock_changes(zone: str, repeated: int, skipped: int, facts: Inspection) -> None:
+    """Report local times that the named zone has twice or not at all."""
+    effects = []
+    if repeated:
+        effects.append(
+            f"{repeated} times occur twice in {zone}, where the clocks are set back, and are read as the first of the "
+            "two, so that events of a case can change their order"
+        )
+    if skipped:
+        effects.append(
+            f"{skipped} times do not exist in {zone}, where the clocks are set forward, and are read as later times, "
+            "by the length of the gap at most"
+        )
+    facts.notes.append(f"{'; '.join(effects)}; export times with their offset from UTC to avoid this")
+
+
 def _format_of_times(texts: list[str], reading: Reading, facts: Inspection) -> dict[str, Any]:
     """Return the format of distinct texts, and whether they have a zone, as JSON."""
     given_format = reading.time_format
@@ -468,8 +517,14 @@ def _try(path: Path, reading: Reading, facts: Inspection, *, is_table: bool, pat
     if any(question.flag == "--time-format" for question in facts.decisions):
         # The trial reads by one of several formats: its notes would mislead.
         trial = replace(trial, say=_say_nothing)
+    zone = reading.timezone
+
+    def note_clock_changes(repeated: int, skipped: int) -> None:
+        if zone is not None:
+            _note_clock_changes(zone, repeated, skipped, facts)
+
     try:
-        log = read_log(path, reading=trial)
+        log = read_log(path, reading=replace(trial, on_clock_changes=note_clock_changes))
     except InputError as error:
         if not is_table and "--timezone" in str(error) and reading.timezone is None:
             facts.decisions.append(
@@ -508,6 +563,7 @@ def _describe_log(log: EventLog, reading: Reading, facts: Inspection, patterns: 
     """Describe the columns of a log that is not a table."""
     names = ColumnNames.of(reading.columns)
     case = Column(log.case_of_event.astype(np.int32), log.case_ids)
+    _note_case_ids(case, facts)
     reason = "the name that the format gives it"
     parts = [
         (names.case, case, "case"),

@@ -58,6 +58,9 @@ class Reading:
         Called once with the rows that were left out. By default `say` reports their number, and they are not kept.
     bad_rows
         Collects the bad rows of one reading.
+    on_clock_changes
+        Called with the number of local times that occur twice in `timezone`, and of those that do not exist there, if
+        there are any. Only tables and object-centric logs are looked at.
     """
 
     columns: Mapping[str, str] | None = None
@@ -73,6 +76,7 @@ class Reading:
     say: Callable[[str], None] = _silent
     on_bad_rows: Callable[[BadRows], None] | None = None
     bad_rows: BadRows | None = None
+    on_clock_changes: Callable[[int, int], None] | None = None
 
     @property
     def leaves_out(self) -> bool:

@@ -17,7 +17,7 @@ from connectors import bad_rows, dates
 from connectors.bad_rows import Fault, PlaceOfRow
 from connectors.columns import shape
 from connectors.reading import Reading, UndeclaredError
-from connectors.times import SECOND, ZonelessError, parser, zone
+from connectors.times import SECOND, ZonelessError, offsets, parser, zone
 from models.errors import InputError
 from models.eventlog import Column, Ints
 from models.instants import FIRST_YEAR, INSTANTS, LAST_YEAR, OUTSIDE, UNITS, in_utc
@@ -93,6 +93,9 @@ def readable_times(
     )
     if isinstance(series.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(series):
         instants, unreadable = _from_datetimes(series, name, reading.timezone, place_of)
+        if series.dt.tz is None:
+            clock_times = series.dropna().to_numpy()
+            _report_clock_changes(clock_times, np.ones(len(clock_times), dtype=np.int64), reading)
     elif pd.api.types.is_timedelta64_dtype(series):
         instants, unreadable = _from_durations(series, name)
     elif unit is not None:
@@ -134,6 +137,34 @@ def _from_datetimes(
     readable = np.where(outside | np.isnat(moments), np.datetime64(0, "s"), moments)
     instants = np.asarray(readable.astype("datetime64[ns]").view(np.int64))
     return instants, Fault.of(np.flatnonzero(outside), bad_rows.YEAR, f": {name} {OUTSIDE}")
+
+
+def _report_clock_changes(clock_times: dates.Moments, rows: Ints, reading: Reading) -> None:
+    """Report how many local times occur twice in the zone of the reading, and how many do not exist there.
+
+    Parameters
+    ----------
+    clock_times
+        datetime64[T], the local times without their zone.
+    rows
+        int64[T], the number of rows of each.
+    reading
+        Has the zone, and receives the report.
+    """
+    import pandas as pd
+
+    local = zone(reading.timezone)
+    if local is None or reading.on_clock_changes is None:
+        return
+    moments = pd.DatetimeIndex(clock_times)
+    first_of_two = np.ones(len(moments), dtype=bool)
+    with_first = moments.tz_localize(local, ambiguous=first_of_two, nonexistent="NaT")
+    with_neither = moments.tz_localize(local, ambiguous="NaT", nonexistent="NaT")
+    skipped = np.asarray(with_first.isna(), dtype=bool)
+    repeated_or_skipped = np.asarray(with_neither.isna(), dtype=bool)
+    repeated = repeated_or_skipped & ~skipped
+    if repeated_or_skipped.any():
+        reading.on_clock_changes(int(rows[repeated].sum()), int(rows[skipped].sum()))
 
 
 def _from_durations(series: pd.Series[Any], name: str) -> tuple[Ints, list[Fault]]:
@@ -195,6 +226,8 @@ class _TimeTexts:
         # Texts that carry a zone, and those that need one.
         self.with_zone = np.zeros(len(self.texts), dtype=np.bool_)
         self.without_zone = np.zeros(len(self.texts), dtype=np.bool_)
+        # What the texts show, without their zone, if a format of strptime has read them.
+        self.moments: dates.Moments | None = None
 
     def read(self, form: str | None) -> tuple[Ints, list[Fault]]:
         """Return the instants by a format; without one by the reading that holds for the column."""
@@ -215,6 +248,7 @@ class _TimeTexts:
         else:
             self._detect()
         self._check_zones()
+        self._report_clock_changes()
         # The last place is that of missing values, whose code is -1.
         return np.append(self.instants, 0)[self.codes], self._faults()
 
@@ -319,6 +353,7 @@ class _TimeTexts:
         """Take moments, of which some are on the clock of the log; NaT stays unreadable."""
         import pandas as pd
 
+        self.moments = moments
         readable = ~np.isnat(moments)
         self.instants = np.where(readable, moments, np.datetime64(0, "ns")).astype(np.int64)
         self.without_zone = local & readable
@@ -350,6 +385,25 @@ class _TimeTexts:
             self.unreadable.update(dict.fromkeys(without.tolist(), (bad_rows.ZONELESS, reason)))
         elif rows_with:
             self.reading.say(f"{self.name}: {mixed}, which are read in {self.reading.timezone}")
+
+    def _report_clock_changes(self) -> None:
+        """Report the texts that show a local time that occurs twice or not at all."""
+        if self.reading.timezone is None or self.reading.on_clock_changes is None or not self.without_zone.any():
+            return
+        # Only texts within a day of a change are looked at: ISO 8601 has to be parsed again for it.
+        local_codes = np.flatnonzero(self.without_zone)
+        day = 86_400 * SECOND
+        before = offsets(self.instants[local_codes] - day, self.reading.timezone)
+        after = offsets(self.instants[local_codes] + day, self.reading.timezone)
+        codes = local_codes[before != after]
+        if self.moments is None:
+            # Read in UTC, a time without a zone stays what the clock showed.
+            parse = parser("UTC")
+            shown = np.asarray([parse(self.texts[code]) for code in codes], dtype=np.int64).astype("datetime64[ns]")
+        else:
+            shown = self.moments[codes]
+        rows = np.bincount(self.codes[self.codes >= 0], minlength=len(self.texts))[codes]
+        _report_clock_changes(shown, rows, self.reading)
 
     def _faults(self) -> list[Fault]:
         """Return the rows of the unreadable texts by cause, in the order of the file."""

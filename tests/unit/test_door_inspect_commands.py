@@ -208,3 +208,74 @@ def test_a_folder_of_object_centric_files_is_refused(tmp_path: Path, capsys: pyt
         message = " ".join(capsys.readouterr().err.split())
         assert "each is a log of its own; name one file, or a folder of files of one other kind (.xes, " in message
         assert "disk" not in message
+
+
+def _notes(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert execute(["inspect", *arguments, "--json"]) == 0
+    notes: list[str] = json.loads(capsys.readouterr().out)["notes"]
+    return notes
+
+
+_CLOCK_TIMES = [
+    "2024-03-31T01:59:59",
+    "2024-03-31T02:30:00",  # does not exist in Berlin
+    "2024-03-31T03:00:00",
+    "2024-10-27T01:59:59",
+    "2024-10-27T02:30:00",  # occurs twice
+    "2024-10-27T02:10:00",  # occurs twice
+    "2024-10-27T02:10:00",
+    "2024-10-27T03:00:00",
+]
+
+
+@pytest.mark.parametrize("form", ["iso", "german", "parquet"])
+def test_times_at_a_change_of_the_clocks_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    """They were resolved silently, by which the events of a case change their order."""
+    frame = pd.DataFrame({"case": list("aabbccdd"), "activity": list("xyxyxyxy"), "time": _CLOCK_TIMES})
+    path = tmp_path / ("log.parquet" if form == "parquet" else "log.csv")
+    if form == "parquet":
+        frame.assign(time=pd.to_datetime(frame["time"])).to_parquet(path)
+    else:
+        if form == "german":
+            frame["time"] = pd.to_datetime(frame["time"]).dt.strftime("%d.%m.%Y %H:%M:%S")
+        frame.to_csv(path, index=False)
+    (note,) = [note for note in _notes(capsys, str(path), "--timezone", "Europe/Berlin") if "clocks" in note]
+    assert note.startswith("3 times occur twice in Europe/Berlin, where the clocks are set back, and are read as the ")
+    assert "; 1 times do not exist in Europe/Berlin, where the clocks are set forward, " in note
+    for zone in ("UTC", "Asia/Tokyo"):
+        assert not [note for note in _notes(capsys, str(path), "--timezone", zone) if "clocks" in note]
+
+
+def test_times_with_an_offset_are_never_ambiguous(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log.csv"
+    rows = [f"{case},x,{time}+01:00" for case, time in zip("aabbccdd", _CLOCK_TIMES, strict=True)]
+    path.write_text("\n".join(["case,activity,time", *rows]) + "\n")
+    assert not [note for note in _notes(capsys, str(path), "--timezone", "Europe/Berlin") if "clocks" in note]
+
+
+def test_case_ids_that_mean_a_missing_value_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each of them is one case of unrelated rows."""
+    path = tmp_path / "log.csv"
+    ids = ["secret7", "secret7", "NaN", "NaN", "null", "N/A", "-", "None", "NA", "nano", "NAOMI"]
+    rows = [f"{name},x,2024-01-01T00:{minute:02d}:00Z" for minute, name in enumerate(ids)]
+    path.write_text("\n".join(["case,activity,time", *rows]) + "\n")
+    notes = _notes(capsys, str(path))
+    (note,) = [note for note in notes if "missing one" in note]
+    assert note.startswith("7 rows have a case id that exports write for a missing one (-, N/A, NA, NaN, None, null):")
+    assert not [note for note in notes if "secret7" in note or "nano" in note]
+
+
+def test_case_ids_that_differ_by_spaces_or_by_a_fraction_of_zero_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """17, with spaces around it, and 17.0 are four cases; a version such as v1.0 is another id than v1."""
+    path = tmp_path / "log.csv"
+    ids = ["17", " 17", "17 ", "17.0", "18", "18", "19.0", "v1", "v1.0"]
+    rows = [f"{name},x,2024-01-01T00:{minute:02d}:00Z" for minute, name in enumerate(ids)]
+    path.write_text("\n".join(["case,activity,time", *rows]) + "\n")
+    notes = _notes(capsys, str(path))
+    (note,) = [note for note in notes if "spaces around" in note]
+    assert note.startswith("4 case ids differ from another one only by spaces around them or by .0 at the end")
+    assert not [note for note in notes if "missing one" in note]

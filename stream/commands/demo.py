@@ -79,7 +79,8 @@ def _publish(log: str, config: str, output: Path) -> int:
     if code != 0:
         return code
     typer.echo(
-        "\nSAFE: every bound that was set holds for all releases together. KA = 20: somebody who knows two steps of\n"
+        "\nSAFE: every bound that was set holds for each release, and for any two of them together (noise: for all).\n"
+        "KA = 20: somebody who knows two steps of\n"
         "a patient finds at least 20 patients with them, or none. FA, CA, BA: the same if somebody compares releases.\n"
         "\n"
         f"  for recipients    {releases}/public\n"

@@ -388,11 +388,20 @@ class PublicationSeries:
         if open_:
             return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *facts)
         least_bound = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
-        subject = "1 release" if self.released == 1 else f"{self.released} releases, alone and together"
+        subject = _subject(self.released)
         promise = f"{subject}: at least {least_bound} cases match (or none)"
         if rules is not None and rules.cause:
             return Verdict(name, "LIMITED", f"{promise}, but {rules.cause}{least}", *facts)
         return Verdict(name, "SAFE", f"{promise}{least}", *facts)
+
+
+def _subject(released: int) -> str:
+    """Return what FA, CA and BA are about: they compare two releases. `gate.min_series` is a bound of its own."""
+    if released == 1:
+        return "1 release"
+    if released == 2:
+        return "2 releases, each alone and both together"
+    return f"{released} releases, each alone and any two of them together"
 
 
 def verdicts(

@@ -74,7 +74,12 @@ def test_the_worst_number_appears_with_release_and_adversary(
     (ba,) = [row for row in research["safe"]["worst"] if row["measure"] == "BA"]
     assert ba["value"] <= min(value for value, _, _ in true)
     assert ba["bound"] == 15
-    assert research["safe"]["together"] <= min(row["value"] for row in research["safe"]["worst"])
+    for minimum in research["safe"]["series"]:
+        (row,) = [row for row in audits[-1]["series"]["results"] if row["n"] == minimum["n"]]
+        numbers_left = [row[attack] for attack in ("fa", "ca", "ba", "bf", "bc")]
+        assert minimum["left"] == min(number for number in numbers_left if number is not None)
+        assert minimum["violated"] == (row.get("assumption") == "violated")
+    assert research["safe"]["series_bound"] is None
     assert f"holds releases {ba['against']} and {ba['release']} and looks for a person who is new" in ba["sentence"]
     assert ba["sentence"] in section(page_of(hospital, tmp_path), "safe")
 

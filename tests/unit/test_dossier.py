@@ -408,3 +408,21 @@ def test_releases_of_a_configuration_that_covers_no_moments_are_named(
     audit.write_text(json.dumps(document))
     text = written(capfd, str(output), "counts")
     assert "moments of releases 2: not covered; those of the others do not depend on the data" in text
+
+
+def test_a_number_of_several_releases_has_its_n_and_whether_it_bounds(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An n below the events that were removed gives small numbers that hold for nobody; no number has a bound here."""
+    output = replayed(tmp_path, small())
+    path = OperatorLayout(output).audit("steps", 3)
+    document = json.loads(path.read_bytes())
+    numbers = dict.fromkeys(("ca", "ba", "bf", "bc"), 9)
+    rows = [{"n": 0, "fa": 1, **numbers, "assumption": "violated"}, {"n": 1, "fa": 7, **numbers}]
+    document["series"] = {"status": "ok", "reason": "", "worst": 1, "releases": [1, 2, 3], "results": rows}
+    path.write_text(json.dumps(document))
+    part_2 = written(capfd, str(output), "steps").split("## 2. ")[1].split("## 3. ")[0]
+    combined = "attacks that combine releases 1, 2 and 3, at most n = "
+    assert f"{combined}0 removed events assumed: 1 (more were removed from a case, so this number bounds" in part_2
+    assert f"{combined}1 removed events assumed: 7 (no bound was set)" in part_2
+    assert "all releases together: " not in part_2

@@ -180,3 +180,16 @@ def test_other_suppression_has_no_such_rules() -> None:
     (found,) = verdicts({"p": [audit(1, ALL, mechanism=exact)]}, {})
     assert found.minimality is None
     assert "rules" not in found.sentence
+
+
+def test_safe_claims_each_release_and_pairs_alone() -> None:
+    """FA, CA and BA compare two releases: the sentence promises nothing about three."""
+    three = [audit(1, ALL), audit(2, ALL, 21), audit(3, ALL, 22)]
+    subjects = (
+        "1 release",
+        "2 releases, each alone and both together",
+        "3 releases, each alone and any two of them together",
+    )
+    for number, subject in enumerate(subjects, start=1):
+        (found,) = verdicts({"p": three[:number]}, {})
+        assert found.sentence.startswith(f"{subject}: at least 20 cases match (or none)")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from stream.operator.dossier.evidence import AssessedAttack, AssessmentFile, DossierEvidence
 from stream.operator.dossier.texts import DossierTexts
+from stream.operator.report.data import series_minima
 from stream.release.documents import AuditDocument
 from stream.release.gate import Measure
 
@@ -211,9 +212,20 @@ def _audited(evidence: DossierEvidence, texts: DossierTexts, criterion: str, sco
             return
         fa, ca, ba = (_count(least[name], texts) for name in ("fa", "ca", "ba"))
         yield texts.say("measured.comparing", fa=fa, ca=ca, ba=ba, bounds=_bound(bounds, SERIES_BOUNDS, texts))
-        series = document.get("series") or {}
-        if series.get("status") == "ok" and series.get("worst") is not None:
-            yield texts.say("measured.series", value=series["worst"])
+        for minimum in series_minima(document.get("series") or {}):
+            numbers = texts.both([str(number) for number in minimum["releases"]])
+            judgement = "series_no_bound"
+            if minimum["violated"]:
+                judgement = "series_violated"
+            elif "min_series" in bounds:
+                judgement = "series_bound"
+            yield texts.say(
+                "measured.series",
+                releases=numbers,
+                n=minimum["n"],
+                value=minimum["left"],
+                judgement=texts.say(f"measured.{judgement}", bound=_bound(bounds, ["min_series"], texts)),
+            )
     elif criterion == "singling_out":
         anonymity = document.get("anonymity") or {}
         if anonymity.get("ka") is None:

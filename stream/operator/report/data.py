@@ -57,6 +57,7 @@ from stream.operator.report.document import (
     PublicationReport,
     Report,
     SafeAnswer,
+    SeriesMinimum,
     WorstRow,
 )
 from stream.operator.spending import affordable_releases, budget_by_now, course
@@ -209,7 +210,7 @@ def _drawn_edges(flow: Flow, kept: set[str]) -> list[tuple[tuple[str, str], int]
 # Is it safe? What is left of the budget, and until when? What did it cost the analysts? What happened?
 
 MEANING: Mapping[Word, str] = {
-    "SAFE": "Bounds on all four attacks were set, and all releases together hold them.",
+    "SAFE": "Bounds on all four attacks were set, and the releases hold them, each alone and any two of them together.",
     "LIMITED": "Something was not bounded, not measured, or only warned about, or holds only against somebody who does "
     "not know the public rules. Read what it is before you rely on it.",
     "WAITING": "Nothing of this publication is released yet: a person decides, or too few cases have come.",
@@ -220,6 +221,8 @@ MEANING: Mapping[Word, str] = {
 SAFE_BY_NOISE = "A limit of epsilon was set, and all releases together stay within it. No record is a person."
 SAFE_ONCE = "Each case is in one release, and every release keeps its epsilon. No record is a person."
 """SAFE by noise: there are no groups, so there is no bound on the attacks that count them."""
+SERIES_ATTACKS = ("fa", "ca", "ba", "bf", "bc")
+"""Columns of a series with numbers of cases left (`models.attacks.series.ATTACKS`)."""
 ADVERSARY: Mapping[Measure, str] = {
     "ka": "holds release {release} alone",
     "fa": "holds releases {against} and {release} and looks in release {against} for a person who is in both",
@@ -254,17 +257,30 @@ def safe_answer(
     releases = [row for row in rows if row["label"].isdigit()]  # withheld attempts are labelled w1, w2, ...
     worst_by_measure = [_worst(releases, measure, bounds) for measure in MEASURES]
     worst = [row for row in worst_by_measure if row is not None]
-    cases_left = [row["value"] for row in worst]
-    if series.get("status") == "ok" and series.get("worst") is not None:
-        cases_left.append(series["worst"])
     return {
         "verdict": verdict.verdict,
         "meaning": _meaning(verdict.verdict, budget),
         "sentence": verdict.sentence,
         "rules": verdict.rules,
         "worst": worst,
-        "together": min(cases_left, default=None),
+        "series": list(series_minima(series)),
+        "series_bound": bounds.get("min_series"),
     }
+
+
+def series_minima(series: Any) -> Iterator[SeriesMinimum]:
+    """Yield the least number that attacks on several releases leave, for each n of the audit of the series."""
+    if series.get("status") != "ok":
+        return
+    for row in series.get("results") or []:
+        numbers_left = [row[attack] for attack in SERIES_ATTACKS if row.get(attack) is not None]
+        if numbers_left:
+            yield {
+                "releases": list(series["releases"]),
+                "n": row["n"],
+                "left": min(numbers_left),
+                "violated": row.get("assumption") == "violated",
+            }
 
 
 def _meaning(word: Word, budget: Budget | None) -> str:

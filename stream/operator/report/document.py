@@ -91,11 +91,23 @@ class WorstRow(TypedDict):
     sentence: str
 
 
+class SeriesMinimum(TypedDict):
+    """The least number left by attacks that combine these releases, if at most n events were removed from a case.
+
+    `violated`: more were removed from some case, so the number bounds nothing.
+    """
+
+    releases: list[int]
+    n: int
+    left: int
+    violated: bool
+
+
 class SafeAnswer(TypedDict):
     """The answer to “Is it safe?”.
 
-    `rules`: what a reader of the rules of suppression learns. `together`: the least that is left over all releases, by
-    every attack and every composition that was measured.
+    `rules`: what a reader of the rules of suppression learns. `series`: the least that attacks on several releases
+    leave, for each n; `series_bound`: the bound of the gate on it.
     """
 
     verdict: str
@@ -103,7 +115,8 @@ class SafeAnswer(TypedDict):
     sentence: str
     rules: str | None
     worst: list[WorstRow]
-    together: int | None
+    series: list[SeriesMinimum]
+    series_bound: float | None
 
 
 class BudgetAnswer(TypedDict):

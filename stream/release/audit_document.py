@@ -136,6 +136,8 @@ class AuditPart(TypedDict, total=False):
     audience: Any
     config_digest: Any
     budget: Any
+    content: Any
+    dp: Any
     bounds: Any
     anonymity: Any
     mechanism: Any

@@ -204,6 +204,14 @@ class AnonymitySection(Measured, total=False):
     true_linker: list[TrueLinkerRow] | None
 
 
+def has_no_trace(document: Mapping[str, Any]) -> bool:
+    """Return whether a release with noise is a log without a case, by its audit; the number of its cases is public."""
+    if (document.get("budget") is None) or document.get("content") is not None:
+        return False
+    cases = (document.get("dp") or {}).get("cases")
+    return isinstance(cases, Mapping) and cases.get("out") == 0
+
+
 class SeriesRow(TypedDict, total=False):
     """One n of the attacks on all releases together."""
 

@@ -28,7 +28,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import Cut, Delta, Row, Tick
 from stream.ledger.entries import ClaimBody, ClaimEntry
 from stream.release.contract import Decision
-from stream.release.documents import AuditDocument
+from stream.release.documents import AuditDocument, has_no_trace
 from stream.release.erasure import apply_tombstones
 from stream.release.failpoints import Hook, nothing
 from stream.release.gate import worst_anonymity
@@ -100,7 +100,22 @@ class ReplayOutcome:
             if audit.get("counts", {}).get("released") is not None
             for warning in audit.get("loss", {}).get("warnings", ())
         ]
-        return [*self.several_values, *of_releases]
+        return [*self.several_values, *of_releases, *self._warnings_of_empty_logs()]
+
+    def _warnings_of_empty_logs(self) -> Iterator[str]:
+        """Yield a warning for each publication with noise of which releases have no trace."""
+        empty: dict[str, list[int]] = {}
+        for name, decision in self.decisions:
+            if decision.status == "sealed" and has_no_trace(decision.audit):
+                empty.setdefault(name, []).append(decision.sequence)
+        for name, numbers in empty.items():
+            subject = f"release {numbers[0]} of {name} has no trace"
+            if len(numbers) > 1:
+                subject = f"{len(numbers)} releases of {name} have no trace ({', '.join(map(str, numbers))})"
+            yield (
+                f"{subject}: each variant is below the threshold of the noise, and epsilon was spent all the same; "
+                "choose a larger epsilon or fewer releases (veilstream advise --noise)"
+            )
 
     def verdicts(self) -> list[Verdict]:
         """Return the verdict on each publication's releases together."""

@@ -426,3 +426,29 @@ def test_a_number_of_several_releases_has_its_n_and_whether_it_bounds(
     assert f"{combined}0 removed events assumed: 1 (more were removed from a case, so this number bounds" in part_2
     assert f"{combined}1 removed events assumed: 7 (no bound was set)" in part_2
     assert "all releases together: " not in part_2
+
+
+def test_empty_logs_are_named_by_replay_and_dossier(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each case has a variant of its own: none reaches the threshold, and five releases spend epsilon on nothing."""
+    log = tmp_path / "clinic.csv"
+    lines = ["case:concept:name,concept:name,time:timestamp"]
+    for case in range(30):
+        lines += [f"c{case},step{case},2025-01-{1 + case % 28:02d}T00:00:00Z"]
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "clinic.toml").write_text(WINDOWED, encoding="utf-8")
+    output = tmp_path / "out"
+    words = [
+        "replay",
+        str(log),
+        "-c",
+        str(tmp_path / "clinic.toml"),
+        "-o",
+        str(output),
+        "--until",
+        "2025-02-05T00:00:00Z",
+    ]
+    assert execute(words) == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    assert "warning: 5 releases of counts have no trace (1, 2, 3, 4, 5): each variant is below the threshold" in shown
+    first = written(capfd, str(output), "counts").split("## 1. ")[0]
+    assert "The logs of these releases have no trace: 1 to 5." in first

@@ -25,7 +25,7 @@ from stream.operator.report.data import RELEASED, budget_answer
 from stream.operator.report.document import AttemptRow, BudgetAnswer
 from stream.operator.spending import affordable_releases, budget_by_now
 from stream.release.contract import AUDIENCE
-from stream.release.documents import AuditDocument, Budget
+from stream.release.documents import AuditDocument, Budget, has_no_trace
 from stream.release.gate import MEASURES, Measure, least_of_series
 from stream.release.manifest import PUBLIC_CUT, budget_section, public_parameters
 from stream.release.verdict import Verdict
@@ -157,6 +157,8 @@ class DossierEvidence:
         Releases of which no promise covers the moment: it may depend on the data, or a person decides it.
     ends_with_log
         Whether they are of a replay without a declared end: their number depends on the last event of the log.
+    empty_logs
+        Releases with noise whose logs have no trace.
     others
         Other publications of the process.
     changes
@@ -183,6 +185,7 @@ class DossierEvidence:
     gaps: int
     open_moments: tuple[int, ...]
     ends_with_log: bool
+    empty_logs: tuple[int, ...]
     others: tuple[OtherPublication, ...]
     changes: tuple[ConfigurationChange, ...]
     budget: Budget
@@ -282,6 +285,7 @@ def collect(
         account=account,
         least=_least(history, name, released or [number or 0]),
         gaps=len(account.gaps),
+        empty_logs=tuple(number for number in released if has_no_trace(history.audits.get((name, number)) or {})),
         open_moments=tuple(_open_moments(output, history, name, released)),
         ends_with_log=view.claim is not None and not view.made_by_daemon and view.claim.until is None,
         others=tuple(_others(view, history, name)),

@@ -12,6 +12,9 @@ import pytest
 
 from stream.commands import execute
 from stream.ledger.layout import OperatorLayout
+from stream.ledger.view import LedgerView
+from stream.operator.dossier import evidence
+from stream.operator.history import ledger_view
 from tests.dossiers import FACTS, NOISE, replayed, small, write_facts, write_log
 
 PARTS = [f"## {number}. " for number in range(1, 8)]
@@ -452,3 +455,27 @@ def test_empty_logs_are_named_by_replay_and_dossier(tmp_path: Path, capfd: pytes
     assert "warning: 5 releases of counts have no trace (1, 2, 3, 4, 5): each variant is below the threshold" in shown
     first = written(capfd, str(output), "counts").split("## 1. ")[0]
     assert "The logs of these releases have no trace: 1 to 5." in first
+
+
+@pytest.mark.parametrize(("time", "is_open"), [("event", True), ("wall", False)])
+def test_moments_of_a_daemon_with_windows_of_event_time_are_not_covered(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, time: str, is_open: bool
+) -> None:
+    """The watermark closes such a window, and a person's event can move it."""
+    (tmp_path / "clinic.toml").write_text(WINDOWED.replace("wall", time), encoding="utf-8")
+    log = write_log(tmp_path / "clinic.csv")
+    output = tmp_path / "out"
+    end = "2025-02-05T00:00:00Z"
+    assert execute(["replay", str(log), "-c", str(tmp_path / "clinic.toml"), "-o", str(output), "--until", end]) == 0
+    assert "moments of release do not depend on the data" in written(capfd, str(output), "counts")
+    # Only the claim in the ledger distinguishes the folder of a replay from that of a daemon.
+    monkeypatch.setattr(evidence, "ledger_view", _without_claim)
+    text = written(capfd, str(output), "counts", "-c", str(tmp_path / "clinic.toml"))
+    assert ("moments of release: not covered, part 3" in text) == is_open
+    assert ("one event can move a moment of release" in text) == is_open
+
+
+def _without_claim(output: Path) -> LedgerView:
+    view = ledger_view(output)
+    view.claim = None
+    return view

@@ -157,6 +157,8 @@ class DossierEvidence:
         Releases of which no promise covers the moment: it may depend on the data, or a person decides it.
     ends_with_log
         Whether they are of a replay without a declared end: their number depends on the last event of the log.
+    follows_watermark
+        Whether a daemon closes its windows by the times of events, as far as the configuration is known.
     empty_logs
         Releases with noise whose logs have no trace.
     others
@@ -185,6 +187,7 @@ class DossierEvidence:
     gaps: int
     open_moments: tuple[int, ...]
     ends_with_log: bool
+    follows_watermark: bool
     empty_logs: tuple[int, ...]
     others: tuple[OtherPublication, ...]
     changes: tuple[ConfigurationChange, ...]
@@ -285,6 +288,7 @@ def collect(
         account=account,
         least=_least(history, name, released or [number or 0]),
         gaps=len(account.gaps),
+        follows_watermark=_follows_watermark(view, publication),
         empty_logs=tuple(number for number in released if has_no_trace(history.audits.get((name, number)) or {})),
         open_moments=tuple(_open_moments(output, history, name, released)),
         ends_with_log=view.claim is not None and not view.made_by_daemon and view.claim.until is None,
@@ -451,6 +455,12 @@ def has_open_moment(document: Mapping[str, Any]) -> bool:
     if promised is None:
         return True
     return "public_cut" in promised or bool(document.get("approval"))
+
+
+def _follows_watermark(view: LedgerView, publication: Publication | None) -> bool:
+    """Return whether events move the moments of a daemon's releases; the clock of a replay passes the end by itself."""
+    is_replay = view.claim is not None and not view.made_by_daemon
+    return not is_replay and (publication is None or publication.build_window.tumbling)
 
 
 def _open_moments(output: Path, history: History, name: str, numbers: Sequence[int]) -> Iterator[int]:

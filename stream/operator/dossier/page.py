@@ -356,6 +356,8 @@ def _limits(evidence: DossierEvidence, texts: DossierTexts) -> Iterator[str]:
             yield texts.say("limit.approval")
         if "public_cut" in document["promise"]:
             yield texts.say("limit.public_cut")
+        if evidence.follows_watermark:
+            yield texts.say("limit.watermark")
         if evidence.ends_with_log:
             yield texts.say("limit.log_end")
     if kind == "nothing":
@@ -567,7 +569,7 @@ def _side_channels(evidence: DossierEvidence, texts: DossierTexts) -> str:
     numbers = [row["sequence"] for row in evidence.released]
     open_moments = evidence.open_moments
     all_open = len(open_moments) == len(numbers) if numbers else has_open_moment(evidence.document)
-    if all_open:
+    if all_open or evidence.follows_watermark:
         return texts.say("six.nist_side_channels_open")
     if open_moments:
         return texts.say("six.nist_side_channels_some", releases=ranges(open_moments, texts))

@@ -40,7 +40,7 @@ KINDS = ("delta", "tick", "idle", "command", "erase", "config")
 class InMemory:
     """Objects in a dict, as a store keeps them."""
 
-    private, where = True, "memory"
+    private, location = True, "memory"
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}

@@ -425,9 +425,8 @@ def test_a_number_of_several_releases_has_its_n_and_whether_it_bounds(
     document["series"] = {"status": "ok", "reason": "", "worst": 1, "releases": [1, 2, 3], "results": rows}
     path.write_text(json.dumps(document))
     part_2 = written(capfd, str(output), "steps").split("## 2. ")[1].split("## 3. ")[0]
-    combined = "attacks that combine releases 1, 2 and 3, at most n = "
-    assert f"{combined}0 removed events assumed: 1 (more were removed from a case, so this number bounds" in part_2
-    assert f"{combined}1 removed events assumed: 7 (no bound was set)" in part_2
+    combined = "attacks that combine releases 1, 2 and 3, with n removed events of a case assumed: "
+    assert f"{combined}1 at n = 0 (violated, so it bounds nothing), 7 at n = 1 (no bound set)" in part_2
     assert "all releases together: " not in part_2
 
 

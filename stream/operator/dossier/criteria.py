@@ -13,6 +13,7 @@ from typing import Any, Literal
 from stream.operator.dossier.evidence import AssessedAttack, AssessmentFile, DossierEvidence
 from stream.operator.dossier.texts import DossierTexts
 from stream.operator.report.data import series_minima
+from stream.operator.report.document import SeriesMinimum
 from stream.release.documents import AuditDocument
 from stream.release.gate import Measure
 
@@ -212,20 +213,11 @@ def _audited(evidence: DossierEvidence, texts: DossierTexts, criterion: str, sco
             return
         fa, ca, ba = (_count(least[name], texts) for name in ("fa", "ca", "ba"))
         yield texts.say("measured.comparing", fa=fa, ca=ca, ba=ba, bounds=_bound(bounds, SERIES_BOUNDS, texts))
-        for minimum in series_minima(document.get("series") or {}):
-            numbers = texts.both([str(number) for number in minimum["releases"]])
-            judgement = "series_no_bound"
-            if minimum["violated"]:
-                judgement = "series_violated"
-            elif "min_series" in bounds:
-                judgement = "series_bound"
-            yield texts.say(
-                "measured.series",
-                releases=numbers,
-                n=minimum["n"],
-                value=minimum["left"],
-                judgement=texts.say(f"measured.{judgement}", bound=_bound(bounds, ["min_series"], texts)),
-            )
+        minima = list(series_minima(document.get("series") or {}))
+        if minima:
+            releases = texts.both([str(number) for number in minima[0]["releases"]])
+            values = ", ".join(_series_value(minimum, bounds, texts) for minimum in minima)
+            yield texts.say("measured.series", releases=releases, values=values)
     elif criterion == "singling_out":
         anonymity = document.get("anonymity") or {}
         if anonymity.get("ka") is None:
@@ -236,6 +228,17 @@ def _audited(evidence: DossierEvidence, texts: DossierTexts, criterion: str, sco
             length, promised = anonymity.get("bk_length"), evidence.parameters.get("L")
             if promised is not None and length is not None and length != promised:
                 yield texts.say("measured.other_length", length=length, L=promised)
+
+
+def _series_value(minimum: SeriesMinimum, bounds: Mapping[str, float], texts: DossierTexts) -> str:
+    """Return the least number of cases left at one n, and what it is worth."""
+    judgement = "series_no_bound"
+    if minimum["violated"]:
+        judgement = "series_violated"
+    elif "min_series" in bounds:
+        judgement = "series_bound"
+    worth = texts.say(f"measured.{judgement}", bound=_bound(bounds, ["min_series"], texts))
+    return texts.say("measured.series_value", value=minimum["left"], n=minimum["n"], judgement=worth)
 
 
 def _bound(bounds: Mapping[str, float], names: Sequence[str], texts: DossierTexts) -> str:

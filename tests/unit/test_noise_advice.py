@@ -92,8 +92,8 @@ def test_a_larger_epsilon_buys_a_better_release(hospital_curves: list[NoiseCurve
 
 
 def test_more_cases_of_a_person_cost_utility(hospital_curves: list[NoiseCurve], short: None) -> None:
-    """The noise is for all cases of a person: with 1,000 it is of the size of the counts. With 100 it is a tenth of them,
-    which two runs do not always show."""
+    """The noise is for all cases of a person: with 1,000 it is of the size of the counts. With 100 it is a tenth of
+    them, which two runs do not always show."""
     costly = noise_curves(_hospital(), cases_per_person=1_000)
     for one, many in zip(hospital_curves, costly, strict=True):
         assert many.points[-1].dfg_error.mean > one.points[-1].dfg_error.mean

@@ -28,6 +28,9 @@ from stream.values.visible import visible
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Bad usage, as Typer raises it: it carries a Click of its own, whose classes are not those of the package `click`."""
 
+MISFITS = ("UsageError", "NoSuchOption", "NoSuchCommand", "MissingParameter")
+"""Names of the usage errors that the usage of the command explains."""
+
 _INTERRUPTED = 130
 """Exit code of Typer after Ctrl-C."""
 
@@ -136,7 +139,7 @@ def execute(arguments: list[str] | None = None) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(message, err=True)
             return 2
-        return _fail(message.replace("\n", " "), 2)
+        return _fail(message.replace("\n", " ") + _usage(error), 2)
     except typer.Abort:
         return _fail("interrupted", 1)
     except VeilstreamError as error:
@@ -151,6 +154,15 @@ def execute(arguments: list[str] | None = None) -> int:
     if outcome == _INTERRUPTED:
         return _fail("interrupted", 1)
     return outcome if isinstance(outcome, int) else 0
+
+
+def _usage(error: Exception) -> str:
+    """Return the usage of the command, if its words do not fit it; empty if a value of an option is wrong."""
+    context = getattr(error, "ctx", None)
+    if context is None or type(error).__name__ not in MISFITS:
+        return ""
+    usage = " ".join(context.get_usage().split()).removeprefix("Usage: ")
+    return f" (usage: {usage}; more with --help)"
 
 
 def _announce(words: Sequence[str]) -> None:

@@ -157,8 +157,10 @@ def _checkpoint(status: Status, now: float) -> str:
     """Return position and age of the checkpoint."""
     saved = status.get("checkpoint_at")
     if saved is None:
-        return str(status["checkpoint"])
-    return f"{status['checkpoint']} ({max(0.0, now - saved):.0f} s old)"
+        return "none"
+    # This process has written none yet. The one before has.
+    position = "of the process before" if status["checkpoint"] < 0 else str(status["checkpoint"])
+    return f"{position} ({max(0.0, now - saved):.0f} s old)"
 
 
 def _release_cells(release: ReleaseStatus, now: float) -> list[str]:
@@ -169,14 +171,18 @@ def _release_cells(release: ReleaseStatus, now: float) -> list[str]:
         if release["last_at"] is not None:
             last += f", {(now - release['last_at']) / 3600:.1f} h ago"
     following = " or ".join(_trigger(trigger) for trigger in release["next"]) or "by command"
+    withheld = str(release["withheld_streak"])
+    reasons = release.get("withheld_for")  # a coordinator of an earlier version does not state them
+    if reasons:
+        withheld += f" ({', '.join(reasons)})"
     budget = release["budget"]
     if budget is None:
-        return [last, following, str(release["withheld_streak"]), "", ""]
+        return [last, following, withheld, "", ""]
     spent = f"{budget['spent_epsilon']:g}"
     if budget["max_epsilon"] is not None:
         spent += f" of {budget['max_epsilon']:g}"
     releases_left = "no limit" if budget["left_releases"] is None else str(budget["left_releases"])
-    return [last, following, str(release["withheld_streak"]), spent, releases_left]
+    return [last, following, withheld, spent, releases_left]
 
 
 def _trigger(trigger: TriggerStatus) -> str:
@@ -185,6 +191,8 @@ def _trigger(trigger: TriggerStatus) -> str:
     if "due" in trigger:
         moment = datetime.fromtimestamp(trigger["due"], UTC).isoformat(timespec="seconds")
         return f"{moment} ({trigger['clock']} time)"
+    if "need" not in trigger:
+        return "when its first window has begun"
     return f"{trigger['have']} of {trigger['need']} {trigger['trigger']}"
 
 

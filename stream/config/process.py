@@ -94,8 +94,8 @@ class Completion(ConfigTable):
     """When a case counts as complete."""
 
     end_activities: tuple[str, ...] = ()
-    """A case is complete when one of these activities is its last event. Set it when certain activities end a case,
-    such as a discharge."""
+    """A case is complete when one of these activities is its last event. A change holds for events that come after it.
+    Set it when certain activities end a case, such as a discharge."""
     end_all: tuple[str, ...] = Field(default=(), max_length=64)
     """A case is complete once it has had all of these activities, in any order. Set it when a case ends with several
     steps whose order differs, such as payment and delivery."""

@@ -54,10 +54,12 @@ from stream.fold.records import Command, Config, Cut, Tick
 from stream.fold.rules import FoldRules, SourcePartition
 from stream.fold.state import digest
 from stream.ledger.checkpoints import SavedState
+from stream.ledger.view import Account
 from stream.release.contract import Attempt
 from stream.release.erasure import apply_tombstones, erase, tombstones
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.pipeline import Pipeline
+from stream.release.reason import Code, of_record
 from stream.release.schedule import RealClock
 from stream.run.exporter import published
 from stream.run.keeper import StateKeeper
@@ -258,6 +260,11 @@ class ActiveCoordinator:
             )
         if has_recorded_rules and self.fold.rules.to_mapping() == rules.to_mapping():
             return
+        if set(rules.end_activities) - set(self.fold.rules.end_activities):
+            log.warning(
+                "process.completion: the new end_activities hold for events from now on; cases that had them before "
+                "are complete only after process.completion.inactivity"
+            )
         body = msgspec.json.encode(Config(body=rules.to_mapping()))
         self.ledger.send([(self.delta.name, None, body)])
 
@@ -315,6 +322,7 @@ class ActiveCoordinator:
                 "last_at": last_at,
                 "next": [],
                 "withheld_streak": account.streak,
+                "withheld_for": _withheld_for(account),
                 "budget": self._budget(pipeline),
             }
         return LedgerFacts(held, releases)
@@ -509,7 +517,11 @@ class ActiveCoordinator:
         seconds = time.monotonic() - started
         for stage, stage_seconds in decision.audit.get("seconds", {}).items():
             log.debug("stage %s took %.3f s", stage, stage_seconds)
-        log.info("cut %s: %s%s in %.2f s", cut.id, decision.status, release, seconds)
+        outcome = "waiting" if decision.waits else decision.status
+        # Codes alone: a sentence of a mechanism may name an activity, and no log line has one.
+        codes = sorted({reason.code for reason in decision.because})
+        why = f" ({', '.join(codes)}; veilstream releases shows why)" if outcome in ("waiting", "withheld") else ""
+        log.info("cut %s: %s%s in %.2f s%s", cut.id, outcome, release, seconds, why)
         if decision.status == "held":
             log.warning(
                 "release %d of %s is held: veilstream approve or reject %s %d",
@@ -602,6 +614,14 @@ class ActiveCoordinator:
     def close(self) -> None:
         """Wait for the build that runs, and release ledger, folder and connections."""
         self._opened.close()
+
+
+def _withheld_for(account: Account) -> list[Code]:
+    """Return the codes of the reasons of the newest attempt, if it was withheld."""
+    if account.streak == 0:
+        return []
+    newest = next(reversed(account.withheld.values()))
+    return sorted({of_record(text).code for text in newest.body.reasons})
 
 
 def _position(saved: SavedState) -> int:

@@ -27,6 +27,7 @@ from stream.fold.rules import PublicationRules
 from stream.fold.state import Partition
 from stream.fold.triggers import PublicationState
 from stream.ledger.layout import OperatorLayout
+from stream.release.reason import Code
 from stream.values.duration import SECOND
 
 BEHIND_NS = 60 * 1_000_000_000
@@ -183,7 +184,7 @@ class HeldStatus(TypedDict):
 class TriggerStatus(TypedDict, total=False):
     """A trigger of the next release: what was counted and what is needed, or when it is due (seconds since 1970).
 
-    `clock` is that of `due`: event times, or wall time.
+    `clock` is that of `due`: event times, or wall time. `every` has no `due` before its first window has begun.
     """
 
     trigger: str
@@ -204,13 +205,15 @@ class BudgetStatus(TypedDict):
 class ReleaseStatus(TypedDict):
     """Releases of one publication. `last_at`: seconds since 1970; None for none, or if its audit cannot be read.
 
-    `budget` is None for a publication that charges nothing.
+    `withheld_for` has the codes of the reasons of the newest attempt, if it was withheld. `budget` is None for a
+    publication that charges nothing.
     """
 
     last: int | None
     last_at: float | None
     next: list[TriggerStatus]
     withheld_streak: int
+    withheld_for: list[Code]
     budget: BudgetStatus | None
 
 
@@ -431,7 +434,9 @@ def next_triggers(rules: PublicationRules, counters: PublicationState) -> list[T
     triggers = _counted("new_cases", window.new_cases, counters.new_cases)
     triggers += _counted("new_events", window.new_events, counters.new_events)
     triggers += _counted("completed_cases", window.completed_cases, counters.completed)
-    if window.every is not None and counters.window_end is not None:
+    if window.every is not None and counters.window_end is None:
+        triggers.append({"trigger": "every"})
+    elif window.every is not None and counters.window_end is not None:
         lateness = window.allowed_lateness if window.tumbling else 0
         due = (counters.window_end + lateness) / SECOND
         triggers.append({"trigger": "every", "due": due, "clock": window.time})

@@ -28,6 +28,23 @@ def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert len(captured.err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        (["check-config", "-c", "veilstream.toml"], "veilstream check-config [OPTIONS] {file}"),
+        (["status", "out"], "veilstream status [OPTIONS]"),
+        (["approve"], "veilstream approve [OPTIONS] {PUBLICATION} {N}"),
+        (["dlq", "show"], "veilstream dlq [OPTIONS] COMMAND [ARGS]..."),
+    ],
+)
+def test_words_that_do_not_fit_a_command_get_its_usage(
+    arguments: list[str], usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some commands take a folder as an argument and others as an option: a person who mixes them up sees which."""
+    assert execute(arguments) == 2
+    assert capsys.readouterr().err.endswith(f" (usage: {usage}; more with --help)\n")
+
+
 def test_a_path_with_brackets_is_shown_as_it_is(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     """Tables for people know no markup: `[ward]` is part of a name."""
     assert execute(["key", "create", str(tmp_path / "[ward]key")]) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -19,13 +20,16 @@ from stream.config.settings import Settings
 from stream.config.window import read_window
 from stream.daemon.coordinator import Coordinator
 from stream.daemon.delta_topic import Anchor
-from stream.daemon.state_machine import ActiveCoordinator, LedgerFacts
+from stream.daemon.state_machine import ActiveCoordinator, LedgerFacts, _withheld_for
 from stream.daemon.status import Alarms, read_status
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.ledger.view import LedgerView
 from stream.release.contract import Decision
+from stream.release.reason import Reason
 from stream.run.runner import Runner
+from tests.entries import entry
 from tests.patience import patient_time
 
 DAY = 86_400 * 10**9
@@ -38,6 +42,7 @@ class SlowBuilds:
 
     def __init__(self, folder: Path) -> None:
         self.go_on, self.error = threading.Event(), None
+        self.decision = Decision("cut", "sealed", 1)
         self.begun: list[str] = []
         account = SimpleNamespace(last_number=0, held=(), streak=0)
         self.pipelines = {"p": SimpleNamespace(decided=lambda _cut: None, account=account)}
@@ -53,7 +58,7 @@ class SlowBuilds:
         assert self.go_on.wait(600)
         if self.error is not None:
             raise self.error
-        return Decision("cut", "sealed", 1)
+        return self.decision
 
 
 class Building(ActiveCoordinator):
@@ -224,6 +229,45 @@ def test_a_slow_build_is_logged_once(
     coordinator.heartbeat()
     coordinator.heartbeat()
     assert caplog.text.count("cut p/0/1/0: its build has taken") == 1
+
+
+@pytest.mark.parametrize(
+    ("reasons", "shown"),
+    [
+        (
+            (Reason("cases", "cases: not enough yet (4 of 200)"),),
+            "waiting in # s (cases; veilstream releases shows why)",
+        ),
+        (
+            (Reason("mechanism", "activity 'HIV test' is rare"), Reason("ka", "ka: 3 is below 20"), Reason("ka", "ka")),
+            "withheld in # s (ka, mechanism; veilstream releases shows why)",
+        ),
+        ((), "sealed as release 1 in # s"),
+    ],
+)
+def test_the_log_names_why_a_cut_is_withheld(
+    engine: Building, caplog: pytest.LogCaptureFixture, reasons: tuple[Reason, ...], shown: str
+) -> None:
+    """By the codes of the reasons: a sentence may name an activity, and no log line has one."""
+    caplog.set_level("INFO")
+    if reasons:
+        engine.service.decision = Decision("cut", "withheld", because=reasons)
+    engine.service.go_on.set()
+    engine.apply(CUT_AND_MORE)
+    _wait_for(lambda: engine.building is None)
+    (line,) = [record.getMessage() for record in caplog.records if "cut p/0/1/0" in record.getMessage()]
+    assert re.sub(r"\d+\.\d+ s", "# s", line) == f"cut p/0/1/0: {shown}"
+
+
+def test_the_status_names_why_the_newest_attempt_was_withheld() -> None:
+    """The codes of its reasons, and nothing once a release has left."""
+    reasons = ["uniqueness: 0.4 is above 0.1", "cases: not enough yet"]
+    withheld = entry("withheld", "p", {"reasons": ["ka: 3 is below 20"]}, cut="p/1/0/0", sequence=1)
+    later = entry("withheld", "p", {"reasons": reasons}, cut="p/2/0/0", sequence=1)
+    view = LedgerView([withheld, later])
+    assert _withheld_for(view.account("p")) == ["cases", "uniqueness"]
+    view.take(entry("seal", "p", cut="p/3/0/0", sequence=1))
+    assert _withheld_for(view.account("p")) == []
 
 
 def test_a_build_that_ends_while_no_record_comes_is_saved_at_the_next_heartbeat(

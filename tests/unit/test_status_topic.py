@@ -155,7 +155,7 @@ def test_a_window_is_due_when_it_may_close(lateness: dict[str, str], end: float)
     window = read_window({"every": "1h", "time": "event", **lateness})
     rules = PublicationRules("p", window)
     counters = Fold(FoldRules((rules,))).publications["p"]
-    assert next_triggers(rules, counters) == []  # no event yet: no window is open
+    assert next_triggers(rules, counters) == [{"trigger": "every"}]  # no event yet: no window is open
     counters.window_end = 3600 * 10**9
     assert next_triggers(rules, counters) == [{"trigger": "every", "due": end, "clock": "event"}]
 
@@ -197,8 +197,9 @@ def _releases() -> dict[str, Any]:
         "p": {
             "last": 3,
             "last_at": time.time() - 7200,
-            "next": [{"trigger": "new_events", "have": 2, "need": 5}],
+            "next": [{"trigger": "new_events", "have": 2, "need": 5}, {"trigger": "every"}],
             "withheld_streak": 1,
+            "withheld_for": ["cases", "ka"],
             "budget": {"spent_epsilon": 0.5, "max_epsilon": 2.0, "left_releases": 15},
         }
     }
@@ -217,8 +218,9 @@ def test_the_command_shows_lag_releases_budget_letters_and_checkpoint(
     code, shown = _asked(broker, monkeypatch, capsys)
     assert code == 0
     assert "7 source records and 2 delta records wait; 6 dead letters are kept" in shown
-    assert "checkpoint -1 (3" in shown  # 30 seconds, or a little more
-    for cell in ("3, 2.0 h ago", "2 of 5 new_events", "0.5 of 2", "15"):
+    assert "checkpoint of the process before (3" in shown  # 30 seconds, or a little more
+    next_release = "2 of 5 new_events or when its first window has begun"
+    for cell in ("3, 2.0 h ago", next_release, "1 (cases, ka)", "0.5 of 2", "15"):
         assert cell in shown
     code, shown = _asked(broker, monkeypatch, capsys, "--json")
     (document,) = json.loads(shown)["processes"]

@@ -37,7 +37,10 @@ def command(
         if json:
             emit_json({"command": "erase", "cases": len(cases), "offset": offset})
         else:
-            tables().print(f"erase is at offset {offset} of the delta topic; the report is in the ledger")
+            tables().print(
+                f"erase is at offset {offset} of the delta topic; the coordinator logs how many of the cases it knew, "
+                "and veilstream report names the releases that hold them"
+            )
         return
     if output is None:
         raise InputError("give the folder of a replay with -o")
@@ -57,7 +60,7 @@ def command(
 
 
 def _case_ids(data: bytes) -> list[str]:
-    """Split ids, one a line, without a byte order mark: with it a case would not be found."""
+    """Split ids, one a line, each once; without a byte order mark: with it a case would not be found."""
     from models.errors import InputError
 
     try:
@@ -65,7 +68,7 @@ def _case_ids(data: bytes) -> list[str]:
     except UnicodeDecodeError as error:
         number = data.count(b"\n", 0, error.start) + 1
         raise InputError(f"standard input, line {number}: is not UTF-8 text") from None
-    cases = [line.rstrip("\r") for line in lines if line.strip()]
+    cases = list(dict.fromkeys(line.rstrip("\r") for line in lines if line.strip()))
     if not cases:
         raise InputError("no case id on standard input (one a line)")
     return cases

@@ -439,7 +439,14 @@ class ActiveCoordinator:
             case_digests = {digest(case) for case in cases}
             # After a crash the command is folded again, and the cases may have been erased already.
             if not case_digests <= tombstones(self.service):
-                erase(self.service, self.fold, cases)
+                report = erase(self.service, self.fold, cases)
+                log.info(
+                    "erase at delta position %d: %d of %d cases were known here; veilstream report names the releases "
+                    "that hold them",
+                    position,
+                    report["known"],
+                    len(cases),
+                )
             self._must_overwrite_checkpoints = True
         elif command.name == "gap" and command.arguments.get("action") == "accept":
             missing = self.gaps(command.arguments.get("src"), command.arguments.get("p"))

@@ -353,18 +353,25 @@ class Retention:
         self.forget()  # else the counts of an erased case would depend on whether its events were dropped before
         names = list(dict.fromkeys(cases))
         in_state = [name for name in names if dict.__contains__(state.index, name)]
-        not_in_state = [name for name in names if not dict.__contains__(state.index, name)]
-        n_forgotten = int(np.count_nonzero(state.forgotten.contains([digest(name) for name in not_in_state])))
+        n_known = self.count_known(names)
         keep = np.ones(state.cases.size, dtype=np.bool_)
         keep[[state.index[name] for name in in_state]] = False
         self._remove(keep)
-        state.removed_cases += n_forgotten
+        state.removed_cases += n_known - len(in_state)
         for partition in state.partitions.values():
             partition.held = [(position, without_cases(record, cases)) for position, record in partition.held]
         digests = {digest(name) for name in names}
         state.refuse(digests)
         self.dropped[:] = [events.without(digests) for events in self.dropped]
-        return len(in_state) + n_forgotten
+        return n_known
+
+    def count_known(self, cases: Sequence[str]) -> int:
+        """Return how many of the cases (by pseudonym) are in the state, or were forgotten."""
+        state = self._state
+        names = set(cases)
+        not_in_state = [name for name in names if not dict.__contains__(state.index, name)]
+        n_forgotten = int(np.count_nonzero(state.forgotten.contains([digest(name) for name in not_in_state])))
+        return len(names) - len(not_in_state) + n_forgotten
 
     def after_cut(self) -> None:
         """Drop events of settled cases if there are enough of them; the log of the last cut was taken.

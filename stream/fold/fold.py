@@ -194,6 +194,10 @@ class Fold:
         """
         return self._retention.erase(cases)
 
+    def count_known(self, cases: Sequence[str]) -> int:
+        """Return how many of the cases (by pseudonym) `erase` would remove."""
+        return self._retention.count_known(cases)
+
     # records
 
     def apply(self, position: int, record: AnyRecord) -> Iterator[Cut]:

@@ -239,12 +239,14 @@ class PublishedEntry(_Entry, tag="published", frozen=True, kw_only=True):
 
 
 class ErasedBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of erased cases, their digests, and the numbers of the releases that contained one.
+    """Number of cases to erase, their digests, and the numbers of the releases that contained one.
 
-    `archived_events`: how many of their events were in the archive; not written if none was.
+    `known`: how many of the cases the state had; entries of earlier versions lack it. `archived_events`: how many of
+    their events were in the archive; not written if none was.
     """
 
     cases: int = 1
+    known: int | msgspec.UnsetType = msgspec.UNSET
     tombstones: tuple[str, ...] = ()
     releases: tuple[int, ...] = ()
     archived_events: int | msgspec.UnsetType = msgspec.UNSET

@@ -26,6 +26,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from models.dp.budget import Charge
 from models.dp.spending import ReleaseCharge, Spending
 from models.dp.zcdp import PURE, Accounting
@@ -115,7 +117,7 @@ class Account:
     rejected
         Numbers of releases that were held and will never be published.
     erased, erased_releases
-        How many cases were erased, and the numbers of the releases that contained one.
+        How many known cases were erased, and the numbers of the releases that contained one.
     first_seen
         Clock (ns) at which the ledger first recorded the publication, if it did.
     gaps
@@ -297,7 +299,8 @@ class Account:
         self.redraws[entry.cut] += 1
 
     def _take_erased(self, entry: ErasedEntry) -> None:
-        self.erased += entry.body.cases
+        known = entry.body.known
+        self.erased += entry.body.cases if known is msgspec.UNSET else known
         self.erased_releases.update(entry.body.releases)
 
     def _update_state_sets(self, number: int) -> None:

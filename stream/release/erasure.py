@@ -75,18 +75,20 @@ def erase(service: AffectedReleases, fold: Fold, cases: Sequence[str]) -> Erasur
     digests = {digest(case) for case in cases}
     stones = tuple(digest(case).hex() for case in cases)
     archived_events = service.archive.count(digests)
+    n_known = fold.count_known(cases)
     for name, releases in out.items():
         body = ErasedBody(
-            cases=len(cases),
+            cases=len(names),
+            known=n_known,
             tombstones=stones,
             releases=tuple(releases),
             archived_events=archived_events or msgspec.UNSET,
         )
         entry = ErasedEntry(publication=name, body=body)
         service.ledger.append(entry)
-    known_cases = fold.erase(list(cases))
+    fold.erase(list(cases))
     finish(service)
-    return {"known": known_cases, "archived_events": archived_events, "releases": out}
+    return {"known": n_known, "archived_events": archived_events, "releases": out}
 
 
 def tombstones(service: AffectedReleases) -> set[bytes]:

@@ -187,11 +187,13 @@ def test_erasures_gaps_and_lost_numbers_are_lines_of_their_own() -> None:
         SealEntry(publication="a", cut="2", sequence=2, body=body),
         BurnedEntry(publication="a", cut="2", sequence=2),
         ErasedEntry(publication="a", body=ErasedBody(cases=2, releases=(1,))),
+        ErasedEntry(publication="a", body=ErasedBody(cases=3, known=1)),
     ]
     attempts = [attempt(1, "2025-01-01"), attempt(2, "2025-01-02", status="burned")]
     rows = data.happened(LedgerView(entries).history, {"a": attempts})
-    assert [row["what"] for row in rows] == ["released", "gap accepted", "number lost", "erasure"]
-    assert rows[-1]["why"] == "2 cases erased; held by release 1"
+    assert [row["what"] for row in rows] == ["released", "gap accepted", "number lost", *["erasure"] * 2]
+    assert rows[-2]["why"] == "2 cases erased; held by release 1"
+    assert rows[-1]["why"] == "1 of 3 cases known here, and erased; in no release"
 
 
 def test_a_repaired_release_is_no_warning() -> None:

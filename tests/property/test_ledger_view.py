@@ -187,6 +187,8 @@ def test_releases_that_left_since_a_seal() -> None:
             entry("erased", publication="q", body={"tombstones": ["00"], "releases": [3]}),
         ]
     )
+    view.take(entry("erased", publication="q", body={"cases": 3, "known": 0, "tombstones": ["01", "02", "03"]}))
+    assert view.account("q").erased == 1  # the entry before is of a version that did not state how many were known
     assert view.released_since("p", 1) == [("q", 3), ("q", 2), ("p", 2)]
     assert view.released_since("q", 5) == [("p", 2)]
     assert view.released_since("q", 6) == view.released_since("p", 7) == []

@@ -149,6 +149,24 @@ def test_an_erasure_that_died_half_way_is_finished_at_the_next_start(world: Path
     assert verifier.verify(out) == []
 
 
+def test_the_ledger_states_how_many_of_the_cases_were_known(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt id is refused from now on, and counts as no erased case."""
+    from stream.ledger.sqlite import SqliteLedger
+
+    out = world / "out"
+    replay(world, out)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"case3\ncase03\ncase3\n")))
+    assert veilstream(["erase", "-c", str(world / "config3.toml"), "-o", str(out)]) == 0
+    ledger = SqliteLedger(out / "operator" / "ledger.sqlite", "crash")
+    try:
+        assert ledger.view.account("plain").erased == 1
+        (erased,) = [entry for entry in ledger.view.history if entry.kind == "erased" and entry.publication == "plain"]
+        assert (erased.body.cases, erased.body.known) == (2, 1)
+        assert len(ledger.view.tombstones) == 2
+    finally:
+        ledger.close()
+
+
 def test_another_key_is_refused(world: Path) -> None:
     """Under another key every case would be a new person: the folder belongs to one key."""
     out = world / "out"

@@ -165,7 +165,9 @@ def test_a_later_publication_shows_no_released_case() -> None:
 def test_a_forgotten_case_is_erased() -> None:
     """The report counts it, its digest is among those of erased cases, and later events are refused."""
     process = forgetting()
+    assert process.fold.count_known(["c1", "c1", "never seen"]) == 1
     assert process.fold.erase(["c1", "c1", "never seen"]) == 1
+    assert process.fold.count_known(["c1"]) == 0
     state = process.fold.state
     assert len(state.forgotten) == 0
     assert digest("c1") in state.index.gone

@@ -465,6 +465,8 @@ def _happened(entry: HistoryEntry, attempts: Mapping[str, Iterator[AttemptRow]])
         return _line(outcome, entry.publication, str(entry.sequence), None, None, why)
     if isinstance(entry, ErasedEntry):
         erased = "1 case" if entry.body.cases == 1 else f"{entry.body.cases} cases"
+        if entry.body.known not in (msgspec.UNSET, entry.body.cases):
+            erased = f"{entry.body.known} of {erased} known here, and"
         releases = ", ".join(map(str, entry.body.releases))
         place = f"held by release {releases}" if releases else "in no release"
         return _line("erasure", entry.publication, "", None, None, f"{erased} erased; {place}")

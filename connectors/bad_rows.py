@@ -88,6 +88,8 @@ class BadRows:
     """Describe the first bad row, as the refusal of a log does."""
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    readable: int = 0
+    """How many events were read from the other rows."""
     rows: list[tuple[str, str, str]] = field(default_factory=list)
     """Place and cause of each kept row, and its fields as they are written."""
 

@@ -412,7 +412,7 @@ def _note_clock_changes(zone: str, repeated: int, skipped: int, facts: Inspectio
     if skipped:
         effects.append(
             f"{skipped} times do not exist in {zone}, where the clocks are set forward, and are read as later times, "
-            "by the length of the gap at most"
+            "by the length of the gap"
         )
     facts.notes.append(f"{'; '.join(effects)}; export times with their offset from UTC to avoid this")
 
@@ -539,7 +539,7 @@ def _try(path: Path, reading: Reading, facts: Inspection, *, is_table: bool, pat
     facts.bad_rows = bad.by_cause()
     if bad and not reading.skip_bad_rows:
         facts.problems.append(
-            f"{len(bad)} of {len(bad) + log.n_events} rows cannot be read: {bad.summary()}; mend them, or leave them "
+            f"{len(bad)} of {len(bad) + bad.readable} rows cannot be read: {bad.summary()}; mend them, or leave them "
             "out with --skip-bad-rows, which writes them to a file"
         )
         return

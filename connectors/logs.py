@@ -8,6 +8,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -129,6 +131,8 @@ def read_log(
             bad.renamed(str(file), NAME)
     else:
         log = _read(Path(path), settings)
+    # Before `--lifecycle` leaves out events: these were read.
+    bad.readable = log.n_events
     if bad and settings.on_bad_rows is None:
         settings.say(bad.report())
     elif bad and settings.on_bad_rows is not None:
@@ -147,10 +151,7 @@ def _of_transitions(log: EventLog, reading: Reading) -> EventLog:
 def _read(path: Path, reading: Reading) -> EventLog:
     kind = kind_of_log(path)
     if kind == ".xes":
-        from connectors import xes
-
-        bad = reading.bad_rows if reading.leaves_out else None
-        logs = [xes.read(file, reading.columns, reading.timezone, bad) for file in parts(path, SUFFIXES)]
+        logs = [_read_xes(file, reading) for file in parts(path, SUFFIXES)]
         return logs[0] if len(logs) == 1 else one_after_another(logs, path)
     if kind == ".ocel":
         from connectors import ocel
@@ -163,6 +164,23 @@ def _read(path: Path, reading: Reading) -> EventLog:
     from connectors import parquet
 
     return parquet.read(path, reading)
+
+
+def _read_xes(path: Path, reading: Reading) -> EventLog:
+    from connectors import xes
+
+    bad = reading.bad_rows if reading.leaves_out else None
+    if reading.on_clock_changes is None:
+        return xes.read(path, reading.columns, reading.timezone, bad)
+    import numpy as np
+
+    from connectors.time_columns import report_clock_changes
+
+    clock_times = array("q")
+    log = xes.read(path, reading.columns, reading.timezone, bad, clock_times)
+    shown = np.asarray(clock_times, dtype=np.int64).astype("datetime64[ns]")
+    report_clock_changes(shown, np.ones(len(shown), dtype=np.int64), reading)
+    return log
 
 
 def read_back(path: Path) -> EventLog:
@@ -198,6 +216,27 @@ def declared_times(path: Path) -> str | None:
         about = (pq.read_schema(path).metadata or {}).get(b"privacy")
         return json.loads(about).get("time_basis") if about else None
     return None
+
+
+def has_no_event(path: Path) -> bool:
+    """Return whether a log that `write_log` wrote has no event; a file that is gone or damaged counts as one that has.
+
+    It stops at the first event.
+    """
+    suffix = suffix_of(path)
+    try:
+        if suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            return bool(pq.read_metadata(path).num_rows == 0)
+        opened = gzip.open if path.name.lower().endswith(".gz") else open
+        with opened(path, "rb") as stream:
+            if suffix == ".csv":
+                next(stream, b"")  # the header
+                return next(stream, None) is None
+            return not any(b"<event>" in line for line in stream)
+    except (OSError, EOFError, ValueError, zlib.error):
+        return False
 
 
 def write_log(

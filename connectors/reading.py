@@ -60,7 +60,7 @@ class Reading:
         Collects the bad rows of one reading.
     on_clock_changes
         Called with the number of local times that occur twice in `timezone`, and of those that do not exist there, if
-        there are any. Only tables and object-centric logs are looked at.
+        there are any.
     """
 
     columns: Mapping[str, str] | None = None

@@ -95,7 +95,7 @@ def readable_times(
         instants, unreadable = _from_datetimes(series, name, reading.timezone, place_of)
         if series.dt.tz is None:
             clock_times = series.dropna().to_numpy()
-            _report_clock_changes(clock_times, np.ones(len(clock_times), dtype=np.int64), reading)
+            report_clock_changes(clock_times, np.ones(len(clock_times), dtype=np.int64), reading)
     elif pd.api.types.is_timedelta64_dtype(series):
         instants, unreadable = _from_durations(series, name)
     elif unit is not None:
@@ -139,7 +139,7 @@ def _from_datetimes(
     return instants, Fault.of(np.flatnonzero(outside), bad_rows.YEAR, f": {name} {OUTSIDE}")
 
 
-def _report_clock_changes(clock_times: dates.Moments, rows: Ints, reading: Reading) -> None:
+def report_clock_changes(clock_times: dates.Moments, rows: Ints, reading: Reading) -> None:
     """Report how many local times occur twice in the zone of the reading, and how many do not exist there.
 
     Parameters
@@ -403,7 +403,7 @@ class _TimeTexts:
         else:
             shown = self.moments[codes]
         rows = np.bincount(self.codes[self.codes >= 0], minlength=len(self.texts))[codes]
-        _report_clock_changes(shown, rows, self.reading)
+        report_clock_changes(shown, rows, self.reading)
 
     def _faults(self) -> list[Fault]:
         """Return the rows of the unreadable texts by cause, in the order of the file."""

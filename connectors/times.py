@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
@@ -77,7 +78,8 @@ def parser(local_zone: str | None) -> Callable[[str], int]:
     """Return a function from the text of a time to nanoseconds since 1970-01-01 UTC.
 
     The function raises `ZonelessError` for a time without a zone if `local_zone` is None, and ValueError for another
-    text that is not a time. A local time that the change to winter time repeats is read as its first occurrence.
+    text that is not a time. A local time that the change to winter time repeats is read as its first occurrence, and
+    one that the change to summer time skips as if the clocks had not changed yet.
     """
     local = zone(local_zone)
     fromiso = datetime.fromisoformat
@@ -108,6 +110,22 @@ def parser(local_zone: str | None) -> Callable[[str], int]:
         return nanoseconds(moment)
 
     return parse
+
+
+def parser_that_notes(local_zone: str, clock_times: array[int]) -> Callable[[str], int]:
+    """Return `parser(local_zone)`, which also adds the local time of each text without a zone to `clock_times`."""
+    parse, parse_with_zone, parse_in_utc = parser(local_zone), parser(None), parser("UTC")
+
+    def parse_and_note(text: str) -> int:
+        instant = parse(text)
+        try:
+            parse_with_zone(text)
+        except ZonelessError:
+            # Read in UTC, a time without a zone stays what the clock showed.
+            clock_times.append(parse_in_utc(text))
+        return instant
+
+    return parse_and_note
 
 
 def _in_zone(moment: datetime, local: tzinfo | None) -> datetime:

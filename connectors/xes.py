@@ -12,6 +12,7 @@ all programs write (`connectors.xes_lines`), and expat for all others and for th
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from operator import length_hint
 from pathlib import Path
@@ -149,7 +150,11 @@ _LARGE = 1 << 18
 
 
 def read(
-    path: Path, columns: Mapping[str, str] | None = None, timezone: str | None = None, bad: BadRows | None = None
+    path: Path,
+    columns: Mapping[str, str] | None = None,
+    timezone: str | None = None,
+    bad: BadRows | None = None,
+    clock_times: array[int] | None = None,
 ) -> EventLog:
     """Return the log of an XES file, the events of a case sorted by time.
 
@@ -165,6 +170,8 @@ def read(
         IANA name of the zone of times that have none.
     bad
         Collects the events and traces that cannot be read; they are left out. Broken XML is refused nevertheless.
+    clock_times
+        Collects the local times (ns) of events whose times have no zone.
 
     Raises
     ------
@@ -174,11 +181,18 @@ def read(
         empty log.
     """
     names = ColumnNames.of(columns)
-    log = quickly(path, names, timezone) if _large(path) else None
-    return read_generally(path, names, timezone, bad) if log is None else log
+    log = quickly(path, names, timezone, clock_times) if _large(path) else None
+    if log is not None:
+        return log
+    if clock_times is not None:
+        # The reader of lines may have collected some before it met another layout.
+        del clock_times[:]
+    return read_generally(path, names, timezone, bad, clock_times)
 
 
-def quickly(path: Path, names: ColumnNames, timezone: str | None = None) -> EventLog | None:
+def quickly(
+    path: Path, names: ColumnNames, timezone: str | None = None, clock_times: array[int] | None = None
+) -> EventLog | None:
     """Return the log of a file with one element a line, or None for any other file.
 
     It imports compiled code, and on long logs then takes a quarter of the time. If kernels run as plain Python,
@@ -190,7 +204,7 @@ def quickly(path: Path, names: ColumnNames, timezone: str | None = None) -> Even
         return None
     from connectors import xes_lines
 
-    return xes_lines.read(path, Collector(path, names, timezone))
+    return xes_lines.read(path, Collector(path, names, timezone, clock_times=clock_times))
 
 
 def _large(path: Path) -> bool:
@@ -200,7 +214,13 @@ def _large(path: Path) -> bool:
         return False
 
 
-def read_generally(path: Path, names: ColumnNames, timezone: str | None = None, bad: BadRows | None = None) -> EventLog:
+def read_generally(
+    path: Path,
+    names: ColumnNames,
+    timezone: str | None = None,
+    bad: BadRows | None = None,
+    clock_times: array[int] | None = None,
+) -> EventLog:
     """Return the log of a file of any layout, or report what is wrong with it.
 
     Parameters
@@ -213,8 +233,10 @@ def read_generally(path: Path, names: ColumnNames, timezone: str | None = None, 
         Zone of times without an offset.
     bad
         Collects rows that cannot be read; None to refuse the file instead.
+    clock_times
+        Collects the local times (ns) of events whose times have no zone.
     """
-    collector = Collector(path, names, timezone, bad)
+    collector = Collector(path, names, timezone, bad, clock_times)
     reader, passed = TagReader(collector, names.time), 0
     for chunk in tags(path):
         tags_left = iter(chunk)

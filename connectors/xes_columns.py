@@ -13,7 +13,7 @@ import numpy as np
 from connectors import bad_rows
 from connectors.bad_rows import BadRows, fields_as_text
 from connectors.columns import CASE_PREFIX, ColumnNames, as_text, constant_per_case, sorted_by_time
-from connectors.times import ZonelessError, offset_minutes, parser
+from connectors.times import ZonelessError, offset_minutes, parser, parser_that_notes
 from connectors.xes_stream import local
 from models.errors import InputError, NoEventsError
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints
@@ -105,7 +105,14 @@ class Sparse:
 class Collector:
     """Collects all attributes of a log in sparse columns, and makes the log of them."""
 
-    def __init__(self, path: Path, names: ColumnNames, timezone: str | None, bad: BadRows | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        names: ColumnNames,
+        timezone: str | None,
+        bad: BadRows | None = None,
+        clock_times: array[int] | None = None,
+    ) -> None:
         """Begin a log without events.
 
         Parameters
@@ -118,9 +125,14 @@ class Collector:
             IANA name of the zone of times that have none.
         bad
             Collects events and traces that cannot be read, and are left out. Without it they are refused.
+        clock_times
+            Collects the local times (ns) of events whose times have no zone, if somebody counts them.
         """
         self.path, self.names, self.bad = path, names, bad
-        self._parse = parser(timezone)
+        if clock_times is None or timezone is None:
+            self._parse = parser(timezone)
+        else:
+            self._parse = parser_that_notes(timezone, clock_times)
         self.parse = self._parse if bad is None else self._parse_or_mark
         # Events and cases that are left out, with the cause.
         self.unread_events: dict[int, str] = {}

@@ -99,7 +99,7 @@ def of_datetimes(series: pd.Series[Any], local: tzinfo | None) -> Ints:
     """Return a pandas series of datetimes as nanoseconds since 1970-01-01 UTC.
 
     `local` is the zone of times without one. The first of two equal local times is meant, and a local time that the
-    clock skips moves forward.
+    clock skips moves forward by the length of the gap.
     """
     missing = np.flatnonzero(series.isna().to_numpy())
     if len(missing):
@@ -125,7 +125,12 @@ def in_utc(series: pd.Series[Any], local: tzinfo | None) -> npt.NDArray[np.datet
         # Arrow's own tz_localize cannot choose between two equal local times.
         naive = series.astype(getattr(series.dtype, "numpy_dtype", series.dtype))
         first_of_two = np.ones(len(series), dtype=bool)
-        series = naive.dt.tz_localize(local, ambiguous=first_of_two, nonexistent="shift_forward")
+        series = naive.dt.tz_localize(local, ambiguous=first_of_two, nonexistent="shift_backward")
+        # A skipped local time is read with the offset before the gap, as `datetime.replace` reads it: the last moment
+        # before the gap plus the distance to it. Distances between times of the skipped hour are kept.
+        skipped_distance = naive - series.dt.tz_localize(None)
+        in_zone_of_utc = series.dt.tz_convert("UTC").dt.tz_localize(None)
+        return np.asarray((in_zone_of_utc + skipped_distance).to_numpy())
     return np.asarray(series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
 
 

@@ -61,13 +61,25 @@ class EngineOptions:
             raise InputError("--memory is for --engine duckdb and spark")
 
     def writes_folder(self, output: Path | None) -> bool:
-        """Return whether a release goes into a folder of Parquet files.
+        """Return whether a release goes into a folder of Parquet files: with an engine, or if its name has no ending.
 
-        The format that engines write; also for a name without the suffix of a log.
+        Raises
+        ------
+        InputError
+            For an ending that no log has: a mistyped file name would make a folder of that name.
         """
         from connectors.logs import SUFFIXES
 
-        return self.engine != EMBEDDED or (output is not None and not output.name.lower().endswith(SUFFIXES))
+        if self.engine != EMBEDDED:
+            return True
+        if output is None or output.name.lower().endswith(SUFFIXES):
+            return False
+        if output.suffix and not output.is_dir():
+            raise InputError(
+                f"-o {output}: a log is written as {', '.join(SUFFIXES)}, and not as {output.suffix}; for a folder of "
+                "Parquet files give a name without an ending"
+            )
+        return True
 
     def refuse(self, feature: str) -> None:
         """Raise InputError if an engine was named for something that only the embedded one can do."""

@@ -28,7 +28,7 @@ def command(
 ) -> None:
     """Write one page on a release or series for recipients and records: contents, promise, limits, sums.
 
-    It is made from the public manifests alone, so that it may go wherever the release goes.
+    It is made from public files alone, so that it may go wherever the release goes.
     """
     from stream.operator.report.statement import html, markdown, other_publications, releases_of, statement
 

@@ -28,6 +28,7 @@ from stream.config import settings
 from stream.fold.window import Clock, EventsPerCase, First, Mode, Window
 from stream.release import audits, mechanisms
 from stream.release.gate import GatePolicy
+from stream.values.duration import SECOND, as_text
 
 HEAD = """# Configuration
 
@@ -229,7 +230,8 @@ def _default(name: str, field: Any) -> str:
     if value is None:
         return "-"
     if name in DURATIONS:
-        return f"`{int(value / (1e9 if isinstance(value, int) else 1))}s`"
+        nanoseconds = value if isinstance(value, int) else int(value * SECOND)
+        return f"`{as_text(nanoseconds)}`" if nanoseconds else "`0s`"
     return f"`{value}`" if isinstance(value, Fraction) else f"`{value!r}`"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ import numpy as np
 from connectors.columns import CASE_PREFIX, ColumnNames, recognised_columns, resolved
 from connectors.frame import check_columns
 from connectors.reading import Reading
-from connectors.times import nanoseconds, zone
+from connectors.times import zone
 from models.anonymize.sensitive import class_columns, refuse_identifying
 from models.anonymize.values import written
 from models.errors import InputError
 from models.eventlog import MISSING, Column, EventLog, Ints
-from models.instants import INSTANTS, UNITS
+from models.instants import INSTANTS, UNITS, in_utc
 from models.knowledge import NANOSECONDS, Knowledge, Unit
 from stream.engine.contract import CountQuery
 
@@ -139,10 +138,11 @@ WHOLE_MINUTES_SINCE = 1973
 """Since this year every zone is whole minutes ahead of UTC."""
 
 
-def local_minutes(minutes: Ints, name: str, place: str, *, texts: bool) -> tuple[Ints, Ints, Any]:
+def local_minutes(minutes: Ints, name: str, place: str) -> tuple[Ints, Ints]:
     """Return the begin in UTC of minutes of local time, as the readers of a log in memory compute it.
 
-    A local time that appears twice (when the clock is set back) is read as the first one.
+    A local time that appears twice (when the clock is set back) is read as the first one, and one that the clock skips
+    with the offset before it is set forward (`models.instants.in_utc`).
 
     Parameters
     ----------
@@ -152,14 +152,11 @@ def local_minutes(minutes: Ints, name: str, place: str, *, texts: bool) -> tuple
         The zone.
     place
         The data set, for messages.
-    texts
-        Whether the times are texts: their reader continues with the old clock and does not jump.
 
     Returns
     -------
     tuple
-        The minutes in order, their begin in UTC (ns), and whether the clock jumps over them: every time of such a
-        minute is read as the moment after the jump.
+        The minutes in order, and their begin in UTC (ns).
 
     Raises
     ------
@@ -170,21 +167,12 @@ def local_minutes(minutes: Ints, name: str, place: str, *, texts: bool) -> tuple
 
     minutes = np.sort(minutes.astype(np.int64))
     if name.upper() in ("UTC", "Z"):
-        return minutes, minutes * MINUTE, np.zeros(len(minutes), dtype=np.bool_)
+        return minutes, minutes * MINUTE
     if len(minutes) and int(minutes[0]) * MINUTE < pd.Timestamp(WHOLE_MINUTES_SINCE, 1, 1).value:
         raise InputError(f"{place}: times before {WHOLE_MINUTES_SINCE} in {name} are read by --engine embedded only")
-    if texts:
-        begin, time_zone = datetime(1970, 1, 1), zone(name)  # noqa: DTZ001 - the zone follows
-        moments = [
-            nanoseconds((begin + timedelta(minutes=minute)).replace(tzinfo=time_zone)) for minute in minutes.tolist()
-        ]
-        return minutes, np.asarray(moments, dtype=np.int64), np.zeros(len(minutes), dtype=np.bool_)
-    local = pd.DatetimeIndex(minutes * MINUTE)
-    first = np.ones(len(local), dtype=bool)
-    moved = local.tz_localize(zone(name), ambiguous=first, nonexistent="shift_forward")
-    localized = local.tz_localize(zone(name), ambiguous=first, nonexistent="NaT")
-    moment = moved.tz_convert("UTC").tz_localize(None).as_unit("ns").to_numpy().astype(np.int64)
-    return minutes, moment, np.asarray(localized.isna())
+    local = pd.Series((minutes * MINUTE).astype("datetime64[ns]"))
+    moment = in_utc(local, zone(name)).astype("datetime64[ns]").astype(np.int64)
+    return minutes, moment
 
 
 def units_coarser_than(T: Unit) -> list[tuple[Unit, int]]:
@@ -334,14 +322,6 @@ class DataFiles:
         import pyarrow as pa
 
         return bool(pa.types.is_integer(self.types.get(self.names.time, pa.string())))
-
-    @property
-    def times_are_texts(self) -> bool:
-        """Whether the time column holds texts."""
-        import pyarrow as pa
-
-        kind = self.types.get(self.names.time, pa.string())
-        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
     def column(self, attribute: str) -> tuple[str | None, str | None]:
         """Return the columns of an attribute, of cases and of events. InputError if the data set has neither."""

@@ -325,23 +325,19 @@ class SqlEngine(ABC):
         """Make the view `utc_events` from times without zone, by a table of the minutes that appear.
 
         Offsets of zones are whole minutes in the years that are read (`source.local_minutes`). So Python converts each
-        distinct minute once, to its `moment` in UTC, and SQL adds the seconds. All times of a minute that the zone
-        skips (when clocks go forward) are read as the moment after the jump.
+        distinct minute once, to its `moment` in UTC, and SQL adds the seconds.
         """
         minute = f"t {self.DIVIDE} {MINUTE}"
         minutes = self._arrow(f"SELECT DISTINCT {minute} AS m FROM raw_events WHERE NOT z")["m"].to_numpy()  # noqa: S608
         if self._source.zone is None:
             raise zoneless(self._first_row_with("raw_events", "NOT z"), self._source.names.time)
-        minute_of_zone, moment, skipped = local_minutes(
-            minutes, self._source.zone, self._source.name, texts=self._source.times_are_texts
-        )
-        self._add("minutes", {"m": minute_of_zone, "moment": moment, "skipped": skipped})
+        minute_of_zone, moment = local_minutes(minutes, self._source.zone, self._source.name)
+        self._add("minutes", {"m": minute_of_zone, "moment": moment})
         columns = ", ".join(f"raw_events.{name}" for name in kept)
         self._view(
             "utc_events",
             f"SELECT /*+ BROADCAST(minutes) */ {columns}, "  # noqa: S608 - names of ours
-            "CASE WHEN z THEN t WHEN skipped THEN moment "
-            f"ELSE moment + (t - m * {MINUTE}) END AS t "
+            f"CASE WHEN z THEN t ELSE moment + (t - m * {MINUTE}) END AS t "
             f"FROM raw_events LEFT JOIN minutes ON NOT z AND {minute} = m",
         )
         span = self._row("SELECT min(t) AS begin_time, max(t) AS end_time FROM utc_events")

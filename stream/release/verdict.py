@@ -179,6 +179,8 @@ class Verdict:
         Facts about releases by local suppression.
     held
         How many releases wait for a person.
+    compared_with
+        With how many releases before it each one was compared (`audit.against`); None: with all of them.
     """
 
     publication: str
@@ -192,6 +194,7 @@ class Verdict:
     minimality: SuppressionKnowledge | None = None
     held: int = 0
     waiting: int = 0
+    compared_with: int | None = None
 
     @property
     def rules(self) -> str | None:
@@ -278,6 +281,8 @@ class PublicationSeries:
     _unmeasured: AuditDocument | None = None
     _rules: _RulesSeen = field(default_factory=_RulesSeen)
     _lost: int = 0
+    _numbers: set[int] = field(default_factory=set)
+    _compared_with: int | None = None
 
     def refuse(self, reasons: Sequence[str], *, last: bool = False) -> None:
         """Add an attempt that was not released.
@@ -310,10 +315,21 @@ class PublicationSeries:
         bounds = audit.get("bounds") or {}
         self._open |= {measure for measure in MEASURES if f"min_{measure}" not in bounds}
         self._rules.add(audit)
+        self._count_compared(audit["sequence"], anonymity)
         for measure in MEASURES:
             value = worst_anonymity(anonymity, measure)
             if value is not None and (self._smallest is None or value < self._smallest.value):
                 self._smallest = Smallest(measure, value, audit["sequence"], _against(anonymity, measure, value))
+
+    def _count_compared(self, number: int, anonymity: AnonymitySection) -> None:
+        """Note with how many of the releases before it a release was compared, if not with all."""
+        rows = anonymity.get("true_linker") or []
+        compared = {row["earlier"] for row in rows if "publication" not in row} & self._numbers
+        if len(compared) < len(self._numbers):
+            # The audit compares the newest ones, so the least number holds for every release.
+            limits = [len(compared)] if self._compared_with is None else [len(compared), self._compared_with]
+            self._compared_with = min(limits)
+        self._numbers.add(number)
 
     @property
     def voids(self) -> bool:
@@ -374,7 +390,7 @@ class PublicationSeries:
     def _of_counts(self, last: AuditDocument) -> Verdict:
         name, smallest, rules = self.publication, self._smallest, self._rules.knowledge_after(last)
         open_ = tuple(measure.upper() for measure in MEASURES if measure in self._open)
-        facts = (smallest, open_, self.released, self.withheld, (), rules)
+        facts = (smallest, open_, self.released, self.withheld, (), rules, 0, 0, self._compared_with)
         least = f"; smallest: {smallest.sentence()}" if smallest else ""
         if self._warned is not None:
             why = "; ".join(self._warned["gate"]["reasons"])
@@ -388,17 +404,34 @@ class PublicationSeries:
         if open_:
             return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *facts)
         least_bound = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
-        subject = _subject(self.released)
+        subject = _subject(self.released, self._compared_with)
         promise = f"{subject}: at least {least_bound} cases match (or none)"
         if rules is not None and rules.cause:
             return Verdict(name, "LIMITED", f"{promise}, but {rules.cause}{least}", *facts)
         return Verdict(name, "SAFE", f"{promise}{least}", *facts)
 
 
-def _subject(released: int) -> str:
-    """Return what FA, CA and BA are about: they compare two releases. `gate.min_series` is a bound of its own."""
+def _subject(released: int, compared_with: int | None) -> str:
+    """Return what KA, FA, CA and BA are about: each release, and pairs. `gate.min_series` is a bound of its own.
+
+    Parameters
+    ----------
+    released
+        How many releases there are.
+    compared_with
+        With how many releases before it each one was compared; None: with all of them.
+    """
     if released == 1:
         return "1 release"
+    if compared_with == 0:
+        return f"{released} releases, each alone (no two of them were compared)"
+    if compared_with == 1:
+        return f"{released} releases, each alone and together with the one before it (other pairs were not compared)"
+    if compared_with is not None:
+        return (
+            f"{released} releases, each alone and together with any of the {compared_with} before it (other pairs were "
+            "not compared)"
+        )
     if released == 2:
         return "2 releases, each alone and both together"
     return f"{released} releases, each alone and any two of them together"

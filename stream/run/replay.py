@@ -113,7 +113,7 @@ class ReplayOutcome:
             if len(numbers) > 1:
                 subject = f"{len(numbers)} releases of {name} have no trace ({', '.join(map(str, numbers))})"
             yield (
-                f"{subject}: each variant is below the threshold of the noise, and epsilon was spent all the same; "
+                f"{subject}: nothing in the log exceeds the noise, and epsilon was spent all the same; "
                 "choose a larger epsilon or fewer releases (veilstream advise --noise)"
             )
 

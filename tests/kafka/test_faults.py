@@ -217,15 +217,16 @@ def test_a_rebalance_storm_and_a_dying_broker_lose_nothing(broker: AnyBroker, na
     try:
         keepers = [Keeper(one, "ingest"), Keeper(one, "coordinator")]
         scenario.send(one, first)
-        storm = [one.start("ingest"), one.start("ingest")]
+        # A worker that took over a partition in a rebalance may end with 1, to read from its delta again.
+        storm = [Keeper(one, "ingest"), Keeper(one, "ingest")]
         one.wait(lambda: _members(one) == 3, "three workers in the group")
-        storm[0].terminate()
-        storm[1].kill()
+        storm[0].abandon()
+        storm[1].stop()
         broker.kill()
         time.sleep(1)
         broker.start()
         scenario.send(one, second)
-        one.start("ingest")
+        keepers.append(Keeper(one, "ingest"))
         _settle(one, len(first) + len(second))
         for keeper in keepers:
             keeper.stop()

@@ -340,3 +340,12 @@ def test_events_and_traces_of_xes_are_left_out_by_themselves(tmp_path: Path, bad
     assert kept == [("1", ("A", "B")), ("2", ("C",))]
     assert [trace for case, trace in zip(log.case_ids, log.traces(), strict=True) if case == "9"] in ([], [("A",)])
     assert found[0].by_cause() == {cause: {"rows": 1, "examples": [f"{file}: {place}"]}}
+
+
+def test_rows_that_the_lifecycle_leaves_out_were_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 21 rows one cannot be read; `inspect` said "1 of 11", since ten of the others are starts."""
+    rows = [f"c{row},A,2024-01-01T10:{row:02d}:00Z,{('start', 'complete')[row % 2]}" for row in range(20)]
+    file = tmp_path / "log.csv"
+    file.write_text("\n".join(["case,activity,time,lifecycle:transition", *rows, "x,A,never,start"]) + "\n")
+    assert execute(["inspect", str(file), "--lifecycle", "complete"]) == 2
+    assert "1 of 21 rows cannot be read" in " ".join(capsys.readouterr().out.split())

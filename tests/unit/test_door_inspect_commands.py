@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from connectors import read_log
 from stream.commands import execute
 
 
@@ -228,19 +229,42 @@ _CLOCK_TIMES = [
 ]
 
 
-@pytest.mark.parametrize("form", ["iso", "german", "parquet"])
+_TABLE = {"case": "case", "activity": "activity", "time": "time"}
+_COLUMNS = {"iso": _TABLE, "german": _TABLE, "parquet": _TABLE, "xes": None}
+_SKIPPED_IN_UTC = ["2024-03-31T00:59:59Z", "2024-03-31T01:30:00Z", "2024-03-31T01:00:00Z"]
+"""The first three times; 02:30 does not exist, and is later than 03:00 of the next case."""
+
+
+def _write_xes(path: Path, frame: pd.DataFrame) -> None:
+    """Write one element a line, as most programs do."""
+    lines = ['<?xml version="1.0"?>', "<log>"]
+    for case, rows in frame.groupby("case"):
+        lines += ["<trace>", f'<string key="concept:name" value="{case}"/>']
+        for activity, time in zip(rows["activity"], rows["time"], strict=True):
+            name = f'<string key="concept:name" value="{activity}"/>'
+            lines += ["<event>", name, f'<date key="time:timestamp" value="{time}"/>', "</event>"]
+        lines.append("</trace>")
+    path.write_text("\n".join([*lines, "</log>"]) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("form", ["iso", "german", "parquet", "xes"])
 def test_times_at_a_change_of_the_clocks_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
     """They were resolved silently, by which the events of a case change their order."""
     frame = pd.DataFrame({"case": list("aabbccdd"), "activity": list("xyxyxyxy"), "time": _CLOCK_TIMES})
-    path = tmp_path / ("log.parquet" if form == "parquet" else "log.csv")
-    if form == "parquet":
+    path = tmp_path / {"parquet": "log.parquet", "xes": "log.xes"}.get(form, "log.csv")
+    if form == "xes":
+        _write_xes(path, frame)
+    elif form == "parquet":
         frame.assign(time=pd.to_datetime(frame["time"])).to_parquet(path)
     else:
         if form == "german":
             frame["time"] = pd.to_datetime(frame["time"]).dt.strftime("%d.%m.%Y %H:%M:%S")
         frame.to_csv(path, index=False)
+    # A skipped time is read with the offset before the change: 02:30 is 03:30 in summer time.
+    skipped_hour = read_log(path, _COLUMNS[form], "Europe/Berlin").time[:3].tolist()
+    assert skipped_hour == pd.to_datetime(_SKIPPED_IN_UTC).as_unit("ns").asi8.tolist()
     (note,) = [note for note in _notes(capsys, str(path), "--timezone", "Europe/Berlin") if "clocks" in note]
     assert note.startswith("3 times occur twice in Europe/Berlin, where the clocks are set back, and are read as the ")
     assert "; 1 times do not exist in Europe/Berlin, where the clocks are set forward, " in note

@@ -451,9 +451,34 @@ def test_empty_logs_are_named_by_replay_and_dossier(tmp_path: Path, capfd: pytes
     ]
     assert execute(words) == 0
     shown = " ".join(capfd.readouterr().out.split())
-    assert "warning: 5 releases of counts have no trace (1, 2, 3, 4, 5): each variant is below the threshold" in shown
+    assert "warning: 5 releases of counts have no trace (1, 2, 3, 4, 5): nothing in the log exceeds the noise" in shown
     first = written(capfd, str(output), "counts").split("## 1. ")[0]
     assert "The logs of these releases have no trace: 1 to 5." in first
+    assert execute(["statement", str(output), "counts"]) == 0
+    statement = " ".join(capfd.readouterr().out.split())
+    assert "The log of release 1 to 5 has no trace: nothing in the data exceeds the noise." in statement
+
+
+@pytest.mark.parametrize(
+    ("language", "promised"),
+    [
+        ("en", "each alone and together with the one before it,"),
+        ("de", "jede für sich und zusammen mit der vorangehenden,"),
+        ("nl", "elk afzonderlijk en samen met de voorgaande,"),
+    ],
+)
+def test_pairs_that_were_not_compared_are_not_promised(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], language: str, promised: str
+) -> None:
+    """`against = "last"` compares each release with the one before it."""
+    configuration = small().replace("bk_length = ", 'against = "last", bk_length = ')
+    small_series = configuration.replace("min_ka = 5", "min_ka = 5, min_fa = 5, min_ca = 5, min_ba = 5")
+    assert small_series != configuration != small()
+    output = replayed(tmp_path, small_series)
+    shown = written(capfd, str(output), "steps", "--language", language)
+    assert "SAFE" in shown
+    assert promised in shown
+    assert "3 releases, each alone and together with the one before it (other pairs were not compared)" in shown
 
 
 @pytest.mark.parametrize(("time", "is_open"), [("event", True), ("wall", False)])

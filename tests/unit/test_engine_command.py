@@ -137,6 +137,17 @@ def test_an_engine_writes_folders(name: str, log: Path, tmp_path: Path, capfdbin
     assert "name a folder" in capfdbinary.readouterr()[1].decode()
 
 
+@pytest.mark.parametrize("name", ["out.foo", "out.xlsx", "out.tsv"])
+def test_an_ending_that_no_log_has_is_refused(name: str, log: Path, tmp_path: Path, capfdbinary: Any) -> None:
+    """A mistyped name made a folder of that name; the folder of a data set is named without an ending."""
+    assert execute(["anonymize", str(log), "-o", str(tmp_path / name), "--K", "5"]) == 2
+    error = capfdbinary.readouterr()[1].decode()
+    assert "a log is written as .xes, .xes.gz, .csv, .csv.gz, .parquet, and not as ." in error
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv"]
+    assert execute(["anonymize", str(log), "-o", str(tmp_path / "out"), "--K", "5"]) == 0
+    assert (tmp_path / "out" / "manifest.json").is_file()
+
+
 def test_a_release_is_never_written_over(log: Path, tmp_path: Path, capfdbinary: Any) -> None:
     """Not even one of the same log."""
     words = ["anonymize", str(log), "-o", str(tmp_path / "out"), "--engine", "duckdb", "--K", "5"]

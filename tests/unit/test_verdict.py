@@ -182,14 +182,30 @@ def test_other_suppression_has_no_such_rules() -> None:
     assert "rules" not in found.sentence
 
 
-def test_safe_claims_each_release_and_pairs_alone() -> None:
-    """FA, CA and BA compare two releases: the sentence promises nothing about three."""
-    three = [audit(1, ALL), audit(2, ALL, 21), audit(3, ALL, 22)]
-    subjects = (
-        "1 release",
-        "2 releases, each alone and both together",
-        "3 releases, each alone and any two of them together",
-    )
-    for number, subject in enumerate(subjects, start=1):
-        (found,) = verdicts({"p": three[:number]}, {})
-        assert found.sentence.startswith(f"{subject}: at least 20 cases match (or none)")
+@pytest.mark.parametrize(
+    ("releases", "looks_back", "subject"),
+    [
+        (1, None, "1 release"),
+        (2, None, "2 releases, each alone and both together"),
+        (3, None, "3 releases, each alone and any two of them together"),
+        (3, 2, "3 releases, each alone and any two of them together"),
+        (3, 1, "3 releases, each alone and together with the one before it (other pairs were not compared)"),
+        (5, 2, "5 releases, each alone and together with any of the 2 before it (other pairs were not compared)"),
+        (2, 0, "2 releases, each alone (no two of them were compared)"),
+    ],
+)
+def test_safe_names_the_pairs_that_were_compared(releases: int, looks_back: int | None, subject: str) -> None:
+    """FA, CA and BA compare two releases, and `against` may leave out pairs: the sentence promises no others.
+
+    Rows of another publication of the audience are no pairs of this one.
+    """
+    audits = []
+    for number in range(1, releases + 1):
+        first = 1 if looks_back is None else max(1, number - looks_back)
+        pairs = [{"earlier": earlier, "fa": 30, "ca": 30, "ba": 21} for earlier in range(first, number)]
+        other = {"earlier": 1, "publication": "q", "fa": 30, "ca": 30, "ba": 30}
+        anonymity = {"status": "ok", "reason": "", "ka": 25, "true_linker": [*pairs, other], "results": []}
+        audits.append(audit(number, ALL, anonymity=anonymity))
+    (found,) = verdicts({"p": audits}, {})
+    assert found.verdict == "SAFE"
+    assert found.sentence.startswith(f"{subject}: at least 20 cases match (or none)")

@@ -152,10 +152,19 @@ def _meaning(evidence: DossierEvidence, texts: DossierTexts) -> str:
     word = evidence.verdict.verdict
     if word == "SAFE":
         if not evidence.budget:
-            return texts.say("verdict.safe_groups")
+            return _safe_groups(evidence.verdict.compared_with, texts)
         return texts.say("verdict.safe_once" if evidence.is_once else "verdict.safe_noise")
     key = word.lower().replace(" ", "_")
     return texts.say(f"verdict.{key}", others=texts.both(evidence.verdict.void_by))
+
+
+def _safe_groups(compared_with: int | None, texts: DossierTexts) -> str:
+    """Return the meaning of SAFE for groups: which pairs of releases were compared."""
+    if compared_with is None:
+        return texts.say("verdict.safe_groups")
+    if compared_with == 0:
+        return texts.say("verdict.safe_groups_alone")
+    return texts.count("verdict.safe_groups_near", compared_with)
 
 
 def _sentence(text: str) -> str:

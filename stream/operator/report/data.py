@@ -210,7 +210,7 @@ def _drawn_edges(flow: Flow, kept: set[str]) -> list[tuple[tuple[str, str], int]
 # Is it safe? What is left of the budget, and until when? What did it cost the analysts? What happened?
 
 MEANING: Mapping[Word, str] = {
-    "SAFE": "Bounds on all four attacks were set, and the releases hold them, each alone and any two of them together.",
+    "SAFE": "Bounds on all four attacks were set. Each release alone and all pairs that were compared hold them.",
     "LIMITED": "Something was not bounded, not measured, or only warned about, or holds only against somebody who does "
     "not know the public rules. Read what it is before you rely on it.",
     "WAITING": "Nothing of this publication is released yet: a person decides, or too few cases have come.",

@@ -1,7 +1,8 @@
 """The statement on a release or a series: one page for recipients, officers and records of processing.
 
-It is made from the public manifests alone, so that everybody who has the releases can make the same page and compare
-it. No audit, no ledger and no source data are read: the statement may go wherever the release goes.
+It is made from the public manifests, so that everybody who has the releases can make the same page and compare it. Of
+a release with noise, its log is opened as well, to see whether it has a trace. No audit, no ledger and no source data
+are read: the statement may go wherever the release goes.
 
 The steps are the parts of the file: `releases_of` reads the manifests, `statement` makes sections of text
 from them, `html` and `markdown` write the sections as a page.
@@ -18,6 +19,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
+from connectors.logs import has_no_event
 from models.dp.account import RULE_TEXTS
 from models.dp.budget import format_amount
 from models.errors import BoundError, InputError
@@ -27,6 +29,7 @@ from stream.operator.history import read_json, verdicts_of
 from stream.operator.report.words import explained, sentence
 from stream.release import membership
 from stream.release.manifest import MAP, VERSION, software
+from stream.release.public_files import FILES
 
 TIMES = {
     "ordinal": "No times. The time column holds the place of an event in its case, counted in seconds from 1970-01-01.",
@@ -56,11 +59,16 @@ MAP_FILES = (
 
 @dataclass(frozen=True, slots=True)
 class PublishedRelease:
-    """One release as its public folder shows it. `digest`: sha256 of manifest.json."""
+    """One release as its public folder shows it.
+
+    `digest`: sha256 of manifest.json; `is_empty`: whether its files are at hand, and are a log with noise and without
+    a trace.
+    """
 
     number: int
     manifest: Mapping[str, Any]
     digest: str
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +220,16 @@ def _read(path: Path) -> PublishedRelease:
         raise InputError(f"{path}: is not a manifest of a release")
     if manifest["version"] > VERSION:
         raise InputError(f"{path}: manifest version {manifest['version']}; this program reads version {VERSION}")
-    return PublishedRelease(int(manifest["sequence"]), manifest, hashlib.sha256(path.read_bytes()).hexdigest())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return PublishedRelease(int(manifest["sequence"]), manifest, digest, _is_empty(path.parent, manifest))
+
+
+def _is_empty(folder: Path, manifest: Mapping[str, Any]) -> bool:
+    """Return whether the noise left no trace. Only releases with noise can be sealed without one."""
+    if manifest.get("budget") is None:
+        return False
+    logs = [folder / file["path"] for file in manifest["files"] if file["path"] in FILES.values()]
+    return any(has_no_event(path) for path in logs)
 
 
 def statement(
@@ -297,6 +314,10 @@ def _released(series: Sequence[PublishedRelease]) -> Section:
             "Counts of an increment are those of its whole set. Its files hold the new cases alone: read the files of "
             "the set together."
         )
+    empty = [release.number for release in series if release.is_empty]
+    if empty:
+        subject = "The log of this release" if len(series) == 1 else f"The log of release {_ranges(empty)}"
+        notes.append(f"{subject} has no trace: nothing in the data exceeds the noise.")
     simulated = [release.number for release in series if release.manifest.get("clock") == "simulated"]
     if simulated:
         subject = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"

@@ -229,18 +229,36 @@ def strptime_format(text: str, order: str) -> str | None:
 
 def _with_directives(text: str, match: re.Match[str]) -> str:
     """Return the text with each named part replaced by its directive of strptime."""
-    parts = {name: part for name, part in match.groupdict().items() if part is not None and name != "sign"}
-    directives = {"day": "%d", "month": "%m", "minute": "%M", "second": "%S", "fraction": "%f", "half": "%p"}
-    directives |= {"offset": "%z", "zone": "%Z"}
-    directives["year"] = "%Y" if len(parts["year"]) == 4 else "%y"
-    directives["month_name"] = "%b" if len(parts.get("month_name", "")) == 3 else "%B"
-    directives["weekday"] = "%a" if len(parts.get("weekday", "")) == 3 else "%A"
-    directives["hour"] = "%I" if "half" in parts else "%H"
-    form = text
-    # From the end, so that the places of earlier parts do not move.
-    for name in sorted(parts, key=match.start, reverse=True):
-        form = form[: match.start(name)] + directives[name] + form[match.end(name) :]
-    return form
+    pieces: list[str] = []
+    copied = 0
+    # The groups of a pattern are numbered from left to right.
+    for name, number in match.re.groupindex.items():
+        begin, end = match.span(number)
+        is_absent = begin < 0
+        if is_absent or name == "sign":
+            continue
+        pieces.append(text[copied:begin])
+        pieces.append(_directive(name, end - begin, match))
+        copied = end
+    pieces.append(text[copied:])
+    return "".join(pieces)
+
+
+_DIRECTIVES = {"day": "%d", "month": "%m", "minute": "%M", "second": "%S", "fraction": "%f", "half": "%p"}
+_DIRECTIVES |= {"offset": "%z", "zone": "%Z"}
+
+
+def _directive(name: str, length: int, match: re.Match[str]) -> str:
+    """Return the directive of a named part, which may depend on how long it is written."""
+    if name == "year":
+        return "%Y" if length == 4 else "%y"
+    if name == "month_name":
+        return "%b" if length == 3 else "%B"
+    if name == "weekday":
+        return "%a" if length == 3 else "%A"
+    if name == "hour":
+        return "%H" if match["half"] is None else "%I"
+    return _DIRECTIVES[name]
 
 
 def moments_of(texts: Sequence[str], formats: Sequence[str]) -> Moments:

@@ -492,6 +492,7 @@ def _power(rates: _Rates, targets: int, controls: int, level: float) -> float | 
         return None
     control_error = math.sqrt(base * (1 - base) / rates.n_second)
     variance = controls * control_error**2
+    _, high_of_control = wilson(base, rates.n_second, level)
 
     def is_seen(leak: float) -> bool:
         rate = base + leak * (1 - base)
@@ -502,7 +503,9 @@ def _power(rates: _Rates, targets: int, controls: int, level: float) -> float | 
         if error > 0:
             effective = rate * (1 - rate) / error**2
             correlation = rates.correlation * (1 - leak) * math.sqrt(variance / variance_with_leak)
-        low, _ = newcombe(rate, effective, base, rates.n_second, level, correlation)
+        # The lower limit of `newcombe`. The limit of the control is the same for all leaks.
+        low_of_leak, _ = wilson(rate, effective, level)
+        low = rate - base - _together(rate - low_of_leak, high_of_control - base, correlation)
         return low > _normal(SEEN) * _together(error, control_error, correlation)
 
     return _least(is_seen)

@@ -161,17 +161,22 @@ def _written(material: Material, n_predicates: int, rng: np.random.Generator) ->
     shown = np.sort(row_of_record[np.diff(view.starts)[row_of_record] > 0])
     # Each record is drawn equally often, but for one: a record that is never drawn could single out nobody.
     records = rng.permutation(np.resize(rng.permutation(shown), n_predicates))
-    written: dict[_Predicate, None] = {}
+    # Thousands of predicates are written from traces of a few items: lists are faster than arrays for these.
+    items_of_row = {row: material.trace(row).tolist() for row in np.unique(shown).tolist()}
+    frequencies: list[float] = frequency.tolist()
+    written: dict[tuple[tuple[int, ...], int], None] = {}
     for number, row in enumerate(records.tolist()):
-        trace = material.trace(row)
+        trace = items_of_row[row]
         m = min(material.profile.m, len(trace))
         if number % 2:
-            places = rng.choice(len(trace), size=m, replace=False)
+            places = rng.choice(len(trace), size=m, replace=False).tolist()
         else:
-            ties = rng.random(len(trace))
-            places = np.lexsort((ties, frequency[trace]))[:m]
-        written[_Predicate(tuple(trace[np.sort(places)].tolist()), row)] = None
-    return list(written)
+            ties = rng.random(len(trace)).tolist()
+            frequency_of_place = [frequencies[item] for item in trace]
+            by_frequency = sorted(zip(frequency_of_place, ties, range(len(trace)), strict=True))
+            places = [place for _, _, place in by_frequency[:m]]
+        written[tuple([trace[place] for place in sorted(places)]), row] = None
+    return [_Predicate(items, row) for items, row in written]
 
 
 def rows_with(material: Material, candidates: list[tuple[int, ...]]) -> list[Ints]:

@@ -92,7 +92,8 @@ def alone(candidate: ReleaseRecord, earlier: ReleaseRecord, length: int, minimum
 
 @pytest.mark.parametrize("length", [1, 2, 3])
 @pytest.mark.parametrize("minimum", ["realisable", "all", "common"])
-@pytest.mark.parametrize("seed", range(6))
+# 0 has sensitive values, 3 has times.
+@pytest.mark.parametrize("seed", [0, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 4, 5))])
 def test_what_pairs_share_equals_each_pair_alone(length: int, minimum: Minimum, seed: int) -> None:
     """With and without sensitive values, with times that knowledge is not about, where cases leave or are hidden."""
     rng = random.Random(f"{length}{minimum}{seed}")

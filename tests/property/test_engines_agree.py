@@ -17,8 +17,9 @@ from models.variants import GONE, VariantPlan
 from stream.engine.contract import CountQuery, Draws, Engine
 from stream.engine.embedded import Embedded
 from stream.engine.source import opened
+from tests.conftest import random_inputs
 
-DATASETS = 12
+DATASETS = 3
 ZONES = ("2024-03-31T02:30:15", "2024-10-27T02:30:15", "2024-10-27T01:59:59.25", "2024-03-31T03:00:00")
 """Local times of Berlin: one that does not exist, one that is there twice, and their neighbours."""
 
@@ -92,7 +93,7 @@ def test_the_same_table_and_the_same_cases(kind: str, zoned: bool, asked: CountQ
     """Tables row by row in the same order; a plan gives each case the same id, trace and attributes."""
     generator = np.random.default_rng(zlib.crc32(f"{kind} {zoned} {asked.knowledge}".encode()))
     reading = Reading() if zoned else Reading(timezone="Europe/Berlin")
-    for number in range(DATASETS // 4):
+    for number in range(random_inputs(DATASETS)):
         data = written_as(kind, random_rows(generator, zoned), tmp_path / f"data-{number}", zoned)
         one = engines("embedded", data, reading, tmp_path)
         other = engines("duckdb", data, reading, tmp_path / f"work-{number}")
@@ -237,9 +238,9 @@ HELPERS = (
 )
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("csv", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", HELPERS)
-@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize("files", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_columns_may_have_the_names_of_an_engines_own(name: str, kind: str, files: int, tmp_path: Path) -> None:
     """With equal times the order of the rows decides the trace: a column of such a name neither changes it, nor is it
     changed where it is released itself."""

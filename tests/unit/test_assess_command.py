@@ -80,7 +80,8 @@ def test_two_assessments_on_a_page_share_the_level(tmp_path: Path, capfd: pytest
     original, control, release = (str(_write(tmp_path / f"{name}.csv", traces, name)) for name in names)
     powers = []
     for releases in ([release], [release, release]):
-        body = _json(capfd, *releases, "--original", original, "--control", control, *COLUMNS)
+        words = ["--original", original, "--control", control, "--targets", "120", *COLUMNS]
+        body = _json(capfd, *releases, *words)
         measures = body["assessments"][0]["profiles"][0]["measures"]  # type: ignore[index]
         powers += [measure["power"] for measure in measures if "distance" in measure["how"]]
     alone, with_another = powers

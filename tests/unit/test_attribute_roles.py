@@ -185,8 +185,8 @@ def test_the_risk_of_a_release_counts_its_attributes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "flags",
     [
-        [],
-        ["--sensitive", "diagnosis"],
+        pytest.param([], marks=pytest.mark.slow),
+        pytest.param(["--sensitive", "diagnosis"], marks=pytest.mark.slow),
         ["--sensitive", "diagnosis,age", "--final"],
         ["--compare", "--sensitive", "diagnosis"],
     ],

@@ -159,11 +159,10 @@ def test_a_bound_on_uniqueness_or_utility_is_kept_with_its_audit(
     assert tables["kind", "dp-variants"]["audit"]["utility"] is False
 
 
-def test_each_alternative_has_a_risk_that_was_measured(world: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_each_alternative_has_a_risk_that_was_measured(measured: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """K = 5 and 10, one item more, and noise: both halves of 30 cases are released and attacked. K = 20 and 50 are
     more than a half has."""
-    words = ["-c", str(world / "clinic.toml"), "--original", str(world / "clinic.csv")]
-    figures = _figures(world, capfd, "steps", *words)
+    figures = _figures(measured, capfd, "steps", "-c", str(measured / "clinic.toml"))
     assert figures is not None
     risks = {(row["name"], row["value"]): row["risk"] for row in figures["rows"]}
     for key in (("K", 5), ("K", 10), ("L", 2)):

@@ -191,7 +191,15 @@ execute(sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize("place", ["counting", "writing", "manifest", "rename"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("counting", marks=pytest.mark.slow),
+        "writing",
+        pytest.param("manifest", marks=pytest.mark.slow),
+        pytest.param("rename", marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_run_leaves_no_release_and_can_be_run_again(place: str, log: Path, tmp_path: Path) -> None:
     """kill -9: nobody sees a part of it; the next run removes what is left and writes the release."""
     words = ["anonymize", str(log), "-o", str(tmp_path / "out"), "--engine", "duckdb", "--K", "5"]

@@ -113,7 +113,9 @@ class Planted:
         return os.mkdir, (str(self.marker),)
 
 
-@pytest.mark.parametrize(("mode", "runs"), [(0o755, True), (0o757, False)])
+@pytest.mark.parametrize(
+    ("mode", "runs"), [pytest.param(0o755, True, marks=pytest.mark.slow), (0o757, False)], ids=["own", "of others"]
+)
 def test_compiled_code_is_not_loaded_from_where_others_write(tmp_path: Path, mode: int, runs: bool) -> None:
     """A cache is code: what was planted in one runs, but in a folder that every user can write it is left alone, and
     nothing is kept there."""

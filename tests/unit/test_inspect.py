@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from connectors import read_log
-from connectors.reading import Reading
 from stream.commands import execute
 from tests.conftest import ROOT
 
@@ -273,14 +272,16 @@ def test_a_case_id_of_blanks_alone_is_not_filled(tmp_path: Path, capsys: pytest.
     assert facts["bad_rows"]
 
 
-def test_activities_are_shown_where_somebody_asks_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_activities_are_shown_where_somebody_asks_for_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As a line that a configuration reads, with the warning that it is not public; otherwise no label is printed."""
-    assert inspected(capsys, str(TWIN))["activities"] == []
-    assert execute(["inspect", str(TWIN)]) == 0
-    assert "Blood test" not in capsys.readouterr().out
-    labels = sorted(read_log(TWIN, reading=Reading(timezone="UTC")).activity.values)
-    assert inspected(capsys, str(TWIN), "--activities")["activities"] == labels
-    assert execute(["inspect", str(TWIN), "--activities"]) == 0
+    file = tmp_path / "export.csv"
+    file.write_text(OFFICE, encoding="utf-8")
+    assert inspected(capsys, str(file))["activities"] == []
+    assert execute(["inspect", str(file)]) == 0
+    assert "Anmeldung" not in capsys.readouterr().out
+    labels = ["Anmeldung", "Ende", "Prüfung"]
+    assert inspected(capsys, str(file), "--activities")["activities"] == labels
+    assert execute(["inspect", str(file), "--activities"]) == 0
     shown = capsys.readouterr().out
     (line,) = [row for row in shown.splitlines() if row.startswith("activities = ")]
     assert tomllib.loads(line) == {"activities": labels}

@@ -54,7 +54,13 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
 
 @pytest.mark.parametrize(
     ("stage", "runs"),
-    [("cases", RUNS), ("steps", RUNS), ("map", MAP_RUNS), ("map with labels", MAP_RUNS), ("map with times", MAP_RUNS)],
+    [
+        ("cases", RUNS),
+        ("steps", RUNS),
+        ("map", MAP_RUNS),
+        pytest.param("map with labels", MAP_RUNS, marks=pytest.mark.slow),
+        pytest.param("map with times", MAP_RUNS, marks=pytest.mark.slow),
+    ],
 )
 def test_no_stage_is_refuted(stage: str, runs: int) -> None:
     """A bound above the claim of a stage would refute it."""
@@ -94,7 +100,7 @@ def test_steps_without_a_cap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None
     assert _finding("steps", 200).refutes(1.0)
 
 
-@pytest.mark.parametrize(("stage", "runs"), [("steps", 300), ("map", 100)])
+@pytest.mark.parametrize(("stage", "runs"), [("steps", 300), pytest.param("map", 100, marks=pytest.mark.slow)])
 def test_noise_of_the_least_case_weight_is_caught(stage: str, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: the steps weigh as the chosen B allows, and the noise is that of the least one."""
     weights = contexts.step_weights

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Hashable
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from models.dp import noise, strict
-from models.dp.audit import NeighbourPair, audit
+from models.dp.audit import Many, NeighbourPair, audit
 from models.dp.zcdp import Gaussian, epsilon_of, scale_of
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
@@ -144,11 +146,14 @@ def test_an_audit_refutes_noise_that_is_too_small_and_not_the_right_one() -> Non
     claimed = float(epsilon_of(rho, delta))
 
     def pair(scale: float) -> NeighbourPair:
-        def run(count: int) -> list[tuple[str, int]]:
-            drawn = count + int(noise.secure().gaussian(scale, 1)[0])
-            return [("at least", bound) for bound in range(-6, 8) if drawn >= bound]
+        def counted(count: int) -> Many:
+            def many(runs: int) -> Counter[Hashable]:
+                drawn = count + noise.secure().gaussian(scale, runs)
+                return Counter({("at least", bound): int((drawn >= bound).sum()) for bound in range(-6, 8)})
 
-        return NeighbourPair("a case added", lambda: run(0), lambda: run(1))
+            return many
+
+        return NeighbourPair("a case added", tuple, tuple, many_one=counted(0), many_other=counted(1))
 
     right = scale_of(rho)
     assert not audit(pair(right), 4000, delta=float(delta)).refutes(claimed)

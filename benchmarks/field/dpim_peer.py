@@ -34,10 +34,10 @@ def main() -> None:
 
 
 def _released(question: dict[str, Any]) -> dict[str, Any]:
+    # By name: they are no dependencies of this project. Before pm4py, whose import takes seconds: they may be missing.
+    code, parsing = importlib.import_module("main"), importlib.import_module("utils.eventLog_parsing")
     import pm4py
 
-    # By name: they are no dependencies of this project.
-    code, parsing = importlib.import_module("main"), importlib.import_module("utils.eventLog_parsing")
     log = _log(question["cases"])
     pairs, steps_of_cases, activities = parsing.xesFile().createPermutations_XES(log)
     program = code.DPIM()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import importlib
 import io
 import json
 import resource
@@ -35,6 +36,9 @@ def main() -> None:
 
 
 def _tool(question: dict[str, Any]) -> Any:
+    if question["tool"] == "pripel":
+        # It needs this module of the extra `field`. Before pm4py, whose import takes seconds: it may be missing.
+        importlib.import_module("diffprivlib")
     from pm4py.algo.anonymization.trace_variant_query.variants import laplace, sacofa
 
     # `apply` looks for a progress bar first, which fails in Laplace (importlib.util has no find_loader): call its inner

@@ -131,6 +131,7 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     return beyond * least
 
 
+@lru_cache(maxsize=1024)
 def scale_of(rho: Fraction, sensitivity: int = 1) -> float:
     """Return the least float s with sensitivity^2 / (2 s^2) <= rho, exactly.
 

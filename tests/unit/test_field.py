@@ -73,7 +73,6 @@ def _guarantees(one: Tool) -> list[dict[str, object]]:
         guarantee.AUDIT_RUNS = runs
 
 
-@pytest.mark.slow
 def test_a_peer_that_is_not_installed_is_a_marked_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whether its Python lacks a module or is none."""
     log = EventLog.from_traces([(("A",), None)] * 9)

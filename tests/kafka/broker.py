@@ -23,6 +23,9 @@ from tests.ports import free_ports
 
 HERE = Path(__file__).resolve().parent
 CLASSPATH = HERE / "target" / "classpath"
+CLASSES = HERE / "target" / "classes.jsa"
+"""Classes of a broker as Java has loaded them. A broker that maps this file starts in half the CPU time."""
+
 PR_SET_PDEATHSIG = 1
 START_SECONDS = 300
 
@@ -44,8 +47,11 @@ log.dirs={folder}/data
 auto.create.topics.enable=false
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
-broker.session.timeout.ms=2000
-broker.heartbeat.interval.ms=500
+# Four brokers are there for the whole of a test run. Half of the CPU time of a broker without work went into heartbeats
+# twice a second and empty records of its metadata log.
+broker.session.timeout.ms=4000
+broker.heartbeat.interval.ms=1000
+metadata.max.idle.interval.ms=0
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=1
@@ -61,6 +67,9 @@ class Broker:
 
     format_options: tuple[str, ...] = ()
     """Initial metadata of a kind of broker (SCRAM users)."""
+
+    java_options: tuple[str, ...] = (f"-XX:SharedArchiveFile={CLASSES}",)
+    """Java ignores an archive that is missing, or of other jars."""
 
     def __init__(self, classpath: str, *, user: tuple[str, str] | None = None) -> None:
         self.classpath = classpath
@@ -102,7 +111,7 @@ class Broker:
 
     def _java(self, *arguments: str) -> None:
         """Run a Java program of the broker. RuntimeError with what it printed if it fails."""
-        command = ["java", *JAVA, "-cp", self.classpath, *arguments]
+        command = ["java", *JAVA, *self.java_options, "-cp", self.classpath, *arguments]
         outcome = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=START_SECONDS, check=False
         )
@@ -121,7 +130,7 @@ class Broker:
         """Start and wait until the port answers; the log is shown if it does not."""
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["java", *JAVA, "-cp", self.classpath, "kafka.Kafka", self._properties],
+                ["java", *JAVA, *self.java_options, "-cp", self.classpath, "kafka.Kafka", self._properties],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -175,13 +184,19 @@ class ForeignBroker:
 
 
 def classpath() -> str:
-    """Return the jars of pom.xml: resolved once, by one of all test processes, and kept in target/classpath."""
+    """Return the jars of pom.xml: resolved once, by one of all test processes, and kept in target/classpath.
+
+    The same process writes the archive of the broker's classes.
+    """
     if not shutil.which("java"):
         missing("kafka", "Java is not installed")
     CLASSPATH.parent.mkdir(exist_ok=True)
     with (CLASSPATH.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _resolved() or _fetched()
+        jars = _resolved() or _fetched()
+        if not CLASSES.exists() or CLASSES.stat().st_mtime < CLASSPATH.stat().st_mtime:
+            _archive_classes(jars)
+        return jars
 
 
 def _resolved() -> str | None:
@@ -200,6 +215,19 @@ def _fetched() -> str:
     if outcome.returncode:
         missing("kafka", f"Maven could not fetch the broker: {outcome.stdout[-500:]}")
     return CLASSPATH.read_text()
+
+
+def _archive_classes(jars: str) -> None:
+    """Start a broker and end it in good order: Java writes its classes into the archive."""
+    recorder = Broker(jars)
+    recorder.java_options = (f"-XX:ArchiveClassesAtExit={CLASSES}",)
+    try:
+        recorder.start()
+        recorder.signal(signal.SIGTERM)
+        if recorder._process is not None:
+            recorder._process.wait(START_SECONDS)
+    finally:
+        recorder.close()
 
 
 def new_broker(**options: tuple[str, str] | None) -> Broker:

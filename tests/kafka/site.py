@@ -16,10 +16,11 @@ import msgspec
 
 from connectors.kafka.topics import KINDS
 from stream.commands.topics import create
+from tests import preloaded
 from tests.conftest import ROOT
-from tests.kafka import preloaded, surgery
-from tests.kafka.preloaded import PreloadedProcess
+from tests.kafka import surgery
 from tests.patience import patient_time, wait_for_end
+from tests.preloaded import PreloadedProcess
 
 AnyProcess = subprocess.Popen[bytes] | PreloadedProcess
 
@@ -105,6 +106,12 @@ class Site:
 
         `expect` is the exit code; None accepts every code.
         """
+        done = self.outcome(*arguments, stdin=stdin)
+        assert expect in (done.returncode, None), f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout if expect == 0 or stdout else done.stderr
+
+    def outcome(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a veilstream command and return its exit code and all that it printed."""
         with TemporaryFile() as given, TemporaryFile() as printed, TemporaryFile() as errors:
             given.write((stdin or "").encode())
             given.seek(0)
@@ -113,8 +120,7 @@ class Site:
             for file in (printed, errors):
                 file.seek(0)
                 texts.append(file.read().decode())
-        assert expect in (code, None), f"{arguments}: {code}\n{texts[0]}\n{texts[1]}"
-        return texts[0] if expect == 0 or stdout else texts[1]
+        return subprocess.CompletedProcess(arguments, code, *texts)
 
     def _run(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,8 +43,7 @@ def _get(port: int, path: str) -> tuple[int, str]:
 
 
 def _status(one: Site) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stream.commands", "status", "-o", str(one.output())]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return one.outcome("status", "-o", str(one.output()))
 
 
 def _contact(port: int) -> float:

@@ -158,8 +158,7 @@ def test_a_gap_is_mended_by_setting_the_group_back(broker: AnyBroker, name: str,
 
 def _rewound(one: Site) -> bool:
     """Try `gap rewind`: Kafka sets back only a group without members."""
-    program = [sys.executable, "-m", "stream.commands", "gap", "rewind", "-c", str(one.config), "-o"]
-    return subprocess.run([*program, str(one.output())], cwd=ROOT, capture_output=True).returncode == 0
+    return one.outcome("gap", "rewind", "-c", str(one.config), "-o", str(one.output())).returncode == 0
 
 
 @pytest.mark.parametrize("recreated", [False, True])

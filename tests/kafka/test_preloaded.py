@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 
 import pytest
 
-from tests.kafka import preloaded
+from tests import preloaded
 from tests.kafka.site import PATIENCE
 
 

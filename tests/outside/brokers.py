@@ -58,9 +58,9 @@ def set_topic(bootstrap: str, topic: str, key: str, value: str) -> None:
         admin.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker that only this test uses, and may stop."""
+    """A broker that only the tests of one file use, and may stop."""
     started = new_broker()
     yield started
     started.close()

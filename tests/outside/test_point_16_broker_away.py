@@ -43,12 +43,12 @@ def _status(site: Site) -> int:
     return subprocess.run(command, cwd=site.tree, capture_output=True, check=False).returncode
 
 
+def _readiness() -> dict[str, int]:
+    return {"ingest /readyz": _ready(INGEST_PORT), "coordinator /readyz": _ready(COORDINATOR_PORT)}
+
+
 def _checks(site: Site) -> dict[str, int]:
-    return {
-        "ingest /readyz": _ready(INGEST_PORT),
-        "coordinator /readyz": _ready(COORDINATOR_PORT),
-        "status": _status(site),
-    }
+    return {**_readiness(), "status": _status(site)}
 
 
 def test_status_and_readiness_report_a_broker_that_does_not_answer(broker: Broker, tmp_path: Path) -> None:
@@ -62,10 +62,14 @@ def test_status_and_readiness_report_a_broker_that_does_not_answer(broker: Broke
         site.start("coordinator", VEILSTREAM_HEALTH_PORT=str(COORDINATOR_PORT))
         site.send(list(events(5)), 0)
         site.wait(lambda: bool(site.json("releases")), "a release")
+        site.wait(lambda: set(_readiness().values()) == {200}, "two ready roles")
         site.wait(lambda: _checks(site) == green, "green checks while the broker answers")
         broker.signal(signal.SIGSTOP)
-        seen = _checks(site)
         deadline = time.monotonic() + AWAY_SECONDS
+        # `status` starts a process: not before the two cheap checks are red.
+        while set(_readiness().values()) != {503} and time.monotonic() < deadline:
+            time.sleep(2)
+        seen = _checks(site)
         while seen != red and time.monotonic() < deadline:
             time.sleep(2)
             seen = _checks(site)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import json
+import os
 import signal
-from multiprocessing.process import BaseProcess
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,10 @@ from connectors import read_log, write_log
 from models.eventlog import EventLog
 from stream.config import sources
 from stream.run.replay import Replay, ReplayOutcome
+from tests import preloaded
+from tests.patience import wait_for_end
 
 MINUTE = 60_000_000_000
-SPAWN = multiprocessing.get_context("forkserver")
-SPAWN.set_forkserver_preload(
-    [
-        "stream.run.replay",
-        "stream.testing.killer",
-        "connectors.xes",
-        "connectors.xes_write",
-        "pyarrow.parquet",
-        "opendp.prelude",
-    ]
-)
-"""Imports of a replay: the server pays for it once, each dying process starts at once."""
-
 IDENTITY = {"name": "plain", "window": {"new_cases": 25}, "mechanism": {"kind": "identity"}}
 WITHHELD = {"name": "never", "window": {"new_cases": 40}, "mechanism": {"kind": "baseline-1", "K": 1000}}
 PRIVATE = {
@@ -83,14 +73,21 @@ def replay(world: Path, output: Path | None = None, publications: int = 3, **opt
 
 def run(log: Path, config: Path, output: Path, **death: Any) -> int:
     """Exit code of a replay in a process of its own; -SIGKILL where the planned death came."""
-    from stream.testing import killer
+    return dying("replay", log=str(log), config=str(config), output=str(output), **death)
 
-    process: BaseProcess = SPAWN.Process(target=killer.replay, args=(log, config, output), kwargs=death)
-    process.start()
-    process.join(120)
-    code = process.exitcode
-    assert code is not None
+
+def dying(function: str, **arguments: Any) -> int:
+    """Call a function of `stream.testing.killer` in a process of its own, and return its exit code."""
+    words = [function, json.dumps(arguments)]
+    with open(os.devnull, "rb") as nothing, TemporaryFile() as printed:
+        process = preloaded.start("tests.replay.dying", words, os.environ, nothing, printed, printed)
+        code = wait_for_end(process, LONGEST_RUN)
+        printed.seek(0)
+        if code not in (0, KILLED):
+            print(printed.read().decode())
     return code
 
 
 KILLED = -signal.SIGKILL
+LONGEST_RUN = 120.0
+"""Seconds; see `wait_for_end`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from stream.ledger.entries import ApprovalEntry
 from stream.operator.verify import verify as checked
 from stream.testing import verifier
 from tests.replay.approving import APPROVED_DP, PLAIN, configured, ledger, replayed, visible
-from tests.replay.crashing import KILLED, SPAWN, run, sample
+from tests.replay.crashing import KILLED, dying, run, sample
 
 HELD = (1, 2, 3, 4)
 """Numbers that the replay of the small log seals where each candidate takes the place of the one before."""
@@ -42,14 +41,8 @@ def world(made: Path, tmp_path: Path) -> Path:
 
 def decide(world: Path, order: str, publication: str, number: int, **death: object) -> int:
     """Exit code of a decision in a process of its own."""
-    from stream.testing import killer
-
-    given = (world / "approval.toml", world / "out", order, publication, number)
-    process: BaseProcess = SPAWN.Process(target=killer.decide, args=given, kwargs=death)
-    process.start()
-    process.join(120)
-    assert process.exitcode is not None
-    return process.exitcode
+    config, output = str(world / "approval.toml"), str(world / "out")
+    return dying("decide", config=config, output=output, order=order, publication=publication, number=number, **death)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Processes of the program that are forked from one which has imported it: the tests of this folder start hundreds.
+"""Processes of the program that are forked from one which has imported it: tests of daemons and crashes start hundreds.
 
 A start of the daemon takes more than two seconds of CPU time, and nearly all of it imports modules. A server imports
 them once, and forks for each process. Such a process differs from `python -m MODULE` in two ways: its command line is
@@ -34,12 +34,20 @@ SERVERS = 2
 LONGEST_ORDER = 1 << 17
 MODULES = (
     "connectors.xes",
+    "connectors.xes_lines",
     "connectors.xes_write",
     "faust.app.router",
     "faust.assignor.partition_assignor",
     "faust.tables.manager",
+    "numba.cpython.unicode",
+    "numba.np.arraymath",
+    "numba.np.npyimpl",
     "opendp.prelude",
     "pyarrow.parquet",
+    "rapidfuzz.distance",
+    "rapidfuzz.process",
+    "scipy.spatial",
+    "scipy.special",
     "stream.commands.gap",
     "stream.daemon.coordinator",
     "stream.daemon.faust_app",
@@ -50,9 +58,11 @@ MODULES = (
     "stream.daemon.state_machine",
     "stream.daemon.tracing",
     "stream.run.observer",
+    "stream.run.replay",
     "stream.testing.armed",
+    "stream.testing.killer",
 )
-"""What the daemon and its commands import until the first release; kinds of mechanisms and audits come with it."""
+"""What the daemon, its commands and a replay import until they end; kinds of mechanisms and audits come with it."""
 
 
 class PreloadedProcess:
@@ -107,7 +117,7 @@ class _Server:
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.kafka.preloaded", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.preloaded", str(theirs.fileno())],
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "random"},
                 pass_fds=[theirs.fileno()],

@@ -7,15 +7,23 @@ with. The process measures itself: CPU seconds of all cuts, of each tenth of the
 stage, the exponent with which a cut's cost grows with its number, and the slope: CPU seconds that each further
 release adds to a cut, with its standard error. A cut also grows with the log, so `anonymity_slope` is that of the
 audit that looks back at all releases, alone.
+
+`--increments` measures releases as increments instead (issue 40): the default publication (cohorts of completed cases,
+with all audits) with `release = "increment"` and a window of `--cases` completed cases, over a log of `--cuts` such
+windows of cases of 2 to 18 events. Printed as JSON: CPU seconds of each cut by stage, resident memory after it, and
+the ratio of the last three cuts to the three around the tenth, by stage. The target is a ratio of 1.3. `--profile`
+prints the functions with the most CPU time of the last cut.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import cProfile
 import json
 import math
 import os
+import pstats
 import resource
 import sys
 import tempfile
@@ -23,18 +31,29 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
+from benchmarks.many_activities import drawn_log
+from benchmarks.years_in_memory import resident
 from connectors.logs import read_log
-from stream.config.settings import Settings
+from stream.config.settings import Completion, Process, Settings
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.contract import Decision
+from stream.release.pipeline import Pipeline
+from stream.run import presets
 from stream.run.replay import Replay
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = {"cpu": 150.0, "last": 2.5}
+TARGET_OF_INCREMENTS = {"ratio": 1.3}
+PARTS_OF_A_CUT = ("_build", "_audit", "_judge", "_write", "_seal", "_rename", "announce")
+"""Functions of the pipeline whose CPU seconds `--increments` prints."""
+ACTIVITIES = 20
+EVENTS_OF_CASE = 10
 
 
 class Timed(Replay):
@@ -140,6 +159,103 @@ def looking_back(spent: list[float]) -> Iterator[None]:
         CorrespondenceAudit.measure = measured  # type: ignore[method-assign]
 
 
+def measure_increments(cuts: int, cases: int, activities: int, *, profile: bool) -> dict[str, Any]:
+    """Measure a series of increments of constant size."""
+    events = cuts * cases * EVENTS_OF_CASE
+    log = drawn_log(events, activities, "zipf")
+    bounds = presets.bounds(log, ())
+    mechanism = {"kind": "tlkc-cohorts", **bounds, "suppression": "local"}
+    publication = presets.publication(
+        "research", {"completed_cases": cases}, mechanism, presets.series_gate(presets.K, local=True)
+    ).model_copy(update={"release": "increment"})
+    settings_of_set = Settings(process=Process(completion=Completion(log_end=True)), publication=(publication,))
+
+    profiler = cProfile.Profile(time.process_time)
+    rows: list[dict[str, float]] = []
+    clock = SimpleNamespace(monotonic=time.process_time)
+    began = time.process_time()
+    with tempfile.TemporaryDirectory() as folder, mock.patch("stream.release.pipeline.time", clock):
+        replay = Replay(settings_of_set, Path(folder) / "out")
+        pipeline = replay.service.pipelines["research"]
+        decide = replay.service.decide
+
+        def timed(*arguments: Any) -> Decision:
+            seconds_of_parts: dict[str, float] = {}
+            if len(rows) == cuts:
+                raise EnoughError
+            is_last = len(rows) == cuts - 1
+            with parts_measured(pipeline, seconds_of_parts):
+                if profile and is_last:
+                    profiler.enable()
+                begin = time.process_time()
+                decision = decide(*arguments)
+                whole = time.process_time() - begin
+                profiler.disable()
+            stages = decision.audit.get("seconds") or {}
+            released = (decision.audit.get("counts") or {}).get("released_cases", 0)
+            rows.append(
+                {
+                    "released_cases": released,
+                    "resident_mb": resident() >> 20,
+                    "cpu": whole,
+                    **{f"part {name.strip('_')}": seconds for name, seconds in seconds_of_parts.items()},
+                    **{f"stage {name}": seconds for name, seconds in stages.items()},
+                }
+            )
+            print(f"cut {len(rows)}: {whole:.2f} CPU s", file=sys.stderr, flush=True)
+            return decision
+
+        replay.service.decide = timed  # type: ignore[method-assign]
+        with contextlib.suppress(EnoughError):
+            replay.run(log, final=True)
+    if profile:
+        pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(60)
+        pstats.Stats(profiler, stream=sys.stderr).sort_stats("cumtime").print_stats(90)
+    return {
+        "cuts": len(rows),
+        "cases": cases,
+        "activities": activities,
+        "cpu": round(time.process_time() - began, 1),
+        "ratio": ratios_of_last(rows),
+        "each": [{name: round(value, 3) for name, value in row.items()} for row in rows],
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "load": [round(average, 1) for average in os.getloadavg()],
+        "target": TARGET_OF_INCREMENTS,
+    }
+
+
+@contextlib.contextmanager
+def parts_measured(pipeline: Pipeline, seconds: dict[str, float]) -> Iterator[None]:
+    """Add up the CPU seconds of each function of a pipeline in PARTS_OF_A_CUT, and of `Audience.append`."""
+
+    def measured(name: str, function: Any) -> Any:
+        def timed(*arguments: Any) -> Any:
+            begin = time.process_time()
+            result = function(*arguments)
+            seconds[name] = seconds.get(name, 0.0) + time.process_time() - begin
+            return result
+
+        return timed
+
+    with contextlib.ExitStack() as patches:
+        for name in PARTS_OF_A_CUT:
+            patches.enter_context(mock.patch.object(pipeline, name, measured(name, getattr(pipeline, name))))
+        audience = pipeline.audience
+        patches.enter_context(mock.patch.object(audience, "append", measured("append", audience.append)))
+        yield
+
+
+def ratios_of_last(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of the last three cuts over that of the three around the tenth, by stage."""
+    ratios = {}
+    for name in rows[-1]:
+        tenth = sum(row.get(name, 0.0) for row in rows[8:11])
+        last = sum(row.get(name, 0.0) for row in rows[-3:])
+        if tenth > 0:
+            ratios[name] = round(last / tenth, 2)
+    return ratios
+
+
 def exponent(spent: Sequence[float]) -> float | None:
     """Return the slope of log(cost) over log(number of the cut): the last half of the cuts against the half before."""
     quarter = len(spent) // 4
@@ -162,6 +278,9 @@ def slope(spent: Sequence[float]) -> list[float] | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--log", type=Path, help="another log than BPIC 2012")
+    parser.add_argument("--increments", action="store_true", help="the default kind as increments, of a drawn log")
+    parser.add_argument("--activities", type=int, default=ACTIVITIES, help="with --increments: activities of the log")
+    parser.add_argument("--profile", action="store_true", help="with --increments: profile the last cut")
     parser.add_argument("--cases", type=int, default=100, help="new cases a cut")
     parser.add_argument("--first", type=int, help="new cases of the first cut, if different")
     parser.add_argument("--cuts", type=int, default=131, help="stop after so many cuts")
@@ -169,6 +288,10 @@ def main() -> None:
     parser.add_argument("--one-by-one", action="store_true", help="200 releases of Sepsis, one new case each")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
+    if chosen.increments:
+        measured = measure_increments(chosen.cuts, chosen.cases, chosen.activities, profile=chosen.profile)
+        print(json.dumps(measured))
+        return
     folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
     if chosen.one_by_one:
         parser.set_defaults(log=folder / "sepsis.xes.gz", cases=1, first=850, cuts=201, sensitive="Diagnose")

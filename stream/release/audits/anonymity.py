@@ -189,15 +189,18 @@ class CorrespondenceAudit(Audit):
         self, context: AuditContext, earlier_of_publication: Sequence[ReleaseRecord], compared: Comparison
     ) -> list[PairSection]:
         """Return the exact attacks on all pairs, computed from one earlier release to the next if that is possible."""
-        can_follow = self.method == "exact" and not context.build.immutable
         ns = sorted(set(self.n))
-        results_of_pairs = compared.followed(self.bk_length, ns, self.minimum) if can_follow else None
+        results_of_pairs = compared.followed(self.bk_length, ns, self.minimum) if self.method == "exact" else None
         if results_of_pairs is None:
             return [self._exact(context, record, compared) for record in earlier_of_publication]
         sections = []
         for record, results in zip(earlier_of_publication, results_of_pairs, strict=True):
             actual = _actual(context, record)
-            rows = [_assumed(cast(PairRow, result.json()), actual) for result in results]
+            rows = [cast(PairRow, result.json()) for result in results]
+            if context.build.immutable:
+                rows = _all_behind(rows, *compared.pair(record), partners(record, context.candidate))
+            else:
+                rows = [_assumed(row, actual) for row in rows]
             sections.append(_section(record, actual, rows))
         return sections
 
@@ -207,9 +210,7 @@ class CorrespondenceAudit(Audit):
         counted = compared.alone_with(earlier, self.bk_length, sorted(set(self.n)), self.method, self.minimum)
         rows = [cast(PairRow, result.json()) for result in counted.run().results]
         if context.build.immutable:
-            pair, table = counted.pair, counted.table
-            links = real_links(pair, partners(earlier, context.candidate))
-            rows = [_behind(row, pair, table, links) for row in rows]
+            rows = _all_behind(rows, counted.pair, counted.table, partners(earlier, context.candidate))
         else:
             rows = [_assumed(row, actual) for row in rows]
         return _section(earlier, actual, rows)
@@ -266,6 +267,12 @@ def _row(least_values: Mapping[str, tuple[int | None, list[Any] | None]]) -> Tru
 
 def _true(earlier: ReleaseRecord, real: RealPartners) -> TrueLinkerRow:
     return {"earlier": earlier.sequence, "survivors": real.survivors, **_row(real.least)}
+
+
+def _all_behind(rows: Sequence[PairRow], pair: ReleasePair, table: NextOccurrences, partner: Ints) -> list[PairRow]:
+    """Add the true counts to the rows of a pair (`_behind`). `partner`: as `partners` returns it."""
+    links = real_links(pair, partner)
+    return [_behind(row, pair, table, links) for row in rows]
 
 
 def _behind(row: PairRow, pair: ReleasePair, table: NextOccurrences, links: Ints) -> PairRow:

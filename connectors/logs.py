@@ -183,6 +183,20 @@ def _read_xes(path: Path, reading: Reading) -> EventLog:
     return log
 
 
+def read_released(path: Path, reading: Reading) -> EventLog:
+    """Read a log that may be a release of the log that `reading` describes.
+
+    Releases have the column names of XES and times with a zone, so the statements about the original need not fit them.
+    """
+    try:
+        return read_log(path, reading=reading)
+    except InputError as error:
+        try:
+            return read_log(path, reading=Reading(say=reading.say))
+        except InputError:
+            raise error from None
+
+
 def read_back(path: Path) -> EventLog:
     """Return the log of a file that `write_log` has just written."""
     if suffix_of(path) == ".xes":

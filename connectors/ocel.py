@@ -262,6 +262,10 @@ def _of_json(path: Path) -> Objects:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if _names_version_1(data):
             raise InputError(version_1(path, "json")) from None
+        if data.lstrip().startswith(b"["):
+            raise InputError(
+                f"{path}: no OCEL 2.0 in JSON, but a list; write its records as CSV or Parquet, one event a row"
+            ) from None
         reason = str(error) if isinstance(error, msgspec.ValidationError) else "not well-formed JSON"
         raise InputError(f"{path}: no OCEL 2.0 in JSON: {reason}") from None
     return _checked(

@@ -251,7 +251,8 @@ class Collector:
 
     def _count_bad(self, cause: str, place: str, text: str) -> None:
         assert self.bad is not None  # noqa: S101 - else nothing is left out
-        self.bad.add(cause, lambda: place, lambda: text, lambda: f": {cause}")
+        reason = cause if cause != bad_rows.ZONELESS else f"{cause}; name the zone of the log with --timezone"
+        self.bad.add(cause, lambda: place, lambda: text, lambda: f": {reason}")
 
     def _starts(self) -> Ints:
         begin = np.frombuffer(self.starts, dtype=np.int64)

@@ -275,6 +275,10 @@ class EventLog:
         is_changed = (case[1:] == case[:-1]) & (code[1:] != code[:-1])
         return len(np.unique(case[1:][is_changed]))
 
+    def changing_cases(self, names: Sequence[str]) -> dict[str, int]:
+        """Return how many cases have events with different values, by attribute (`cases_with_several_values`)."""
+        return {name: self.cases_with_several_values(name) for name in names}
+
     def sensitive(self, names: Sequence[str]) -> Column:
         """Return the joint sensitive value of each case.
 

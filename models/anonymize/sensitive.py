@@ -64,11 +64,16 @@ def class_columns(
     return {name: _classes(name, log.case_values(name), edges.get(name), cases) for name in names}
 
 
-def warnings_of_several_values(log: EventLog, names: Sequence[str]) -> list[str]:
-    """Return a warning for each sensitive attribute that changes within a case: only its last value is bounded."""
+def warnings_of_several_values(cases_by_name: Mapping[str, int]) -> list[str]:
+    """Return a warning for each sensitive attribute that changes within a case: only its last value is bounded.
+
+    Parameters
+    ----------
+    cases_by_name
+        The number of cases with several values, by attribute.
+    """
     warnings = []
-    for name in names:
-        cases = log.cases_with_several_values(name)
+    for name, cases in cases_by_name.items():
         if cases:
             subject = "1 case has" if cases == 1 else f"{cases} cases have"
             warnings.append(

@@ -179,7 +179,7 @@ class _EngineRun:
         from stream.release import single
 
         mechanism = self._request.mechanism
-        exposure = self._counted()
+        exposure, changing_cases = self._counted()
         problem = single.tlkc_problem(mechanism, exposure)
         violations: Mapping[str, Any] = {}
         if self._request.list_violations:
@@ -196,10 +196,14 @@ class _EngineRun:
             not_guaranteed = (*build.not_guaranteed, attributes_sentence(self._request.released))
             build = replace(build, not_guaranteed=not_guaranteed)
         self._write(target, exposure, build)
-        return {**single.summary(mechanism, exposure, build, seconds), **violations}
+        summary = single.summary(mechanism, exposure, build, seconds, changing_cases=changing_cases)
+        return {**summary, **violations}
 
-    def _counted(self) -> Exposure:
-        """Return the table of variants as a mechanism takes it."""
+    def _counted(self) -> tuple[Exposure, Mapping[str, int]]:
+        """Return the table of variants as a mechanism takes it.
+
+        The second value is how many cases have several values of each sensitive attribute: the table has only the last.
+        """
         import numpy as np
 
         from stream.engine.contract import CountQuery
@@ -216,7 +220,8 @@ class _EngineRun:
         counted = self._engine.count(query, self._report_step)
         mechanism.check_unit(counted.unit)
         log = counted.table.log
-        return Exposure(log, np.ones(log.n_cases, dtype=np.bool_), sensitive, 0, cases=counted.table.count)
+        exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), sensitive, 0, cases=counted.table.count)
+        return exposure, counted.changing_cases
 
     def _write(self, target: str, exposure: Exposure, build: Build) -> None:
         import numpy as np

@@ -46,6 +46,8 @@ def command(
     """
     if output is None and not json:
         raise InputError("report: name the file of the page: -o FILE.html (or --json for the data)")
+    if output is not None and output.suffix != ".html":
+        raise InputError(f"{output}: the report is written as .html; print the .html to get a PDF")
     from connectors import read_log
     from stream.operator.report.data import collect
 

@@ -37,6 +37,7 @@ def command(
 ) -> None:
     """Compare a release with its original: variants, graphs, times, bottlenecks, and the discovered model."""
     from connectors import read_log
+    from connectors.logs import read_released
     from models.utility.comparison import STEPS, check_options, compare
 
     check_options(T, fitness)
@@ -44,7 +45,7 @@ def command(
     logs: list[EventLog] = []
     cases: tuple[Ints | None, Ints | None] = (None, None)
     if engine.engine == _engine.EMBEDDED:
-        logs = [read_log(path, reading=reading) for path in (original, released)]
+        logs = [read_log(original, reading=reading), read_released(released, reading)]
     else:
         tables = [_counted(path, carries, fitness, reading, engine) for path in (original, released)]
         logs = [table.log for table in tables]

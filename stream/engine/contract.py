@@ -57,11 +57,13 @@ class Counted:
     """The answer to a `CountQuery`.
 
     `table`: the variants. `unit`: the coarsest unit of which all times are whole multiples apart, if that is coarser
-    than the unit of the knowledge.
+    than the unit of the knowledge. `changing_cases`: how many cases have events with different values of each sensitive
+    attribute.
     """
 
     table: VariantTable
     unit: str | None = None
+    changing_cases: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

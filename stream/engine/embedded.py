@@ -48,7 +48,7 @@ class Embedded:
             classes = {name: log.case_values(name) for name in count_query.sensitive}
         table, self._row = variant_table(log, knowledge, classes)
         self._public = {name: log.case_values(name) for name in count_query.public}
-        return Counted(table, unit)
+        return Counted(table, unit, self._log.changing_cases(count_query.sensitive))
 
     def values(self, name: str) -> Column:
         """Return the distinct values of a public attribute."""

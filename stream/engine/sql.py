@@ -224,7 +224,7 @@ class SqlEngine(ABC):
             classes = [self._classes(place, name) for place, name in enumerate(self._names)]
             table = self._table(knowledge, items, classes)
             unit = self._unit(knowledge.T) if knowledge.structure == "rel" else None
-            return Counted(table, unit)
+            return Counted(table, unit, self._changing_cases())
 
     def leaving(self, plan: VariantPlan, draws: Draws, report_step: ReportStep = report_nothing) -> Iterator[Leaving]:
         """Yield the cases that leave, ascending by released id. Call `count` first."""
@@ -406,6 +406,7 @@ class SqlEngine(ABC):
                 f"max(x{place}) AS x{place}",
                 f"coalesce(min(x{place}) <> max(x{place}), false) AS varies{place}",
                 f"{self._last(f'y{place}', order)} AS y{place}",
+                f"coalesce(min(y{place}) <> max(y{place}), false) AS changes{place}",
             ]
         self._store(
             "case_traces",
@@ -448,6 +449,15 @@ class SqlEngine(ABC):
         self._add(f"codes{place}", {"first": kinds["first"].combine_chunks(), f"k{place}": codes})
         self._public[name] = column
         return column
+
+    def _changing_cases(self) -> dict[str, int]:
+        """Return how many cases have events with different values of each sensitive attribute."""
+        places = {name: place for place, name in enumerate(self._names) if name in self._count_query.sensitive}
+        if not places:
+            return {}
+        counts = [f"count(*) FILTER (WHERE changes{place}) AS cases{place}" for place in places.values()]
+        row = self._row(f"SELECT {', '.join(counts)} FROM case_traces")  # noqa: S608 - names of ours
+        return {name: row[f"cases{place}"] for name, place in places.items()}
 
     def _coded(self, kinds: Any, column: str) -> Column:
         """Return the values of kinds, over all values of the column in order of first appearance."""

@@ -856,6 +856,22 @@ class State:
             store = self.case_attributes if level == "case" else self.event_attributes
             store.setdefault(name, AttributeValues()).add(events, column)
 
+    def changing_cases(self, names: Sequence[str]) -> dict[str, int]:
+        """Return how many cases have had several values of each attribute, those of their case and events alike."""
+        return {name: self._cases_with_several_values(name) for name in names}
+
+    def _cases_with_several_values(self, name: str) -> int:
+        changes = np.zeros(self.cases.size, dtype=np.bool_)
+        for store in (self.case_attributes, self.event_attributes):
+            values = store.get(name)
+            if values is None:
+                continue
+            case, code = self.events["case"][values.rows["event"]], values.rows["code"]
+            some_code = np.full(self.cases.size, MISSING, dtype=np.int32)
+            some_code[case] = code
+            changes[case[some_code[case] != code]] = True
+        return int(np.count_nonzero(changes))
+
     def unstage(self) -> None:
         """Drop rows that were staged and not admitted: their new cases and their attribute values."""
         seen = self.cases.size

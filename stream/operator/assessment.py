@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from connectors import read_log
-from connectors.logs import SUFFIXES
+from connectors.logs import SUFFIXES, read_released
 from connectors.reading import Reading
 from models.content_free import content_free
 from models.disclosure.assessment import ATTACKS, Assessment, Attackers, Measure, ProfileResult, assess
@@ -82,7 +82,7 @@ def read_release(path: Path, reading: Reading) -> AssessedRelease:
         The folder holds no manifest or no log, or the file cannot be read.
     """
     if not path.is_dir():
-        return AssessedRelease(str(path), read_log(path, reading=reading), None)
+        return AssessedRelease(str(path), read_released(path, reading), None)
     if not (path / "manifest.json").is_file():
         raise InputError(
             f"{path}: no manifest.json; give one release (public/PUBLICATION/release-NNNNNN), or the file of a log"

@@ -217,7 +217,12 @@ def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = 
 
 
 def summary(
-    mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: float, intake: Intake = "log"
+    mechanism_: Mechanism,
+    exposure: Exposure,
+    build: Build,
+    seconds: float,
+    intake: Intake = "log",
+    changing_cases: Mapping[str, int] | None = None,
 ) -> Mapping[str, Any]:
     """Return the documented JSON of `anonymize`.
 
@@ -229,6 +234,8 @@ def summary(
         CPU seconds of the mechanism.
     intake
         How events came in, for promises of epsilon.
+    changing_cases
+        How many cases have several values of each sensitive attribute, if the exposure is a table of variants.
 
     Returns
     -------
@@ -256,7 +263,9 @@ def summary(
         result["promise"]["intake"] = INTAKE_STATEMENTS[intake]
     if mechanism_.reads_data_in_gate:  # Of a dp release this would reveal what its noise hides.
         result["loss"] = LossAudit().measured(exposure.log, build, build.origin, cases=exposure.cases)
-        several_values = warnings_of_several_values(exposure.log, exposure.sensitive)
+        if changing_cases is None:
+            changing_cases = exposure.log.changing_cases(exposure.sensitive)
+        several_values = warnings_of_several_values(changing_cases)
         if several_values:
             operator["warnings"] = [*operator.get("warnings", ()), *several_values]
     return {**result, **({"details": operator} if operator else {})}

@@ -242,7 +242,8 @@ class Replay:
             outcome = ReplayOutcome(events=events, cases=log.n_cases, left_out=all_events - events)
             # Publications that promise epsilon read no sensitive attribute.
             if any(publication.build_mechanism.reads_data_in_gate for publication in self.settings.publication):
-                outcome.several_values = warnings_of_several_values(log, self.settings.process.sensitive)
+                changing_cases = log.changing_cases(self.settings.process.sensitive)
+                outcome.several_values = warnings_of_several_values(changing_cases)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _ReplayRun(self.service, fold, self.on_progress, self.watch)

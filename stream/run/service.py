@@ -27,6 +27,7 @@ from connectors.files import FileOps
 from connectors.store.blobs import open_blobs
 from connectors.store.open import open_store
 from connectors.times import offsets
+from models.anonymize.sensitive import warnings_of_several_values
 from models.anonymize.values import written
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
@@ -45,7 +46,7 @@ from stream.ledger.view import Account
 from stream.release.approval import PersonDecision, decide
 from stream.release.audience import Audience, reach, refuse_apart
 from stream.release.audit_document import AuditPart, read_audit
-from stream.release.contract import Attempt, Decision, DecisionOutcome, Exposure, ReleaseObserver
+from stream.release.contract import Attempt, Decision, DecisionOutcome, Exposure, Mechanism, ReleaseObserver
 from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
@@ -132,6 +133,8 @@ class ReleaseService:
         on_assess: Callable[[str], None] = lambda _attack: None,
     ) -> None:
         self.settings, self.at, self.watch = settings, at, watch
+        # Sensitive attributes of which a warning was logged.
+        self._warned_attributes: set[str] = set()
         self.clock: ReleaseClock = clock or RealClock()
         with ExitStack() as opened:
             self.folder = OperatorFolder(output, ops)
@@ -367,6 +370,7 @@ class ReleaseService:
         projection = fold.exposed(cut)
         accounting = fold.accounting(cut.publication)
         process, spec = self.settings.process, self.pipelines[cut.publication].spec
+        self._warn_of_several_values(fold, spec.mechanism)
         log, roles = self._by_role(self._read(projection.log, cut.publication), cut.publication)
         exposure = Exposure(
             log=log,
@@ -387,6 +391,19 @@ class ReleaseService:
             certain=cut.certain is not False,
             moment=self._moment(fold, cut),
         )
+
+    def _warn_of_several_values(self, fold: Fold, mechanism: Mechanism) -> None:
+        """Log sensitive attributes that change within a case, each once in the life of a daemon's process.
+
+        A replay reads the whole log first, and warns of all its cases.
+        """
+        if fold.rules.embedded or not mechanism.reads_data_in_gate:
+            return
+        names = [name for name in self.settings.process.sensitive if name not in self._warned_attributes]
+        changing_cases = fold.state.changing_cases(names)
+        self._warned_attributes.update(name for name, cases in changing_cases.items() if cases)
+        for warning in warnings_of_several_values(changing_cases):
+            log.warning("%s", warning)
 
     def _moment(self, fold: Fold, cut: Cut) -> int | None:
         """Return the clock at the cut, if that is public.

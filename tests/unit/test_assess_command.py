@@ -253,3 +253,18 @@ def test_bad_usage_is_one_line(
     error = capfd.readouterr().err
     assert says in error
     assert "Traceback" not in error
+
+
+def test_a_release_has_column_names_of_its_own(
+    logs: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`--columns` describes the original; a file that `anonymize` wrote has the names of XES."""
+    release = str(tmp_path / "released.csv")
+    assert execute(["anonymize", logs["original"], *COLUMNS, "-o", release, "--K", "2", "--L", "1"]) == 0
+    capfd.readouterr()
+    body = _json(capfd, release, "--original", logs["original"], *COLUMNS)
+    assert body["assessments"][0]["original_cases"] == 6  # type: ignore[index]
+    assert execute(["utility", logs["original"], release, *COLUMNS, "--fitness", "none"]) == 0
+    # Where neither names fit, the refusal is about the names that were given.
+    assert execute(["utility", logs["original"], release, "--columns", "case=nr", "--fitness", "none"]) == 2
+    assert "no column 'nr' (case)" in capfd.readouterr().err

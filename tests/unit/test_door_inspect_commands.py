@@ -127,6 +127,14 @@ def _zoneless_xes(folder: Path) -> Path:
     return path
 
 
+def test_xes_without_zones_is_asked_for_its_zone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was "a problem", without a flag to decide and without a command."""
+    assert execute(["inspect", str(_zoneless_xes(tmp_path))]) == 0
+    shown = capsys.readouterr().out
+    assert "to decide: --timezone ZONE" in shown
+    assert re.search(r"^  veilstream replay .* --timezone ZONE ", shown, re.M)
+
+
 @pytest.mark.parametrize("written", [_office, _zoneless_xes])
 @pytest.mark.parametrize(("lifecycle", "events"), [("complete", 90), ("start", 90), ("both", 180)])
 def test_the_command_keeps_the_transitions_and_the_zone_that_were_given(

@@ -12,8 +12,22 @@ import pytest
 import veilstream as vs
 from models.eventlog import EventLog
 from stream.commands import execute
+from stream.config.sources import load
+from stream.fold.fold import Fold
+from stream.fold.records import Delta, Row
+from stream.run.service import ReleaseService
 
 WARNING = "60 cases have several values of the sensitive attribute 'diag': C bounds the last value of each case"
+DAY = 20_000 * 86_400 * 10**9
+DAEMON = """
+[process]
+name = "clinic"
+sensitive = ["diag"]
+[[publication]]
+name = "p"
+window = { new_events = 2 }
+mechanism = { kind = "tlkc", K = 2, L = 1, C = 0.5 }
+"""
 KEYS = ("case:concept:name", "concept:name", "time:timestamp", "diag")
 
 
@@ -48,6 +62,37 @@ def test_anonymize_warns_in_print_and_json(varying: Path, constant: Path, tmp_pa
     assert warning.startswith(WARNING)
     assert execute(["anonymize", str(constant), *words]) == 0
     assert "several values" not in capfd.readouterr().out
+
+
+def test_an_engine_warns_as_the_log_in_memory_does(varying: Path, constant: Path, tmp_path: Path, capfd: Any) -> None:
+    words = ["--sensitive", "diag", "--K", "20", "--C", "0.5", "--engine", "duckdb"]
+    assert execute(["anonymize", str(varying), *words, "-o", str(tmp_path / "varying")]) == 0
+    assert f"warning: {WARNING}" in " ".join(capfd.readouterr().out.split())
+    assert execute(["anonymize", str(constant), *words, "-o", str(tmp_path / "constant")]) == 0
+    assert "several values" not in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("level", ["case", "event"])
+def test_a_daemon_logs_it_once(tmp_path: Path, caplog: pytest.LogCaptureFixture, level: str) -> None:
+    """Of three cases one has another diagnosis in its second event, which the third cut shows."""
+    diagnoses = [(0, "flu"), (1, "cold"), (2, "flu"), (0, "flu"), (1, "HIV"), (2, None), (2, "flu"), (1, "cold")]
+    path = tmp_path / "veilstream.toml"
+    path.write_text(DAEMON, encoding="utf-8")
+    service = ReleaseService(load(path), tmp_path / "out")
+    try:
+        fold = Fold(service.rules(embedded=False))
+        logged = []
+        for offset, (case, diagnosis) in enumerate(diagnoses):
+            attributes = None if diagnosis is None else {level: {"diag": diagnosis}}
+            row = Row(offset, f"c{case}", "a", DAY + offset, attributes=attributes)
+            record = Delta(src="t", p=0, prev=offset - 1, last=offset, n=1, key=service.pseudonyms.id, rows=[row])
+            for cut in fold.apply(offset, record):
+                service.attempt(fold, cut)
+                fold.decided(cut, released=False)
+                logged.append(caplog.text.count("1 case has several values of the sensitive attribute 'diag'"))
+        assert logged == [0, 0, 1, 1]
+    finally:
+        service.close()
 
 
 def test_replay_warns_beside_its_verdict(varying: Path, constant: Path, tmp_path: Path, capfd: Any) -> None:
